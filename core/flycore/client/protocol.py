@@ -1,0 +1,98 @@
+"""What console, command line and doors may ask of a kernel, in process or over the socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from flycore.model.approval import Answer, Ask, DecideOutcome, Lease
+from flycore.model.call import Activity, Progress, ToolResult
+from flycore.model.canonical import JsonObject
+from flycore.model.catalog import Catalog
+from flycore.model.events import Event, EventClass
+from flycore.model.status import Status
+from flycore.model.trust import TrustItem
+
+OnProgress = Callable[[Progress], None]
+
+
+class Client(Protocol):
+    """Everything but deciding. Raises ConnectionLost where the kernel went away."""
+
+    async def status(self) -> Status:
+        """What the kernel says of itself."""
+        ...
+
+    async def catalog(self) -> Catalog:
+        """The catalog as it is now."""
+        ...
+
+    async def call(
+        self,
+        tool: str,
+        input: JsonObject,
+        *,
+        timeout_ms: int | None = None,
+        said: str = "",
+        on_progress: OnProgress | None = None,
+    ) -> ToolResult:
+        """Run a tool through the whole pipeline; waits for a person where one is needed.
+
+        Cancelling the awaiting task cancels the call, its process tree and its approval request.
+        """
+        ...
+
+    async def cancel(self, call_id: str) -> bool:
+        """End a running or waiting call; False when there is none of that id."""
+        ...
+
+    async def activity(self) -> tuple[Activity, ...]:
+        """Calls, running first, then finished ones, newest first."""
+        ...
+
+    async def asks(self) -> tuple[Ask, ...]:
+        """Approval requests: waiting ones first in order of arrival, then recent ones."""
+        ...
+
+    async def leases(self) -> tuple[Lease, ...]:
+        """Leases that still hold."""
+        ...
+
+    async def pending_trust(self) -> tuple[TrustItem, ...]:
+        """Entries that wait for trust."""
+        ...
+
+    async def probe(self, sidecar: str) -> None:
+        """Ask a sidecar again whether it is well; the catalog's event says when it is known."""
+        ...
+
+    def events(
+        self, classes: frozenset[EventClass] | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
+        """Subscribe; a listener that is too slow loses the oldest events, never holds up the kernel."""
+        ...
+
+
+class Approver(Protocol):
+    """The person's own hand. Only the console in the kernel's process is given one."""
+
+    def attach(self, window_ids: tuple[int, ...], pids: tuple[int, ...]) -> None:
+        """Say that a person is there, and which windows and processes no tool may touch."""
+        ...
+
+    def detach(self) -> None:
+        """The person has left: new requests end `no-approver`, waiting ones stay pending."""
+        ...
+
+    async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> DecideOutcome:
+        """Answer a request. `subject_digest` is what the card showed: if it is another, nothing counts."""
+        ...
+
+    async def revoke(self, lease_id: str) -> bool:
+        """End a lease; False when it no longer held."""
+        ...
+
+    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
+        """Trust entries, as (sidecar id, digest shown); one that changed meanwhile is not trusted."""
+        ...

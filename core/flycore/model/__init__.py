@@ -1,0 +1,1 @@
+"""Values everybody agrees on: frozen, no IO."""

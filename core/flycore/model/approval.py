@@ -1,0 +1,153 @@
+"""An approval request, what a person answers, and the grant over digests that an answer makes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from flycore.model.base import Value
+from flycore.model.call import Caller
+from flycore.model.canonical import JsonObject, digest
+from flycore.model.enums import Choice, Decision, Level, RequestState, Risk
+from flycore.model.program import Seal, SealedDelegate
+from flycore.model.stability import PermissionReport
+
+LETTERS = "cfgijkmoqsxyz"
+"""Letters that are no key of the card, from which a high-risk confirmation is drawn."""
+LEASE_MINUTES = (5, 15, 60)
+
+
+class MatchedRule(Value, frozen=True, kw_only=True):
+    """A policy rule that spoke, or the default that did."""
+
+    decision: Decision
+    because: str
+    where: str
+    """`file:line`, or `default`."""
+    tool: str = "*"
+
+
+class Verdict(Value, frozen=True, kw_only=True):
+    """Policy's answer for one call, with everything it rests on."""
+
+    decision: Decision
+    rules: tuple[MatchedRule, ...] = ()
+
+
+class Preview(Value, frozen=True, kw_only=True):
+    """What the kernel saw of the target before it asked; part of the grant's digest."""
+
+    window_id: str = ""
+    """Decimal X11 window id."""
+    title: str = ""
+    pid: int = 0
+
+
+class Subject(Value, frozen=True, kw_only=True):
+    """What exactly is approved. Equal digests, equal executions."""
+
+    caller: str
+    tool: str
+    input: JsonObject
+    seal: str
+    delegates: dict[str, str]
+    """Name to the digest over its argv and seal."""
+    entry: str
+    permissions: str
+    level: Level
+    env_names: tuple[str, ...]
+    policy: str
+    preview: Preview | None = None
+
+    def digest(self) -> str:
+        """SHA-256 over everything above, 64 hex digits."""
+        return digest(msgspec.to_builtins(self))
+
+
+class Checks(Value, frozen=True, kw_only=True):
+    """What happened before with the same call, today."""
+
+    approved: int = 0
+    denied: int = 0
+
+
+class ApprovalRequest(Value, frozen=True, kw_only=True):
+    """One card. Rendered from here alone, never from text a caller chose to send as a card."""
+
+    id: str
+    call_id: str
+    caller: Caller
+    tool: str
+    sidecar: str
+    app_root: str
+    risk: Risk
+    effect: str
+    """The capability's sentence with the input's values in it."""
+    input_json: str
+    """Canonical JSON of the input, secrets masked."""
+    masked: tuple[str, ...] = ()
+    """Pointers of masked fields; they count as unread for high risk."""
+    subject: Subject
+    subject_digest: str
+    reach: tuple[PermissionReport, ...]
+    level: Level
+    mechanism: str = ""
+    seal: Seal
+    delegates: tuple[SealedDelegate, ...] = ()
+    why: tuple[MatchedRule, ...] = ()
+    checks: Checks = Checks()
+    said: str = ""
+    letter: str = ""
+    """For high risk: the letter that confirms, one of LETTERS. For critical: four of them."""
+    asked_at: float
+    """Unix time, seconds."""
+    expires_at: float
+    """Unix time, seconds."""
+    difference: tuple[str, ...] = ()
+    """What changed since an earlier approval of the same call went stale."""
+
+
+class LeaseTerms(Value, frozen=True, kw_only=True):
+    """The same tool and caller, for so many minutes and calls."""
+
+    minutes: int
+    calls: int
+
+
+class Answer(Value, frozen=True, kw_only=True):
+    """What a person decided on the card."""
+
+    choice: Choice
+    reason: str = ""
+    lease: LeaseTerms | None = None
+
+
+class Ask(Value, frozen=True, kw_only=True):
+    """A request and what became of it, for lists."""
+
+    request: ApprovalRequest
+    state: RequestState
+    answer: Answer | None = None
+    decided_by: str = ""
+    decided_at: float | None = None
+
+
+class DecideOutcome(Value, frozen=True, kw_only=True):
+    """Whether an answer counted; `why_not` says what happened instead."""
+
+    accepted: bool
+    why_not: str = ""
+
+
+class Lease(Value, frozen=True, kw_only=True):
+    """A standing, limited permission."""
+
+    id: str
+    caller: Caller
+    tool: str
+    scope_digest: str
+    """Over caller, tool, seal, delegates, entry, permissions, level: a change in any ends the lease."""
+    from_request: str
+    calls_left: int
+    expires_at: float
+    """Unix time, seconds."""
+    created_at: float

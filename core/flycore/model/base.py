@@ -1,0 +1,24 @@
+"""The base of every value: frozen, keyword-only, camelCase on the wire."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A frozen value. `msgspec.to_builtins(value)` gives its JSON shape, with camelCase keys."""
+
+
+class OrderedEnum(StrEnum):
+    """A string enum whose members are ordered as they are written, weakest first."""
+
+    @property
+    def rank(self) -> int:
+        """Position in the definition, 0 for the weakest."""
+        return list(type(self)).index(self)
+
+    def at_least(self, other: OrderedEnum) -> bool:
+        """Whether this member is as strong as `other` or stronger."""
+        return self.rank >= other.rank

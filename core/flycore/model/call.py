@@ -1,0 +1,139 @@
+"""A call and its result: the one shape every door hands out."""
+
+from __future__ import annotations
+
+from flycore.model.base import Value
+from flycore.model.canonical import Json, JsonObject
+from flycore.model.enums import Code, Level, Phase, ReasonCode, Status
+
+EXIT_BY_CODE: dict[str, int] = {
+    Code.INVALID_INPUT: 2,
+    Code.NOT_FOUND: 3,
+    Code.TIMEOUT: 6,
+    Code.APPROVAL_TIMEOUT: 6,
+    Code.CANCELLED: 130,
+}
+EXIT_BY_STATUS: dict[Status, int] = {
+    Status.SUCCESS: 0,
+    Status.FAILED: 1,
+    Status.UNAVAILABLE: 3,
+    Status.DENIED: 4,
+    Status.UNKNOWN: 7,
+    Status.PENDING: 8,
+}
+
+
+class Caller(Value, frozen=True, kw_only=True):
+    """Who calls: the door it came through and the program behind it, as the transport shows them.
+
+    For the Unix socket the program is the nearest ancestor that is neither a shell nor flytui.
+    """
+
+    door: str
+    """`console`, `cli` (in this process), `socket`."""
+    program: str
+    """Name of the executable, such as `claude`."""
+    executable: str = ""
+    pid: int = 0
+    started: int = 0
+    """Start time of that process in clock ticks since boot, so that a reused pid is another caller."""
+    claims: str = ""
+    """What the client says of itself: shown as unverified, matched by nothing."""
+
+    @property
+    def key(self) -> str:
+        """Identity for leases, quotas and refusals."""
+        return f"{self.door}:{self.executable or self.program}:{self.pid}:{self.started}"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.program} (pid {self.pid}) via {self.door}"
+            if self.pid
+            else f"{self.program} via {self.door}"
+        )
+
+
+class CallRequest(Value, frozen=True, kw_only=True):
+    """What a door hands to the kernel."""
+
+    call_id: str
+    tool: str
+    input: JsonObject
+    caller: Caller
+    timeout_ms: int | None = None
+    """Shortens the entry's own limit, never lengthens it."""
+    said: str = ""
+    """What the caller says of its purpose; unverified."""
+    parent_call_id: str | None = None
+
+
+class Progress(Value, frozen=True, kw_only=True):
+    """How far a running call is."""
+
+    call_id: str
+    phase: Phase
+    progress: float | None = None
+    total: float | None = None
+    message: str = ""
+
+
+class CallError(Value, frozen=True, kw_only=True):
+    """Why there is no output. `details` holds what an audit needs."""
+
+    code: Code | ReasonCode
+    message: str
+    hint: str = ""
+    details: JsonObject = {}
+
+
+class Artifact(Value, frozen=True, kw_only=True):
+    """A file made for the caller."""
+
+    path: str
+    mime_type: str
+    bytes: int
+
+
+class ToolResult(Value, frozen=True, kw_only=True):
+    """How a call ended. `output` is there for `success`, `error` for everything else."""
+
+    status: Status
+    tool: str
+    sidecar: str | None
+    call_id: str
+    output: Json = None
+    error: CallError | None = None
+    artifacts: tuple[Artifact, ...] = ()
+    duration_ms: int = 0
+    """Running, not waiting."""
+    waited_ms: int = 0
+    exit_code: int | None = None
+    """Negative for a signal, None where nothing ran."""
+    stderr_tail: str = ""
+    sandbox: Level | None = None
+    """The level that was applied; None where nothing ran."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def exit_status(self) -> int:
+        """Exit code of `flytui call` for this result."""
+        if self.error is not None and self.error.code in EXIT_BY_CODE:
+            return EXIT_BY_CODE[self.error.code]
+        return EXIT_BY_STATUS[self.status]
+
+
+class Activity(Value, frozen=True, kw_only=True):
+    """A call as the Activity screen shows it."""
+
+    call_id: str
+    tool: str
+    sidecar: str | None
+    caller: Caller
+    phase: Phase
+    started_at: float
+    """Unix time the call arrived, seconds."""
+    running_since: float | None = None
+    input_text: str = ""
+    """Canonical JSON of the input, secrets masked."""
+    progress: Progress | None = None
+    result: ToolResult | None = None

@@ -1,0 +1,270 @@
+"""Every state the kernel speaks of. Strings are never state; these are."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from flycore.model.base import OrderedEnum
+
+
+class Risk(OrderedEnum):
+    """How much harm a wrong call can do. `critical` comes from policy only."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+
+class Decision(OrderedEnum):
+    """What policy says of a call; the strictest matching rule wins."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+class Layer(StrEnum):
+    """Which of the three kinds of capability this is."""
+
+    BUILTIN = "builtin"
+    ATOMIC = "atomic"
+    HIGH = "high"
+
+
+class Source(StrEnum):
+    """The registry layer an entry came from."""
+
+    PROJECT = "project"
+    USER = "user"
+
+
+class Kind(StrEnum):
+    """How a sidecar is spoken to. This version runs `RUNNABLE_KINDS`; the others are reported."""
+
+    PROCESS_JSON = "process-json"
+    PERSISTENT = "process-json-persistent"
+    EXECUTABLE = "executable"
+    HTTP = "http"
+    PYTHON = "python"
+    MCP = "mcp"
+
+
+RUNNABLE_KINDS = (Kind.PROCESS_JSON,)
+
+
+class Anchor(StrEnum):
+    """A folder that relative paths start from. `project` in a file is read as `app`."""
+
+    APP = "app"
+    CONFIG = "config"
+    WORKSPACE = "workspace"
+
+
+class ProbeMode(StrEnum):
+    """How a sidecar is asked whether it is well; `default` is what an entry that names none has."""
+
+    OFF = "off"
+    COMMAND = "command"
+    REQUEST = "request"
+    DEFAULT = "default"
+
+
+class Discovery(StrEnum):
+    """Whether any entry offers the tool."""
+
+    CONFIGURED = "configured"
+    MISSING = "missing"
+    DISABLED = "disabled"
+
+
+class Manifest(StrEnum):
+    """The entry against the schema."""
+
+    VALID = "valid"
+    INVALID = "invalid"
+
+
+class PathState(StrEnum):
+    """Where the command leads."""
+
+    RESOLVED = "resolved"
+    UNRESOLVED = "unresolved"
+    OUTSIDE_ROOT_DENIED = "outside-root-denied"
+
+
+class VersionState(StrEnum):
+    """Declared versions against this kernel and the installed package."""
+
+    COMPATIBLE = "compatible"
+    INCOMPATIBLE = "incompatible"
+    UNKNOWN = "unknown"
+
+
+class ProbeState(StrEnum):
+    """What the sidecar said of itself."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    UNAVAILABLE = "unavailable"
+    SKIPPED = "skipped"
+
+
+class RuntimeState(StrEnum):
+    """What the last calls showed."""
+
+    READY = "ready"
+    FAILED = "failed"
+    TIMED_OUT = "timed-out"
+    SCHEMA_ERROR = "schema-error"
+
+
+class SandboxState(StrEnum):
+    """What policy, ceiling, machine and quota let the tool do."""
+
+    ALLOWED = "allowed"
+    APPROVAL_REQUIRED = "approval-required"
+    DENIED = "denied"
+    QUOTA_LIMITED = "quota-limited"
+
+
+class UpgradeState(StrEnum):
+    """Where a package upgrade stands."""
+
+    IDLE = "idle"
+    STAGED = "staged"
+    APPLYING = "applying"
+    ROLLBACK_REQUIRED = "rollback-required"
+    FAILED = "failed"
+
+
+class Effective(StrEnum):
+    """The one word a person and an agent need; a pure function of the other dimensions."""
+
+    AVAILABLE = "available"
+    DEGRADED = "degraded"
+    UNAVAILABLE = "unavailable"
+    DISABLED = "disabled"
+
+
+class ReasonCode(StrEnum):
+    """Why a tool is not simply available."""
+
+    NOT_CONFIGURED = "not-configured"
+    DISABLED = "disabled"
+    MANIFEST_INVALID = "manifest-invalid"
+    KIND_UNSUPPORTED = "kind-unsupported"
+    COMMAND_NOT_FOUND = "command-not-found"
+    NOT_EXECUTABLE = "not-executable"
+    INTERPRETER_MISSING = "interpreter-missing"
+    OUTSIDE_ROOT_DENIED = "outside-root-denied"
+    CORE_INCOMPATIBLE = "core-incompatible"
+    PROTOCOL_INCOMPATIBLE = "protocol-incompatible"
+    VERSION_UNKNOWN = "version-unknown"
+    PROBE_UNAVAILABLE = "probe-unavailable"
+    PROBE_DEGRADED = "probe-degraded"
+    PROBE_SLOW = "probe-slow"
+    PROBE_TIMEOUT = "probe-timeout"
+    TOOL_UNAVAILABLE = "tool-unavailable"
+    DELEGATE_MISSING = "delegate-missing"
+    SECRET_MISSING = "secret-missing"  # noqa: S105 - a reason code, not a secret
+    RUNTIME_FAILED = "runtime-failed"
+    RUNTIME_TIMED_OUT = "runtime-timed-out"
+    RUNTIME_SCHEMA_ERROR = "runtime-schema-error"
+    FOLDER_UNTRUSTED = "folder-untrusted"
+    POLICY_DENIED = "policy-denied"
+    BLOCKED = "blocked"
+    CEILING_EXCEEDED = "ceiling-exceeded"
+    SANDBOX_UNAVAILABLE = "sandbox-unavailable"
+    QUOTA_LIMITED = "quota-limited"
+    UPGRADE_STAGED = "upgrade-staged"
+    UPGRADE_APPLYING = "upgrade-applying"
+    ROLLBACK_REQUIRED = "rollback-required"
+    UPGRADE_FAILED = "upgrade-failed"
+
+
+class Level(OrderedEnum):
+    """How a call is confined; the level that was really applied, never a wish."""
+
+    DENIED = "denied"
+    NONE = "none"
+    HOST_CONTROL = "host-control"
+    DEGRADED = "degraded"
+    ENFORCED = "enforced"
+
+
+class SealKind(StrEnum):
+    """What «the program» means when it is approved."""
+
+    BUNDLED = "bundled"
+    SYSTEM = "system"
+    FILE = "file"
+    PACKAGE = "package"
+    NAME = "name"
+
+
+class Status(StrEnum):
+    """How a call ended."""
+
+    SUCCESS = "success"
+    FAILED = "failed"
+    UNAVAILABLE = "unavailable"
+    DENIED = "denied"
+    PENDING = "pending"
+    UNKNOWN = "unknown"
+
+
+class Code(StrEnum):
+    """Codes of `ToolResult.error` besides the reason codes of an unavailable tool."""
+
+    FAILED = "failed"
+    EXIT = "exit"
+    SPAWN = "spawn"
+    INVALID_OUTPUT = "invalid-output"
+    OUTPUT_LIMIT = "output-limit"
+    CRASHED = "crashed"
+    INVALID_INPUT = "invalid-input"
+    NOT_FOUND = "not-found"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    APPROVAL_TIMEOUT = "approval-timeout"
+    APPROVAL_PENDING = "approval-pending"
+    APPROVAL_STALE = "approval-stale"
+    DENIED = "denied"
+    POLICY = "policy"
+    NO_APPROVER = "no-approver"
+    QUEUE_FULL = "queue-full"
+    QUOTA = "quota"
+    PAUSED = "paused"
+    PANIC = "panic"
+    WITHDRAWN = "withdrawn"
+    OUTCOME_UNKNOWN = "outcome-unknown"
+    AUDIT = "audit"
+
+
+class Phase(StrEnum):
+    """Where a call stands, for whoever watches it."""
+
+    CHECKING = "checking"
+    WAITING_APPROVAL = "waiting-approval"
+    WAITING_GROUP = "waiting-group"
+    RUNNING = "running"
+    FINISHED = "finished"
+
+
+class RequestState(StrEnum):
+    """What became of an approval request."""
+
+    WAITING = "waiting"
+    APPROVED = "approved"
+    DENIED = "denied"
+    TIMED_OUT = "timed-out"
+    WITHDRAWN = "withdrawn"
+
+
+class Choice(StrEnum):
+    """What a person may answer on a card."""
+
+    APPROVE_ONCE = "approve-once"
+    LEASE = "lease"
+    DENY = "deny"

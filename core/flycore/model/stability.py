@@ -1,0 +1,123 @@
+"""The stability snapshot: is a tool well, and if not, why, and what can a person do."""
+
+from __future__ import annotations
+
+from flycore.model.base import Value
+from flycore.model.diagnostics import Diagnostic
+from flycore.model.enums import (
+    Anchor,
+    Discovery,
+    Effective,
+    Level,
+    Manifest,
+    PathState,
+    ProbeState,
+    ReasonCode,
+    RuntimeState,
+    SandboxState,
+    UpgradeState,
+    VersionState,
+)
+
+
+class Reason(Value, frozen=True, kw_only=True):
+    """Why a dimension is not well. `remedy` is the next action a person can take."""
+
+    code: ReasonCode
+    dimension: str
+    message: str
+    remedy: str
+
+
+class PathEvidence(Value, frozen=True, kw_only=True):
+    """What following the command showed."""
+
+    mode: str
+    base: Anchor
+    portable: bool
+    root_safe: bool
+    command: str
+    resolved: str = ""
+
+
+class VersionEvidence(Value, frozen=True, kw_only=True):
+    """Which versions were compared."""
+
+    core: str
+    compatible_core: str | None = None
+    protocol_version: str | None = None
+    package_version: str | None = None
+    installed_version: str | None = None
+
+
+class ToolProbe(Value, frozen=True, kw_only=True):
+    """What a probe said of one tool."""
+
+    status: ProbeState
+    reason: str = ""
+    remedy: str = ""
+
+
+class ProbeEvidence(Value, frozen=True, kw_only=True):
+    """A probe's answer. Ages and durations are evidence, not identity."""
+
+    at: float = 0.0
+    """Unix time of the answer, seconds."""
+    duration_ms: int = 0
+    stderr_tail: str = ""
+    tools: dict[str, ToolProbe] = {}
+
+
+class RuntimeEvidence(Value, frozen=True, kw_only=True):
+    """The last call that moved the runtime dimension."""
+
+    at: float = 0.0
+    code: str = ""
+    message: str = ""
+    stderr_tail: str = ""
+
+
+class PermissionReport(Value, frozen=True, kw_only=True):
+    """One declared permission and whether the operating system holds the tool to it."""
+
+    name: str
+    """`network`, `files read`, `files write`, `secrets`, `desktop`, `limits`."""
+    declared: str
+    enforced: bool
+    why: str
+    """By which mechanism it is enforced, or why it cannot be here."""
+
+
+class SandboxReport(Value, frozen=True, kw_only=True):
+    """The level a call gets on this machine, permission by permission."""
+
+    level: Level
+    mechanism: str
+    permissions: tuple[PermissionReport, ...] = ()
+
+
+class Evidence(Value, frozen=True, kw_only=True):
+    """What each dimension rests on."""
+
+    violations: tuple[Diagnostic, ...] = ()
+    path: PathEvidence | None = None
+    version: VersionEvidence | None = None
+    probe: ProbeEvidence | None = None
+    runtime: RuntimeEvidence | None = None
+    sandbox: SandboxReport | None = None
+
+
+class Stability(Value, frozen=True, kw_only=True):
+    """One snapshot. A dimension that was not looked at, because an earlier one failed, is None."""
+
+    discovery: Discovery
+    manifest: Manifest | None = None
+    path: PathState | None = None
+    version: VersionState | None = None
+    probe: ProbeState | None = None
+    runtime: RuntimeState | None = None
+    sandbox: SandboxState | None = None
+    upgrade: UpgradeState | None = None
+    effective: Effective = Effective.UNAVAILABLE
+    reasons: tuple[Reason, ...] = ()
+    evidence: Evidence = Evidence()

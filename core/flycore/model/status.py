@@ -1,0 +1,29 @@
+"""What a kernel says of itself."""
+
+from __future__ import annotations
+
+from flycore.model.base import Value
+
+
+class Status(Value, frozen=True, kw_only=True):
+    """One kernel at one moment."""
+
+    app_root: str
+    pid: int
+    since: float
+    """Unix time, seconds."""
+    role: str
+    """`console` or `provisional`."""
+    version: str
+    approver: bool
+    """Whether a console can decide."""
+    clients: int
+    waiting: int
+    running: int
+    leases: int
+    policy_ok: bool
+    sandbox: str
+    """One sentence on what confinement this machine gives now."""
+    waiting_trust: int
+    hands_on: bool = False
+    """Whether a computer.* call runs, or ran less than two seconds ago."""

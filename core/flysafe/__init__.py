@@ -1,0 +1,1 @@
+"""Security primitives that exist once, shared by kernel, console and sidecars. Standard library only."""
