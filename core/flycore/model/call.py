@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flycore.model.base import Value
 from flycore.model.canonical import Json, JsonObject
-from flycore.model.enums import Code, Level, Phase, ReasonCode, Status
+from flycore.model.enums import Code, Level, Phase, Status
 
 EXIT_BY_CODE: dict[str, int] = {
     Code.INVALID_INPUT: 2,
@@ -80,7 +80,8 @@ class Progress(Value, frozen=True, kw_only=True):
 class CallError(Value, frozen=True, kw_only=True):
     """Why there is no output. `details` holds what an audit needs."""
 
-    code: Code | ReasonCode
+    code: str
+    """A member of Code or, for an unavailable tool, of ReasonCode (msgspec decodes no union of the two)."""
     message: str
     hint: str = ""
     details: JsonObject = {}

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import TYPE_CHECKING, Any
 
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-"""What `json` reads and writes."""
+if TYPE_CHECKING:
+    Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+else:
+    Json = Any  # msgspec decodes no recursive alias; what comes in has been read strictly before
 
 JsonObject = dict[str, Json]
+"""A JSON object; `Json` is whatever JSON can hold."""
 
 
 def canonical_json(value: object) -> str:
