@@ -1,0 +1,53 @@
+"""`flytui-sidecar NAME`: starts one bundled sidecar; imports only that one."""
+
+from __future__ import annotations
+
+import sys
+
+MODULES = {
+    "computer.native": "flysidecars.computer_native",
+    "mock.echo": "flysidecars.mock_echo",
+    "utility.local": "flysidecars.utility_local",
+    "xdotool": "flysidecars.xdotool",
+}
+"""Name on the command line to the module whose `sidecar` is served."""
+
+USAGE = "usage: flytui-sidecar NAME [--probe] | --list"
+
+
+def main() -> int:
+    """Serve the sidecar that the first argument names; 2 is a mistake in the command line."""
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] in ("-h", "--help"):
+        (sys.stdout if arguments else sys.stderr).write(USAGE + "\n")
+        return 0 if arguments else 2
+    if arguments[0] == "--list":
+        sys.stdout.write("".join(f"{name}\n" for name in MODULES))
+        return 0
+    module = MODULES.get(arguments[0])
+    if module is None:
+        sys.stderr.write(_unknown(arguments[0]))
+        return 2
+    if arguments[1:] not in ([], ["--probe"]):
+        sys.stderr.write(f"flytui-sidecar: {arguments[0]} takes no argument but --probe\n{USAGE}\n")
+        return 2
+    return _serve(module, probe=bool(arguments[1:]))
+
+
+def _serve(module: str, *, probe: bool) -> int:
+    from importlib import import_module
+
+    from flysidecars.sdk import Sidecar
+
+    sidecar: Sidecar = import_module(module).sidecar
+    return sidecar.answer_probe() if probe else sidecar.answer_request()
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
+    from flysafe.text import safe_text
+
+    near = get_close_matches(name, MODULES, 1, 0.4)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"flytui-sidecar: there is no sidecar '{safe_text(name)}'{hint}\nthere are: {', '.join(MODULES)}\n"

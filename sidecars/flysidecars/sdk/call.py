@@ -1,0 +1,126 @@
+"""One request, with typed access to what the caller sent."""
+
+from __future__ import annotations
+
+from flysidecars.sdk.failures import InvalidInput, ToolFailed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from flysidecars.sdk.wire import Out
+
+JsonObject = dict[str, object]
+
+
+class Call:
+    """A parsed request. Input is data from outside: the accessors check type and range and raise
+    `InvalidInput`, whose message names the field."""
+
+    __slots__ = (
+        "artifact_dir",
+        "config",
+        "delegates",
+        "input",
+        "out",
+        "project_dir",
+        "raw",
+        "request_id",
+        "tool",
+    )
+
+    def __init__(self, raw: JsonObject, out: Out) -> None:
+        self.raw = raw
+        """The request as it was read."""
+        self.out = out
+        self.tool = _text_field(raw, "tool")
+        self.input = object_field(raw, "input")
+        self.config = object_field(raw, "config")
+        self.delegates = object_field(raw, "delegates")
+        self.project_dir = _text_field(raw, "projectDir")
+        self.artifact_dir = _text_field(raw, "artifactDir")
+        self.request_id = _text_field(raw, "requestId")
+        if not self.tool:
+            raise ToolFailed("invalid-request", "the request names no tool")
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether the request only asks if the tool is well."""
+        return self.input == {"probe": True}
+
+    def text(self, key: str) -> str:
+        """A string that has to be there."""
+        value = self.input.get(key)
+        if not isinstance(value, str):
+            raise InvalidInput(key, "a string is needed")
+        return value
+
+    def optional_text(self, key: str) -> str | None:
+        """A string, or None where the key is absent or null."""
+        return None if self.input.get(key) is None else self.text(key)
+
+    def choice(self, key: str, options: Collection[str], default: str | None = None) -> str:
+        """One of `options`; `default` where the key is absent."""
+        value = self.input.get(key, default)
+        if not isinstance(value, str) or value not in options:
+            raise InvalidInput(key, f"one of {', '.join(options)} is needed")
+        return value
+
+    def integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
+        """A whole number from `low` to `high`; `default` where the key is absent."""
+        value = self.input.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise InvalidInput(key, f"a whole number from {low} to {high} is needed")
+        return value
+
+    def delegate(self, name: str) -> tuple[str, ...] | None:
+        """The resolved command of a delegate, or None where none is configured."""
+        return delegate_argv(self.delegates, name)
+
+    def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
+        """Tell the caller how far the work is."""
+        event: JsonObject = {"event": "progress", "progress": progress}
+        if total is not None:
+            event["total"] = total
+        if message:
+            event["message"] = message
+        self.out.send(event)
+
+    def log(self, message: str, level: str = "info") -> None:
+        """Tell the caller something that is no result."""
+        self.out.send({"event": "log", "level": level, "message": message})
+
+
+def delegate_argv(delegates: JsonObject, name: str) -> tuple[str, ...] | None:
+    """The `argv` of a delegate in a request's `delegates`; raises `ToolFailed` where it is no
+    non-empty list of strings."""
+    entry = delegates.get(name)
+    if entry is None:
+        return None
+    argv = entry.get("argv") if isinstance(entry, dict) else None
+    if not isinstance(argv, list) or not argv or not all(_is_argument(part) for part in argv):
+        raise ToolFailed("invalid-request", f"delegates.{name}.argv is not a list of strings")
+    return tuple(argv)
+
+
+def _is_argument(part: object) -> bool:
+    return isinstance(part, str) and "\0" not in part
+
+
+def object_field(raw: JsonObject, key: str) -> JsonObject:
+    """An object of the request, empty where it is absent or null; raises `ToolFailed` otherwise."""
+    value = raw.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ToolFailed("invalid-request", f"`{key}` of the request is not an object")
+    return value
+
+
+def _text_field(raw: JsonObject, key: str) -> str:
+    value = raw.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ToolFailed("invalid-request", f"`{key}` of the request is not a string")
+    return value

@@ -1,0 +1,37 @@
+"""How a tool says that it did not do its work.
+
+ToolFailed            any failure; `code` and the further fields reach the caller's `details`
+├── InvalidInput      the input cannot be acted on; names the field
+└── Unavailable       what the tool stands on is not there; carries the remedy
+"""
+
+from __future__ import annotations
+
+
+class ToolFailed(Exception):  # noqa: N818 - reads as the sentence a tool's author writes
+    """A failure as a value of the protocol: code, sentence and further fields, all JSON."""
+
+    def __init__(self, code: str, message: str, **fields: object) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.fields = fields
+
+    def answer(self) -> dict[str, object]:
+        """The answer document."""
+        return {**self.fields, "ok": False, "code": self.code, "error": self.message}
+
+
+class InvalidInput(ToolFailed):
+    """The input is not something the tool can act on."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__("invalid-input", f"{field}: {message}", field=field)
+
+
+class Unavailable(ToolFailed):
+    """What the tool stands on is missing; `remedy` is the next action a person can take."""
+
+    def __init__(self, reason: str, remedy: str, **fields: object) -> None:
+        super().__init__("unavailable", reason, remedy=remedy, **fields)
+        self.remedy = remedy
