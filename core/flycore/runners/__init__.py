@@ -1,0 +1,1 @@
+"""Runs sidecars as child processes: bounded reads, the whole tree ended, answers read strictly."""

@@ -1,0 +1,248 @@
+"""What a child's stdout means: leading events, then one answer.
+
+Of the whole of stdout, with leading event lines set aside, the answer is the one JSON object it is; where it
+is none, the first line that is a JSON object with `ok`.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from flycore.model.canonical import Json, JsonObject
+from flycore.model.enums import Code, ReasonCode, Status
+from flycore.runners.strict_json import NotStrict, read_strict
+
+EXCERPT = 400
+"""Characters of an answer that cannot be read that are shown."""
+LINES_TRIED = 1_000
+"""Lines of a malformed answer that are parsed in search of one that is an answer."""
+LONGEST_EVENT = 65_536
+_LONGEST_MESSAGE = 2_000
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressEvent:
+    """How far the child says it is."""
+
+    progress: float | None
+    total: float | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    """A remark of the child's. `level` is one of debug, info, warning, error."""
+
+    level: str
+    message: str
+
+
+ChildEvent = ProgressEvent | LogEvent
+OnEvent = Callable[[ChildEvent], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """An answer as status and code. `output` counts for success, the error's fields for the rest."""
+
+    status: Status
+    code: str = ""
+    message: str = ""
+    hint: str = ""
+    details: JsonObject = field(default_factory=dict)
+    output: JsonObject = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+class EventFeed:
+    """Takes stdout as it arrives and hands out its leading event lines at once.
+
+    `length` is how many bytes of stdout they took; what follows is the answer. One line is looked at once,
+    so a child that drips bytes costs no more than one that does not.
+    """
+
+    def __init__(self, on_event: OnEvent | None) -> None:
+        self._on_event = on_event
+        self._line = bytearray()
+        self._done = False
+        self.length = 0
+
+    def feed(self, data: bytes) -> None:
+        """Look at the next bytes of stdout."""
+        if self._done:
+            return
+        scanned = len(self._line)
+        self._line += data
+        while not self._done:
+            end = self._line.find(b"\n", scanned)
+            if end < 0:
+                self._done = len(self._line) > LONGEST_EVENT
+                return
+            self._take(bytes(self._line[:end]), end + 1)
+            del self._line[: end + 1]
+            scanned = 0
+
+    def finish(self) -> None:
+        """Stdout has ended: a last line without a newline is a line as well."""
+        if not self._done and self._line:
+            self._take(bytes(self._line), len(self._line))
+
+    def _take(self, line: bytes, size: int) -> None:
+        event = read_event(line)
+        if event is None and line.strip():
+            self._done = True
+            return
+        self.length += size
+        if event is not None and self._on_event is not None:
+            self._on_event(event)
+
+
+def read_event(line: bytes) -> ChildEvent | None:
+    """The event a line is, None where it is none. Fields of a wrong type are left out."""
+    if b'"event"' not in line:
+        return None
+    try:
+        value = read_strict(line)
+    except NotStrict:
+        return None
+    if not isinstance(value, dict) or "ok" in value:
+        return None
+    text = value.get("message")
+    message = text[:_LONGEST_MESSAGE] if isinstance(text, str) else ""
+    if value.get("event") == "progress":
+        return ProgressEvent(_number(value.get("progress")), _number(value.get("total")), message)
+    if value.get("event") == "log":
+        level = value.get("level")
+        return LogEvent(level if isinstance(level, str) and level in _LEVELS else "info", message)
+    return None
+
+
+def read_answer(rest: bytes, exit_code: int, stderr_tail: str) -> Meaning:
+    """What `rest`, stdout without its leading events, and the exit say together."""
+    document, fault, warnings = _find_document(rest)
+    if document is not None and isinstance(document.get("ok"), bool):
+        return _meaning(document, exit_code, stderr_tail, warnings)
+    if exit_code != 0:
+        return Meaning(
+            status=Status.FAILED,
+            code=Code.EXIT,
+            message=f"the sidecar {exit_words(exit_code)} without an answer",
+            hint="its stderr may say why",
+            details=_facts(exit_code, stderr_tail),
+        )
+    return Meaning(
+        status=Status.FAILED,
+        code=Code.INVALID_OUTPUT,
+        message=f"the answer {fault or 'has no ok that is true or false'}",
+        hint="a sidecar prints one JSON object with ok on stdout, and everything else on stderr",
+        details={**_facts(exit_code, stderr_tail), "excerpt": _excerpt(rest)},
+    )
+
+
+def exit_words(exit_code: int) -> str:
+    """`exited with 3`, `was ended by SIGSEGV`."""
+    if exit_code >= 0:
+        return f"exited with {exit_code}"
+    try:
+        return f"was ended by {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"was ended by signal {-exit_code}"
+
+
+def _find_document(rest: bytes) -> tuple[JsonObject | None, str, tuple[str, ...]]:
+    """The answer's object, else why there is none; and what was overlooked."""
+    if not rest.strip():
+        return None, "is empty", ()
+    try:
+        whole = read_strict(rest)
+    except NotStrict as reason:
+        fault = str(reason)
+    else:
+        if isinstance(whole, dict):
+            return whole, "", ()
+        fault = "is not a JSON object"
+    return _first_answering_line(rest, fault)
+
+
+def _first_answering_line(rest: bytes, fault: str) -> tuple[JsonObject | None, str, tuple[str, ...]]:
+    tried = 0
+    start = 0
+    while start < len(rest) and tried < LINES_TRIED:
+        end = rest.find(b"\n", start)
+        end = len(rest) if end < 0 else end
+        line = rest[start:end].strip()
+        if line.startswith(b"{") and line.endswith(b"}") and b'"ok"' in line:
+            tried += 1
+            value = _object_or_none(line)
+            if value is not None and "ok" in value:
+                return value, "", _overlooked(rest[:start], rest[end:])
+        start = end + 1
+    return None, fault, ()
+
+
+def _object_or_none(line: bytes) -> JsonObject | None:
+    try:
+        value = read_strict(line)
+    except NotStrict:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _overlooked(before: bytes, after: bytes) -> tuple[str, ...]:
+    return tuple(
+        f"{len(text.strip())} bytes {where} the answer on stdout were ignored"
+        for text, where in ((before, "before"), (after, "after"))
+        if text.strip()
+    )
+
+
+def _meaning(answer: JsonObject, exit_code: int, stderr_tail: str, warnings: tuple[str, ...]) -> Meaning:
+    fields = {key: value for key, value in answer.items() if key != "ok"}
+    if answer["ok"] is True and exit_code == 0:
+        return Meaning(status=Status.SUCCESS, output=fields, warnings=warnings)
+    details: JsonObject = {**fields, **_facts(exit_code, stderr_tail)}
+    if answer["ok"] is True:
+        return Meaning(
+            status=Status.FAILED,
+            code=Code.EXIT,
+            message=f"the sidecar answered, but {exit_words(exit_code)}",
+            hint="its stderr may say why",
+            details=details,
+            warnings=warnings,
+        )
+    details.pop("error", None)
+    unavailable = fields.get("code") == "unavailable"
+    return Meaning(
+        status=Status.UNAVAILABLE if unavailable else Status.FAILED,
+        code=ReasonCode.TOOL_UNAVAILABLE if unavailable else Code.FAILED,
+        message=_words(fields, "error") or "the sidecar gave no reason",
+        hint=_words(fields, "remedy") or _words(fields, "hint"),
+        details=details,
+        warnings=warnings,
+    )
+
+
+def _facts(exit_code: int, stderr_tail: str) -> JsonObject:
+    """What the kernel saw itself, in every failure's details."""
+    facts: JsonObject = {"exitCode": exit_code}
+    if exit_code < 0:
+        facts["signal"] = exit_words(exit_code).rpartition(" ")[2]
+    if stderr_tail.strip():
+        facts["stderr"] = stderr_tail.strip()[-_LONGEST_MESSAGE:]
+    return facts
+
+
+def _excerpt(rest: bytes) -> str:
+    return rest[: 4 * EXCERPT].decode("utf-8", "replace")[:EXCERPT]
+
+
+def _words(fields: JsonObject, key: str) -> str:
+    value = fields.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Json) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,145 @@
+"""Our ends of a child's pipes, on the event loop, without a thread and without a stream object."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import struct
+import termios
+from collections.abc import Callable
+
+FIRST_READ = 65_536
+CHUNK = 262_144
+PIPE_SIZE = 1_048_576
+TAIL = 65_536
+
+
+class Intake:
+    """Reads a pipe when the loop finds it readable: one chunk a turn, so that no child starves another.
+
+    `take` gets each chunk and answers whether it wants more. The pipe is widened only once a chunk came
+    full: small answers never pay for it, and the user's share of pipe memory is spared.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int, take: Callable[[bytes], bool]) -> None:
+        self._loop, self._fd, self._take = loop, fd, take
+        self._size = FIRST_READ
+        os.set_blocking(fd, False)
+        loop.add_reader(fd, self._read, CHUNK)
+
+    def _read(self, most: int) -> int:
+        """Read once; returns the number of bytes, 0 at the end or when nothing is there."""
+        try:
+            data = os.read(self._fd, min(self._size, most))
+        except BlockingIOError:
+            return 0
+        if not data:
+            self.close()
+            return 0
+        if len(data) == FIRST_READ == self._size:
+            self._widen()
+        if not self._take(data):
+            self.close()
+        return len(data)
+
+    def _widen(self) -> None:
+        self._size = CHUNK
+        try:
+            fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+        except OSError:
+            return  # over the user's share: the pipe stays as it is, only slower
+
+    def drain(self) -> None:
+        """Take what is in the pipe now, and not what somebody may still write: that could have no end."""
+        if self._fd < 0:
+            return
+        waiting: int = struct.unpack("i", fcntl.ioctl(self._fd, termios.FIONREAD, b"\0" * 4))[0]
+        while waiting > 0 and self._fd >= 0:
+            got = self._read(waiting)
+            if not got:
+                return
+            waiting -= got
+
+    def close(self) -> None:
+        """Stop reading. The reader is removed first: a closed number may be somebody else's at once."""
+        if self._fd >= 0:
+            self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Outlet:
+    """Writes one document into a pipe and closes it; a child that does not read, or leaves, is no error."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int, data: bytes) -> None:
+        self._loop, self._fd, self._rest = loop, fd, memoryview(data)
+        self._registered = False
+        os.set_blocking(fd, False)
+        self._write()
+        if self._fd >= 0:
+            loop.add_writer(fd, self._write)
+            self._registered = True
+
+    def _write(self) -> None:
+        try:
+            while self._rest:
+                self._rest = self._rest[os.write(self._fd, self._rest) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._rest = self._rest[len(self._rest) :]
+        self.close()
+
+    def close(self) -> None:
+        """Close the pipe, written out or not."""
+        if self._fd >= 0:
+            if self._registered:
+                self._loop.remove_writer(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Bounded:
+    """Keeps at most `limit` bytes; `over` says that there were more."""
+
+    def __init__(
+        self, limit: int, on_data: Callable[[bytes], None] | None, on_over: Callable[[], None]
+    ) -> None:
+        self.data = bytearray()
+        self.over = False
+        self._limit, self._on_data, self._on_over = limit, on_data, on_over
+
+    def take(self, data: bytes) -> bool:
+        """Keep the chunk, or what there is room for."""
+        room = self._limit - len(self.data)
+        kept = data if len(data) <= room else data[:room]
+        self.data += kept
+        if self._on_data is not None:
+            self._on_data(kept)
+        if len(data) > room:
+            self.over = True
+            self._on_over()
+        return not self.over
+
+
+class Tail:
+    """Keeps the last `TAIL` bytes of whatever comes."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def take(self, data: bytes) -> bool:
+        """Always wants more: stderr never ends a call."""
+        if len(data) >= TAIL:
+            self._data[:] = data[-TAIL:]
+        else:
+            self._data += data
+            if len(self._data) > 2 * TAIL:
+                del self._data[:-TAIL]
+        return True
+
+    @property
+    def data(self) -> bytes:
+        """The tail so far."""
+        return bytes(self._data[-TAIL:])

@@ -1,0 +1,170 @@
+"""The dialect `process-json`: one request line in, one answer out, one process a call."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from flycore.model.call import Artifact
+from flycore.model.canonical import Json, JsonObject
+from flycore.model.enums import Code, Status
+from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_TIMEOUT_MS, Limits
+from flycore.runners.answer import EventFeed, Meaning, OnEvent, read_answer
+from flycore.runners.artifacts import check_artifacts
+from flycore.runners.run import ChildExit, RunLimits, run_child
+from flycore.runners.spawn import SpawnSpec
+
+PROTOCOL = "process-json/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessJsonJob:
+    """One call, ready to be run: nothing here is resolved, checked or asked any more."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = field(repr=False)
+    cwd: str
+    call_id: str
+    tool: str
+    input: JsonObject
+    executable: str | None = None
+    config: JsonObject = field(default_factory=dict)
+    delegates: JsonObject = field(default_factory=dict)
+    """Name to `{"argv": […]}`, resolved."""
+    project_dir: str
+    artifact_dir: str = ""
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES
+    limits: Limits = field(default_factory=Limits)
+    extra: JsonObject = field(default_factory=dict)
+    """Further keys of the request, such as `refuse` and `target`; they replace no key of the protocol."""
+
+    @property
+    def spawn_spec(self) -> SpawnSpec:
+        """What is started."""
+        return SpawnSpec(
+            argv=self.argv,
+            executable=self.executable,
+            cwd=self.cwd,
+            env=self.env,
+            call_id=self.call_id,
+            limits=self.limits,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """How the run ended, in the words of `ToolResult`. `output` is there for success only."""
+
+    status: Status
+    code: str = ""
+    message: str = ""
+    hint: str = ""
+    details: JsonObject = field(default_factory=dict)
+    output: Json = None
+    artifacts: tuple[Artifact, ...] = ()
+    exit_code: int | None = None
+    stderr_tail: str = ""
+    duration_ms: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+async def call_sidecar(job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
+    """Run the call. Whatever the child does is an outcome, never an exception.
+
+    `on_event` gets progress and log lines while the child runs; it must neither block nor raise.
+    Cancelling the awaiting task ends the tree first, then the cancellation goes on.
+    """
+    try:
+        request = request_line(job)
+    except ValueError:
+        return RunOutcome(
+            status=Status.FAILED,
+            code=Code.INVALID_INPUT,
+            message="the request holds NaN or an infinity, which JSON does not have",
+            hint="look for it in the input, and in config of the entry",
+        )
+    feed = EventFeed(on_event)
+    limits = RunLimits(timeout_ms=job.timeout_ms, max_output_bytes=job.max_output_bytes)
+    ended = await run_child(job.spawn_spec, request, limits, feed.feed)
+    feed.finish()
+    return outcome_of(job, ended, ended.stdout[feed.length :])
+
+
+def request_line(job: ProcessJsonJob) -> bytes:
+    """The request: one line, UTF-8. Raises ValueError for NaN and infinities.
+
+    Half a surrogate pair has no UTF-8; a request that holds one is written in ASCII, escaped.
+    """
+    request: JsonObject = {
+        "tool": job.tool,
+        "input": job.input,
+        "config": job.config,
+        "delegates": job.delegates,
+        "projectDir": job.project_dir,
+        "artifactDir": job.artifact_dir,
+        "requestId": job.call_id,
+        "protocol": PROTOCOL,
+    }
+    request = {**request, **{key: value for key, value in job.extra.items() if key not in request}}
+    try:
+        return json.dumps(request, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(request, allow_nan=False).encode() + b"\n"
+
+
+def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome:
+    """What the end of the child means. `rest` is stdout without its leading event lines."""
+    stderr_tail = ended.stderr_tail.decode("utf-8", "replace")
+    meaning = _cut_short(job, ended) or read_answer(rest, ended.exit_code or 0, stderr_tail)
+    artifacts, dropped = check_artifacts(meaning.output.get("artifacts"), job.artifact_dir, job.project_dir)
+    output = meaning.output
+    if "artifacts" in output:
+        output = {**output, "artifacts": [_listed(artifact) for artifact in artifacts]}
+    left = (f"{ended.survivors} processes could not be ended",) if ended.survivors else ()
+    return RunOutcome(
+        status=meaning.status,
+        code=meaning.code,
+        message=meaning.message,
+        hint=meaning.hint,
+        details=meaning.details,
+        output=output if meaning.status is Status.SUCCESS else None,
+        artifacts=artifacts,
+        exit_code=ended.exit_code,
+        stderr_tail=stderr_tail,
+        duration_ms=ended.duration_ms,
+        warnings=(*meaning.warnings, *dropped, *left),
+    )
+
+
+def _cut_short(job: ProcessJsonJob, ended: ChildExit) -> Meaning | None:
+    """Ends that leave no answer to read."""
+    if ended.spawn_error is not None:
+        return Meaning(
+            status=Status.FAILED,
+            code=Code.SPAWN,
+            message=ended.spawn_error.message,
+            hint=ended.spawn_error.hint,
+            details={"program": job.executable or job.argv[0]},
+        )
+    if ended.output_limited:
+        return Meaning(
+            status=Status.FAILED,
+            code=Code.OUTPUT_LIMIT,
+            message=f"more than {job.max_output_bytes} bytes on stdout",
+            hint="raise maxOutputBytes of the entry, or ask the tool for less",
+            details={"maxOutputBytes": job.max_output_bytes},
+        )
+    if ended.timed_out:
+        return Meaning(
+            status=Status.FAILED,
+            code=Code.TIMEOUT,
+            message=f"no answer within {job.timeout_ms} ms",
+            hint="raise timeoutMs of the entry (a caller can only shorten it)",
+            details={"timeoutMs": job.timeout_ms},
+        )
+    return None
+
+
+def _listed(artifact: Artifact) -> JsonObject:
+    return {"path": artifact.path, "mimeType": artifact.mime_type, "bytes": artifact.bytes}

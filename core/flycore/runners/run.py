@@ -1,0 +1,144 @@
+"""Runs one child to its end: feeds it, reads it within bounds, and leaves nobody of its tree behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio
+
+from flycore.runners.pipes import Bounded, Intake, Outlet, Tail
+from flycore.runners.processes import become_subreaper, ticks_now
+from flycore.runners.spawn import Child, SpawnError, SpawnFailed, SpawnSpec, spawn
+from flycore.runners.trees import Tree, end_tree, fell, has_strays, plant
+
+TERM_GRACE_S = 2.0
+"""Between TERM and KILL when a child is ended before it was done."""
+LEFTOVER_GRACE_S = 0.5
+"""The same for what a child left behind when it went: it holds up a finished answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits:
+    """How long and how much."""
+
+    timeout_ms: int
+    max_output_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildExit:
+    """How a child ended. Exactly one of `spawn_error` and `exit_code` is there."""
+
+    exit_code: int | None = None
+    """Negative for a signal."""
+    stdout: bytes = b""
+    stderr_tail: bytes = b""
+    timed_out: bool = False
+    output_limited: bool = False
+    duration_ms: int = 0
+    survivors: int = 0
+    """Processes of the tree that the system would not let us end; 0 but for programs of another user."""
+    spawn_error: SpawnError | None = None
+
+
+async def run_child(
+    spec: SpawnSpec,
+    stdin: bytes,
+    limits: RunLimits,
+    on_stdout: Callable[[bytes], None] | None = None,
+) -> ChildExit:
+    """Start `spec`, write `stdin`, wait for the exit (not for the pipes), end the tree, return what came.
+
+    `on_stdout` sees each chunk as it arrives, on the loop; it must neither block nor raise. When the
+    awaiting task is cancelled the tree is ended first, shielded and within
+    `TERM_GRACE_S + KILL_PATIENCE_S`.
+    """
+    become_subreaper()
+    begun = time.monotonic()
+    mark = ticks_now()
+    try:
+        child = spawn(spec)
+    except SpawnFailed as fault:
+        return ChildExit(spawn_error=fault.error, duration_ms=_since(begun))
+    running = _Running(child, plant(child.popen.pid, spec.call_id, mark), stdin, limits, on_stdout)
+    try:
+        with anyio.move_on_after(limits.timeout_ms / 1000):
+            await running.stopped.wait()
+        timed_out = not running.stopped.is_set()
+        duration_ms = _since(begun)
+    finally:
+        with anyio.CancelScope(shield=True):
+            survivors = await running.end()
+    return ChildExit(
+        exit_code=child.popen.returncode,
+        stdout=bytes(running.stdout.data),
+        stderr_tail=running.stderr.data,
+        timed_out=timed_out,
+        output_limited=running.stdout.over,
+        duration_ms=duration_ms,
+        survivors=survivors,
+    )
+
+
+class _Running:
+    """A child with our ends of its pipes on the loop. `stopped`: it has left, or said too much."""
+
+    def __init__(
+        self,
+        child: Child,
+        tree: Tree,
+        stdin: bytes,
+        limits: RunLimits,
+        on_stdout: Callable[[bytes], None] | None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self._child, self._tree, self._loop = child, tree, loop
+        self.stopped = anyio.Event()
+        self.stdout = Bounded(limits.max_output_bytes, on_stdout, self.stopped.set)
+        self.stderr = Tail()
+        self._exited = False
+        loop.add_reader(child.pidfd, self._on_exit)
+        self._pipes = (
+            Intake(loop, child.stdout, self.stdout.take),
+            Intake(loop, child.stderr, self.stderr.take),
+        )
+        self._outlet = Outlet(loop, child.stdin, stdin)
+
+    def _on_exit(self) -> None:
+        self._exited = True
+        self._loop.remove_reader(self._child.pidfd)
+        self.stopped.set()
+
+    async def end(self) -> int:
+        """End the tree, take what is left in the pipes, close them, reap. Returns the survivors."""
+        try:
+            if self._exited:
+                self._drain()
+            left = 0
+            if not self._exited or has_strays(self._tree):
+                left = await end_tree(self._tree, LEFTOVER_GRACE_S if self._exited else TERM_GRACE_S)
+                self._pipes[1].drain()
+            return left
+        finally:
+            self._close()
+
+    def _drain(self) -> None:
+        for pipe in self._pipes:
+            pipe.drain()
+
+    def _close(self) -> None:
+        for pipe in self._pipes:
+            pipe.close()
+        self._outlet.close()
+        self._loop.remove_reader(self._child.pidfd)
+        os.close(self._child.pidfd)
+        self._child.popen.poll()
+        fell(self._tree)
+
+
+def _since(begun: float) -> int:
+    return round((time.monotonic() - begun) * 1000)
