@@ -29,6 +29,8 @@ class Capability(Value, frozen=True, kw_only=True):
     """For people: one line."""
     effect: str
     """Template of the card's effect sentence; `{name}` stands for an input field."""
+    effects: dict[str, str] = {}
+    """Templates by the value of the input's `action`, each going before `effect`."""
     risk: Risk
     approval_class: tuple[str, ...]
     input_schema: JsonObject

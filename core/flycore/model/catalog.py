@@ -39,6 +39,8 @@ class Catalog(Value, frozen=True, kw_only=True):
     sidecars: tuple[SidecarView, ...] = ()
     capabilities: tuple[CapabilityView, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    built_at: float = 0.0
+    """Unix time of the looking, seconds. Evidence: it takes no part in comparing."""
 
     def capability(self, name: str) -> CapabilityView | None:
         """The capability of that exact name."""

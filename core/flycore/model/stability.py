@@ -45,6 +45,7 @@ class VersionEvidence(Value, frozen=True, kw_only=True):
 
     core: str
     compatible_core: str | None = None
+    package_id: str | None = None
     protocol_version: str | None = None
     package_version: str | None = None
     installed_version: str | None = None
@@ -54,6 +55,7 @@ class ToolProbe(Value, frozen=True, kw_only=True):
     """What a probe said of one tool."""
 
     status: ProbeState
+    code: ReasonCode | None = None
     reason: str = ""
     remedy: str = ""
 
