@@ -19,7 +19,8 @@ class ToolFailed(Exception):  # noqa: N818 - reads as the sentence a tool's auth
 
     def answer(self) -> dict[str, object]:
         """The answer document."""
-        return {**self.fields, "ok": False, "code": self.code, "error": self.message}
+        own = {"ok": False, "code": self.code, "error": self.message}
+        return own | self.fields | own
 
 
 class InvalidInput(ToolFailed):

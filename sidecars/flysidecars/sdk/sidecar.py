@@ -97,7 +97,7 @@ class Sidecar:
 
 def _answer(out: Out, work: Callable[[Out], JsonObject]) -> int:
     try:
-        answer = {**work(out), "ok": True}
+        answer = {"ok": True} | work(out) | {"ok": True}
     except ToolFailed as failure:
         answer = failure.answer()
     except OSError as failure:

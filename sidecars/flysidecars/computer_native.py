@@ -1,0 +1,119 @@
+"""`computer.native` for X11: screenshots and windows itself; mouse and keyboard only through the
+configured delegate, never by a hidden fallback."""
+
+from __future__ import annotations
+
+import os
+
+from flysidecars.sdk import Call, JsonObject, Probe, Sidecar, ToolFailed, Unavailable, healthy, unavailable
+from flysidecars.sdk.call import delegate_argv
+
+sidecar = Sidecar("computer.native")
+
+DELEGATED = {"computer.mouse": "mouse", "computer.keyboard": "keyboard"}
+"""Tool to the name of its delegate."""
+
+
+@sidecar.probe
+def probe(question: Probe) -> JsonObject:
+    """All tools are unavailable without a display; without xdotool only those that need it; without
+    a delegate only its own tool."""
+    from flysidecars.desktop import require_desktop, require_xdotool
+
+    require_desktop()
+    tools: JsonObject = {"screen.screenshot": healthy()}
+    try:
+        require_xdotool()
+    except Unavailable as missing:
+        lost = unavailable(missing.message, missing.remedy)
+        return {"tools": {**tools, "computer.window": lost, **dict.fromkeys(DELEGATED, lost)}}
+    tools["computer.window"] = healthy()
+    for tool, name in DELEGATED.items():
+        configured = question.delegates is None or delegate_argv(question.delegates, name) is not None
+        tools[tool] = healthy() if configured else unavailable(*_no_delegate(name), "delegate-missing")
+    return {"tools": tools}
+
+
+@sidecar.tool("screen.screenshot")
+def screenshot(call: Call) -> JsonObject:
+    """Take a picture of the screen into `artifactDir`, or to `path` below the project."""
+    from flysidecars.screenshot import PNG_MAGIC, take_screenshot
+    from flysidecars.sdk.paths import write_new
+    from flysidecars.x11.display import display_name
+
+    path = call.optional_text("path")
+    if path is not None and not path.lower().endswith(".png"):
+        raise ToolFailed("invalid-input", "path: a name that ends with .png is needed", field="path")
+    if path is None and not call.artifact_dir:
+        raise ToolFailed("invalid-request", "the request names neither artifactDir nor a path")
+    display_name()
+    picture = take_screenshot(call.artifact_dir or call.project_dir)
+    if path is None:
+        file = write_new(call.artifact_dir, "screenshot.png", picture.png, PNG_MAGIC)
+    else:
+        file = write_new(call.project_dir, path, picture.png, PNG_MAGIC)
+    artifact = {"path": file, "mimeType": "image/png", "bytes": len(picture.png)}
+    return {"path": path or file, "width": picture.width, "height": picture.height, "artifacts": [artifact]}
+
+
+@sidecar.tool("computer.window")
+def window(call: Call) -> JsonObject:
+    """List the windows on the screen, or give one the focus."""
+    from flysidecars.x11.display import Display
+    from flysidecars.x11.target import resolve_target
+    from flysidecars.x11.windows import focused_window, visible_windows
+
+    action = call.choice("action", ("list", "focus"))
+    with Display() as display:
+        if action == "focus":
+            target = resolve_target(call, display)
+            target.focus(raised=True)
+            return {"action": "focus", "window": target.window.full(focused=True)}
+        focus = focused_window(display)
+        focus_id = focus.id if focus else 0
+        windows = [found.full(focused=found.id == focus_id) for found in visible_windows(display)]
+        return {"action": "list", "windows": windows}
+
+
+@sidecar.tool("computer.mouse")
+def mouse(call: Call) -> JsonObject:
+    """Handed to `delegates.mouse`."""
+    return _hand_over(call)
+
+
+@sidecar.tool("computer.keyboard")
+def keyboard(call: Call) -> JsonObject:
+    """Handed to `delegates.keyboard`."""
+    return _hand_over(call)
+
+
+def _hand_over(call: Call) -> JsonObject:
+    """Become the delegate: it gets the same request on stdin and gives its answer to our caller.
+
+    Returns never. One process less stands between the kernel's signals and the program that acts.
+    """
+    name = DELEGATED[call.tool]
+    argv = call.delegate(name)
+    if argv is None:
+        raise Unavailable(*_no_delegate(name), reasonCode="delegate-missing")
+    from flysidecars.sdk.wire import encode
+
+    request = os.memfd_create("request")
+    with open(os.dup(request), "wb") as file:
+        file.write(encode(call.raw))
+    os.lseek(request, 0, os.SEEK_SET)
+    os.dup2(request, 0)
+    call.out.restore()
+    try:
+        os.execv(argv[0], argv)  # noqa: S606 - a shell is what must not be in between
+    except OSError as failed:
+        os.dup2(2, 1)
+        raise ToolFailed(
+            "delegate-failed", f"the delegate {argv[0]} cannot be started: {failed.strerror}", delegate=name
+        ) from failed
+
+
+def _no_delegate(name: str) -> tuple[str, str]:
+    example = '{"command": "flytui-sidecar", "args": ["xdotool"]}'
+    remedy = f"set delegates.{name} of the entry, such as {example}"
+    return f"no {name} delegate is configured", remedy
