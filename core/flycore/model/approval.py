@@ -7,7 +7,7 @@ import msgspec
 from flycore.model.base import Value
 from flycore.model.call import Caller
 from flycore.model.canonical import JsonObject, digest
-from flycore.model.enums import Choice, Decision, Level, RequestState, Risk
+from flycore.model.enums import Choice, Code, Decision, Level, RequestState, Risk
 from flycore.model.program import Seal, SealedDelegate
 from flycore.model.stability import PermissionReport
 
@@ -129,6 +129,8 @@ class Ask(Value, frozen=True, kw_only=True):
     answer: Answer | None = None
     decided_by: str = ""
     decided_at: float | None = None
+    code: Code | None = None
+    """What the caller is told where the request did not end approved."""
 
 
 class DecideOutcome(Value, frozen=True, kw_only=True):

@@ -1,0 +1,156 @@
+"""The waiting requests and what became of the others: first in, first out, bounded, no waiting here.
+
+`queue.py` is the asynchronous shell around it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+import msgspec
+
+from flycore.approval.machine import Moment, Move, judge, step
+from flycore.model.approval import Answer, ApprovalRequest, Ask, DecideOutcome
+from flycore.model.enums import Code, RequestState, Risk
+
+RECENT = 50
+DENIALS_TO_PAUSE = 3
+PAUSE_SECONDS = 60.0
+REMEMBERED_CALLERS = 1000
+"""Callers whose denials are counted; the one longest without a decision is forgotten first."""
+TIMEOUT_SECONDS = 600.0
+
+
+class QueueLimits(NamedTuple):
+    """What the user's settings say; times in seconds."""
+
+    per_caller: int = 5
+    total: int = 20
+    timeouts: Mapping[Risk, float] = MappingProxyType({})
+    """A risk that is not named waits `TIMEOUT_SECONDS`."""
+
+    def timeout(self, risk: Risk) -> float:
+        """How long a request of that risk waits."""
+        return self.timeouts.get(risk, TIMEOUT_SECONDS)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    ask: Ask
+    deadline: float
+
+
+@dataclass(slots=True)
+class _Denials:
+    in_a_row: int = 0
+    paused_until: float = float("-inf")
+
+
+class RequestBook:
+    """All requests of one kernel. Times are monotonic seconds, `at` is Unix time for people."""
+
+    def __init__(self, limits: QueueLimits) -> None:
+        self._limits = limits
+        self._waiting: dict[str, _Waiting] = {}
+        self._recent: deque[Ask] = deque(maxlen=RECENT)
+        self._denials: dict[str, _Denials] = {}
+
+    def admit(self, request: ApprovalRequest, deadline: float, now: float) -> Ask:
+        """The request as it waits, or as it is refused because of a pause or a full queue."""
+        caller = request.caller.key
+        if request.id in self._waiting:
+            raise ValueError(f"a request {request.id!r} is waiting")
+        if self.pause_left(caller, now) > 0:
+            return Ask(request=request, state=RequestState.DENIED, code=Code.PAUSED)
+        mine = sum(item.ask.request.caller.key == caller for item in self._waiting.values())
+        if mine >= self._limits.per_caller or len(self._waiting) >= self._limits.total:
+            return Ask(request=request, state=RequestState.DENIED, code=Code.QUEUE_FULL)
+        ask = Ask(request=request, state=RequestState.WAITING)
+        self._waiting[request.id] = _Waiting(ask, deadline)
+        return ask
+
+    def decide(
+        self,
+        request_id: str,
+        subject_digest: str,
+        answer: Answer,
+        *,
+        by: str,
+        now: float,
+        at: float,
+        hands: bool,
+    ) -> tuple[DecideOutcome, Ask | None]:
+        """Judge an answer. The ask comes back, settled, only where the answer counted."""
+        item = self._waiting.get(request_id)
+        ask = item.ask if item is not None else self.find(request_id)
+        moment = Moment(overdue=item is not None and now >= item.deadline, hands_on=hands)
+        move = judge(ask, subject_digest, answer, moment)
+        if isinstance(move, DecideOutcome):
+            return move, None
+        settled = self._settle(request_id, move, at, answer=answer, by=by)
+        if settled is None:
+            return DecideOutcome(accepted=False, why_not="there is no such request"), None
+        self._count(settled.request.caller.key, move, now)
+        return DecideOutcome(accepted=True), settled
+
+    def expire(self, request_id: str, at: float) -> Ask | None:
+        """Time is up; None where the request was settled before."""
+        return self._settle(request_id, Move.EXPIRE, at)
+
+    def withdraw(self, request_id: str, at: float) -> Ask | None:
+        """The caller is gone; None where the request was settled before."""
+        return self._settle(request_id, Move.WITHDRAW, at)
+
+    def of_call(self, call_id: str) -> tuple[str, ...]:
+        """Ids of the requests that wait for that call."""
+        return tuple(key for key, item in self._waiting.items() if item.ask.request.call_id == call_id)
+
+    def find(self, request_id: str) -> Ask | None:
+        """A request, waiting or recent."""
+        return next((ask for ask in self.asks() if ask.request.id == request_id), None)
+
+    def asks(self) -> tuple[Ask, ...]:
+        """Waiting ones in order of arrival, then recent ones, newest first."""
+        return (*(item.ask for item in self._waiting.values()), *reversed(self._recent))
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def pause_left(self, caller: str, now: float) -> float:
+        """Seconds for which the caller's requests are refused, 0 where they are not."""
+        denials = self._denials.get(caller)
+        return 0.0 if denials is None else max(0.0, denials.paused_until - now)
+
+    def _settle(
+        self, request_id: str, move: Move, at: float, *, answer: Answer | None = None, by: str = ""
+    ) -> Ask | None:
+        item = self._waiting.get(request_id)
+        outcome = None if item is None else step(item.ask.state, move)
+        if item is None or outcome is None:
+            return None
+        del self._waiting[request_id]
+        state, code = outcome
+        ask = msgspec.structs.replace(
+            item.ask, state=state, code=code, answer=answer, decided_by=by, decided_at=at
+        )
+        self._recent.append(ask)
+        return ask
+
+    def _count(self, caller: str, move: Move, now: float) -> None:
+        """Three denials in a row pause a caller; an approval starts the count anew."""
+        denials = self._denials.pop(caller, None) or _Denials()
+        if move is Move.APPROVE:
+            return
+        denials.in_a_row += 1
+        if denials.in_a_row >= DENIALS_TO_PAUSE:
+            denials.in_a_row = 0
+            denials.paused_until = now + PAUSE_SECONDS
+        self._denials[caller] = denials
+        while len(self._denials) > REMEMBERED_CALLERS:
+            del self._denials[next(iter(self._denials))]

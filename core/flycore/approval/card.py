@@ -1,0 +1,206 @@
+"""The card: everything a person needs to judge one call, as plain lines, made from the request alone.
+
+Whatever came from outside is drawn through `strict_text`; nothing is cut, collapsed or left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from flycore.approval.cells import wrap_exact, wrap_words
+from flycore.approval.machine import choices
+from flycore.approval.shown import counts, shown_input, shown_segments
+from flycore.model.approval import ApprovalRequest, MatchedRule
+from flycore.model.base import Value
+from flycore.model.enums import Choice, Risk
+from flycore.model.program import Seal
+from flycore.model.stability import PermissionReport
+from flysafe.text import strict_text
+
+LABEL_CELLS = 9
+"""Width of the column in which a line's label is drawn; `render_card` leaves it free."""
+MIN_TEXT_CELLS = 11
+DIGEST_SHOWN = 12
+NETWORK_REMARK = "network means this machine's whole network"
+_NOTHING = frozenset({"", "none", "no", "false"})
+
+
+class CardStyle(StrEnum):
+    """What a line is, for whoever draws it."""
+
+    TITLE = "title"
+    EFFECT = "effect"
+    INPUT = "input"
+    REACH_OK = "reach-ok"
+    REACH_OPEN = "reach-open"
+    SEAL = "seal"
+    WHY = "why"
+    CHECKS = "checks"
+    SAID = "said"
+    PLAIN = "plain"
+
+
+class CardLine(Value, frozen=True, kw_only=True):
+    """One line as wide as was asked for. A continuation has an empty label."""
+
+    label: str
+    text: str
+    style: CardStyle
+
+
+class KeyHint(Value, frozen=True, kw_only=True):
+    """A key that the card offers, and what it does."""
+
+    key: str
+    words: str
+
+
+def render_card(request: ApprovalRequest, width: int, *, reveal: bool = False) -> tuple[CardLine, ...]:
+    """The whole card for `width` cells, label column included. `reveal` shows masked fields.
+
+    Order: who, effect, exact input, target, reach, seal, rule, checks, difference, the caller's words.
+    """
+    room = max(width - LABEL_CELLS, MIN_TEXT_CELLS)
+    return (
+        *_who(request, room),
+        *_lines("EFFECT", strict_text(request.effect), CardStyle.EFFECT, room),
+        *_input(request, room, reveal=reveal),
+        *_target(request, room),
+        *_reach(request, room),
+        *_seals(request, room),
+        *_why(request, room),
+        *_checks(request, room),
+        *_said(request, room),
+    )
+
+
+def card_keys(request: ApprovalRequest) -> tuple[KeyHint, ...]:
+    """The keys this card has, in the order they are drawn."""
+    offered = choices(request)
+    hints = [KeyHint(key="a", words=f"approve once{_confirmation(request)}")]
+    if Choice.LEASE in offered:
+        hints.append(KeyHint(key="l", words="lease…"))
+    hints += [KeyHint(key="d", words="deny"), KeyHint(key="r", words="deny with reason")]
+    if request.masked:
+        hints.append(KeyHint(key="v", words="reveal"))
+    hints += [
+        KeyHint(key="w", words="why"),
+        KeyHint(key="n/p", words="next/previous"),
+        KeyHint(key="Esc", words="leave waiting"),
+    ]
+    return tuple(hints)
+
+
+def _confirmation(request: ApprovalRequest) -> str:
+    if request.risk is Risk.CRITICAL:
+        return f", type ‹{request.letter}›"
+    return f", confirm with ‹{request.letter}›" if request.risk is Risk.HIGH else ""
+
+
+def _lines(label: str, text: str, style: CardStyle, room: int) -> Iterator[CardLine]:
+    for index, line in enumerate(wrap_words(text, room)):
+        yield CardLine(label="" if index else label, text=line, style=style)
+
+
+def _who(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    caller = request.caller
+    who = strict_text(str(caller))
+    if caller.executable:
+        who += f" · {strict_text(caller.executable)}"
+    tool = f"{strict_text(request.tool)} · {request.risk.value} risk · from {strict_text(request.sidecar)}"
+    yield from _lines("WHO", who, CardStyle.TITLE, room)
+    yield from _lines("ROOT", strict_text(request.app_root), CardStyle.TITLE, room)
+    yield from _lines("TOOL", tool, CardStyle.TITLE, room)
+
+
+def _input(request: ApprovalRequest, room: int, *, reveal: bool) -> Iterator[CardLine]:
+    """A line of counts, then the input; its INPUT lines joined are `shown_input` again."""
+    text = shown_input(request, reveal=reveal)
+    drawn = [line for segment in shown_segments(text) for line in wrap_exact(segment, room)]
+    yield from _lines("INPUT", counts(request, len(drawn)), CardStyle.PLAIN, room)
+    for line in drawn:
+        yield CardLine(label="", text=line, style=CardStyle.INPUT)
+
+
+def _target(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    preview = request.subject.preview
+    if preview is not None:
+        text = (
+            f"window “{strict_text(preview.title)}” (id {strict_text(preview.window_id)}, pid {preview.pid})"
+        )
+        yield from _lines("THERE", text, CardStyle.PLAIN, room)
+
+
+def _reach(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    enforced = bool(request.reach) and all(report.enforced for report in request.reach)
+    style = CardStyle.REACH_OK if enforced else CardStyle.REACH_OPEN
+    level = f"level {request.level.value}"
+    if request.mechanism:
+        level += f" · {strict_text(request.mechanism)}"
+    yield from _lines("REACH", level, style, room)
+    for report in request.reach:
+        style = CardStyle.REACH_OK if report.enforced else CardStyle.REACH_OPEN
+        yield from _lines("", _permission(report), style, room)
+
+
+def _permission(report: PermissionReport) -> str:
+    mark = "✓ enforced" if report.enforced else "not enforced here"
+    text = f"{strict_text(report.name)}: {strict_text(report.declared)} · {mark}"
+    if report.why:
+        text += f" · {strict_text(report.why)}"
+    harmless = report.enforced and report.declared.casefold() in _NOTHING
+    return f"{text} · {NETWORK_REMARK}" if report.name == "network" and not harmless else text
+
+
+def _seals(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    yield from _lines("SEAL", _seal(request.seal), CardStyle.SEAL, room)
+    for delegate in request.delegates:
+        argv = " ".join(strict_text(part) for part in delegate.argv)
+        text = f"delegate {strict_text(delegate.name)}: {argv} · {_seal(delegate.seal)}"
+        yield from _lines("", text, CardStyle.SEAL, room)
+
+
+def _seal(seal: Seal) -> str:
+    parts = [f"{seal.kind.value} {strict_text(seal.program)}"]
+    if seal.digest:
+        parts.append(f"sha256 {strict_text(seal.digest[:DIGEST_SHOWN])}")
+    if seal.editable:
+        parts.append("editable")
+    if seal.copy:
+        parts.append("runs as a private copy")
+    if not seal.leasable:
+        parts.append("asked each time")
+    if seal.note:
+        parts.append(strict_text(seal.note))
+    return " · ".join(parts)
+
+
+def _why(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    for index, rule in enumerate(request.why):
+        yield from _lines("" if index else "WHY", _rule(rule), CardStyle.WHY, room)
+
+
+def _rule(rule: MatchedRule) -> str:
+    where, because = strict_text(rule.where), strict_text(rule.because)
+    if rule.where == "default":
+        return f"default → {rule.decision.value} · {because}"
+    return f"rule {strict_text(rule.tool)} → {rule.decision.value} · {where} · “{because}”"
+
+
+def _checks(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    checks = request.checks
+    text = f"same call approved {checks.approved}×, denied {checks.denied}× today"
+    yield from _lines("CHECKS", text, CardStyle.CHECKS, room)
+    for index, change in enumerate(request.difference):
+        label = "" if index else "CHANGED"
+        yield from _lines(label, strict_text(change), CardStyle.REACH_OPEN, room)
+
+
+def _said(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    if request.caller.claims:
+        text = f"caller calls itself (unverified): “{strict_text(request.caller.claims)}”"
+        yield from _lines("", text, CardStyle.SAID, room)
+    if request.said:
+        text = f"caller says (unverified): “{strict_text(request.said)}”"
+        yield from _lines("", text, CardStyle.SAID, room)

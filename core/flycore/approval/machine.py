@@ -1,0 +1,112 @@
+"""What may become of a request: states, transitions and the judgement of an answer, as functions.
+
+    waiting ── approve / lease ──▶ approved
+       ├────── deny ─────────────▶ denied
+       ├────── time ─────────────▶ timed-out
+       └────── caller gone ──────▶ withdrawn
+
+Only `waiting` has ways out, so exactly one answer counts.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from flycore.model.approval import LEASE_MINUTES, Answer, ApprovalRequest, Ask, DecideOutcome, LeaseTerms
+from flycore.model.canonical import canonical_json
+from flycore.model.enums import Choice, Code, RequestState, Risk
+
+MAX_LEASE_CALLS = 100
+MASK = "•••"
+"""What stands for a masked value; in canonical JSON it is spelled with escapes."""
+MASK_ESCAPED = r"\u2022\u2022\u2022"
+
+
+class Move(StrEnum):
+    """What can happen to a request."""
+
+    APPROVE = "approve"
+    DENY = "deny"
+    EXPIRE = "expire"
+    WITHDRAW = "withdraw"
+
+
+_WAYS_OUT = {
+    Move.APPROVE: (RequestState.APPROVED, None),
+    Move.DENY: (RequestState.DENIED, Code.DENIED),
+    Move.EXPIRE: (RequestState.TIMED_OUT, Code.APPROVAL_TIMEOUT),
+    Move.WITHDRAW: (RequestState.WITHDRAWN, Code.WITHDRAWN),
+}
+_MOVE_OF = {Choice.APPROVE_ONCE: Move.APPROVE, Choice.LEASE: Move.APPROVE, Choice.DENY: Move.DENY}
+_ENDED = {
+    RequestState.APPROVED: "already approved",
+    RequestState.DENIED: "already denied",
+    RequestState.TIMED_OUT: "the request has timed out",
+    RequestState.WITHDRAWN: "the caller has withdrawn the request",
+}
+
+
+def step(state: RequestState, move: Move) -> tuple[RequestState, Code | None] | None:
+    """The state a move leads to, with what the caller is told; None where the move does not exist."""
+    return _WAYS_OUT[move] if state is RequestState.WAITING else None
+
+
+class Moment(NamedTuple):
+    """What an answer is judged against besides the request itself."""
+
+    overdue: bool
+    hands_on: bool
+
+
+def judge(ask: Ask | None, subject_digest: str, answer: Answer, moment: Moment) -> Move | DecideOutcome:
+    """The move an answer makes, or why it makes none. Whatever is not understood decides nothing."""
+    if ask is None:
+        return _refused("there is no such request")
+    if ask.state is not RequestState.WAITING:
+        by = f" by {ask.decided_by}" if ask.decided_by else ""
+        return _refused(f"{_ENDED[ask.state]}{by}")
+    if moment.overdue:
+        return _refused(_ENDED[RequestState.TIMED_OUT])
+    if subject_digest != ask.request.subject_digest:
+        return _refused("the request is not the one that was shown")
+    move = _MOVE_OF.get(answer.choice)
+    if move is None or answer.choice not in choices(ask.request):
+        return _refused("this choice is not offered")
+    if answer.choice == Choice.LEASE and not _sound(answer.lease):
+        minutes = ", ".join(str(number) for number in LEASE_MINUTES)
+        return _refused(f"a lease is for {minutes} minutes and 1 to {MAX_LEASE_CALLS} calls")
+    if move is Move.APPROVE and moment.hands_on:
+        return _refused("hands on the machine: wait until the tool has left mouse and keyboard")
+    return move
+
+
+def choices(request: ApprovalRequest) -> tuple[Choice, ...]:
+    """What the card offers. A lease needs programs that can be held still, and less than critical risk."""
+    seals = (request.seal, *(delegate.seal for delegate in request.delegates))
+    if request.risk is Risk.CRITICAL or not all(seal.leasable for seal in seals):
+        return (Choice.APPROVE_ONCE, Choice.DENY)
+    return (Choice.APPROVE_ONCE, Choice.LEASE, Choice.DENY)
+
+
+def check_request(request: ApprovalRequest) -> None:
+    """Hold a request to its own digest and input. Raises ValueError: such a card would show one thing
+    and approve another."""
+    if request.subject.digest() != request.subject_digest:
+        raise ValueError("the request's digest is not its subject's")
+    if request.tool != request.subject.tool or request.caller.key != request.subject.caller:
+        raise ValueError("the request names another tool or caller than its subject")
+    if not _has_masks(request) and request.input_json != canonical_json(request.subject.input):
+        raise ValueError("the request shows another input than its subject's")
+
+
+def _has_masks(request: ApprovalRequest) -> bool:
+    return bool(request.masked) or MASK in request.input_json or MASK_ESCAPED in request.input_json
+
+
+def _sound(terms: LeaseTerms | None) -> bool:
+    return terms is not None and terms.minutes in LEASE_MINUTES and 1 <= terms.calls <= MAX_LEASE_CALLS
+
+
+def _refused(why_not: str) -> DecideOutcome:
+    return DecideOutcome(accepted=False, why_not=why_not)

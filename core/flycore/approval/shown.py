@@ -1,0 +1,80 @@
+"""The input as a card shows it: canonical JSON with real letters, exact, every character visible."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from flycore.approval.machine import MASK
+from flycore.model.approval import ApprovalRequest
+from flycore.model.canonical import Json, canonical_json, digest
+from flysafe.text import strict_text
+
+_ESCAPE = re.compile(r"(\\(?:u[0-9a-fA-F]{4}|.))", re.DOTALL)
+_AFTER_NEWLINE = re.compile(r"((?:\\[^n]|[^\\])*?\\n|.+)", re.DOTALL)
+MASK_DIGEST_SHOWN = 8
+
+
+def shown_input(request: ApprovalRequest, *, reveal: bool = False) -> str:
+    """One line. JSON's own escapes stay as they are, letters beyond ASCII are drawn as letters, and what
+    could deceive is a token. Different inputs look different.
+
+    A masked field is drawn as `•••` with length and digest prefix, unless `reveal`.
+    """
+    if reveal:
+        return _visible(_spelled(request.subject.input))
+    try:
+        value: Json = json.loads(request.input_json)
+    except (ValueError, RecursionError):
+        return _visible(request.input_json)
+    for pointer in request.masked:
+        value = _masked(value, pointer, request.subject.input)
+    return _visible(_spelled(value))
+
+
+def shown_segments(text: str) -> list[str]:
+    """The text cut after each escaped newline, so that a script is drawn line by line."""
+    return _AFTER_NEWLINE.findall(text) or [""]
+
+
+def counts(request: ApprovalRequest, lines: int) -> str:
+    """How much there is: bytes of the canonical JSON, lines as drawn, masked fields."""
+    size = len(canonical_json(request.subject.input))
+    text = f"{size} bytes in {lines} {'line' if lines == 1 else 'lines'}, all shown"
+    hidden = len(request.masked)
+    return text if not hidden else f"{text} but {hidden} masked, v reveals"
+
+
+def _spelled(value: Json) -> str:
+    """Canonical JSON, but with letters instead of `\\uXXXX`."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _visible(text: str) -> str:
+    """`strict_text` on every run between JSON escapes: the `n` of an escaped newline is no part of the
+    word that follows it."""
+    return "".join(strict_text(part) for part in _ESCAPE.split(text))
+
+
+def _masked(value: Json, pointer: str, real: Json) -> Json:
+    """A copy of `value` in which the field at `pointer` is a mask that tells length and digest."""
+    tokens = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+    return _replace(value, tokens, real)
+
+
+def _replace(value: Json, tokens: list[str], real: Json) -> Json:
+    if not tokens:
+        return _mask_of(real)
+    head, *rest = tokens
+    if isinstance(value, dict) and isinstance(real, dict) and head in value and head in real:
+        return {**value, head: _replace(value[head], rest, real[head])}
+    if isinstance(value, list) and isinstance(real, list) and head.isdecimal():
+        at = int(head)
+        if at < min(len(value), len(real)):
+            return [*value[:at], _replace(value[at], rest, real[at]), *value[at + 1 :]]
+    return value
+
+
+def _mask_of(real: Json) -> str:
+    length = len(real) if isinstance(real, str) else len(canonical_json(real))
+    return f"{MASK} ({length} characters, sha256 {digest(real)[:MASK_DIGEST_SHOWN]})"
