@@ -23,25 +23,18 @@ _LONGEST_MESSAGE = 2_000
 _LEVELS = ("debug", "info", "warning", "error")
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressEvent:
-    """How far the child says it is."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SidecarEvent:
+    """How far the child says it is, or a remark of its own."""
 
-    progress: float | None
-    total: float | None
     message: str
+    progress: float | None = None
+    total: float | None = None
+    level: str = ""
+    """Of a remark: debug, info, warning or error; empty for progress."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogEvent:
-    """A remark of the child's. `level` is one of debug, info, warning, error."""
-
-    level: str
-    message: str
-
-
-ChildEvent = ProgressEvent | LogEvent
-OnEvent = Callable[[ChildEvent], None]
+OnEvent = Callable[[SidecarEvent], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +93,7 @@ class EventFeed:
             self._on_event(event)
 
 
-def read_event(line: bytes) -> ChildEvent | None:
+def read_event(line: bytes) -> SidecarEvent | None:
     """The event a line is, None where it is none. Fields of a wrong type are left out."""
     if b'"event"' not in line:
         return None
@@ -113,10 +106,14 @@ def read_event(line: bytes) -> ChildEvent | None:
     text = value.get("message")
     message = text[:_LONGEST_MESSAGE] if isinstance(text, str) else ""
     if value.get("event") == "progress":
-        return ProgressEvent(_number(value.get("progress")), _number(value.get("total")), message)
+        return SidecarEvent(
+            message=message, progress=_number(value.get("progress")), total=_number(value.get("total"))
+        )
     if value.get("event") == "log":
         level = value.get("level")
-        return LogEvent(level if isinstance(level, str) and level in _LEVELS else "info", message)
+        return SidecarEvent(
+            message=message, level=level if isinstance(level, str) and level in _LEVELS else "info"
+        )
     return None
 
 
@@ -131,14 +128,14 @@ def read_answer(rest: bytes, exit_code: int, stderr_tail: str) -> Meaning:
             code=Code.EXIT,
             message=f"the sidecar {exit_words(exit_code)} without an answer",
             hint="its stderr may say why",
-            details=_facts(exit_code, stderr_tail),
+            details=exit_facts(exit_code, stderr_tail),
         )
     return Meaning(
         status=Status.FAILED,
         code=Code.INVALID_OUTPUT,
         message=f"the answer {fault or 'has no ok that is true or false'}",
         hint="a sidecar prints one JSON object with ok on stdout, and everything else on stderr",
-        details={**_facts(exit_code, stderr_tail), "excerpt": _excerpt(rest)},
+        details={**exit_facts(exit_code, stderr_tail), "excerpt": _excerpt(rest)},
     )
 
 
@@ -203,7 +200,7 @@ def _meaning(answer: JsonObject, exit_code: int, stderr_tail: str, warnings: tup
     fields = {key: value for key, value in answer.items() if key != "ok"}
     if answer["ok"] is True and exit_code == 0:
         return Meaning(status=Status.SUCCESS, output=fields, warnings=warnings)
-    details: JsonObject = {**fields, **_facts(exit_code, stderr_tail)}
+    details: JsonObject = {**fields, **exit_facts(exit_code, stderr_tail)}
     if answer["ok"] is True:
         return Meaning(
             status=Status.FAILED,
@@ -225,7 +222,7 @@ def _meaning(answer: JsonObject, exit_code: int, stderr_tail: str, warnings: tup
     )
 
 
-def _facts(exit_code: int, stderr_tail: str) -> JsonObject:
+def exit_facts(exit_code: int, stderr_tail: str) -> JsonObject:
     """What the kernel saw itself, in every failure's details."""
     facts: JsonObject = {"exitCode": exit_code}
     if exit_code < 0:

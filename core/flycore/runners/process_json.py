@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flycore.model.call import Artifact
 from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Code, Status
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_TIMEOUT_MS, Limits
-from flycore.runners.answer import EventFeed, Meaning, OnEvent, read_answer
+from flycore.runners.answer import EventFeed, Meaning, OnEvent, SidecarEvent, exit_facts, read_answer
 from flycore.runners.artifacts import check_artifacts
 from flycore.runners.run import ChildExit, RunLimits, run_child
 from flycore.runners.spawn import SpawnSpec
+
+__all__ = ["ProcessJsonJob", "RunOutcome", "SidecarEvent", "call_sidecar", "outcome_of", "request_line"]
 
 PROTOCOL = "process-json/1"
 
@@ -68,6 +70,10 @@ class RunOutcome:
     duration_ms: int = 0
     warnings: tuple[str, ...] = ()
 
+    def with_warnings(self, more: tuple[str, ...]) -> RunOutcome:
+        """The same outcome with `more` said at the end."""
+        return replace(self, warnings=(*self.warnings, *more))
+
 
 async def call_sidecar(job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
     """Run the call. Whatever the child does is an outcome, never an exception.
@@ -116,7 +122,7 @@ def request_line(job: ProcessJsonJob) -> bytes:
 def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome:
     """What the end of the child means. `rest` is stdout without its leading event lines."""
     stderr_tail = ended.stderr_tail.decode("utf-8", "replace")
-    meaning = _cut_short(job, ended) or read_answer(rest, ended.exit_code or 0, stderr_tail)
+    meaning = _cut_short(job, ended, stderr_tail) or read_answer(rest, ended.exit_code or 0, stderr_tail)
     artifacts, dropped = check_artifacts(meaning.output.get("artifacts"), job.artifact_dir, job.project_dir)
     output = meaning.output
     if "artifacts" in output:
@@ -137,7 +143,7 @@ def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome
     )
 
 
-def _cut_short(job: ProcessJsonJob, ended: ChildExit) -> Meaning | None:
+def _cut_short(job: ProcessJsonJob, ended: ChildExit, stderr_tail: str) -> Meaning | None:
     """Ends that leave no answer to read."""
     if ended.spawn_error is not None:
         return Meaning(
@@ -147,13 +153,14 @@ def _cut_short(job: ProcessJsonJob, ended: ChildExit) -> Meaning | None:
             hint=ended.spawn_error.hint,
             details={"program": job.executable or job.argv[0]},
         )
+    facts = {} if ended.exit_code is None else exit_facts(ended.exit_code, stderr_tail)
     if ended.output_limited:
         return Meaning(
             status=Status.FAILED,
             code=Code.OUTPUT_LIMIT,
             message=f"more than {job.max_output_bytes} bytes on stdout",
             hint="raise maxOutputBytes of the entry, or ask the tool for less",
-            details={"maxOutputBytes": job.max_output_bytes},
+            details={"maxOutputBytes": job.max_output_bytes, **facts},
         )
     if ended.timed_out:
         return Meaning(
@@ -161,7 +168,7 @@ def _cut_short(job: ProcessJsonJob, ended: ChildExit) -> Meaning | None:
             code=Code.TIMEOUT,
             message=f"no answer within {job.timeout_ms} ms",
             hint="raise timeoutMs of the entry (a caller can only shorten it)",
-            details={"timeoutMs": job.timeout_ms},
+            details={"timeoutMs": job.timeout_ms, **facts},
         )
     return None
 

@@ -37,6 +37,9 @@ class SpawnError:
     message: str
     hint: str
 
+    def __str__(self) -> str:
+        return self.message
+
 
 class SpawnFailed(Exception):  # noqa: N818 - the field's words
     """The child could not be started; `error` says why."""

@@ -1,0 +1,93 @@
+"""Which files are flytui itself, so that its own sidecars can be told from anybody else's."""
+
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from flycore.model.canonical import digest
+from flycore.sandbox.digests import file_digest
+
+NAME = "flytui"
+SCRIPT = "flytui-sidecar"
+SIDECARS = frozenset({"computer.native", "mock.echo", "utility.local", "xdotool"})
+"""Names that `flytui-sidecar` starts; a test holds them equal to its own table."""
+PACKAGES = ("flycore", "flysafe", "flytui", "flysidecars")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """The installed distribution. All paths absolute, links followed."""
+
+    script: str
+    """The console script that starts the bundled sidecars."""
+    files: tuple[tuple[str, str], ...] = ()
+    """Path and hex SHA-256 as the record of a regular install names them; the hash may be empty."""
+    packages: tuple[str, ...] = ()
+    """Folders of our packages in an editable install, whose files change without a record."""
+
+    @property
+    def editable(self) -> bool:
+        """Whether it runs from a source folder."""
+        return bool(self.packages)
+
+    def digest(self) -> str:
+        """Over every file, read again (see `file_digest`). Raises OSError where one is gone, or is not what
+        the record says."""
+        found = {path: file_digest(path)[1] for path in self._paths()}
+        for path, recorded in self.files:
+            if recorded and found[path] != recorded:
+                raise OSError(None, "is not the file that was installed", path)
+        return digest(found)
+
+    def _paths(self) -> list[str]:
+        paths = [path for path, _ in self.files]
+        for package in self.packages:
+            for folder, folders, names in os.walk(package):
+                folders[:] = [name for name in folders if name != "__pycache__"]
+                paths += [os.path.realpath(os.path.join(folder, name)) for name in names]
+        return sorted({self.script, *paths})
+
+
+def find_distribution(interpreter_dir: Path) -> Distribution | None:
+    """The distribution whose console script lies in `interpreter_dir`; None where there is none."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    script = os.path.realpath(interpreter_dir / SCRIPT)
+    try:
+        installed = distribution(NAME)
+    except PackageNotFoundError:
+        return None
+    if not os.path.isfile(script):
+        return None
+    if _is_editable(installed.read_text("direct_url.json")):
+        return Distribution(script=script, packages=_package_folders())
+    files = tuple(
+        (os.path.realpath(str(file.locate())), _hex(file.hash.value) if file.hash else "")
+        for file in installed.files or ()
+        if file.suffix != ".pyc"
+    )
+    return Distribution(script=script, files=files) if any(path == script for path, _ in files) else None
+
+
+def _is_editable(direct_url: str | None) -> bool:
+    import json
+
+    if direct_url is None:
+        return False
+    value = json.loads(direct_url)
+    return bool(value.get("dir_info", {}).get("editable"))
+
+
+def _package_folders() -> tuple[str, ...]:
+    from importlib.util import find_spec
+
+    specs = (find_spec(name) for name in PACKAGES)
+    return tuple(os.path.realpath(os.path.dirname(spec.origin)) for spec in specs if spec and spec.origin)
+
+
+def _hex(recorded: str) -> str:
+    """A record spells SHA-256 in URL-safe base64 without padding."""
+    return base64.urlsafe_b64decode(recorded + "=" * (-len(recorded) % 4)).hex()
