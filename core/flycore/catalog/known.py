@@ -1,0 +1,78 @@
+"""The capabilities the kernel describes itself, so that each is listed even where nothing offers it.
+
+They are data: one JSON file for each family in `data/`, read once, when first asked for. What a file
+says is what agents, people and the approval card see; its shape is that of `Capability`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.resources import files
+
+import msgspec
+
+from flycore.model.capability import Capability
+from flycore.model.enums import Layer
+
+BUILTIN_PREFIXES = ("workspace.", "git.", "process.", "shell.")
+"""Names the kernel keeps for itself: a registry that claims one is faulty."""
+
+BUNDLED_PROBED = frozenset(
+    {"browser.cdp", "web.search", "media.local", "computer.native", "utility.local", "mock.echo"}
+)
+"""Ids of the bundled sidecars, which are probed even where their entry names no probe."""
+
+BUNDLED_TOOLS = frozenset(
+    {"file.hash", "screen.screenshot", "computer.window", "computer.mouse", "computer.keyboard"}
+)
+"""Known tools for which this version brings a program. Said in remedies, decides nothing."""
+
+
+class _Known(Mapping[str, Capability]):
+    """Name to capability, sorted by name; the files are read at first use."""
+
+    @cached_property
+    def _by_name(self) -> dict[str, Capability]:
+        data = files("flycore.catalog").joinpath("data")
+        found = [
+            capability
+            for file in data.iterdir()
+            if file.name.endswith(".json")
+            for capability in read_family(file.read_bytes())
+        ]
+        return {capability.name: capability for capability in sorted(found, key=lambda item: item.name)}
+
+    def __getitem__(self, name: str) -> Capability:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+
+def read_family(data: bytes) -> tuple[Capability, ...]:
+    """The capabilities of one data file. Raises msgspec.ValidationError for a file of another shape."""
+    rows = msgspec.json.decode(data, type=list[dict[str, object]])
+    return tuple(
+        msgspec.convert(
+            {"layer": Layer.ATOMIC, "sidecar": None, **row, "family": family_of(str(row["name"]))}, Capability
+        )
+        for row in rows
+    )
+
+
+def family_of(name: str) -> str:
+    """The part of a tool's name before the first dot."""
+    return name.partition(".")[0]
+
+
+def is_builtin_name(name: str) -> bool:
+    """Whether a sidecar may not offer a tool of that name, because the kernel's own tools have it."""
+    return name.startswith(BUILTIN_PREFIXES)
+
+
+KNOWN: Mapping[str, Capability] = _Known()
+"""Every known capability by name."""

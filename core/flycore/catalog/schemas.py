@@ -1,0 +1,205 @@
+"""Inputs and outputs against JSON Schema 2020-12: what is wrong, where, all of it.
+
+Nothing is ever retrieved: a `$ref` to a file or an address makes the schema unusable. Patterns run in
+linear time. Validators are built at first use and kept by the schema's digest. The library's own texts
+quote whole values; here a message holds at most a short piece of one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from flycore.model.base import Value
+from flycore.model.canonical import Json, JsonObject, canonical_json, digest
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError, Validator
+
+EXCERPT = 40
+"""Characters of a value that a message may quote."""
+MESSAGE = 300
+VIOLATIONS = 200
+"""More are counted, not listed."""
+KEPT = 4_096
+"""Validators kept; the least lately used goes first."""
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_MASK = "\x00"
+_ALTERNATIVES = "fits none, or more than one, of the alternatives"
+
+
+class Violation(Value, frozen=True, kw_only=True):
+    """One thing that is wrong with a value."""
+
+    pointer: str
+    """JSON pointer of the place, `""` for the whole value."""
+    message: str
+
+
+class UnusableSchema(ValueError):  # noqa: N818 - the field's words say what is, not «Error»
+    """The schema cannot be used; the text says why."""
+
+
+def check_input(schema: JsonObject, value: JsonObject) -> tuple[JsonObject, tuple[Violation, ...]]:
+    """The input with defaults filled in, and everything that is wrong with it. An unusable schema is
+    a violation of its own: an input that cannot be checked is not accepted."""
+    try:
+        canonical_json(value)
+    except (ValueError, TypeError, RecursionError) as problem:
+        return value, (
+            Violation(pointer="", message=f"is not JSON that every program reads: {_why(problem)}"),
+        )
+    filled = _fill_object(schema, value)
+    return filled, _check(schema, filled)
+
+
+def check_output(schema: JsonObject, value: Json) -> tuple[Violation, ...]:
+    """Everything that is wrong with an output; nothing where the schema is empty."""
+    return _check(schema, value) if schema else ()
+
+
+def check_schema(schema: JsonObject) -> tuple[str, ...]:
+    """Why the schema cannot be used; nothing where it can."""
+    try:
+        _validator(schema)
+    except UnusableSchema as problem:
+        return (str(problem),)
+    return ()
+
+
+def accepts(schema: JsonObject, value: Json) -> bool:
+    """Whether the value passes; False for a schema that cannot be used."""
+    return not _check(schema, value)
+
+
+def fill_defaults(schema: Json, value: Json) -> Json:
+    """The value with the defaults of absent object properties, in objects and arrays that are there.
+
+    Only `properties` and `items` are followed, not references and alternatives: what is filled in must
+    be plain from reading the schema. The value itself is not changed.
+    """
+    if not isinstance(schema, dict):
+        return value
+    if isinstance(value, dict):
+        return _fill_object(schema, value)
+    items = schema.get("items")
+    if isinstance(value, list) and isinstance(items, dict):
+        return [fill_defaults(items, item) for item in value]
+    return value
+
+
+def _why(problem: Exception) -> str:
+    if isinstance(problem, UnicodeError):
+        return "a string holds half of a surrogate pair"
+    return (
+        "it is too deep"
+        if isinstance(problem, RecursionError)
+        else "a number or a value JSON has no word for"
+    )
+
+
+def _fill_object(schema: JsonObject, value: JsonObject) -> JsonObject:
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return value
+    filled = dict(value)
+    for name, rule in properties.items():
+        if name in filled:
+            filled[name] = fill_defaults(rule, filled[name])
+        elif isinstance(rule, dict) and "default" in rule:
+            filled[name] = rule["default"]
+    return filled
+
+
+_validators: OrderedDict[str, Validator] = OrderedDict()
+
+
+def _check(schema: JsonObject, value: Json) -> tuple[Violation, ...]:
+    try:
+        validator = _validator(schema)
+        if validator.is_valid(value):
+            return ()
+        found = [_violation(error) for error in validator.iter_errors(value)]
+    except UnusableSchema as problem:
+        return (Violation(pointer="", message=f"the tool's own schema cannot be used: {problem}"[:MESSAGE]),)
+    except (ValueError, TypeError, RecursionError) as problem:
+        return (Violation(pointer="", message=f"cannot be checked: {type(problem).__name__}"),)
+    listed = tuple(dict.fromkeys(found[:VIOLATIONS]))
+    if len(found) > VIOLATIONS:
+        more = Violation(pointer="", message=f"and {len(found) - VIOLATIONS} more")
+        return (*listed, more)
+    return listed
+
+
+def _validator(schema: JsonObject) -> Validator:
+    try:
+        key = digest(schema)
+    except (ValueError, TypeError, RecursionError) as problem:
+        raise UnusableSchema("it is no JSON") from problem
+    known = _validators.get(key)
+    if known is None:
+        known = _validators[key] = _build(schema)
+        if len(_validators) > KEPT:
+            _validators.popitem(last=False)
+    else:
+        _validators.move_to_end(key)
+    return known
+
+
+def _build(schema: JsonObject) -> Validator:
+    import jsonschema_rs
+
+    if schema.get("$schema", DIALECT) != DIALECT:
+        raise UnusableSchema(f"its $schema is not {DIALECT}")
+    try:
+        return jsonschema_rs.Draft202012Validator(
+            schema,
+            retriever=_refuse,
+            mask=_MASK,
+            pattern_options=jsonschema_rs.RegexOptions(),
+        )
+    except jsonschema_rs.ValidationError as problem:
+        raise UnusableSchema(_message(problem)[:MESSAGE]) from problem
+    except (ValueError, TypeError, jsonschema_rs.ReferencingError) as problem:
+        raise UnusableSchema(str(problem).splitlines()[0][:MESSAGE]) from problem
+
+
+def _refuse(address: str) -> Json:
+    raise LookupError(f"nothing is fetched for a $ref; write {address[:EXCERPT]} below $defs instead")
+
+
+def _violation(error: ValidationError) -> Violation:
+    return Violation(pointer=_pointer(error), message=_message(error)[:MESSAGE])
+
+
+def _pointer(error: ValidationError) -> str:
+    steps = (str(step).replace("~", "~0").replace("/", "~1") for step in error.instance_path)
+    return "".join(f"/{step}" for step in steps)[:MESSAGE]
+
+
+def _message(error: ValidationError) -> str:
+    """The library's sentence with the value's place taken by a short piece of it."""
+    kind = error.kind.name
+    if kind == "falseSchema":
+        return "is not allowed here together with the other fields"
+    if kind in ("anyOf", "oneOf"):
+        ways = [_alternative(errors) for errors in getattr(error.kind, "context", ())]
+        return "fits none of these: " + "; or ".join(way for way in ways if way) if ways else _ALTERNATIVES
+    text = error.message.replace(_MASK, excerpt(error.instance)).strip()
+    return text.partition("\n")[0]
+
+
+def _alternative(errors: list[ValidationError]) -> str:
+    """Why one alternative does not fit, in its first two findings."""
+    return " and ".join(f"{_pointer(error)} {_message(error)}".strip() for error in errors[:2])
+
+
+def excerpt(value: object) -> str:
+    """A value in at most a few words: a short piece of a string, the kind of anything that holds others."""
+    if isinstance(value, dict):
+        return "the object"
+    if isinstance(value, list):
+        return "the array"
+    text = json.dumps(value) if isinstance(value, str | int | float | bool | None) else type(value).__name__
+    return text if len(text) <= EXCERPT else f"{text[: EXCERPT - 1]}…"
