@@ -47,10 +47,8 @@ class GrantBook:
         self._entries: dict[str, _Entry] = {}
 
     def mint(self, grant_id: str, subject_digest: str, lease: str | None = None) -> Grant:
-        """A new grant under the id of its request or call. Raises ValueError for an id in use."""
+        """A new grant under the id of its request or call; an older one of that id is void."""
         self._drop_expired()
-        if grant_id in self._entries:
-            raise ValueError(f"a grant {grant_id!r} exists")
         grant = Grant(id=grant_id, subject_digest=subject_digest, lease=lease)
         self._entries[grant_id] = _Entry(grant, self._clock.monotonic() + GRANT_SECONDS)
         return grant

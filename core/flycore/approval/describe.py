@@ -1,0 +1,74 @@
+"""A registry entry in plain lines: what trusting it would let run. One fact a line, every value whole.
+
+Strings are quoted as JSON, so that no value can pose as another line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from flycore.model.canonical import Json, JsonObject
+from flycore.model.enums import PathState
+from flycore.model.program import ResolvedProgram
+from flycore.model.sidecar import Permissions, SidecarEntry
+
+COMMAND = ""
+"""Key of the entry's own command among the resolutions; delegates go by their names."""
+
+
+def describe_entry(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> tuple[str, ...]:
+    """Command and delegates with where they lead, tools, permissions, environment, the rest of the entry."""
+    return tuple(_lines(entry, resolutions))
+
+
+def describe_change(before: JsonObject, after: JsonObject) -> tuple[str, ...]:
+    """Each key whose value differs, old and new."""
+    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+    return tuple(f"changed {_quoted(key)}: {_value(before, key)} → {_value(after, key)}" for key in keys)
+
+
+def _lines(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> Iterator[str]:
+    yield f"command {_command(entry.command, entry.args, resolutions.get(COMMAND))}"
+    for name, delegate in sorted(entry.delegates.items()):
+        followed = _command(delegate.command, delegate.args, resolutions.get(name))
+        yield f"delegate {_quoted(name)} {followed}"
+    yield f"kind {entry.kind.value}, working folder {entry.cwd.value}"
+    yield f"tools {', '.join(_quoted(name) for name in entry.tool_names) or 'none'}"
+    yield from _permissions(entry.permissions)
+    for name, value in sorted(entry.env.items()):
+        yield f"environment {_quoted(name)} = {_quoted(value)}"
+    if entry.pass_env:
+        yield f"environment taken from flytui's: {', '.join(_quoted(name) for name in entry.pass_env)}"
+    if entry.config:
+        yield f"config {_quoted(entry.config)}"
+    if entry.seal_in_place:
+        yield "runs in place: its files are not sealed"
+    position = entry.position
+    yield f"declared in {_quoted(position.file)} line {position.line}"
+
+
+def _command(command: str, args: tuple[str, ...], program: ResolvedProgram | None) -> str:
+    words = " ".join(_quoted(word) for word in (command, *args))
+    if program is None:
+        return words
+    if program.state is not PathState.RESOLVED:
+        return f"{words} → {program.state.value}"
+    through = f", run by {_quoted(program.interpreter)}" if program.interpreter else ""
+    return f"{words} → {_quoted(program.path)}{through}"
+
+
+def _permissions(permissions: Permissions) -> Iterator[str]:
+    yield f"network {'yes: the whole network of this machine' if permissions.network else 'no'}"
+    yield f"reads {', '.join(_quoted(path) for path in permissions.read) or 'no files'}"
+    yield f"writes {', '.join(_quoted(path) for path in permissions.write) or 'no files'}"
+    yield f"secrets {', '.join(_quoted(name) for name in permissions.secrets) or 'none'}"
+    yield f"desktop {'yes: screen, mouse and keyboard' if permissions.desktop else 'no'}"
+
+
+def _value(raw: JsonObject, key: str) -> str:
+    return _quoted(raw[key]) if key in raw else "absent"
+
+
+def _quoted(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)

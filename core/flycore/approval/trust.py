@@ -1,0 +1,161 @@
+"""Trust in registry entries that came with a clone: given per entry, over exactly what was shown.
+
+Nothing of an entry that is not trusted is spawned. The user's own registry is trusted; the project's
+entries are remembered in `trust.json`, and a file that cannot be relied on trusts nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from flycore.approval.describe import describe_change
+from flycore.model.approval import DecideOutcome
+from flycore.model.canonical import JsonObject, canonical_json, digest
+from flycore.model.diagnostics import Diagnostic, Position, Severity
+from flycore.model.enums import Source
+from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.model.trust import TrustItem
+from flysafe.atomic import private_folder, write_atomic
+
+MAX_BYTES = 16_777_216
+Describe = Callable[[SidecarEntry], tuple[str, ...]]
+"""An entry in plain lines; see `describe.describe_entry`."""
+
+
+class Trusted(msgspec.Struct, frozen=True, kw_only=True):
+    """What trust was given to."""
+
+    digest: str
+    at: float
+    """Unix time, seconds."""
+    raw: JsonObject
+    """The entry as it was, for the difference when it changes."""
+
+
+class TrustStore:
+    """The trusted entries of one app root. Reads when told to; writers hold the root's lock."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._entries: Mapping[str, Trusted] = {}
+        self.diagnostics: tuple[Diagnostic, ...] = ()
+        """Why the file could not be relied on; then nothing of the project is trusted."""
+
+    @classmethod
+    def load(cls, path: Path) -> TrustStore:
+        """The store as the file has it. Never raises for what is there."""
+        store = cls(path)
+        store.reload()
+        return store
+
+    def reload(self) -> None:
+        """Read the file again. Absent, it trusts nothing and that is no fault."""
+        self._entries, self.diagnostics = {}, ()
+        try:
+            self._entries = msgspec.json.decode(self._read(), type=dict[str, Trusted])
+        except FileNotFoundError:
+            return
+        except (OSError, msgspec.DecodeError, UnicodeError) as error:
+            self.diagnostics = (self._fault(str(error)),)
+
+    def is_trusted(self, entry: SidecarEntry) -> bool:
+        """Whether this very value of the entry may run."""
+        if entry.source is Source.USER:
+            return True
+        known = self._entries.get(entry.id)
+        return known is not None and bool(entry.digest) and known.digest == entry.digest
+
+    def trusted_raw(self, sidecar: str) -> JsonObject | None:
+        """The value of the entry that was trusted last."""
+        known = self._entries.get(sidecar)
+        return None if known is None else known.raw
+
+    def trusted_ids(self, registry: Registry) -> frozenset[str]:
+        """Ids of the registry's entries that may run."""
+        return frozenset(entry.id for entry in registry.entries if self.is_trusted(entry))
+
+    def pending(self, registry: Registry, describe: Describe) -> tuple[TrustItem, ...]:
+        """Entries that wait. What is invalid or disabled would not run, so it does not wait."""
+        return tuple(
+            self._item(entry, describe)
+            for entry in registry.entries
+            if entry.valid and entry.enabled and not self.is_trusted(entry)
+        )
+
+    def accept(self, pairs: tuple[tuple[str, str], ...], registry: Registry, now: float) -> DecideOutcome:
+        """Trust entries, as (id, digest shown). One that is another now is not trusted, the rest is;
+        `accepted` only where all were. `now` is Unix time, seconds."""
+        entries = dict(self._entries)
+        changed = []
+        for sidecar, shown in pairs:
+            entry = registry.entry(sidecar)
+            if entry is None or not entry.valid or not shown or entry.digest != shown:
+                changed.append(sidecar)
+                continue
+            entries[sidecar] = Trusted(digest=shown, at=now, raw=entry.raw)
+        failure = self._store(entries) if len(changed) < len(pairs) else ""
+        if failure:
+            return DecideOutcome(accepted=False, why_not=failure)
+        if changed:
+            why = f"changed since it was shown: {', '.join(changed)}"
+            return DecideOutcome(accepted=False, why_not=why)
+        return DecideOutcome(accepted=True)
+
+    def revoke(self, ids: frozenset[str] | None = None) -> DecideOutcome:
+        """Trust these entries no longer; None means all."""
+        kept = {key: item for key, item in self._entries.items() if ids is not None and key not in ids}
+        failure = self._store(kept)
+        return DecideOutcome(accepted=not failure, why_not=failure)
+
+    def _item(self, entry: SidecarEntry, describe: Describe) -> TrustItem:
+        before = self.trusted_raw(entry.id)
+        difference = () if before is None else describe_change(before, entry.raw)
+        return TrustItem(
+            sidecar=entry.id,
+            digest=entry.digest,
+            changed=before is not None,
+            lines=(*describe(entry), *difference),
+        )
+
+    def _store(self, entries: Mapping[str, Trusted]) -> str:
+        """Write, then believe: what is on disk is what holds. The sentence says why it failed."""
+        document = {key: msgspec.to_builtins(item) for key, item in entries.items()}
+        try:
+            private_folder(self._path.parent)
+            write_atomic(self._path, canonical_json(document).encode("ascii") + b"\n")
+        except OSError as error:
+            return f"trust could not be written: {error}"
+        self._entries, self.diagnostics = entries, ()
+        return ""
+
+    def _read(self) -> bytes:
+        """The file's bytes. Raises OSError where it is a link, not ours, or writable by others."""
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            foreign = status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            if not stat.S_ISREG(status.st_mode) or foreign:
+                raise PermissionError("the file is not this user's alone")
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise OSError("the file is too large")
+        return data
+
+    def _fault(self, why: str) -> Diagnostic:
+        return Diagnostic(
+            severity=Severity.ERROR,
+            rule="trust-file",
+            message=f"trust cannot be read, so no entry of the project is trusted: {why}",
+            remedy="run flytui trust: what is accepted there is written anew",
+            position=Position(file=str(self._path), line=1, column=1),
+        )
+
+
+def set_digest(items: tuple[TrustItem, ...]) -> str:
+    """One digest over a set of entries, whatever their order: 64 hex digits."""
+    return digest(sorted([item.sidecar, item.digest] for item in items))
