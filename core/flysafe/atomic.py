@@ -15,8 +15,8 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Replace `path` by a file of exactly these bytes and mode, on disk when this returns.
 
-    A reader, and a machine that loses power, sees the whole old file or the whole new one. A link at `path` is
-    replaced, not followed. Raises OSError, and then leaves `path` as it was and nothing beside it.
+    A reader, and a machine that loses power, sees the whole old file or the whole new one. A link at `path`
+    is replaced, not followed. Raises OSError, and then leaves `path` as it was and nothing beside it.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     beside = f".{path.name[:128]}.{secrets.token_hex(8)}"

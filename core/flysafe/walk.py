@@ -15,6 +15,8 @@ from flysafe.outside import OutsideAnchor
 
 _MOST_LINKS = 40
 """As many as Linux itself follows."""
+_LONGEST = 4096
+"""PATH_MAX, which the system's own calls hold to."""
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 _STEP = _PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -23,6 +25,8 @@ def open_walking(anchor_fd: int, path: bytes, flags: int, mode: int, links: bool
     """Open `path` below the anchor. OutsideAnchor where it leaves, OSError for everything else."""
     if not path:
         raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), "")
+    if len(path) >= _LONGEST:
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), os.fsdecode(path))
     folders = [os.dup(anchor_fd)]
     try:
         return _walk(folders, path, flags, mode, _MOST_LINKS if links else 0)

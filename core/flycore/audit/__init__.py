@@ -1,0 +1,1 @@
+"""What happened: an append-only, hash-chained log of one app root, and everything that reads it."""

@@ -1,0 +1,187 @@
+"""What is recorded of each event: names, and the fields built from the kernel's own values.
+
+Every event of one call carries its `callId`; from the moment it is known also `subject`, the digest of what
+is approved, and `inputDigest`, that of the validated input: equal in asked, decided, started and executed.
+Inputs are handed in already masked, outputs are kept as digest and size. Callers are text for people
+(`caller`) and an identity (`callerKey`).
+"""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from flycore.model.approval import Answer, ApprovalRequest, LeaseTerms
+from flycore.model.call import Caller, CallRequest, ToolResult
+from flycore.model.canonical import Json, JsonObject, canonical_json, digest
+from flycore.model.catalog import Catalog
+from flycore.model.enums import Level, RequestState
+
+TOOL_CALLED = "TOOL_CALLED"
+APPROVAL_ASKED = "APPROVAL_ASKED"
+APPROVAL_DECIDED = "APPROVAL_DECIDED"
+TOOL_STARTED = "TOOL_STARTED"
+TOOL_EXECUTED = "TOOL_EXECUTED"
+SNAPSHOT_CHANGED = "SNAPSHOT_CHANGED"
+POLICY_CHANGED = "POLICY_CHANGED"
+TRUST_DECIDED = "TRUST_DECIDED"
+TAIL_TORN = "TAIL_TORN"
+
+MOST_INPUT_BYTES = 65_536
+"""A larger input is kept as digest and size alone."""
+MOST_NAMES = 256
+MOST_TEXT = 4_096
+"""Characters kept of a text from outside, such as an error message."""
+
+
+def tool_called(request: CallRequest, masked_input: Json, *, input_digest: str = "") -> JsonObject:
+    """A call has arrived. `input_digest` is known once the input was validated and its defaults filled in."""
+    fields: JsonObject = {
+        "callId": request.call_id,
+        "tool": _bounded(request.tool),
+        **_caller(request.caller),
+        **_kept_input(masked_input),
+    }
+    return fields | _known(
+        inputDigest=input_digest,
+        said=_bounded(request.said),
+        claims=_bounded(request.caller.claims),
+        parentCallId=request.parent_call_id or "",
+    )
+
+
+def approval_asked(request: ApprovalRequest) -> JsonObject:
+    """A card was put before a person."""
+    fields: JsonObject = {
+        **_asked(request),
+        "risk": request.risk.value,
+        "level": request.level.value,
+        "seal": request.seal.digest,
+        "rules": [rule.where for rule in request.why[:MOST_NAMES]],
+    }
+    return fields
+
+
+def approval_decided(
+    request: ApprovalRequest, state: RequestState, answer: Answer | None, *, by: str, took_ms: int
+) -> JsonObject:
+    """What became of the request. `by` names the console that answered; empty where nobody did."""
+    fields: JsonObject = {**_asked(request), "decision": state.value, "tookMs": took_ms}
+    fields |= _known(decidedBy=by)
+    if answer is not None:
+        fields |= {"choice": answer.choice.value, **_known(reason=_bounded(answer.reason))}
+        if answer.lease is not None:
+            fields |= _lease(answer.lease)
+    return fields
+
+
+def tool_started(
+    request: CallRequest,
+    *,
+    sidecar: str,
+    subject: str,
+    input_digest: str,
+    level: Level,
+    seal: str,
+    authority: str,
+) -> JsonObject:
+    """The last line before the effect. `authority` says what let it: a request's id, a lease's, a rule."""
+    return {
+        "callId": request.call_id,
+        "tool": _bounded(request.tool),
+        **_caller(request.caller),
+        "sidecar": sidecar,
+        "subject": subject,
+        "inputDigest": input_digest,
+        "level": level.value,
+        "seal": seal,
+        "authority": authority,
+    }
+
+
+def tool_executed(
+    result: ToolResult, caller: Caller, *, subject: str = "", input_digest: str = ""
+) -> JsonObject:
+    """How the call ended, also where nothing ran. The error's message must hold no secret."""
+    fields: JsonObject = {
+        "callId": result.call_id,
+        "tool": _bounded(result.tool),
+        **_caller(caller),
+        "status": result.status.value,
+        "durationMs": result.duration_ms,
+        "waitedMs": result.waited_ms,
+        **_known(sidecar=result.sidecar or "", subject=subject, inputDigest=input_digest),
+    }
+    if result.sandbox is not None:
+        fields["level"] = result.sandbox.value
+    if result.exit_code is not None:
+        fields["exitCode"] = result.exit_code
+    if result.error is not None:
+        fields |= {"code": _bounded(result.error.code), "message": _bounded(result.error.message)}
+    if result.output is not None:
+        text = canonical_json(result.output)
+        fields |= {"outputDigest": digest(result.output), "outputBytes": len(text)}
+    if result.artifacts:
+        fields["artifacts"] = len(result.artifacts)
+    return fields
+
+
+def snapshot_changed(catalog: Catalog, names: tuple[str, ...]) -> JsonObject:
+    """These tools and sidecars are another way than before; `states` says how they are now."""
+    states: JsonObject = {}
+    for name in names[:MOST_NAMES]:
+        view = catalog.capability(name) or catalog.sidecar(name)
+        states[_bounded(name)] = "gone" if view is None else view.stability.effective.value
+    return {"version": catalog.version, "changed": len(names), "states": states}
+
+
+def policy_changed(policy: str, files: tuple[str, ...], *, problems: int) -> JsonObject:
+    """Another policy holds. `policy` is its digest; `problems` counts the findings in its files."""
+    return {"policy": policy, "files": [_bounded(file) for file in files[:MOST_NAMES]], "problems": problems}
+
+
+def trust_decided(accepted: tuple[tuple[str, str], ...], *, by: str, revoked: bool = False) -> JsonObject:
+    """Entries were trusted, or no longer are: sidecar ids with the digests that were shown."""
+    entries: JsonObject = {_bounded(sidecar): shown for sidecar, shown in accepted[:MOST_NAMES]}
+    return {
+        "decision": "revoked" if revoked else "trusted",
+        "decidedBy": by,
+        "count": len(accepted),
+        "entries": entries,
+    }
+
+
+def _asked(request: ApprovalRequest) -> JsonObject:
+    return {
+        "requestId": request.id,
+        "callId": request.call_id,
+        "tool": _bounded(request.tool),
+        **_caller(request.caller),
+        "sidecar": request.sidecar,
+        "subject": request.subject_digest,
+        "inputDigest": digest(request.subject.input),
+    }
+
+
+def _caller(caller: Caller) -> dict[str, Json]:
+    return {"caller": _bounded(str(caller)), "callerKey": _bounded(caller.key)}
+
+
+def _kept_input(masked: Json) -> dict[str, Json]:
+    size = len(json.dumps(masked, separators=(",", ":")))
+    return {"inputBytes": size} if size > MOST_INPUT_BYTES else {"input": masked, "inputBytes": size}
+
+
+def _lease(terms: LeaseTerms) -> dict[str, Json]:
+    kept: dict[str, Json] = {"lease": msgspec.to_builtins(terms)}
+    return kept
+
+
+def _known(**fields: str) -> JsonObject:
+    """Those that say something."""
+    return {name: value for name, value in fields.items() if value}
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}… ({len(text)} characters)"

@@ -1,0 +1,250 @@
+"""The one writer of the log.
+
+A line is one `write()`; what must be known before an effect is synced at once, the rest by `flush`, which the
+kernel calls within 50 ms while `dirty`. What cannot be written raises AuditUnwritable, and whoever asked does
+not go on. A full disk is the one failure after which the next line may succeed; after any other the log stays
+stopped and says why. Used from one thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from flycore.audit.anchors import Anchor, AnchorFile
+from flycore.audit.chain import GENESIS, MOST_LINE_BYTES, RESERVED, Link, seal_line
+from flycore.audit.events import APPROVAL_DECIDED, TAIL_TORN
+from flycore.audit.recover import Broken, Standing, recover
+from flycore.model.canonical import JsonObject
+from flycore.model.errors import AuditUnwritable
+from flysafe.atomic import private_folder
+
+ANCHOR_EVERY = 64
+"""Lines after which the next sync leaves an anchor."""
+MOST_UNSYNCED = 1024
+"""Lines after which `append` syncs by itself, should nobody flush."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+class AuditLog:
+    """An open log. Made by `open`."""
+
+    def __init__(
+        self, folder: Path, anchors: Path, *, clock: Callable[[], float], monotonic: Callable[[], float]
+    ) -> None:
+        self._folder, self._anchors_path = folder, anchors
+        self._anchors = AnchorFile(anchors)
+        self._clock, self._monotonic = clock, monotonic
+        self._folder_fd = self._fd = -1
+        self._path = folder
+        self._month, self._size = "", 0
+        self._last = Link(0, "", GENESIS)
+        self._mono, self._boot = 0.0, _boot_id()
+        self._unsynced = self._anchored = 0
+        self._stopped = self._anchor_problem = ""
+
+    @classmethod
+    def open(
+        cls, folder: Path, anchors: Path, *, clock: Callable[[], float], monotonic: Callable[[], float]
+    ) -> AuditLog:
+        """Open the log in `folder`, made if missing; `anchors` is a file elsewhere. `clock` gives Unix time.
+
+        Raises AuditUnwritable where another process writes it. Whatever else is wrong is found in `stopped`
+        and raised by `append`, so that the kernel can run and show it.
+        """
+        log = cls(folder, anchors, clock=clock, monotonic=monotonic)
+        try:
+            log._lock()
+            standing = recover(folder, anchors)
+            log._go_on(standing)
+            if standing.torn is not None:
+                log.append(TAIL_TORN, standing.torn, sync=True)
+        except BlockingIOError:
+            log._release()
+            raise AuditUnwritable(str(folder), "another process writes it") from None
+        except Broken as error:
+            log._stopped = f"{error}; it is kept as it is. Move {folder} and {anchors} aside to start anew"
+        except OSError as error:
+            log._stopped = _say(error)
+        except AuditUnwritable as error:
+            log._stopped = f"the torn line could not be noted: {error.cause}"
+        return log
+
+    @property
+    def dirty(self) -> bool:
+        """Whether there are lines that are not known to be on disk."""
+        return self._unsynced > 0
+
+    @property
+    def stopped(self) -> str:
+        """Why nothing is written any more; empty while all is well."""
+        return self._stopped
+
+    @property
+    def anchor_problem(self) -> str:
+        """Why the last anchor could not be left; empty while all is well. It is tried again at each sync."""
+        return self._anchor_problem
+
+    @property
+    def seq(self) -> int:
+        """Number of the last line, 0 in a new log."""
+        return self._last.seq
+
+    def append(self, event: str, fields: JsonObject, *, sync: bool = False) -> int:
+        """Write one line and return its number; with `sync` it is on disk by then.
+
+        Raises AuditUnwritable, and then the event must be taken as not recorded. ValueError for a field that
+        is the log's own.
+        """
+        if self._stopped:
+            raise self._unwritable(self._stopped)
+        if not RESERVED.isdisjoint(fields):
+            raise ValueError(f"the log's own members: {sorted(RESERVED & fields.keys())}")
+        moment = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="microseconds")
+        self._turn_to(max(moment[:7], self._month))
+        line, link = self._line(f"{moment[:-6]}Z", event, fields)
+        self._write(line)
+        self._last = link
+        self._unsynced += 1
+        if sync or self._unsynced >= MOST_UNSYNCED:
+            self._sync(anchor=event == APPROVAL_DECIDED)
+        return link.seq
+
+    def flush(self) -> None:
+        """Put every line on disk. Raises AuditUnwritable."""
+        if self._stopped:
+            raise self._unwritable(self._stopped)
+        if self.dirty:
+            self._sync(anchor=False)
+
+    def close(self) -> None:
+        """Put every line and a last anchor on disk and let go of the folder. Raises AuditUnwritable."""
+        try:
+            if not self._stopped and self._fd >= 0:
+                self._sync(anchor=True)
+        finally:
+            self._stopped = self._stopped or "closed"
+            self._release()
+
+    def _lock(self) -> None:
+        private_folder(self._folder)
+        self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(self._folder_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _go_on(self, standing: Standing) -> None:
+        self._month, self._last = "", standing.link
+        self._anchored = standing.link.seq
+        if standing.line:
+            written = json.loads(standing.line)
+            if written["boot"] == self._boot:
+                self._mono = float(written["mono"])
+        if standing.month:
+            self._open_month(standing.month)
+
+    def _line(self, moment: str, event: str, fields: JsonObject) -> tuple[bytes, Link]:
+        self._mono = max(self._mono, self._monotonic())
+        seq, prev = self._last.seq + 1, self._last.hash
+        try:
+            named = _encode(event)
+            more = _encode(fields)[1:-1]
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self._unwritable(f"{event} holds what JSON cannot: {error}") from error
+        body = (
+            f'{{"seq":{seq},"time":"{moment}","mono":{self._mono:.6f},"boot":"{self._boot}","event":{named}'
+            + ("," + more if more else "")
+        )
+        line, own = seal_line(body, prev)
+        if len(line) > MOST_LINE_BYTES:
+            raise self._unwritable(f"{event} would be a line of {len(line)} bytes")
+        return line, Link(seq, prev, own)
+
+    def _turn_to(self, month: str) -> None:
+        """Go on in the file of that month; what the last one holds is on disk before that."""
+        if month == self._month:
+            return
+        if self.dirty:
+            self._sync(anchor=False)
+        try:
+            self._open_month(month)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _open_month(self, month: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        path = self._folder / f"{month}.jsonl"
+        fd = os.open(path, flags, 0o600)
+        os.fsync(self._folder_fd)
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._path, self._month = fd, path, month
+        self._size = os.fstat(fd).st_size
+
+    def _write(self, line: bytes) -> None:
+        facts = os.fstat(self._fd)
+        if facts.st_size != self._size or not facts.st_nlink:
+            self._stopped = "the file was changed by someone else"
+            raise self._unwritable(self._stopped)
+        try:
+            written = os.write(self._fd, line)
+            if written != len(line):
+                os.ftruncate(self._fd, self._size)
+        except OSError as error:
+            raise self._failed(error) from error
+        if written != len(line):
+            raise self._unwritable("no room for a whole line")
+        self._size += written
+
+    def _sync(self, *, anchor: bool) -> None:
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            self._stopped = f"not on disk: {_say(error)}"
+            raise self._unwritable(self._stopped) from error
+        self._unsynced = 0
+        due = self._last.seq - self._anchored
+        if due >= ANCHOR_EVERY or (due and (anchor or self._anchor_problem)):
+            self._anchor()
+
+    def _anchor(self) -> None:
+        try:
+            self._anchors.write(Anchor(self._last.seq, self._last.hash))
+        except OSError as error:
+            self._anchor_problem = f"no anchor in {self._anchors_path}: {_say(error)}"
+        else:
+            self._anchored, self._anchor_problem = self._last.seq, ""
+
+    def _failed(self, error: OSError) -> AuditUnwritable:
+        """What to raise; unless the disk was merely full, nothing more is written."""
+        if error.errno not in _FULL:
+            self._stopped = _say(error)
+        return self._unwritable(_say(error))
+
+    def _unwritable(self, cause: str) -> AuditUnwritable:
+        return AuditUnwritable(str(self._path), cause)
+
+    def _release(self) -> None:
+        self._anchors.close()
+        for fd in (self._fd, self._folder_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._folder_fd = -1
+
+
+def _boot_id() -> str:
+    """The running system's boot, so that monotonic times are only compared within one."""
+    with contextlib.suppress(OSError):
+        return _BOOT_ID.read_text("ascii").strip()
+    return ""
+
+
+def _say(error: OSError) -> str:
+    return error.strerror or str(error)
