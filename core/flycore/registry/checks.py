@@ -1,0 +1,158 @@
+"""What the schema cannot say of an entry: names that are refused, versions, schemas of new tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from flycore.model.canonical import Json
+from flycore.model.enums import Source
+from flycore.registry.located import Findings
+from flycore.registry.names import RESERVED_PREFIX, is_builtin, looks_secret, nearest
+from flycore.registry.schema import known_keys, nested_keys, refuse_retrieval, tool_keys
+from flycore.registry.spans import pointer_join
+
+
+def check_entry(raw: dict[str, Any], findings: Findings, known: frozenset[str]) -> None:
+    """Add every problem the schema does not know of. Values of a wrong type are left to the schema."""
+    if not raw.keys() <= known_keys():
+        _unknown_keys(raw, "", known_keys(), findings)
+    for below, keys in nested_keys().items():
+        value: Json = raw
+        for step in below.split("/"):
+            value = value.get(step) if isinstance(value, dict) else None
+        if isinstance(value, dict) and not value.keys() <= keys:
+            _unknown_keys(value, f"/{below}", keys, findings)
+    for key, check in _KEY_CHECKS.items():
+        if key in raw:
+            check(raw[key], findings)
+    _check_tools(raw, findings, known)
+
+
+def _unknown_keys(value: dict[str, Any], below: str, keys: frozenset[str], findings: Findings) -> None:
+    for key in value.keys() - keys:
+        near = nearest(key, keys, 1)
+        remedy = f"did you mean {near[0]}?" if near else "remove it, or put it into config"
+        findings.warn(pointer_join(below, key), "unknown-key", "not a key that is known here", remedy)
+
+
+def _check_cwd(cwd: Json, findings: Findings) -> None:
+    source = findings.file.source
+    if source is Source.USER and cwd in ("app", "project"):
+        remedy = 'write "config" (the folder of this file) or "workspace"'
+        findings.add("/cwd", "anchor", "refused in the user's own file, which serves many projects", remedy)
+    elif source is Source.PROJECT and cwd == "config":
+        remedy = 'write "app" or "workspace"'
+        findings.add("/cwd", "anchor", "config is the folder of the user's own registry", remedy)
+
+
+def _check_env(env: Json, findings: Findings) -> None:
+    for name in env if isinstance(env, dict) else ():
+        below = pointer_join("/env", name)
+        if looks_secret(name):
+            remedy = (
+                f'declare it: "permissions": {{"secrets": ["{name}"]}}, and take the value out of the file'
+            )
+            findings.add(
+                below, "secret-name", "looks like a secret, and secrets never stand in a file", remedy
+            )
+        elif name.startswith(RESERVED_PREFIX):
+            findings.add(below, "reserved-name", "is set by the kernel itself", "choose another name")
+
+
+def _check_pass_env(names: Json, findings: Findings) -> None:
+    for number, name in enumerate(names) if isinstance(names, list) else ():
+        if not isinstance(name, str):
+            continue
+        if looks_secret(name):
+            remedy = f'declare it instead: "permissions": {{"secrets": ["{name}"]}}'
+            if name.upper() == "XAUTHORITY":
+                remedy = 'remove it: "permissions": {"desktop": true} hands it on'
+            findings.add(f"/passEnv/{number}", "secret-name", f"{name} looks like a secret", remedy)
+        elif name.startswith(RESERVED_PREFIX):
+            remedy = "remove it: every child is given it"
+            findings.add(f"/passEnv/{number}", "reserved-name", f"{name} is set by the kernel itself", remedy)
+
+
+def _check_core(specifier: Json, findings: Findings) -> None:
+    if isinstance(specifier, str) and not valid_specifier(specifier):
+        remedy = 'write a PEP 440 range, for example "compatibleCore": ">=0.1,<1"'
+        findings.add("/compatibleCore", "version", "not a version range", remedy)
+
+
+_KEY_CHECKS: dict[str, Callable[[Json, Findings], None]] = {
+    "cwd": _check_cwd,
+    "env": _check_env,
+    "passEnv": _check_pass_env,
+    "compatibleCore": _check_core,
+}
+
+
+@lru_cache(maxsize=256)
+def valid_specifier(text: str) -> bool:
+    """Whether `text` is a set of PEP 440 specifiers."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier:
+        return False
+    return True
+
+
+def _check_tools(raw: dict[str, Any], findings: Findings, known: frozenset[str]) -> None:
+    tools = raw.get("tools")
+    if not tools:
+        if tools is None or tools == []:
+            remedy = 'name what it offers, for example "tools": ["web.search"]'
+            findings.warn("", "no-tools", "offers no tool", remedy)
+        return
+    seen: set[str] = set()
+    for number, tool in enumerate(tools) if isinstance(tools, list) else ():
+        below = f"/tools/{number}"
+        name = tool.get("name") if isinstance(tool, dict) else tool
+        if isinstance(name, str):
+            if name in seen:
+                findings.warn(below, "tool-twice", f"{name} is named twice", "keep one of the two")
+            seen.add(name)
+            if is_builtin(name):
+                remedy = "remove it: files, git, processes and shell are the kernel's own tools"
+                findings.add(below, "builtin-tool", f"{name} is builtin and cannot be offered", remedy)
+            elif isinstance(tool, str) and tool not in known:
+                near = nearest(tool, known)
+                hint = f"did you mean {', '.join(near)}? Else d" if near else "D"
+                remedy = f'{hint}escribe it: {{"name": "{tool}", "description": …, "inputSchema": {{…}}}}'
+                findings.add(below, "unknown-tool", f"{tool} is not a known tool", remedy)
+        if isinstance(tool, dict):
+            _check_tool_object(tool, below, findings)
+
+
+def _check_tool_object(tool: dict[str, Any], below: str, findings: Findings) -> None:
+    if not tool.keys() <= tool_keys():
+        _unknown_keys(tool, below, tool_keys(), findings)
+    for key in ("inputSchema", "outputSchema"):
+        schema = tool.get(key)
+        if not isinstance(schema, dict):
+            continue
+        fault = _schema_fault(schema)
+        if fault:
+            remedy = 'write a JSON Schema (2020-12), for example {"type": "object"}'
+            findings.add(f"{below}/{key}", "tool-schema", fault, remedy)
+        elif key == "inputSchema" and schema.get("type", "object") != "object":
+            remedy = 'write "type": "object": a tool is given an object'
+            findings.add(f"{below}/{key}", "tool-schema", "does not accept objects", remedy)
+
+
+def _schema_fault(schema: dict[str, Any]) -> str:
+    """Why it is no JSON Schema that stands for itself; `""` where it is one."""
+    import jsonschema_rs
+
+    try:
+        jsonschema_rs.Draft202012Validator(schema, retriever=refuse_retrieval)
+    except jsonschema_rs.ValidationError as error:
+        if error.kind.name == "$ref":
+            return "refers to a schema that is not inside it; nothing is ever fetched"
+        where = "".join(f"/{step}" for step in error.instance_path)
+        return f"not a JSON Schema: {where or 'it'} has a value that means nothing there"
+    return ""

@@ -1,0 +1,179 @@
+"""One sidecar's entry, from JSON to a value. All that is wrong with it is reported at once."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from flycore.model.canonical import JsonObject, digest
+from flycore.model.diagnostics import Position
+from flycore.model.enums import Anchor, Kind, ProbeMode, Source, UpgradeState
+from flycore.model.sidecar import Delegate, Limits, Permissions, Probe, SidecarEntry, ToolClaim
+from flycore.registry.checks import check_entry
+from flycore.registry.legacy import legacy_delegates
+from flycore.registry.located import Findings
+from flycore.registry.schema import entry_validator, violations
+
+_ANCHORS = {"app": Anchor.APP, "project": Anchor.APP, "config": Anchor.CONFIG, "workspace": Anchor.WORKSPACE}
+_KINDS = {kind.value: kind for kind in Kind}
+_PROBES = {mode.value: mode for mode in ProbeMode if mode is not ProbeMode.DEFAULT}
+_UPGRADES = {
+    state.value: state
+    for state in (UpgradeState.APPLYING, UpgradeState.ROLLBACK_REQUIRED, UpgradeState.FAILED)
+}
+_NO_PERMISSIONS, _NO_LIMITS, _DEFAULT_PROBE = Permissions(), Limits(), Probe()
+
+
+def parse_entry(
+    raw: object, findings: Findings, known: frozenset[str], position: Position, keys: dict[str, Position]
+) -> SidecarEntry:
+    """The entry's value; `findings` gains every problem. An entry with an error is given with only its
+    id, its places, its tools' names as far as they can be read, and the problems."""
+    source = findings.file.source
+    if isinstance(raw, dict) and entry_validator().is_valid(raw):
+        check_entry(raw, findings, known)
+        if not any(problem.severity == "error" for problem in findings.problems):
+            return _build(raw, findings, position, keys)
+    else:
+        for below, message, remedy in violations(raw):
+            findings.add(below, "schema", message, remedy)
+        if isinstance(raw, dict):
+            check_entry(raw, findings, known)
+    return _broken(raw, findings, source, position, keys)
+
+
+def entry_digest(sidecar: str, raw: JsonObject) -> str:
+    """SHA-256 over the id and the sorted JSON of the entry; comments and order do not count."""
+    return hashlib.sha256(sidecar.encode() + b"\0" + sorted_json(raw)).hexdigest()
+
+
+def sorted_json(raw: JsonObject) -> bytes:
+    """The entry as JSON with sorted keys. Numbers beyond 64 bits need the slower writer."""
+    try:
+        return msgspec.json.encode(raw, order="sorted")
+    except OverflowError:
+        return digest(raw).encode("ascii")
+
+
+def _build(
+    raw: dict[str, Any], findings: Findings, position: Position, keys: dict[str, Position]
+) -> SidecarEntry:
+    get = raw.get
+    source = findings.file.source
+    default = Anchor.CONFIG if source is Source.USER else Anchor.APP
+    config = get("config", {})
+    return SidecarEntry(
+        id=findings.sidecar,
+        source=source,
+        position=position,
+        command=get("command", ""),
+        args=tuple(get("args", ())),
+        cwd=_ANCHORS[raw["cwd"]] if "cwd" in raw else default,
+        env=get("env", {}),
+        pass_env=tuple(get("passEnv", ())),
+        enabled=get("enabled", True),
+        disabled_reason=get("disabledReason", ""),
+        kind=_KINDS[raw["kind"]] if "kind" in raw else Kind.PROCESS_JSON,
+        instances=get("instances", 1),
+        idle_ms=get("idleMs", 60_000),
+        config=config,
+        delegates=_delegates(raw, config, findings) if config or "delegates" in raw else {},
+        timeout_ms=get("timeoutMs", 30_000),
+        max_output_bytes=get("maxOutputBytes", 1_048_576),
+        package_id=get("packageId"),
+        package_version=get("packageVersion"),
+        protocol_version=get("protocolVersion"),
+        compatible_core=get("compatibleCore"),
+        probe=_probe(raw["probe"]) if "probe" in raw else _DEFAULT_PROBE,
+        permissions=_permissions(raw["permissions"]) if "permissions" in raw else _NO_PERMISSIONS,
+        limits=_limits(raw["limits"]) if "limits" in raw else _NO_LIMITS,
+        seal_in_place=get("seal") == "in-place",
+        tools=_claims(raw, keys),
+        upgrade=_upgrade(raw),
+        raw=raw,
+        digest=entry_digest(findings.sidecar, raw),
+        problems=tuple(findings.problems),
+        key_positions=keys,
+    )
+
+
+def _broken(
+    raw: object, findings: Findings, source: Source, position: Position, keys: dict[str, Position]
+) -> SidecarEntry:
+    fields = raw if isinstance(raw, dict) else {}
+    command, reason = fields.get("command"), fields.get("disabledReason")
+    return SidecarEntry(
+        id=findings.sidecar,
+        source=source,
+        position=position,
+        command=command if isinstance(command, str) else "",
+        enabled=fields.get("enabled") is not False,
+        disabled_reason=reason if isinstance(reason, str) else "",
+        tools=_claims(fields, keys),
+        raw=fields,
+        problems=tuple(findings.problems),
+        key_positions=keys,
+    )
+
+
+def _claims(raw: dict[str, Any], keys: dict[str, Position]) -> tuple[ToolClaim, ...]:
+    """Tools in the order of the file, those that can be read."""
+    tools = raw.get("tools", ())
+    place = keys.get("tools")
+    claims: list[ToolClaim] = []
+    for tool in tools if isinstance(tools, list) else ():
+        name = tool.get("name") if isinstance(tool, dict) else tool
+        if isinstance(name, str) and not any(claim.name == name for claim in claims):
+            spec = tool if isinstance(tool, dict) else None
+            claims.append(ToolClaim(name=name, spec=spec, position=place))
+    return tuple(claims)
+
+
+def _delegates(raw: dict[str, Any], config: JsonObject, findings: Findings) -> dict[str, Delegate]:
+    """Those declared, and those an older `config` names where none is declared."""
+    found = {
+        name: Delegate(command=value["command"], args=tuple(value.get("args", ())))
+        for name, value in raw.get("delegates", {}).items()
+    }
+    for name, (key, delegate) in legacy_delegates(findings.sidecar, config).items():
+        if name not in found:
+            found[name] = delegate
+            findings.inform(
+                f"/config/{key}",
+                "legacy-delegate",
+                f"read as delegates.{name}",
+                f"move it to delegates.{name}: older registries named delegates in config",
+            )
+    return found
+
+
+def _probe(value: dict[str, Any]) -> Probe:
+    mode = _PROBES.get(value.get("mode", ""), ProbeMode.DEFAULT)
+    return Probe(mode=mode, timeout_ms=value.get("timeoutMs", 2_000))
+
+
+def _permissions(value: dict[str, Any]) -> Permissions:
+    files = value.get("fs", {})
+    return Permissions(
+        network=value.get("network", False),
+        read=tuple(files.get("read", ())),
+        write=tuple(files.get("write", ())),
+        secrets=tuple(value.get("secrets", ())),
+        desktop=value.get("desktop", False),
+    )
+
+
+def _limits(value: dict[str, Any]) -> Limits:
+    return Limits(
+        cpu_seconds=value.get("cpuSeconds"),
+        memory_bytes=value.get("memoryBytes"),
+        file_bytes=value.get("fileBytes"),
+        open_files=value.get("openFiles"),
+    )
+
+
+def _upgrade(raw: dict[str, Any]) -> UpgradeState:
+    said = raw.get("upgrade")
+    return _UPGRADES.get(said, UpgradeState.IDLE) if isinstance(said, str) else UpgradeState.IDLE

@@ -1,0 +1,101 @@
+"""Reading the registry: its layers, one after the other, merged into one value.
+
+Nothing here raises for what stands in a file: a fault in an entry makes that entry invalid, a file that
+does not parse is one loud diagnostic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from flycore.model.diagnostics import Diagnostic
+from flycore.model.enums import Source
+from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.registry.conflicts import mark_conflicts
+from flycore.registry.document import parse_registry
+from flycore.registry.files import read_text
+from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """What one file gave. `entries` is None where the file does not parse."""
+
+    source: Source
+    path: str
+    data: bytes
+    entries: tuple[SidecarEntry, ...] | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def load_registry(
+    places: Places, *, known: frozenset[str], environ: Mapping[str, str], previous: Registry | None = None
+) -> Registry:
+    """Read all layers. `known` names the known capabilities.
+
+    A file that cannot be read or does not parse keeps its layer's entries of `previous`, the last good
+    registry, and says so in a diagnostic; without `previous` the layer is empty. Positions name project
+    files relative to the app root, the user's by `~` where it lies below `environ["HOME"]`.
+    """
+    layers = [
+        layer for layer in (_project(places, known), _user(places, known, environ)) if layer is not None
+    ]
+    diagnostics = tuple(diagnostic for layer in layers for diagnostic in layer.diagnostics)
+    return Registry(
+        app_root=str(places.app_root),
+        config_dir=str(places.config_dir),
+        workspace=str(places.workspace),
+        entries=mark_conflicts(_merged(layers, previous)),
+        diagnostics=diagnostics,
+        files=tuple(layer.path for layer in layers),
+        digest=_digest(layers),
+    )
+
+
+def _project(places: Places, known: frozenset[str]) -> _Layer | None:
+    for relative in (REGISTRY_FILE, LEGACY_REGISTRY_FILE):
+        layer = _read(places.app_root, relative, relative, Source.PROJECT, known)
+        if layer is not None:
+            return layer
+    return None
+
+
+def _user(places: Places, known: frozenset[str], environ: Mapping[str, str]) -> _Layer | None:
+    path = str(places.config_dir / REGISTRY_FILE)
+    home = environ.get("HOME", "").rstrip("/")
+    shown = f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path
+    return _read(places.config_dir, REGISTRY_FILE, shown, Source.USER, known)
+
+
+def _read(anchor: Path, relative: str, shown: str, source: Source, known: frozenset[str]) -> _Layer | None:
+    text, data, problem = read_text(anchor, relative, shown)
+    path = os.path.join(anchor, relative)
+    if text is None:
+        return _Layer(source, path, data, None, (problem,)) if problem is not None else None
+    entries, diagnostics = parse_registry(text, shown, source, known)
+    return _Layer(source, path, data, entries, diagnostics)
+
+
+def _merged(layers: list[_Layer], previous: Registry | None) -> tuple[SidecarEntry, ...]:
+    """The project's entries, then the user's that the project does not name."""
+    merged: dict[str, SidecarEntry] = {}
+    for layer in layers:
+        entries = layer.entries
+        if entries is None:
+            kept = previous.entries if previous is not None else ()
+            entries = tuple(entry for entry in kept if entry.source is layer.source)
+        for entry in entries:
+            merged.setdefault(entry.id, entry)
+    return tuple(merged.values())
+
+
+def _digest(layers: list[_Layer]) -> str:
+    """Over names and bytes of the files that were read."""
+    hashes = [(layer.path, hashlib.sha256(layer.data).hexdigest()) for layer in layers]
+    return hashlib.sha256(msgspec.json.encode(hashes)).hexdigest()

@@ -1,0 +1,33 @@
+"""What names may say: builtin tools, secrets, and the nearest known name for a mistyped one."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+BUILTIN_PREFIXES = ("workspace.", "git.", "process.", "shell.")
+"""Families compiled into the kernel; no registry may offer them."""
+
+RESERVED_PREFIX = "FLYTUI_"
+"""Environment variables the kernel sets itself."""
+
+_SECRET = re.compile(
+    r"KEY(?!BOARD|MAP|WORD)|TOKEN(?!I[SZ])|SECRET|PASSW|PASSPHRASE|CREDENTIAL|AUTH(?!ORS?(?:_|$))",
+    re.IGNORECASE,
+)
+
+
+def looks_secret(name: str) -> bool:
+    """Whether a variable's name says that it holds a secret; in doubt it does."""
+    return _SECRET.search(name) is not None
+
+
+def is_builtin(tool: str) -> bool:
+    """Whether the name belongs to the kernel's own tools."""
+    return tool.startswith(BUILTIN_PREFIXES)
+
+
+def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """The known names most like `name`, best first."""
+    return difflib.get_close_matches(name[:128], sorted(known), n=count, cutoff=0.6)

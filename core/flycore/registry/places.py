@@ -1,0 +1,107 @@
+"""Where an app root, its files and its state lie. Nothing here creates or opens anything."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+APP_NAME = "flytui"
+REGISTRY_FILE = "tools/external.tools.jsonc"
+LEGACY_REGISTRY_FILE = ".flyflor/tools/external.tools.jsonc"
+POLICY_FILE = "policy.jsonc"
+PROJECT_POLICY_FILE = "tools/policy.jsonc"
+SETTINGS_FILE = "config.jsonc"
+MAX_SOCKET_PATH = 107
+"""Bytes of a Unix socket's path on Linux, without the closing NUL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """All folders of one app root, absolute."""
+
+    app_root: Path
+    workspace: Path
+    config_dir: Path
+    """The person's own folder: settings, policy, and `tools/` with the user's registry."""
+    state_dir: Path
+    """`<state>/roots/<key>`: lock, trust, grants, audit of this root."""
+    data_dir: Path
+    cache_dir: Path
+    socket: Path
+
+    @property
+    def key(self) -> str:
+        """Names this root in shared folders: 16 hex digits over its real path."""
+        return root_key(self.app_root)
+
+
+def root_key(app_root: Path) -> str:
+    """First 16 hex digits of SHA-256 of the real path."""
+    return hashlib.sha256(os.fsencode(os.path.realpath(app_root))).hexdigest()[:16]
+
+
+def find_places(root: str | None, workspace: str | None, environ: Mapping[str, str], cwd: Path) -> Places:
+    """Find the app root (`root`, else FLYTUI_ROOT, else the nearest ancestor of `cwd` with a project
+    file, else `cwd`) and everything that follows from it. Relative names start at `cwd`."""
+    named = root or environ.get("FLYTUI_ROOT")
+    found = cwd / named if named else _ancestor_with_registry(cwd) or cwd
+    app_root = Path(os.path.realpath(found))
+    key = root_key(app_root)
+    return Places(
+        app_root=app_root,
+        workspace=Path(os.path.realpath(cwd / workspace)) if workspace else app_root,
+        config_dir=_user_folder("config", environ),
+        state_dir=_user_folder("state", environ) / "roots" / key,
+        data_dir=_user_folder("data", environ),
+        cache_dir=_user_folder("cache", environ),
+        socket=_socket(key, environ),
+    )
+
+
+def _ancestor_with_registry(cwd: Path) -> Path | None:
+    for folder in (cwd, *cwd.parents):
+        if any(os.path.lexists(folder / name) for name in (REGISTRY_FILE, LEGACY_REGISTRY_FILE)):
+            return folder
+    return None
+
+
+_XDG = {
+    "config": ("XDG_CONFIG_HOME", ".config"),
+    "state": ("XDG_STATE_HOME", ".local/state"),
+    "data": ("XDG_DATA_HOME", ".local/share"),
+    "cache": ("XDG_CACHE_HOME", ".cache"),
+}
+
+
+def _user_folder(what: str, environ: Mapping[str, str]) -> Path:
+    """The handed-in environment decides, as platformdirs reads the process's own one."""
+    variable, below_home = _XDG[what]
+    value = environ.get(variable, "")
+    if os.path.isabs(value):
+        return Path(value) / APP_NAME
+    home = environ.get("HOME", "")
+    if os.path.isabs(home) and sys.platform == "linux":
+        return Path(home) / below_home / APP_NAME
+    import platformdirs
+
+    folders = platformdirs.PlatformDirs(APP_NAME, appauthor=False)
+    return {
+        "config": folders.user_config_path,
+        "state": folders.user_state_path,
+        "data": folders.user_data_path,
+        "cache": folders.user_cache_path,
+    }[what]
+
+
+def _socket(key: str, environ: Mapping[str, str]) -> Path:
+    name = f"{key}.sock"
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(runtime):
+        path = Path(runtime) / APP_NAME / name
+        if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
+            return path
+    return Path(f"/tmp/{APP_NAME}-{os.getuid()}") / name  # noqa: S108 - whoever binds it checks the owner

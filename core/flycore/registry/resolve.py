@@ -1,0 +1,260 @@
+"""Following a declared command to a file, and saying why it leads nowhere.
+
+Relative commands are opened beneath their anchor's descriptor: neither `..` nor a link leads out of it.
+Bare names are looked for in the folder of the running interpreter, then on PATH. Nothing else resolves.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from flycore.model.enums import Anchor, PathState, ReasonCode
+from flycore.model.program import ResolvedProgram
+from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.registry.shebang import MAX_LINE, find_on_path, read_interpreter
+from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of
+
+_ABSOLUTE = re.compile(r"/|~|[A-Za-z]:[\\/]|\\\\")
+_PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
+_PACKAGES = {
+    "bash": "bash",
+    "node": "nodejs",
+    "perl": "perl",
+    "python": "python-is-python3",
+    "python3": "python3",
+    "ruby": "ruby",
+    "tesseract": "tesseract-ocr",
+    "xdotool": "xdotool",
+}
+"""Debian packages of programs that are asked for often."""
+
+
+def anchor_folder(anchor: Anchor, registry: Registry) -> Path:
+    """The folder that relative commands and the child's working directory start from."""
+    if anchor is Anchor.CONFIG:
+        return Path(registry.config_dir) / "tools"
+    return Path(registry.workspace if anchor is Anchor.WORKSPACE else registry.app_root)
+
+
+def resolve_program(
+    command: str,
+    args: tuple[str, ...],
+    *,
+    entry: SidecarEntry,
+    registry: Registry,
+    interpreter_dir: Path,
+    path_env: str,
+) -> ResolvedProgram:
+    """Follow `command`, the entry's own or a delegate's, to a file that can be executed.
+
+    `argv` begins with the real path of a relative command, and with the path as found of a bare name
+    (programs such as busybox and a venv's python go by the name they are called by). Never raises.
+    """
+    asked = _Asked(command, args, entry, registry)
+    if _ABSOLUTE.match(command):
+        return asked.denied("an absolute command never runs", _declare(entry))
+    if "/" in command or "\\" in command:
+        return _relative(asked, path_env)
+    return _bare(asked, interpreter_dir, path_env)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is to be resolved, and the outcomes that carry it."""
+
+    command: str
+    args: tuple[str, ...]
+    entry: SidecarEntry
+    registry: Registry
+
+    @property
+    def mode(self) -> str:
+        """`relative` or `path`."""
+        return "relative" if "/" in self.command or "\\" in self.command else "path"
+
+    def denied(self, message: str, remedy: str) -> ResolvedProgram:
+        """The command leads, or would lead, out of its anchor."""
+        return self._outcome(
+            PathState.OUTSIDE_ROOT_DENIED,
+            ReasonCode.OUTSIDE_ROOT_DENIED,
+            f"{self.command}: {message}",
+            remedy,
+        )
+
+    def unresolved(self, reason: ReasonCode, message: str, remedy: str) -> ResolvedProgram:
+        """The command leads to nothing that runs."""
+        return self._outcome(PathState.UNRESOLVED, reason, f"{self.command}: {message}", remedy)
+
+    def _outcome(self, state: PathState, reason: ReasonCode, message: str, remedy: str) -> ResolvedProgram:
+        return ResolvedProgram(
+            state=state,
+            mode=self.mode,
+            base=self.entry.cwd,
+            declared=self.command,
+            reason=reason,
+            message=message,
+            remedy=remedy,
+        )
+
+    def resolved(self, called: str, head: bytes, path_env: str) -> ResolvedProgram:
+        """The command leads to a file; `called` is how it is called, `head` how it begins."""
+        real = os.path.realpath(called)
+        search = os.pathsep.join((os.path.dirname(called), path_env))
+        interpreter = read_interpreter(head, search)
+        if interpreter is not None and interpreter.missing:
+            name = interpreter.missing
+            message = f"its #! line asks for {name}, which is not here"
+            return self.unresolved(ReasonCode.INTERPRETER_MISSING, message, _install(name))
+        line = interpreter.argv if interpreter is not None else ()
+        return ResolvedProgram(
+            state=PathState.RESOLVED,
+            mode=self.mode,
+            base=self.entry.cwd,
+            declared=self.command,
+            path=real,
+            argv=(called, *self.args),
+            interpreter=os.path.realpath(line[0]) if line else "",
+            interpreter_argv=line,
+            portable=self.mode == "path" or self.entry.cwd is not Anchor.WORKSPACE,
+            root_safe=True,
+        )
+
+
+def _relative(asked: _Asked, path_env: str) -> ResolvedProgram:
+    command = asked.command
+    if not command.startswith(("./", "../")):
+        instead = f"./{command}".replace("\\", "/")
+        message = "neither a bare name nor a path that starts with ./"
+        return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, message, f'write "{instead}"')
+    folder = anchor_folder(asked.entry.cwd, asked.registry)
+    try:
+        anchor = open_anchor(folder)
+    except OSError as error:
+        message = f"its anchor, the {asked.entry.cwd} folder, cannot be opened: {error.strerror}"
+        return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, message, "create the folder, or set cwd")
+    try:
+        return _beneath(asked, anchor, path_env)
+    except OutsideAnchor:
+        message = f"leads out of the {asked.entry.cwd} folder"
+        return asked.denied(message, _declare(asked.entry))
+    except OSError as error:
+        return _missing(asked, anchor, error)
+    finally:
+        os.close(anchor)
+
+
+def _beneath(asked: _Asked, anchor: int, path_env: str) -> ResolvedProgram:
+    """Look at the file through descriptors. Raises OSError for what cannot be opened."""
+    file = _open_staying(anchor, asked.command, _PATH_ONLY)
+    try:
+        status = os.fstat(file)
+        real = real_path_of(file)
+    finally:
+        os.close(file)
+    if not stat.S_ISREG(status.st_mode):
+        what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a file"
+        return asked.unresolved(ReasonCode.NOT_EXECUTABLE, f"is {what}", "name the program itself")
+    if not os.access(real, os.X_OK):
+        remedy = f"run chmod +x {asked.command}"
+        return asked.unresolved(ReasonCode.NOT_EXECUTABLE, "is not executable", remedy)
+    try:
+        reader = _open_staying(anchor, asked.command, os.O_RDONLY | os.O_NONBLOCK)
+    except PermissionError:
+        return asked.resolved(real, b"", path_env)
+    with os.fdopen(reader, "rb") as opened:
+        return asked.resolved(real, opened.read(MAX_LINE), path_env)
+
+
+def _open_staying(anchor: int, relative: str, flags: int) -> int:
+    """Open beneath the anchor. An absolute link that leads back inside is followed by its real name."""
+    try:
+        return open_beneath(anchor, relative, flags, links=True)
+    except OutsideAnchor:
+        root = real_path_of(anchor)
+        real = os.path.realpath(os.path.join(root, relative))
+        if ".." in relative.split("/") or not real.startswith(root.rstrip("/") + "/"):
+            raise
+        return open_beneath(anchor, os.path.relpath(real, root), flags)
+
+
+def _missing(asked: _Asked, anchor: int, error: OSError) -> ResolvedProgram:
+    if error.errno in (errno.EACCES, errno.EPERM):
+        remedy = "run chmod on the folders that hold it"
+        return asked.unresolved(ReasonCode.NOT_EXECUTABLE, "may not be opened by you", remedy)
+    if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+        message = f"cannot be opened: {error.strerror}"
+        return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, message, "name a program file")
+    near = _nearest_files(anchor, asked.command)
+    package = f", or install the package {asked.entry.package_id}" if asked.entry.package_id else ""
+    remedy = f"put the program there, or correct {_where(asked.entry)}{package}"
+    if near:
+        remedy = f"did you mean {near[0]}? Correct {_where(asked.entry)}"
+    return asked.unresolved(
+        ReasonCode.COMMAND_NOT_FOUND, f"there is no such file in the {asked.entry.cwd} folder", remedy
+    )
+
+
+def _nearest_files(anchor: int, command: str) -> list[str]:
+    """Files in the same folder with a name like the one that is missing."""
+    folder, _, name = command.rpartition("/")
+    try:
+        descriptor = open_beneath(anchor, folder, os.O_RDONLY | os.O_DIRECTORY, links=True)
+    except OSError:
+        return []
+    try:
+        names = os.listdir(descriptor)[:2_000]
+    finally:
+        os.close(descriptor)
+    return [f"{folder}/{near}" for near in difflib.get_close_matches(name, names, n=1)]
+
+
+def _bare(asked: _Asked, interpreter_dir: Path, path_env: str) -> ResolvedProgram:
+    command = asked.command
+    search = os.pathsep.join((str(interpreter_dir), path_env))
+    found = find_on_path(command, search)
+    if found is not None:
+        return asked.resolved(found, _head(found), path_env)
+    for folder in search.split(os.pathsep):
+        candidate = os.path.join(folder, command)
+        if os.path.isabs(folder) and command not in ("", ".", "..") and os.path.isfile(candidate):
+            remedy = f"run chmod +x {candidate}"
+            return asked.unresolved(ReasonCode.NOT_EXECUTABLE, f"{candidate} is not executable", remedy)
+    if " " in command:
+        remedy = f'write "command": "{command.split()[0]}" and put the rest into args'
+        return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, "no program has such a name", remedy)
+    remedy = f"{_install(command)}, or name a program below the anchor with ./"
+    return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, "not found on PATH", remedy)
+
+
+def _head(path: str) -> bytes:
+    """How a file begins; nothing where it may be run but not read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_LINE)
+    except OSError:
+        return b""
+
+
+def _install(name: str) -> str:
+    base = os.path.basename(name.split(" ")[0])
+    package = _PACKAGES.get(base)
+    return f"install {base} (Debian: apt install {package})" if package else f"install {base}"
+
+
+def _where(entry: SidecarEntry) -> str:
+    """The line to edit, for a person."""
+    place = entry.key_positions.get("command", entry.position)
+    return f"{place.file}:{place.line}"
+
+
+def _declare(entry: SidecarEntry) -> str:
+    return (
+        f"write in {_where(entry)} a path below the {entry.cwd} folder that starts with ./, "
+        "or a bare name that is on PATH"
+    )

@@ -1,0 +1,232 @@
+"""What a person sets in `config.jsonc`. Whatever is wrong there is reported, and the default holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from flycore.model.base import Value
+from flycore.model.canonical import Json, JsonObject
+from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.enums import Level, Risk
+from flycore.registry.files import read_text
+from flycore.registry.jsonc import finding, read_jsonc
+from flycore.registry.names import nearest
+from flycore.registry.places import SETTINGS_FILE
+from flycore.registry.spans import SpanIndex, pointer_join
+
+T = TypeVar("T")
+MAX_TIMEOUT_MS = 7 * 24 * 3_600_000
+DEFAULT_APPROVAL_MS = 600_000
+
+
+class ApprovalTimes(Value, frozen=True, kw_only=True):
+    """How long a request waits for a person, in milliseconds, by risk."""
+
+    low: int = DEFAULT_APPROVAL_MS
+    medium: int = DEFAULT_APPROVAL_MS
+    high: int = DEFAULT_APPROVAL_MS
+    critical: int = DEFAULT_APPROVAL_MS
+
+    def of(self, risk: Risk) -> int:
+        """Milliseconds for a call of that risk."""
+        return {
+            Risk.LOW: self.low,
+            Risk.MEDIUM: self.medium,
+            Risk.HIGH: self.high,
+            Risk.CRITICAL: self.critical,
+        }[risk]
+
+
+class Settings(Value, frozen=True, kw_only=True):
+    """All settings; without a file, the defaults."""
+
+    approval_times: ApprovalTimes = ApprovalTimes()
+    """`approvals.timeoutMs`"""
+    inline_wait_ms: int = 25_000
+    """`approvals.inlineWaitMs`: how long a caller waits before it is handed a ticket."""
+    queue_per_caller: int = 5
+    queue_total: int = 20
+    calls_per_minute: int = 60
+    running: int = 8
+    high_risk_per_session: int = 50
+    risk: dict[str, Risk] = {}
+    """The person's own risk class of a tool."""
+    sandbox_minimum: dict[str, Level] = {}
+    """The weakest sandbox level at which a tool may run."""
+    audit_outputs: bool = False
+    max_permissions: JsonObject = {}
+    """`security.max_permissions`: the ceiling of what any tool may be granted; empty means none is set."""
+    notify_command: tuple[str, ...] = ()
+    keys: dict[str, str] = {}
+    theme: str = ""
+
+
+def load_settings(config_dir: Path) -> tuple[Settings, tuple[Diagnostic, ...]]:
+    """Read `<config dir>/config.jsonc`. Never raises: what is wrong is told with its place."""
+    shown = str(config_dir / SETTINGS_FILE)
+    text, _, problem = read_text(config_dir, SETTINGS_FILE, shown)
+    if text is None:
+        return Settings(), (problem,) if problem is not None else ()
+    value, index, problems = read_jsonc(text, shown)
+    if index is None:
+        return Settings(), problems
+    reader = _Reader(index, shown, list(problems))
+    if not isinstance(value, dict):
+        reader.refuse("", "must be an object", "write {}")
+        return Settings(), tuple(reader.problems)
+    return reader.settings(value), tuple(reader.problems)
+
+
+class _Reader:
+    """Takes values out of the file, each checked; what is left over is unknown."""
+
+    def __init__(self, index: SpanIndex, file: str, problems: list[Diagnostic]) -> None:
+        self.index, self.file, self.problems = index, file, problems
+
+    def settings(self, value: JsonObject) -> Settings:
+        """The whole."""
+        self.unknown("", value, (*_SECTIONS, "risk", "keys", "theme", "$schema", "schemaVersion"))
+        sections = {name: self.section(value, name) for name in _SECTIONS}
+        approvals, quota = sections["approvals"], sections["quota"]
+        defaults = Settings()
+        return Settings(
+            approval_times=self.times(approvals),
+            inline_wait_ms=self.take(approvals, "/approvals/inlineWaitMs", _whole(0, MAX_TIMEOUT_MS), 25_000),
+            queue_per_caller=self.take(
+                approvals, "/approvals/queuePerCaller", _whole(1, 1_000), defaults.queue_per_caller
+            ),
+            queue_total=self.take(approvals, "/approvals/queueTotal", _whole(1, 1_000), defaults.queue_total),
+            calls_per_minute=self.take(
+                quota, "/quota/callsPerMinute", _whole(1, 100_000), defaults.calls_per_minute
+            ),
+            running=self.take(quota, "/quota/running", _whole(1, 1_000), defaults.running),
+            high_risk_per_session=self.take(
+                quota, "/quota/highRiskPerSession", _whole(0, 100_000), defaults.high_risk_per_session
+            ),
+            risk=self.table(value, "/risk", _one_of(Risk)),
+            sandbox_minimum=self.table(sections["sandbox"], "/sandbox/minimum", _one_of(Level)),
+            audit_outputs=self.take(sections["audit"], "/audit/outputs", _flag, False),
+            max_permissions=self.take(sections["security"], "/security/max_permissions", _object, {}),
+            notify_command=self.take(sections["notify"], "/notify/command", _argv, ()),
+            keys=self.table(value, "/keys", _text),
+            theme=self.take(value, "/theme", _text, ""),
+        )
+
+    def section(self, value: JsonObject, name: str) -> JsonObject:
+        """One of the objects the settings are grouped in."""
+        section = self.take(value, f"/{name}", _object, {})
+        self.unknown(f"/{name}", section, _SECTIONS[name])
+        return section
+
+    def times(self, approvals: JsonObject) -> ApprovalTimes:
+        """`approvals.timeoutMs` by risk."""
+        pointer = "/approvals/timeoutMs"
+        table = self.take(approvals, pointer, _object, {})
+        self.unknown(pointer, table, tuple(Risk))
+        read = {
+            risk.value: self.take(table, f"{pointer}/{risk}", _whole(1, MAX_TIMEOUT_MS), DEFAULT_APPROVAL_MS)
+            for risk in Risk
+        }
+        return ApprovalTimes(**read)
+
+    def table(self, holder: JsonObject, pointer: str, check: Callable[[Json], T]) -> dict[str, T]:
+        """An object whose good members are kept, each bad one told."""
+        table = self.take(holder, pointer, _object, {})
+        kept: dict[str, T] = {}
+        for key, value in table.items():
+            try:
+                kept[key] = check(value)
+            except ValueError as error:
+                self.refuse(
+                    pointer_join(pointer, key), str(error), "correct it; until then it does not count"
+                )
+        return kept
+
+    def take(self, holder: JsonObject, pointer: str, check: Callable[[Json], T], default: T) -> T:
+        """The value at the end of `pointer`, or the default where it is absent or bad."""
+        key = pointer.rpartition("/")[2]
+        if key not in holder:
+            return default
+        try:
+            return check(holder[key])
+        except ValueError as error:
+            self.refuse(pointer, str(error), "correct it; until then the default holds")
+            return default
+
+    def unknown(self, pointer: str, value: JsonObject, known: tuple[str, ...]) -> None:
+        """Warn of keys nobody reads."""
+        for key in value.keys() - set(known):
+            near = nearest(key, known, 1)
+            remedy = f"did you mean {near[0]}?" if near else "remove it"
+            self.note(pointer_join(pointer, key), "unknown-key", "is not a setting", remedy, Severity.WARNING)
+
+    def refuse(self, pointer: str, message: str, remedy: str) -> None:
+        """Note an error."""
+        self.note(pointer, "settings", message, remedy, Severity.ERROR)
+
+    def note(self, pointer: str, rule: str, message: str, remedy: str, severity: Severity) -> None:
+        """Note a finding at its place."""
+        span = self.index.key(pointer) if rule == "unknown-key" else self.index.value(pointer)
+        name = pointer.lstrip("/").replace("/", ".") or "the file"
+        offset = span.start if span is not None else 0
+        said = f"{name} {message}"
+        self.problems.append(finding(self.index, self.file, pointer, offset, rule, said, remedy, severity))
+
+
+_SECTIONS: dict[str, tuple[str, ...]] = {
+    "approvals": ("timeoutMs", "inlineWaitMs", "queuePerCaller", "queueTotal"),
+    "quota": ("callsPerMinute", "running", "highRiskPerSession"),
+    "sandbox": ("minimum",),
+    "audit": ("outputs",),
+    "security": ("max_permissions",),
+    "notify": ("command",),
+}
+
+
+def _whole(low: int, high: int) -> Callable[[Json], int]:
+    def check(value: Json) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(f"must be a whole number from {low} to {high}")
+        return value
+
+    return check
+
+
+E2 = TypeVar("E2", Risk, Level)
+
+
+def _one_of(kind: type[E2]) -> Callable[[Json], E2]:
+    def check(value: Json) -> E2:
+        for member in kind:
+            if value == member.value:
+                return member
+        raise ValueError(f"must be one of {', '.join(kind)}")
+
+    return check
+
+
+def _flag(value: Json) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
+def _text(value: Json) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be a string")
+    return value
+
+
+def _object(value: Json) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("must be an object")
+    return value
+
+
+def _argv(value: Json) -> tuple[str, ...]:
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
+        raise ValueError("must be a program's name, or a list of it and its arguments")
+    return tuple(str(word) for word in words)
