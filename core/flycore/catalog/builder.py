@@ -1,0 +1,186 @@
+"""Everything that was found out, made into the catalog: pure, quick, linear in the number of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from flycore.catalog.described import capability_from_spec
+from flycore.catalog.findings import ProbeFinding
+from flycore.catalog.known import KNOWN, is_builtin_name
+from flycore.catalog.runtime import READY, RuntimeFinding
+from flycore.catalog.snapshot import SidecarFacts, missing_stability, narrowing, sidecar_stability
+from flycore.model.capability import Capability
+from flycore.model.catalog import CapabilityView, Catalog, SidecarView
+from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.enums import Decision, Layer
+from flycore.model.program import ResolvedProgram
+from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.model.stability import SandboxReport, Stability
+
+PROTOCOLS = ("1",)
+"""Versions of process-json this kernel speaks."""
+NOTHING = "none"
+"""`source` of a known tool that nothing offers."""
+
+PolicyView = Callable[[Capability, SidecarEntry], tuple[Decision, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogFacts:
+    """All that the catalog rests on, by sidecar id. What is absent has not been found out yet, except
+    for `programs` and `trusted`, where absent means refused."""
+
+    registry: Registry
+    programs: Mapping[str, ResolvedProgram]
+    trusted: frozenset[str]
+    policy: PolicyView
+    core: str
+    version: int
+    now: float
+    """Unix time, seconds."""
+    protocols: tuple[str, ...] = PROTOCOLS
+    delegates: Mapping[str, Mapping[str, ResolvedProgram]] = field(default_factory=dict)
+    installed: Mapping[str, str] = field(default_factory=dict)
+    """Installed version of the declared package, or of the distribution for a bundled sidecar."""
+    missing_secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    probes: Mapping[str, ProbeFinding] = field(default_factory=dict)
+    runtime: Mapping[str, RuntimeFinding] = field(default_factory=dict)
+    sandbox: Mapping[str, SandboxReport] = field(default_factory=dict)
+    exceeded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    blocked: frozenset[str] = frozenset()
+    quota_limited: bool = False
+
+
+def build_catalog(facts: CatalogFacts) -> Catalog:
+    """Every sidecar of the registry, every tool it offers, and every known tool that nothing offers."""
+    winners = _winners(facts.registry)
+    sidecars: list[SidecarView] = []
+    views: dict[str, CapabilityView] = {}
+    for entry in facts.registry.entries:
+        capabilities = dict(_offered(entry, winners))
+        known = _facts_of(facts, entry, capabilities)
+        whole = sidecar_stability(known)
+        for name, stability in _tool_stabilities(known, capabilities, whole):
+            views[name] = CapabilityView(
+                capability=capabilities[name],
+                sidecar=entry.id,
+                source=f"registry:{entry.source}",
+                stability=stability,
+                decision=known.policy(name)[0],
+            )
+        sidecars.append(
+            SidecarView(
+                id=entry.id,
+                entry=entry,
+                trusted=known.trusted,
+                stability=_with_conflicts(whole, entry, winners),
+            )
+        )
+    for name in KNOWN:
+        if name not in views:
+            views[name] = _unoffered(KNOWN[name])
+    return Catalog(
+        version=facts.version,
+        app_root=facts.registry.app_root,
+        sidecars=tuple(sidecars),
+        capabilities=tuple(views[name] for name in sorted(views)),
+        diagnostics=facts.registry.diagnostics,
+        built_at=facts.now,
+    )
+
+
+def _winners(registry: Registry) -> dict[str, str]:
+    """Tool to the sidecar that has it: the first that claims it, in the order of the registry."""
+    winners: dict[str, str] = {}
+    for entry in registry.entries:
+        for name in entry.tool_names:
+            winners.setdefault(name, entry.id)
+    return winners
+
+
+def _offered(entry: SidecarEntry, winners: Mapping[str, str]) -> Iterator[tuple[str, Capability]]:
+    """The capabilities this entry has. A claim that an invalid entry words wrongly describes no tool."""
+    for claim in entry.tools:
+        if winners[claim.name] != entry.id or is_builtin_name(claim.name):
+            continue
+        try:
+            yield claim.name, capability_from_spec(claim, entry.id)
+        except (KeyError, msgspec.ValidationError):
+            if claim.name in KNOWN:
+                yield claim.name, KNOWN[claim.name]
+
+
+def _facts_of(
+    facts: CatalogFacts, entry: SidecarEntry, capabilities: Mapping[str, Capability]
+) -> SidecarFacts:
+    decided: dict[str, tuple[Decision, str]] = {}
+
+    def policy(tool: str) -> tuple[Decision, str]:
+        if tool not in decided:
+            capability = capabilities.get(tool)
+            decided[tool] = (Decision.ASK, "") if capability is None else facts.policy(capability, entry)
+        return decided[tool]
+
+    return SidecarFacts(
+        entry=entry,
+        program=facts.programs.get(entry.id),
+        core=facts.core,
+        protocols=facts.protocols,
+        policy=policy,
+        delegates=facts.delegates.get(entry.id, {}),
+        installed_version=facts.installed.get(entry.id),
+        trusted=entry.id in facts.trusted,
+        missing_secrets=facts.missing_secrets.get(entry.id, {}),
+        probe=facts.probes.get(entry.id),
+        runtime=facts.runtime.get(entry.id, READY),
+        sandbox=facts.sandbox.get(entry.id),
+        exceeded=facts.exceeded.get(entry.id, ()),
+        blocked=facts.blocked,
+        quota_limited=facts.quota_limited,
+    )
+
+
+def _tool_stabilities(
+    known: SidecarFacts, capabilities: Mapping[str, Capability], whole: Stability
+) -> Iterator[tuple[str, Stability]]:
+    """The snapshot of each tool; siblings that nothing tells apart share one."""
+    settled = whole.sandbox is None and whole.probe is None
+    shared: dict[object, Stability] = {}
+    for name in capabilities:
+        if settled:
+            yield name, whole
+            continue
+        key = narrowing(known, name)
+        if key not in shared:
+            shared[key] = sidecar_stability(known, name)
+        yield name, shared[key]
+
+
+def _with_conflicts(whole: Stability, entry: SidecarEntry, winners: Mapping[str, str]) -> Stability:
+    """The sidecar's snapshot with a warning for each tool that another sidecar has."""
+    lost = tuple(
+        Diagnostic(
+            severity=Severity.WARNING,
+            rule="duplicate-claim",
+            message=f"{claim.name} is offered by {winners[claim.name]}, which comes first",
+            remedy=f"remove {claim.name} from one of the two",
+            position=claim.position,
+            sidecar=entry.id,
+        )
+        for claim in entry.tools
+        if winners[claim.name] != entry.id
+    )
+    if not lost or any(problem.rule == "duplicate-claim" for problem in entry.problems):
+        return whole
+    told = msgspec.structs.replace(whole.evidence, violations=(*whole.evidence.violations, *lost))
+    return msgspec.structs.replace(whole, evidence=told)
+
+
+def _unoffered(capability: Capability) -> CapabilityView:
+    source = "plan" if capability.layer is Layer.HIGH else NOTHING
+    return CapabilityView(
+        capability=capability, sidecar=None, source=source, stability=missing_stability(capability)
+    )

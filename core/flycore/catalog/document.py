@@ -1,0 +1,100 @@
+"""`flytui.catalog/1`: the catalog as `flytui catalog --json` and the doors hand it out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from flycore.model.canonical import JsonObject
+from flycore.model.catalog import CapabilityView, Catalog, SidecarView
+from flycore.model.enums import Effective
+from flycore.model.stability import Stability
+
+SCHEMA = "flytui.catalog/1"
+_USABLE = (Effective.AVAILABLE, Effective.DEGRADED)
+
+
+def catalog_document(catalog: Catalog) -> JsonObject:
+    """The catalog as JSON. `discoveredAt` is when flytui last looked, ISO 8601 in UTC."""
+    told = _Stabilities()
+    at = datetime.fromtimestamp(catalog.built_at, UTC).isoformat(timespec="seconds")
+    return {
+        "schema": SCHEMA,
+        "version": catalog.version,
+        "appRoot": catalog.app_root,
+        "diagnostics": msgspec.to_builtins(catalog.diagnostics),
+        "sidecars": [_sidecar(view, told) for view in catalog.sidecars],
+        "capabilities": [_capability(view, told, at) for view in catalog.capabilities],
+    }
+
+
+def visible(catalog: Catalog) -> tuple[CapabilityView, ...]:
+    """What agents are shown: tools that are available or degraded."""
+    return tuple(view for view in catalog.capabilities if view.stability.effective in _USABLE)
+
+
+@cache
+def catalog_schema() -> JsonObject:
+    """The JSON Schema of the document."""
+    text = files("flycore.catalog").joinpath("catalog.schema.json").read_bytes()
+    return msgspec.json.decode(text, type=JsonObject)
+
+
+class _Stabilities:
+    """Snapshots as JSON; tools that share one share its JSON."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, JsonObject] = {}
+
+    def of(self, stability: Stability) -> JsonObject:
+        key = id(stability)
+        if key not in self._told:
+            self._told[key] = msgspec.to_builtins(stability)
+        return self._told[key]
+
+
+def _sidecar(view: SidecarView, told: _Stabilities) -> JsonObject:
+    return {
+        "id": view.id,
+        "kind": view.entry.kind.value,
+        "source": view.entry.source.value,
+        "trusted": view.trusted,
+        "stability": told.of(view.stability),
+    }
+
+
+def _capability(view: CapabilityView, told: _Stabilities, at: str) -> JsonObject:
+    capability, stability = view.capability, told.of(view.stability)
+    return {
+        "name": capability.name,
+        "layer": capability.layer.value,
+        "family": capability.family,
+        "sidecar": view.sidecar,
+        "source": view.source,
+        "description": capability.description,
+        "risk": capability.risk.value,
+        "approvalClass": list(capability.approval_class),
+        "readOnly": capability.read_only,
+        "exclusive": capability.exclusive,
+        **_status(view),
+        "discoveredAt": at,
+        "decision": view.decision or None,
+        "effective": view.stability.effective.value,
+        "reasons": stability["reasons"],
+        "stability": stability,
+        "inputSchema": capability.input_schema,
+        "outputSchema": capability.output_schema,
+    }
+
+
+def _status(view: CapabilityView) -> JsonObject:
+    """For clients that know three words."""
+    if view.stability.effective not in _USABLE:
+        return {
+            "status": "error",
+            "errorMessage": "; ".join(reason.message for reason in view.stability.reasons),
+        }
+    return {"status": "ready" if view.capability.input_schema else "schema-unknown"}

@@ -1,0 +1,277 @@
+"""The stability snapshot of a sidecar and of each of its tools: one ladder, climbed until a rung breaks.
+
+Pure: everything that was found out is handed in. Decisions that the dimensions' table leaves open:
+
+- A kind this version does not run is `version: incompatible`; its path is not looked at, because it may
+  have no command at all.
+- A declared secret that is missing makes `probe: unavailable`, `secret-missing`: what is behind the
+  sidecar cannot be reached. No spawn is needed to know it.
+- An untrusted entry is looked at without starting anything: `probe: skipped`, `runtime: ready`,
+  `sandbox: denied`.
+- A probe that has not answered yet leaves `probe` not checked, which stops nothing.
+- A delegate that leads nowhere takes away only the tools that need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from flycore.catalog import reasons
+from flycore.catalog.effective import effective
+from flycore.catalog.findings import ProbeFinding
+from flycore.catalog.runtime import READY, RuntimeFinding
+from flycore.catalog.version import check_versions
+from flycore.model.capability import Capability
+from flycore.model.diagnostics import Severity
+from flycore.model.enums import (
+    RUNNABLE_KINDS,
+    Decision,
+    Discovery,
+    Level,
+    Manifest,
+    PathState,
+    ProbeState,
+    ReasonCode,
+    RuntimeState,
+    SandboxState,
+    UpgradeState,
+    VersionState,
+)
+from flycore.model.program import ResolvedProgram
+from flycore.model.sidecar import SidecarEntry
+from flycore.model.stability import Evidence, PathEvidence, Reason, SandboxReport, Stability, ToolProbe
+
+DELEGATE_TOOLS: Mapping[str, str] = {
+    "mouse": "computer.mouse",
+    "keyboard": "computer.keyboard",
+    "lsp": "lsp.*",
+    "task": "task.background",
+}
+"""Which tools need a delegate; one named as a tool serves that tool."""
+MANIFEST_REASONS = 5
+"""Problems of an entry told as reasons; all of them are in the evidence."""
+
+PolicyView = Callable[[str], tuple[Decision, str]]
+"""Policy's word on a tool before an input is known, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SidecarFacts:
+    """All that was found out about one entry. `probe` is None while nobody has answered yet."""
+
+    entry: SidecarEntry
+    program: ResolvedProgram | None
+    core: str
+    protocols: tuple[str, ...]
+    policy: PolicyView
+    delegates: Mapping[str, ResolvedProgram] = field(default_factory=dict)
+    installed_version: str | None = None
+    trusted: bool = False
+    missing_secrets: Mapping[str, str] = field(default_factory=dict)
+    """Name to why it counts as missing; never a value."""
+    probe: ProbeFinding | None = None
+    runtime: RuntimeFinding = READY
+    sandbox: SandboxReport | None = None
+    exceeded: tuple[str, ...] = ()
+    """Permissions beyond the person's ceiling."""
+    blocked: frozenset[str] = frozenset()
+    quota_limited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One dimension: its state, why, and whether the later ones are no longer looked at."""
+
+    state: StrEnum | None
+    reasons: tuple[Reason, ...] = ()
+    evidence: Mapping[str, object] = field(default_factory=dict)
+    breaks: bool = False
+
+
+def missing_stability(capability: Capability) -> Stability:
+    """The snapshot of a known tool that nothing offers."""
+    found = Stability(discovery=Discovery.MISSING, reasons=(reasons.not_configured(capability),))
+    return msgspec.structs.replace(found, effective=effective(found))
+
+
+def sidecar_stability(facts: SidecarFacts, tool: str | None = None) -> Stability:
+    """The snapshot of the sidecar or, with `tool`, of that tool of it."""
+    states: dict[str, object] = {}
+    evidence: dict[str, object] = {"violations": facts.entry.problems}
+    why: list[Reason] = []
+    for dimension, look in _LADDER:
+        rung = look(facts, tool)
+        states[dimension] = rung.state
+        evidence.update(rung.evidence)
+        why.extend(rung.reasons)
+        if rung.breaks:
+            break
+    found = Stability(discovery=Discovery.CONFIGURED)
+    found = msgspec.structs.replace(
+        found, **states, reasons=tuple(why), evidence=msgspec.structs.replace(Evidence(), **evidence)
+    )
+    return msgspec.structs.replace(found, effective=effective(found))
+
+
+def narrowing(facts: SidecarFacts, tool: str) -> Hashable:
+    """What tells this tool's snapshot from its siblings': equal values, equal snapshots."""
+    probed = facts.probe.evidence.tools.get(tool) if facts.probe and facts.probe.evidence else None
+    broken = _broken_delegate(facts, tool)
+    return probed, broken and broken[0], facts.policy(tool), tool in facts.blocked
+
+
+def _discovery(facts: SidecarFacts, _: str | None) -> Rung:
+    if not facts.entry.enabled:
+        return Rung(Discovery.DISABLED, (reasons.disabled(facts.entry),), breaks=True)
+    return Rung(Discovery.CONFIGURED)
+
+
+def _manifest(facts: SidecarFacts, _: str | None) -> Rung:
+    if facts.entry.valid:
+        return Rung(Manifest.VALID)
+    errors = [problem for problem in facts.entry.problems if problem.severity is Severity.ERROR]
+    told = tuple(reasons.manifest_invalid(facts.entry, problem) for problem in errors[:MANIFEST_REASONS])
+    return Rung(Manifest.INVALID, told, breaks=True)
+
+
+def _path(facts: SidecarFacts, _: str | None) -> Rung:
+    program = facts.program
+    if facts.entry.kind not in RUNNABLE_KINDS:
+        return Rung(None)
+    if program is None:
+        return Rung(PathState.UNRESOLVED, (reasons.path_failed(facts.entry, None),), breaks=True)
+    evidence = {
+        "path": PathEvidence(
+            mode=program.mode,
+            base=program.base,
+            portable=program.portable,
+            root_safe=program.root_safe,
+            command=program.declared,
+            resolved=program.path,
+        )
+    }
+    if program.state is PathState.RESOLVED:
+        return Rung(program.state, evidence=evidence)
+    return Rung(program.state, (reasons.path_failed(facts.entry, program),), evidence, breaks=True)
+
+
+def _version(facts: SidecarFacts, _: str | None) -> Rung:
+    state, reason, evidence = check_versions(
+        facts.entry, core=facts.core, protocols=facts.protocols, installed_version=facts.installed_version
+    )
+    told = () if reason is None else (reason,)
+    return Rung(state, told, {"version": evidence}, breaks=state is VersionState.INCOMPATIBLE)
+
+
+def _probe(facts: SidecarFacts, tool: str | None) -> Rung:
+    if not facts.trusted:
+        return Rung(ProbeState.SKIPPED)
+    if facts.missing_secrets:
+        missing = reasons.secret_missing(facts.entry, facts.missing_secrets)
+        return Rung(ProbeState.UNAVAILABLE, (missing,), breaks=True)
+    probe = facts.probe
+    evidence = {} if probe is None or probe.evidence is None else {"probe": probe.evidence}
+    if probe is not None and probe.state is ProbeState.UNAVAILABLE:
+        return Rung(probe.state, _told(probe), evidence, breaks=True)
+    if tool is not None and (narrowed := _narrowed(facts, tool)) is not None:
+        state, reason = narrowed
+        return Rung(state, (reason,), evidence, breaks=state is ProbeState.UNAVAILABLE)
+    return Rung(probe.state if probe else None, _told(probe) if probe else (), evidence)
+
+
+def _told(probe: ProbeFinding) -> tuple[Reason, ...]:
+    return () if probe.reason is None else (probe.reason,)
+
+
+def _narrowed(facts: SidecarFacts, tool: str) -> tuple[ProbeState, Reason] | None:
+    """What is known of this tool alone that is worse than its sidecar."""
+    broken = _broken_delegate(facts, tool)
+    if broken is not None:
+        return ProbeState.UNAVAILABLE, reasons.delegate_missing(facts.entry, *broken)
+    probed = facts.probe.evidence.tools.get(tool) if facts.probe and facts.probe.evidence else None
+    if probed is None or probed.status not in (ProbeState.DEGRADED, ProbeState.UNAVAILABLE):
+        return None
+    return probed.status, _tool_reason(facts.entry, tool, probed)
+
+
+def _tool_reason(entry: SidecarEntry, tool: str, probed: ToolProbe) -> Reason:
+    worse = probed.status is ProbeState.UNAVAILABLE
+    usual = ReasonCode.TOOL_UNAVAILABLE if worse else ReasonCode.PROBE_DEGRADED
+    return Reason(
+        code=probed.code or usual,
+        dimension="probe",
+        message=probed.reason or f"{entry.id} says that {tool} is {probed.status}",
+        remedy=probed.remedy
+        or f"flytui inspect {entry.id} shows what it wrote; docs/sidecars.md what it needs",
+    )
+
+
+def _broken_delegate(facts: SidecarFacts, tool: str) -> tuple[str, ResolvedProgram] | None:
+    for name, program in facts.delegates.items():
+        if program.state is not PathState.RESOLVED and fnmatchcase(tool, DELEGATE_TOOLS.get(name, name)):
+            return name, program
+    return None
+
+
+def _runtime(facts: SidecarFacts, _: str | None) -> Rung:
+    if not facts.trusted or facts.runtime.state is RuntimeState.READY:
+        return Rung(RuntimeState.READY)
+    reason = reasons.runtime_failed(facts.entry, facts.runtime.state, facts.runtime.evidence)
+    return Rung(facts.runtime.state, (reason,), {"runtime": facts.runtime.evidence})
+
+
+def _sandbox(facts: SidecarFacts, tool: str | None) -> Rung:
+    evidence = {} if facts.sandbox is None else {"sandbox": facts.sandbox}
+    refused = _refused(facts, tool)
+    if refused is not None:
+        return Rung(SandboxState.DENIED, (refused,), evidence, breaks=True)
+    if facts.quota_limited:
+        return Rung(SandboxState.QUOTA_LIMITED, (reasons.quota_limited(),), evidence)
+    asks = any(facts.policy(name)[0] is Decision.ASK for name in _tools(facts, tool))
+    return Rung(SandboxState.APPROVAL_REQUIRED if asks else SandboxState.ALLOWED, evidence=evidence)
+
+
+def _refused(facts: SidecarFacts, tool: str | None) -> Reason | None:
+    """Why nothing of it may run; for the sidecar as a whole only what holds for all its tools."""
+    if not facts.trusted:
+        return reasons.folder_untrusted(facts.entry)
+    if facts.exceeded:
+        return reasons.ceiling_exceeded(facts.entry, facts.exceeded)
+    if facts.sandbox is not None and facts.sandbox.level is Level.DENIED:
+        return reasons.sandbox_unavailable(facts.entry, facts.sandbox.mechanism)
+    told = [_tool_refused(facts, name) for name in _tools(facts, tool)]
+    return told[0] if told and all(told) else None
+
+
+def _tool_refused(facts: SidecarFacts, tool: str) -> Reason | None:
+    if tool in facts.blocked:
+        return reasons.blocked(tool)
+    decision, because = facts.policy(tool)
+    return reasons.policy_denied(tool, because) if decision is Decision.DENY else None
+
+
+def _tools(facts: SidecarFacts, tool: str | None) -> tuple[str, ...]:
+    return facts.entry.tool_names if tool is None else (tool,)
+
+
+def _upgrade(facts: SidecarFacts, _: str | None) -> Rung:
+    stops = facts.entry.upgrade not in (UpgradeState.IDLE, UpgradeState.STAGED)
+    return Rung(facts.entry.upgrade, reasons.upgrade(facts.entry), breaks=stops)
+
+
+_LADDER: tuple[tuple[str, Callable[[SidecarFacts, str | None], Rung]], ...] = (
+    ("discovery", _discovery),
+    ("manifest", _manifest),
+    ("path", _path),
+    ("version", _version),
+    ("probe", _probe),
+    ("runtime", _runtime),
+    ("sandbox", _sandbox),
+    ("upgrade", _upgrade),
+)
+"""The dimensions in the order they are looked at."""

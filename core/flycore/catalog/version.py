@@ -1,0 +1,76 @@
+"""Declared versions against this kernel and against what is installed: the `version` dimension.
+
+Pre-releases count: a kernel 0.2.0rc1 lies inside `>=0.1,<1`, so that trying a release candidate does not
+switch every sidecar off. A version nobody declared is *unknown*, which matters only for a declared package.
+"""
+
+from __future__ import annotations
+
+from flycore.catalog import reasons
+from flycore.model.enums import RUNNABLE_KINDS, VersionState
+from flycore.model.sidecar import SidecarEntry
+from flycore.model.stability import Reason, VersionEvidence
+
+
+def check_versions(
+    entry: SidecarEntry, *, core: str, protocols: tuple[str, ...], installed_version: str | None
+) -> tuple[VersionState, Reason | None, VersionEvidence]:
+    """The state, the reason where it is not plainly compatible, and which versions were compared.
+
+    `installed_version` is that of the declared package, or of the distribution a bundled sidecar belongs
+    to; None where it is not known.
+    """
+    evidence = VersionEvidence(
+        core=core,
+        compatible_core=entry.compatible_core,
+        package_id=entry.package_id,
+        protocol_version=entry.protocol_version,
+        package_version=entry.package_version,
+        installed_version=installed_version,
+    )
+    state, reason = _compare(entry, core, protocols, installed_version)
+    return state, reason, evidence
+
+
+def _compare(
+    entry: SidecarEntry, core: str, protocols: tuple[str, ...], installed: str | None
+) -> tuple[VersionState, Reason | None]:
+    if entry.kind not in RUNNABLE_KINDS:
+        return VersionState.INCOMPATIBLE, reasons.kind_unsupported(entry)
+    if entry.compatible_core is not None and not _inside(core, entry.compatible_core):
+        return VersionState.INCOMPATIBLE, reasons.core_incompatible(entry, core)
+    if entry.protocol_version is not None and not _speaks(entry.protocol_version, protocols):
+        return VersionState.INCOMPATIBLE, reasons.protocol_incompatible(entry, protocols)
+    if entry.package_id is not None or entry.package_version is not None:
+        if installed is None or not _same(entry.package_version, installed):
+            return VersionState.UNKNOWN, reasons.version_unknown(entry, installed)
+        return VersionState.COMPATIBLE, None
+    declared = entry.compatible_core or entry.protocol_version or installed
+    return (VersionState.COMPATIBLE if declared else VersionState.UNKNOWN), None
+
+
+def _speaks(declared: str, protocols: tuple[str, ...]) -> bool:
+    """A plain version is one of ours; a range holds one of ours."""
+    return declared in protocols or any(_inside(protocol, declared) for protocol in protocols)
+
+
+def _inside(version: str, wanted: str) -> bool:
+    """Whether the version lies in the range; False for a range that is none."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion
+
+    try:
+        return SpecifierSet(wanted).contains(version, prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
+        return False
+
+
+def _same(declared: str | None, installed: str) -> bool:
+    if declared is None or declared == installed:
+        return True
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(declared) == Version(installed)
+    except InvalidVersion:
+        return False
