@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -30,12 +28,12 @@ class QueueLimits(NamedTuple):
 
     per_caller: int = 5
     total: int = 20
-    timeouts: Mapping[Risk, float] = MappingProxyType({})
+    timeouts: tuple[tuple[Risk, float], ...] = ()
     """A risk that is not named waits `TIMEOUT_SECONDS`."""
 
     def timeout(self, risk: Risk) -> float:
         """How long a request of that risk waits."""
-        return self.timeouts.get(risk, TIMEOUT_SECONDS)
+        return dict(self.timeouts).get(risk, TIMEOUT_SECONDS)
 
 
 @dataclass(slots=True)

@@ -43,6 +43,7 @@ class PolicyFile(Value, frozen=True, kw_only=True):
     file: str
     rules: tuple[Rule, ...] = ()
     ok: bool = True
+    present: bool = True
 
 
 class Policy(Value, frozen=True, kw_only=True):
@@ -148,7 +149,7 @@ def _load_layer(
     try:
         text = read_beneath(anchor, relative, MAX_BYTES, links=True).decode("utf-8")
     except FileNotFoundError:
-        return PolicyFile(source=source, file=file), ()
+        return PolicyFile(source=source, file=file, present=False), ()
     except (OSError, ValueError) as error:
         return _broken(source, file, f"cannot be read: {error}")
     value, index, problems = read_jsonc(text, file)
@@ -199,9 +200,10 @@ def _broken(
 
 
 def _kept(layer: PolicyFile, last_good: Policy | None) -> PolicyFile:
-    """The broken layer with the rules it last had; asking everything where it never had any."""
+    """The broken layer with the rules it last had; asking everything where there was no file before,
+    because nobody knows what the first one was meant to forbid."""
     before = None if last_good is None else _layer_of(last_good, layer.source)
-    if before is not None:
+    if before is not None and before.present:
         return msgspec.structs.replace(layer, rules=before.rules)
     because = "the policy file cannot be read"
     rule = Rule(tool="*", decision=Decision.ASK, because=because, file=layer.file, line=1)

@@ -1,0 +1,219 @@
+"""Grants work once for exactly what was approved; leases end when anything they rest on changes."""
+
+from __future__ import annotations
+
+import anyio
+import msgspec
+import pytest
+
+from flycore.approval.grants import GRANT_SECONDS, GrantBook
+from flycore.approval.groups import GroupLocks
+from flycore.approval.hands import HandsOn
+from flycore.approval.leases import LARGER_BYTES, LeaseBook, scope_digest
+from flycore.approval.queue import ApprovalQueue, QueueLimits
+from flycore.model.approval import LeaseTerms, Preview
+from flycore.model.enums import Level
+
+FIVE = LeaseTerms(minutes=5, calls=3)
+
+
+@pytest.fixture
+def grants(clock) -> GrantBook:
+    return GrantBook(clock, lambda lease: lease == "holding")
+
+
+def test_a_grant_works_once(grants) -> None:
+    grants.mint("g", "digest")
+    assert grants.redeem("g", "digest").accepted
+    again = grants.redeem("g", "digest")
+    assert not again.accepted
+    assert again.why_not
+
+
+def test_a_grant_for_something_else_is_void_afterwards(grants) -> None:
+    grants.mint("g", "digest")
+    assert not grants.redeem("g", "other").accepted
+    assert not grants.redeem("g", "digest").accepted
+
+
+def test_a_grant_expires_but_not_while_its_call_waits_for_a_group(grants, clock) -> None:
+    grants.mint("g", "digest")
+    clock.advance(GRANT_SECONDS - 1)
+    with grants.standing_still("g"):
+        clock.advance(1000)
+    grants.mint("other", "digest")
+    clock.advance(0.5)
+    assert grants.redeem("g", "digest").accepted
+    clock.advance(GRANT_SECONDS)
+    assert not grants.redeem("other", "digest").accepted
+
+
+def test_standing_still_revives_nothing(grants, clock) -> None:
+    grants.mint("g", "digest")
+    clock.advance(GRANT_SECONDS)
+    with grants.standing_still("g"), grants.standing_still("none"):
+        clock.advance(1)
+    assert not grants.redeem("g", "digest").accepted
+
+
+def test_a_panic_while_a_grant_stands_still_voids_it(grants) -> None:
+    grants.mint("g", "digest")
+    with grants.standing_still("g"):
+        grants.void_all()
+    assert not grants.redeem("g", "digest").accepted
+
+
+def test_a_newer_grant_of_the_same_id_replaces_the_older(grants) -> None:
+    grants.mint("g", "old")
+    grants.mint("g", "new")
+    assert not grants.redeem("g", "old").accepted
+
+
+@pytest.mark.parametrize(("lease", "accepted"), [("holding", True), ("ended", False)])
+def test_a_grant_from_a_lease_needs_the_lease(grants, lease: str, accepted: bool) -> None:
+    grants.mint("g", "digest", lease)
+    assert grants.redeem("g", "digest").accepted is accepted
+
+
+@pytest.fixture
+def leases(clock) -> LeaseBook:
+    return LeaseBook(clock)
+
+
+def test_a_lease_counts_the_approved_call_as_its_first(leases, make_request) -> None:
+    request = make_request()
+    lease = leases.add(request, FIVE)
+    assert lease.calls_left == 2
+    for left in (1, 0):
+        assert leases.match(request.subject).id == lease.id
+        assert leases.take(lease.id).calls_left == left
+    assert leases.match(request.subject) is None
+    assert leases.take(lease.id) is None
+    assert leases.active() == ()
+    assert leases.holds(lease.id)
+
+
+def test_a_lease_ends_with_its_time(leases, make_request, clock) -> None:
+    request = make_request()
+    lease = leases.add(request, FIVE)
+    assert lease.expires_at - lease.created_at == 300
+    clock.advance(299)
+    assert leases.match(request.subject) is not None
+    clock.advance(1)
+    assert leases.match(request.subject) is None
+    assert not leases.holds(lease.id)
+    assert not leases.revoke(lease.id)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"caller": "socket:/usr/bin/claude:4122:77"},
+        {"tool": "computer.mouse"},
+        {"seal": "other"},
+        {"delegates": {"keyboard": "x"}},
+        {"entry": "other"},
+        {"permissions": "other"},
+        {"env_names": ("LANG", "TZ")},
+        {"level": Level.NONE},
+        {"level": Level.ENFORCED},
+    ],
+)
+def test_a_lease_covers_nothing_else(leases, make_request, change) -> None:
+    request = make_request()
+    leases.add(request, FIVE)
+    other = msgspec.structs.replace(request.subject, **change)
+    assert scope_digest(other) != scope_digest(request.subject)
+    assert leases.match(other) is None
+
+
+@pytest.mark.parametrize(
+    "change", [{"input": {"text": "another"}}, {"policy": "v2"}, {"preview": Preview(window_id="7")}]
+)
+def test_a_lease_covers_other_inputs(leases, make_request, change) -> None:
+    request = make_request()
+    leases.add(request, FIVE)
+    assert leases.match(msgspec.structs.replace(request.subject, **change)) is not None
+
+
+@pytest.mark.parametrize(
+    ("approved", "called", "covered"),
+    [
+        (10, 10 + LARGER_BYTES - 20, True),
+        (10, 10 + LARGER_BYTES + 20, False),
+        (5000, 19_000, True),
+        (5000, 21_000, False),
+        (300, 1300, True),
+    ],
+)
+def test_a_payload_larger_than_was_shown_asks_again(leases, make_request, approved, called, covered) -> None:
+    leases.add(make_request(input={"t": "x" * approved}), FIVE)
+    subject = make_request(input={"t": "x" * called}).subject
+    assert (leases.match(subject) is not None) is covered
+
+
+def test_revoking_one_leaves_newer_ones(leases, make_request) -> None:
+    request = make_request()
+    old, new = leases.add(request, FIVE), leases.add(request, FIVE)
+    assert leases.revoke(old.id)
+    assert not leases.revoke(old.id)
+    assert [lease.id for lease in leases.active()] == [new.id]
+    leases.revoke_all()
+    assert leases.active() == ()
+
+
+def test_a_lease_revoked_before_the_spawn_voids_the_grant(clock, make_request) -> None:
+    events = []
+    queue = ApprovalQueue(clock, events.append, QueueLimits(), HandsOn(clock, events.append))
+    request = make_request()
+    lease = queue.leases.add(request, FIVE)
+    grant = queue.use_lease("c1", request.subject)
+    assert grant.lease == lease.id
+    assert queue.use_lease("c2", request.subject) is not None
+    assert queue.use_lease("c3", request.subject) is None
+    assert queue.redeem("c1", request.subject_digest).accepted
+    assert queue.revoke(lease.id)
+    assert not queue.redeem("c2", request.subject_digest).accepted
+    assert "leases.changed" in [event.type for event in events]
+
+
+@pytest.mark.anyio
+async def test_groups_are_first_come_and_never_shared() -> None:
+    locks, order, inside = GroupLocks(), [], []
+
+    async def use(name: str, group: str | None) -> None:
+        async with locks.hold(group):
+            inside.append(group)
+            assert inside.count("desktop") <= 1
+            order.append(name)
+            await anyio.wait_all_tasks_blocked()
+            inside.remove(group)
+
+    async with anyio.create_task_group() as group:
+        for name in ("a", "b", "c", "d"):
+            group.start_soon(use, name, "desktop")
+        group.start_soon(use, "free", None)
+    assert order == ["a", "free", "b", "c", "d"]
+    assert not locks.busy("desktop")
+    assert locks.waiting("desktop") == 0
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_wait_leaves_the_group_usable() -> None:
+    locks = GroupLocks()
+    scope = anyio.CancelScope()
+
+    async def wait() -> None:
+        with scope:
+            async with locks.hold("tool"):
+                pytest.fail("held twice")
+
+    async with anyio.create_task_group() as group, locks.hold("tool"):
+        group.start_soon(wait)
+        await anyio.wait_all_tasks_blocked()
+        assert locks.waiting("tool") == 1
+        scope.cancel()
+        await anyio.wait_all_tasks_blocked()
+        assert locks.waiting("tool") == 0
+    async with locks.hold("tool"):
+        assert locks.busy("tool")

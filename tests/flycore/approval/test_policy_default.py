@@ -1,0 +1,80 @@
+"""The default decision, over every combination of what it rests on."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from flycore.approval.default import DEFAULT, call_risk
+from flycore.approval.policy import Policy, PolicyFile, evaluate, evaluate_general
+from flycore.approval.rules import Rule
+from flycore.model.enums import Decision, Level, Risk, Source
+from flycore.model.sidecar import Delegate, Permissions
+
+BOOLS = (False, True)
+
+
+def test_every_combination_against_the_words_of_the_spec(make_capability, make_entry) -> None:
+    seen = {Decision.ALLOW: 0, Decision.ASK: 0}
+    for known, read_only, source, risk, user_risk in product(BOOLS, BOOLS, Source, Risk, (None, *Risk)):
+        capability = make_capability(known=known, read_only=read_only, risk=risk)
+        entry = make_entry(source=source)
+        effective_risk = call_risk(risk, user_risk)
+        for network, write, secret, level, bundled, delegate in product(
+            BOOLS, BOOLS, BOOLS, Level, BOOLS, BOOLS
+        ):
+            verdict = evaluate(
+                Policy(),
+                capability,
+                entry,
+                risk=effective_risk,
+                input={},
+                level=level,
+                bundled_unmodified=bundled,
+                has_delegate=delegate,
+                permissions=Permissions(
+                    network=network, write=("out",) * write, secrets=("KEY_NAME",) * secret
+                ),
+                user_risk=user_risk,
+            )
+            harmless = read_only and (known or source is Source.USER)
+            low = effective_risk is Risk.LOW and (known or user_risk is Risk.LOW)
+            reach = not (network or write or secret)
+            held = level is Level.ENFORCED or (bundled and not delegate)
+            expected = Decision.ALLOW if harmless and low and reach and held else Decision.ASK
+            assert verdict.decision is expected
+            assert [rule.where for rule in verdict.rules] == [DEFAULT]
+            seen[expected] += 1
+    assert seen[Decision.ALLOW] > 50
+    assert seen[Decision.ASK] > seen[Decision.ALLOW]
+
+
+@pytest.mark.parametrize(
+    ("decisions", "expected"),
+    [
+        (("allow",), "allow"),
+        (("allow", "ask"), "ask"),
+        (("deny", "allow"), "deny"),
+        (("ask", "deny", "allow"), "deny"),
+    ],
+)
+def test_the_strictest_rule_wins_and_all_are_shown(make_capability, make_entry, decisions, expected) -> None:
+    rules = tuple(
+        Rule(tool="file.*", decision=Decision(word), because=word, file="p", line=number)
+        for number, word in enumerate(decisions)
+    )
+    policy = Policy(layers=(PolicyFile(source=Source.USER, file="p", rules=rules),))
+    verdict = evaluate_general(policy, make_capability(), make_entry())
+    assert verdict.decision == expected
+    assert [rule.where for rule in verdict.rules] == [f"p:{number}" for number in range(len(rules))]
+
+
+def test_the_catalog_s_word_counts_declared_delegates(make_capability, make_entry) -> None:
+    capability = make_capability()
+    plain, delegating = make_entry(), make_entry(delegates={"lsp": Delegate(command="pylsp")})
+    assert evaluate_general(Policy(), capability, plain, bundled_unmodified=True).decision == "allow"
+    assert evaluate_general(Policy(), capability, plain).decision == "ask"
+    verdict = evaluate_general(Policy(), capability, delegating, bundled_unmodified=True)
+    assert verdict.decision == "ask"
+    assert "delegate" in verdict.rules[0].because

@@ -1,0 +1,251 @@
+"""Policy files as people and clones bring them."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from flycore.approval.patterns import matches, near_miss
+from flycore.approval.policy import Policy, evaluate_general, load_policy
+from flycore.model.enums import Decision
+
+
+@dataclass
+class Folders:
+    """The two of `Places` that policy looks at, and what was loaded last."""
+
+    config_dir: Path
+    app_root: Path
+    last: Policy | None = None
+    names: frozenset[str] = field(default_factory=frozenset)
+
+    def user(self, text: str) -> Policy:
+        (self.config_dir / "policy.jsonc").write_text(text)
+        return self.load()
+
+    def project(self, text: str) -> Policy:
+        (self.app_root / "tools" / "policy.jsonc").write_text(text)
+        return self.load()
+
+    def load(self) -> Policy:
+        self.last = load_policy(self, self.last, names=self.names)
+        return self.last
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "app" / "tools").mkdir(parents=True)
+    return Folders(tmp_path / "config", tmp_path / "app")
+
+
+def document(*rules: object) -> str:
+    return json.dumps({"schemaVersion": 1, "rules": list(rules)}, indent=1)
+
+
+def rule(tool: object = "web.*", decision: object = "deny", **more: object) -> dict[str, object]:
+    return {"tool": tool, "decision": decision, "because": "reason", **more}
+
+
+def in_force(policy: Policy) -> list[tuple[str, str]]:
+    return [(item.tool, str(item.decision)) for item in policy.rules]
+
+
+def test_no_file_is_no_fault(folders: Folders) -> None:
+    policy = folders.load()
+    assert (policy.ok, policy.rules, policy.diagnostics) == (True, (), ())
+
+
+def test_a_rule_names_its_line_and_reason(folders: Folders, make_capability, make_entry) -> None:
+    policy = folders.user(
+        '{"schemaVersion": 1, // mine\n "rules": [\n'
+        '  {"tool": "web.*", "decision": "deny", "because": "no web"},\n ]}'
+    )
+    verdict = evaluate_general(policy, make_capability("web.fetch"), make_entry())
+    assert verdict.decision is Decision.DENY
+    assert verdict.rules[0].where == f"{folders.config_dir / 'policy.jsonc'}:3"
+    assert verdict.rules[0].because == "no web"
+
+
+@pytest.mark.parametrize(
+    ("bad", "left"),
+    [
+        (rule(when={"type": "object"}), [("web.*", "ask")]),
+        (rule(decision="allow", when={"type": "object"}), []),
+        (rule(decision="ask", when={"type": "object"}), [("web.*", "ask")]),
+        (rule(caller="claude"), [("web.*", "ask")]),
+        (rule(decision="allow", caller="claude"), []),
+        (rule(expires="2030-01-01"), [("web.*", "ask")]),
+        (rule(decision="allow", expires="2030-01-01"), []),
+        (rule(aplies=1), [("web.*", "ask")]),
+        (rule(decision="allow", wehn={}), []),
+        (rule(decision="denied"), [("web.*", "ask")]),
+        (rule(decision="ALLOW"), [("web.*", "ask")]),
+        (rule(decision=None), [("web.*", "ask")]),
+        (rule(decision=["allow"]), [("web.*", "ask")]),
+        (rule(tool=None), [("*", "ask")]),
+        (rule(tool=""), [("*", "ask")]),
+        (rule(tool=["web.*"]), [("*", "ask")]),
+        (rule(tool="x" * 257), [("*", "ask")]),
+        (rule(tool=7, decision="allow"), []),
+        ({"tool": "web.*", "decision": "deny"}, [("web.*", "ask")]),
+        ({"tool": "web.*", "decision": "allow"}, []),
+        (rule(because=" "), [("web.*", "ask")]),
+        (rule(match=["file.hash"]), [("web.*", "ask")]),
+        (rule(not_match=["web.fetch"]), [("web.*", "ask")]),
+        (rule(decision="allow", match=["file.hash"]), []),
+        (rule(match="web.fetch"), [("web.*", "ask")]),
+        (rule(match=[{"tool": "web.fetch"}]), [("web.*", "ask")]),
+        ("web.*", [("*", "ask")]),
+        (None, [("*", "ask")]),
+        ([], [("*", "ask")]),
+    ],
+)
+def test_a_bad_rule_never_lets_more_through(folders: Folders, bad: object, left: list[object]) -> None:
+    policy = folders.user(document(rule("good.*", "allow"), bad, rule("also.*", "deny")))
+    assert policy.ok
+    assert in_force(policy) == [("good.*", "allow"), *left, ("also.*", "deny")]
+    assert policy.diagnostics
+    for found in policy.diagnostics:
+        assert found.pointer.startswith("/rules/1")
+        assert found.position is not None
+        assert found.position.line > 3
+        assert found.remedy
+
+
+def test_sound_examples_are_accepted(folders: Folders) -> None:
+    policy = folders.user(document(rule(match=["web.fetch", "web.search"], not_match=["webx", "file.hash"])))
+    assert (in_force(policy), policy.diagnostics) == ([("web.*", "deny")], ())
+
+
+def test_a_key_given_twice_in_a_rule_asks(folders: Folders) -> None:
+    policy = folders.user(
+        '{"schemaVersion": 1, "rules": [\n'
+        ' {"tool": "a", "decision": "deny", "decision": "allow", "because": "b"}]}'
+    )
+    assert in_force(policy) == [("*", "ask")]
+    assert any(item.rule == "duplicate-key" for item in policy.diagnostics)
+
+
+def test_the_project_may_only_tighten(folders: Folders) -> None:
+    policy = folders.project(document(rule("*", "allow"), rule("web.*", "ask"), rule("task.*", "deny")))
+    assert in_force(policy) == [("web.*", "ask"), ("task.*", "deny")]
+    assert [item.severity for item in policy.diagnostics] == ["warning"]
+    assert policy.ok
+
+
+BROKEN = [
+    "{",
+    "",
+    "[]",
+    "null",
+    '{"rules": []}',
+    '{"schemaVersion": 2, "rules": []}',
+    '{"schemaVersion": true, "rules": []}',
+    '{"schemaVersion": 1}',
+    '{"schemaVersion": 1, "rules": {}}',
+    '{"schemaVersion": 1, "rules": [], "ruls": []}',
+    '{"schemaVersion": 1, "rules": [], "rules": []}',
+    '{"schemaVersion": 1, "rules": [' + "[" * 100,
+    "\0",
+]
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_broken_file_keeps_the_last_good_rules(folders: Folders, text: str) -> None:
+    before = folders.user(document(rule("web.*", "deny")))
+    after = folders.user(text)
+    assert (before.ok, after.ok) == (True, False)
+    assert in_force(after) == [("web.*", "deny")]
+    assert after.diagnostics
+    assert all(item.position is not None for item in after.diagnostics)
+    again = folders.load()
+    assert in_force(again) == [("web.*", "deny")]
+    mended = folders.user(document(rule("web.*", "ask")))
+    assert (mended.ok, in_force(mended)) == (True, [("web.*", "ask")])
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_file_broken_from_the_start_asks_for_everything(
+    folders: Folders, text: str, make_capability, make_entry
+) -> None:
+    policy = folders.project(text)
+    assert not policy.ok
+    verdict = evaluate_general(policy, make_capability(), make_entry(), bundled_unmodified=True)
+    assert verdict.decision is Decision.ASK
+
+
+def test_one_broken_file_leaves_the_other_in_force(folders: Folders) -> None:
+    folders.user(document(rule("web.*", "allow")))
+    policy = folders.project("{")
+    assert in_force(policy) == [("web.*", "allow"), ("*", "ask")]
+
+
+def test_what_is_no_readable_file_is_not_ok(folders: Folders, tmp_path: Path) -> None:
+    (folders.config_dir / "policy.jsonc").mkdir()
+    assert not folders.load().ok
+    (folders.config_dir / "policy.jsonc").rmdir()
+    (tmp_path / "elsewhere.jsonc").write_text(document(rule("*", "allow")))
+    (folders.app_root / "tools" / "policy.jsonc").symlink_to(tmp_path / "elsewhere.jsonc")
+    assert not folders.load().ok
+    (folders.app_root / "tools" / "policy.jsonc").unlink()
+    os.mkfifo(folders.config_dir / "policy.jsonc")
+    assert not folders.load().ok
+    (folders.config_dir / "policy.jsonc").unlink()
+    (folders.config_dir / "policy.jsonc").write_bytes(b"\xff\xfe{}")
+    assert not folders.load().ok
+    (folders.config_dir / "policy.jsonc").write_bytes(b" " * 1_048_577)
+    assert not folders.load().ok
+
+
+def test_the_version_follows_what_the_rules_say(folders: Folders) -> None:
+    first = folders.user(document(rule("web.*", "ask"))).version
+    assert folders.user("// a comment\n" + document(rule("web.*", "ask"))).version == first
+    assert folders.user(document(rule("web.*", "deny"))).version != first
+    (folders.config_dir / "policy.jsonc").unlink()
+    assert folders.load().version != first
+    assert folders.project(document(rule("web.*", "ask"))).version != first
+
+
+def test_a_pattern_that_misses_a_tool_by_its_spelling_is_told(folders: Folders) -> None:
+    folders.names = frozenset({"web.fetch", "file.hash"})
+    policy = folders.user(
+        document(rule("web_fetch"), rule("File.Hash"), rule("web.fetch"), rule("other.tool"))
+    )
+    assert [item.remedy for item in policy.diagnostics] == [
+        "did you mean 'web.fetch'?",
+        "did you mean 'file.hash'?",
+    ]
+    assert len(policy.rules) == 4
+    assert near_miss("web.*", folders.names) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "expected"),
+    [
+        ("web.fetch", "web.fetch", True),
+        ("web.fetch", "web.fetchx", False),
+        ("web.fetch", "Web.fetch", False),
+        ("web.*", "web.", True),
+        ("web.*", "web.a.b", True),
+        ("*", "", True),
+        ("*.hash", "file.hash", True),
+        ("f*.h*h", "file.hash", True),
+        ("a*a", "a", False),
+        ("ab*ba", "aba", False),
+        ("a*b*c", "a-c-b", False),
+        ("a*b*c", "abc", True),
+        ("**", "x", True),
+        ("web.?", "web.x", False),
+        ("web.[a-z]", "web.x", False),
+        ("web.f", "webxf", False),
+        ("a*", "a\nb", True),
+        ("*a" * 60 + "b", "a" * 250, False),
+    ],
+)
+def test_patterns(pattern: str, name: str, expected: bool) -> None:
+    assert matches(pattern, name) is expected
