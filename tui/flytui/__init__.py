@@ -1,0 +1,1 @@
+"""The person's seat: the Textual console and the command line."""

@@ -1,0 +1,1 @@
+"""The console: what a person sees and decides, over the client Protocol alone."""

@@ -1,0 +1,1 @@
+"""The Activity screen: calls that run and calls that ended."""

@@ -1,0 +1,180 @@
+"""The Activity list: running calls first, then finished ones; `k` ends one, after asking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from flycore.model.call import Activity
+from flycore.model.errors import FlyError
+from flytui.console.activity.details import call_lines, elapsed
+from flytui.console.catalog.model import Heading
+from flytui.console.desk import Desk, Topic
+from flytui.console.pages import AgainScreen, PageScreen
+from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrapped
+from flytui.console.rows import RowsView
+from flytui.console.views import LinesView
+from flytui.console.words import PHASE, STATUS, said
+
+BAR_CELLS = 12
+_EMPTY = (
+    "No calls yet.",
+    "Calls of agents, of flytui call and of any other door run here, each with its caller and its outcome.",
+    "",
+    "Try it from another terminal in this folder:",
+    "",
+    "  flytui call file.hash path=README.md",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """A call in the list."""
+
+    call: Activity
+    now: float
+
+    @property
+    def key(self) -> str:
+        """The call's id."""
+        return self.call.call_id
+
+    def draw(self, width: int) -> Line:
+        """State, tool, time, caller, and how far it is or how it ended."""
+        call = self.call
+        state = said(STATUS[call.result.status] if call.result else PHASE[call.phase])
+        cells: list[tuple[Span, int]] = [
+            (state, 13),
+            (span(call.tool, Tone.STRONG), 20 if width < 90 else 24),
+        ]
+        cells.append((span(elapsed(call, self.now), Tone.DIM), 9 if width < 90 else 18))
+        if width >= 90:
+            cells.append((span(call.caller, Tone.DIM), 30))
+        row: Line = ()
+        for cell, size in cells:
+            row = (*row, *column((cell,), size), Span(" "))
+        return fit((*row, *self._end()), width)
+
+    def _end(self) -> Line:
+        call = self.call
+        if call.result is not None:
+            error = call.result.error
+            return line(span(f"{error.code}: {error.message}", Tone.DIM)) if error else ()
+        return progress_bar(call)
+
+
+class ActivityView(Vertical):
+    """Calls, running and finished."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("k", "cancel", "Cancel", show=False, priority=False)]
+    KEYS: ClassVar[list[tuple[str, str]]] = [("Enter", "details"), ("k", "cancel the call")]
+
+    def __init__(self, desk: Desk, *, id: str) -> None:
+        super().__init__(id=id)
+        self._desk = desk
+
+    def compose(self) -> ComposeResult:
+        """The list, or what will appear in it."""
+        yield CallRows(id="call-rows")
+        yield LinesView(self._empty_lines, id="calls-empty")
+
+    def on_mount(self) -> None:
+        """Elapsed times are drawn as they run."""
+        self.set_interval(1.0, self._tick)
+        self.changed(frozenset((Topic.ACTIVITY,)))
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """A call started, moved or ended."""
+        if Topic.ACTIVITY not in topics:
+            return
+        now = self._desk.now()
+        running = [CallRow(call, now) for call in self._desk.activity if call.result is None]
+        finished = [CallRow(call, now) for call in self._desk.activity if call.result is not None]
+        heading = [Heading("finished")] if running and finished else []
+        rows = self.query_one(RowsView)
+        rows.show([*running, *heading, *finished])
+        rows.display = bool(self._desk.activity)
+        empty = self.query_one(LinesView)
+        empty.display = not self._desk.activity
+        empty.rebuild()
+
+    def focus_here(self) -> None:
+        """Where keys go when this screen is shown."""
+        self.query_one(RowsView).focus()
+
+    def action_cancel(self) -> None:
+        """Ask, then end the call and its whole process tree."""
+        row = self.query_one(RowsView).row
+        if not isinstance(row, CallRow) or row.call.result is not None:
+            return
+        call = row.call
+
+        def answered(again: bool | None) -> None:
+            if again:
+                self.run_worker(self._end(call), group="cancel")
+
+        question = (
+            f"Cancel {call.tool}?",
+            f"{call.caller} asked for it. Its processes end; it may be half done.",
+        )
+        self.app.push_screen(AgainScreen("k", question, "cancels the call", "leaves it running"), answered)
+
+    async def _end(self, call: Activity) -> None:
+        try:
+            ended = await self._desk.client.cancel(call.call_id)
+        except FlyError as error:
+            self._desk.notice = f"not cancelled: {error}"
+        else:
+            self._desk.notice = f"{call.tool} {'cancelled' if ended else 'had ended already'}"
+
+    @on(RowsView.Chosen)
+    def _chosen(self, event: RowsView.Chosen) -> None:
+        event.stop()
+        row = self.query_one(RowsView).row
+        if not isinstance(row, CallRow):
+            return
+        first = row.call
+
+        def lines(width: int) -> Sequence[Line]:
+            calls = self._desk.activity
+            call = next((call for call in calls if call.call_id == first.call_id), first)
+            return call_lines(call, self._desk.now(), width)
+
+        self.app.push_screen(PageScreen(self._desk, first.tool, lines))
+
+    def _tick(self) -> None:
+        if self.display and any(call.result is None for call in self._desk.activity):
+            self.changed(frozenset((Topic.ACTIVITY,)))
+
+    def _empty_lines(self, width: int) -> Sequence[Line]:
+        return [(), *wrapped([line(span(f" {text}")) for text in _EMPTY], width, 1)]
+
+
+class CallRows(RowsView):
+    """Here `k` cancels, so it does not move the cursor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        binding
+        for binding in RowsView.BINDINGS
+        if isinstance(binding, Binding) and "k" not in binding.key.split(",")
+    ]
+
+
+def progress_bar(call: Activity) -> Line:
+    """A bar where the call says how far it is, then its message."""
+    progress = call.progress
+    if progress is None:
+        return ()
+    message = span(progress.message, Tone.DIM)
+    if progress.progress is None or not progress.total or progress.total <= 0:
+        return (message,)
+    share = max(0.0, min(1.0, progress.progress / progress.total))
+    filled = round(share * BAR_CELLS)
+    bar = (span("━" * filled, Tone.ACCENT), span("─" * (BAR_CELLS - filled), Tone.DIM))
+    return (*bar, span(f" {share:4.0%}  "), message)

@@ -1,0 +1,234 @@
+"""The console as an application: screens, keys that work everywhere, and the road from events to screens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
+from textual.notifications import SeverityLevel
+from textual.screen import Screen
+from textual.widgets import Input
+
+from flycore.client.protocol import Approver, Client
+from flycore.model.approval import Ask
+from flysafe.text import safe_text
+from flytui.console.approvals.card import CardScreen
+from flytui.console.approvals.lease import LeaseScreen
+from flytui.console.approvals.view import ApprovalsView
+from flytui.console.desk import ALL_TOPICS, Desk, Topic, Watching
+from flytui.console.guard import VisibleOnly
+from flytui.console.help import help_screen
+from flytui.console.main import MainScreen
+from flytui.console.pages import AgainScreen, PageScreen
+from flytui.console.pump import Pump
+from flytui.console.style import CSS, THEME
+from flytui.console.trust import TrustScreen
+from flytui.console.words import plural
+
+IDLE_S = 2.0
+"""A card opens by itself only after so long without a key."""
+
+
+class FlytuiApp(App[None]):
+    """Composes; decides nothing. `desk` holds client, approver, clocks and the last known values."""
+
+    CSS = CSS
+    TITLE = "flytui"
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+o", "card", "Open request", show=False, priority=True),
+        Binding("ctrl+q", "leave", "Quit", show=False, priority=True),
+        Binding("ctrl+c", "say_quit", "Quit", show=False, priority=True),
+        Binding("T", "trust", "Trust", show=False),
+        Binding("question_mark", "help", "Help", show=False),
+    ]
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self.desk = desk
+        self._guard = VisibleOnly()
+        self._pump = Pump(desk, self._told, self._hands)
+        self._known: frozenset[str] = frozenset()
+        self._asked_trust = False
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """The last filter on every line of every widget lets nothing through that a terminal obeys."""
+        return [*super().get_line_filters(), self._guard]
+
+    def get_default_screen(self) -> Screen[None]:
+        """The main screen."""
+        return MainScreen(self.desk)
+
+    def on_mount(self) -> None:
+        """First paint, then the kernel is asked."""
+        self.register_theme(THEME)
+        self.theme = THEME.name
+        self.call_after_refresh(self._start)
+
+    def _start(self) -> None:
+        self.run_worker(self._pump.run(), group="pump")
+
+    async def on_event(self, event: events.Event) -> None:
+        """Remember when the last key came, whoever gets it."""
+        if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
+            pressed = self.desk.pressed_at(event)
+            await super().on_event(event)
+            self.desk.last_key = max(self.desk.last_key, pressed)
+        else:
+            await super().on_event(event)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """A toast without markup, whatever the caller wished."""
+        super().notify(
+            safe_text(message), title=safe_text(title), severity=severity, timeout=timeout, markup=False
+        )
+
+    async def _told(self, topics: frozenset[Topic]) -> None:
+        """Fresh values are on the desk: draw them, and see whether someone new waits."""
+        for screen in self.screen_stack:
+            if isinstance(screen, Watching) and screen.is_mounted:
+                screen.changed(topics)
+        if Topic.ASKS in topics:
+            self._greet()
+        if Topic.TRUST in topics and self.desk.trust and not self._asked_trust:
+            self._asked_trust = True
+            if not isinstance(self.screen, CardScreen):
+                self.push_screen(TrustScreen(self.desk))
+
+    def _greet(self) -> None:
+        """Ring for requests that were not there before; open the first when nobody is busy."""
+        waiting = self.desk.waiting
+        ids = frozenset(ask.request.id for ask in waiting)
+        new = ids - self._known
+        self._known = ids
+        if not new:
+            return
+        self.bell()
+        idle = self.desk.clock() - self.desk.last_key >= IDLE_S
+        holds_text = any(box.value for box in self.screen.query(Input) if box.display)
+        if idle and not holds_text and isinstance(self.screen, (MainScreen, PageScreen)):
+            self._open(next(ask for ask in waiting if ask.request.id in new))
+
+    def _hands(self, on: bool) -> None:
+        """Approve keys die at once, before anything is fetched."""
+        self.desk.hands_on = on
+        for screen in self.screen_stack:
+            if isinstance(screen, (CardScreen, LeaseScreen, TrustScreen)):
+                screen.hands(on)
+
+    def _open(self, ask: Ask) -> None:
+        """One card screen at a time: requests never stack up over each other."""
+        if not any(
+            isinstance(screen, (CardScreen, TrustScreen, AgainScreen)) for screen in self.screen_stack
+        ):
+            self.push_screen(CardScreen(self.desk, ask))
+
+    @on(ApprovalsView.OpenCard)
+    def _wanted(self, event: ApprovalsView.OpenCard) -> None:
+        self._open(event.ask)
+
+    def action_card(self) -> None:
+        """The request that waits longest."""
+        if self.desk.waiting:
+            self._open(self.desk.waiting[0])
+
+    def action_trust(self) -> None:
+        """What waits for trust."""
+        if self.desk.trust and isinstance(self.screen, (MainScreen, PageScreen)):
+            self.push_screen(TrustScreen(self.desk))
+
+    def action_help(self) -> None:
+        """Keys and words."""
+        self.push_screen(help_screen(self.desk))
+
+    def action_say_quit(self) -> None:
+        """ctrl+c is pressed out of habit: it ends nothing."""
+        self.notify("ctrl+q quits. ctrl+c ends nothing here.")
+
+    def action_leave(self) -> None:
+        """Quit; ask first while someone waits or runs."""
+        waiting, running = len(self.desk.waiting), self.desk.status.running if self.desk.status else 0
+        if isinstance(self.screen, AgainScreen):
+            return
+        if not waiting and not running:
+            self.exit()
+            return
+        question = ["Quit flytui?"]
+        if waiting:
+            question.append(
+                f"{plural(waiting, 'request waits', 'requests wait')}: left undecided, never approved."
+            )
+        if running:
+            question.append(f"{plural(running, 'call')} in work: ended with the kernel.")
+        question.append("Without a console, calls that need a person end as denied, no-approver.")
+
+        def answered(again: bool | None) -> None:
+            if again:
+                self.exit()
+
+        self.push_screen(AgainScreen("q", question, "quits", "stays"), answered)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Our own commands; names from outside never enter the palette."""
+        yield SystemCommand(
+            "Catalog", "Which tools there are and how they are", lambda: self._view("catalog")
+        )
+        yield SystemCommand("Approvals", "What waits for you", lambda: self._view("approvals"))
+        yield SystemCommand("Activity", "Calls running and finished", lambda: self._view("activity"))
+        yield SystemCommand("Open request", "The card of the request that waits longest", self.action_card)
+        yield SystemCommand("Trust", "Entries of the registry that wait for trust", self.action_trust)
+        yield SystemCommand("Probe everything again", "Ask every sidecar whether it is well", self._probe_all)
+        yield SystemCommand("Theme", "Choose other colours", self.action_change_theme)
+        yield SystemCommand("Help", "Keys and words", self.action_help)
+        yield SystemCommand("Quit", "Asks first while requests wait", self.action_leave)
+
+    def _view(self, name: str) -> None:
+        for screen in self.screen_stack:
+            if isinstance(screen, MainScreen):
+                screen.action_view(name)
+
+    def _probe_all(self) -> None:
+        catalog = self.desk.catalog
+        if catalog is not None:
+            self.run_worker(self._probe([view.id for view in catalog.sidecars]), group="probe")
+
+    async def _probe(self, sidecars: Sequence[str]) -> None:
+        for sidecar in sidecars:
+            await self.desk.client.probe(sidecar)
+        self._pump.again(ALL_TOPICS)
+
+
+async def run_console(
+    client: Client,
+    approver: Approver,
+    title: str,
+    *,
+    window_ids: tuple[int, ...] = (),
+    pids: tuple[int, ...] = (),
+    clock: Callable[[], float] = time.monotonic,
+    now: Callable[[], float] = time.time,
+) -> None:
+    """Sit down, show the console until the person leaves, and stand up again whatever happens.
+
+    `title` names the app root in the header. `window_ids` and `pids` are the console's own, which no
+    desktop tool may touch.
+    """
+    app = FlytuiApp(Desk(client=client, approver=approver, title=title, clock=clock, now=now))
+    approver.attach(window_ids, pids)
+    try:
+        await app.run_async()
+    finally:
+        approver.detach()

@@ -1,0 +1,309 @@
+"""The card: one request, drawn from the kernel's lines, and the keys that decide it.
+
+There is one card screen and one queue: it walks the waiting requests first in, first out. It holds no
+input and nothing that can be clicked; keys are handled here alone, none bubble up. What approves goes
+through `Arming`; Escape, closing and every accident leave the request waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import Screen
+
+from flycore.model.approval import Answer, Ask, LeaseTerms
+from flycore.model.enums import Choice, RequestState
+from flycore.model.errors import FlyError
+from flytui.console.approvals.drawing import (
+    Frame,
+    body_lines,
+    foot_lines,
+    lease_offered,
+    title_lines,
+    why_lines,
+)
+from flytui.console.approvals.keys import Arming, Pressed
+from flytui.console.approvals.lease import LeaseScreen
+from flytui.console.approvals.reason import ReasonScreen
+from flytui.console.desk import Desk, Topic
+from flytui.console.header import header_lines
+from flytui.console.help import help_screen
+from flytui.console.pages import PageScreen
+from flytui.console.paint import Line
+from flytui.console.views import Bar, LinesView
+
+TICK_S = 0.1
+ADVANCE_S = 1.2
+"""So long an outcome stays before the next card opens."""
+_SAYS = {
+    Choice.APPROVE_ONCE: "approved once",
+    Choice.LEASE: "leased",
+    Choice.DENY: "denied",
+}
+
+
+class CardScreen(Screen[None]):
+    """Shows one request, then whatever waits; ends when nothing does."""
+
+    AUTO_FOCUS: ClassVar[str | None] = ""
+    ALLOW_SELECT = False
+
+    def __init__(self, desk: Desk, ask: Ask) -> None:
+        super().__init__()
+        self._desk = desk
+        self._ask = ask
+        self._arming = self._fresh(ask)
+        self._reveal = False
+        self._outcome = ""
+        self._good = True
+        self._deciding = False
+        self._width = 0
+
+    def compose(self) -> ComposeResult:
+        """Header, title, body, keys: the last two never scroll away."""
+        yield Bar(lambda width: header_lines(self._desk, "Approvals", width), id="header")
+        yield Bar(lambda width: title_lines(self._frame(), width), id="card-title")
+        body = LinesView(self._body, id="card")
+        body.can_focus = False
+        yield body
+        yield Bar(lambda width: foot_lines(self._frame(), width), id="card-keys")
+
+    def on_mount(self) -> None:
+        """Times and readiness are drawn as they change."""
+        self.set_interval(TICK_S, self._tick)
+        self.call_after_refresh(self._tick)
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """The queue moved: a request that changed under its id is another card."""
+        if Topic.ASKS in topics:
+            ask = self._desk.ask(self._ask.request.id)
+            if ask is None:
+                self._end("no longer there", good=False)
+            elif ask.request.subject_digest != self._ask.request.subject_digest:
+                self._take(ask)
+            else:
+                self._ask = ask
+        self._tick()
+
+    def hands(self, on: bool) -> None:
+        """A tool took or released the machine: told at once, before anything is fetched."""
+        self._arming = self._arming.hands(on, self._desk.clock())
+        self._redraw()
+
+    def on_screen_suspend(self) -> None:
+        """Something covers the card: what is not seen is not armed."""
+        self._arming = self._arming.hidden()
+
+    def on_screen_resume(self) -> None:
+        """Visible again: armed like a new card."""
+        self.query_one(LinesView).repaint()
+        self.call_after_refresh(self._tick)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """At another width the last line has not been on screen yet."""
+        if self._width and event.size.width != self._width:
+            self._arming = self._arming.reading(seen_all=False)
+        self._width = event.size.width
+        self.call_after_refresh(self._tick)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Pasted text is dropped; it counts as a key for the quiet before approving."""
+        event.stop()
+        self._arming = self._arming.noted(self._desk.pressed_at(event))
+
+    def on_key(self, event: events.Key) -> None:
+        """All keys of the card; nothing bubbles, and no click decides."""
+        event.stop()
+        event.prevent_default()
+        now = self._desk.pressed_at(event)
+        key = event.character if event.is_printable and event.character else event.key
+        if self._deciding:
+            self._arming = self._arming.noted(now)
+        elif self._outcome or self._ask.state is not RequestState.WAITING:
+            self._arming = self._arming.noted(now)
+            self._key_after(key)
+        else:
+            self._key_waiting(key, now)
+        self._redraw()
+
+    def _key_waiting(self, key: str, now: float) -> None:
+        belongs = self._arming.accepts(now)
+        was_open = self._arming.open(now)
+        self._arming, pressed = self._arming.press(key, now)
+        if pressed is Pressed.APPROVED:
+            self._answer(Answer(choice=Choice.APPROVE_ONCE))
+        elif key == "d" and belongs:
+            self._answer(Answer(choice=Choice.DENY))
+        elif pressed is Pressed.NOTHING and not was_open:
+            self._key_other(key, belongs)
+
+    def _key_other(self, key: str, belongs: bool) -> None:
+        if self._scroll(key):
+            return
+        match key:
+            case "escape":
+                self.dismiss()
+            case "n" | "p":
+                self._step(1 if key == "n" else -1)
+            case "v":
+                self._show_masked()
+            case "w":
+                request = self._ask.request
+                self.app.push_screen(PageScreen(self._desk, "Why", lambda width: why_lines(request, width)))
+            case "question_mark" | "?":
+                self.app.push_screen(help_screen(self._desk))
+            case "r" if belongs:
+                self.app.push_screen(ReasonScreen(self._ask.request.tool), self._reasoned(self._ask))
+            case "l" if belongs and lease_offered(self._ask.request):
+                self._lease()
+            case _:
+                pass
+
+    def _key_after(self, key: str) -> None:
+        if key == "escape":
+            self.dismiss()
+        elif key == "n":
+            self._next()
+        else:
+            self._scroll(key)
+
+    def _scroll(self, key: str) -> bool:
+        body = self.query_one(LinesView)
+        page = max(1, body.scrollable_content_region.height - 1)
+        top = body.scroll_offset.y
+        places = {
+            "up": top - 1,
+            "down": top + 1,
+            "pageup": top - page,
+            "pagedown": top + page,
+            " ": top + page,
+            "home": 0,
+            "end": len(body.rows),
+        }
+        if key not in places:
+            return False
+        body.scroll_to(y=places[key], animate=False)
+        self.call_after_refresh(self._tick)
+        return True
+
+    def _show_masked(self) -> None:
+        self._reveal = not self._reveal
+        masked = bool(self._ask.request.masked) and not self._reveal
+        self._arming = self._arming.reading(seen_all=False, masked=masked)
+        self.query_one(LinesView).rebuild()
+        self.call_after_refresh(self._tick)
+
+    def _lease(self) -> None:
+        if self._arming.strict and (not self._arming.seen_all or self._arming.masked):
+            return
+        ask = self._ask
+
+        def leased(terms: LeaseTerms | None) -> None:
+            if terms is not None:
+                self._answer(Answer(choice=Choice.LEASE, lease=terms), ask)
+
+        self.app.push_screen(LeaseScreen(self._desk, ask.request), leased)
+
+    def _reasoned(self, ask: Ask) -> Callable[[str | None], None]:
+        def reasoned(reason: str | None) -> None:
+            if reason is not None:
+                self._answer(Answer(choice=Choice.DENY, reason=reason), ask)
+
+        return reasoned
+
+    def _answer(self, answer: Answer, ask: Ask | None = None) -> None:
+        """Send it for the request that was on screen, never for whichever is by then."""
+        if not self._deciding:
+            self._deciding = True
+            self.run_worker(self._send(answer, ask or self._ask), group="decide")
+
+    async def _send(self, answer: Answer, ask: Ask) -> None:
+        request = ask.request
+        try:
+            outcome = await self._desk.approver.decide(request.id, request.subject_digest, answer)
+        except FlyError as error:
+            self._end(f"the answer did not count: {error}", good=False)
+            return
+        finally:
+            self._deciding = False
+        if not outcome.accepted:
+            self._end(f"the answer did not count: {outcome.why_not or 'refused'}", good=False)
+            return
+        self._end(f"{_SAYS[answer.choice]}: {request.tool}", good=True)
+        self.set_timer(ADVANCE_S, lambda: self._advance(request.id))
+
+    def _end(self, outcome: str, *, good: bool) -> None:
+        self._outcome, self._good = outcome, good
+        self._redraw()
+
+    def _advance(self, answered: str) -> None:
+        """On to the next card by itself, unless the person has moved on."""
+        if self.is_current and self._ask.request.id == answered:
+            self._next()
+
+    def _next(self) -> None:
+        others = [ask for ask in self._desk.waiting if ask.request.id != self._ask.request.id]
+        if others:
+            self._take(others[0])
+        else:
+            self.dismiss()
+
+    def _step(self, step: int) -> None:
+        waiting = self._desk.waiting
+        place = next((at for at, ask in enumerate(waiting) if ask.request.id == self._ask.request.id), 0)
+        if len(waiting) > 1:
+            self._take(waiting[(place + step) % len(waiting)])
+
+    def _take(self, ask: Ask) -> None:
+        self._ask, self._outcome, self._reveal = ask, "", False
+        self._arming = self._fresh(ask)
+        body = self.query_one(LinesView)
+        body.rebuild()
+        body.scroll_to(y=0, animate=False)
+        self._redraw()
+        self.call_after_refresh(self._tick)
+
+    def _fresh(self, ask: Ask) -> Arming:
+        request, desk = ask.request, self._desk
+        return Arming(
+            request.risk,
+            request.letter,
+            last_key=desk.last_key,
+            masked=bool(request.masked),
+            hands_on=desk.hands_on,
+        )
+
+    def _tick(self) -> None:
+        body = self.query_one(LinesView)
+        if self.is_current and body.painted:
+            if self._arming.shown_at is None:
+                self._arming = self._arming.shown(self._desk.clock()).noted(self._desk.last_key)
+            if body.bottom_visible and not self._arming.seen_all:
+                self._arming = self._arming.reading(seen_all=True)
+        self._redraw()
+
+    def _redraw(self) -> None:
+        for bar in self.query(Bar):
+            bar.redraw()
+
+    def _body(self, width: int) -> Sequence[Line]:
+        return body_lines(self._ask.request, width, reveal=self._reveal)
+
+    def _frame(self) -> Frame:
+        waiting = self._desk.waiting
+        ids = [ask.request.id for ask in waiting]
+        place = ids.index(self._ask.request.id) + 1 if self._ask.request.id in ids else 0
+        return Frame(
+            ask=self._ask,
+            place=place,
+            waiting=len(waiting),
+            arming=self._arming,
+            clock=self._desk.clock(),
+            now=self._desk.now(),
+            outcome=self._outcome,
+            good=self._good,
+            deciding=self._deciding,
+        )

@@ -1,0 +1,171 @@
+"""The card's frame as lines: title above, the kernel's lines in the middle, keys below. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flycore.approval.card import LABEL_CELLS, CardStyle, card_keys, render_card
+from flycore.model.approval import ApprovalRequest, Ask
+from flycore.model.enums import Choice, RequestState, Risk
+from flytui.console.approvals.keys import Arming
+from flytui.console.paint import Line, Span, Tone, column, fit, keys_line, line, span, width_of, wrap, wrapped
+from flytui.console.words import clock, risk_title
+
+_TONES: dict[CardStyle, Tone] = {
+    CardStyle.TITLE: Tone.STRONG,
+    CardStyle.EFFECT: Tone.STRONG,
+    CardStyle.INPUT: Tone.PLAIN,
+    CardStyle.REACH_OK: Tone.GOOD,
+    CardStyle.REACH_OPEN: Tone.WARN,
+    CardStyle.SEAL: Tone.PLAIN,
+    CardStyle.WHY: Tone.PLAIN,
+    CardStyle.CHECKS: Tone.DIM,
+    CardStyle.SAID: Tone.DIM,
+    CardStyle.PLAIN: Tone.PLAIN,
+}
+ENDED: dict[RequestState, str] = {
+    RequestState.APPROVED: "approved",
+    RequestState.DENIED: "denied",
+    RequestState.TIMED_OUT: "timed out",
+    RequestState.WITHDRAWN: "withdrawn by the caller",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What stands round the card's body at one moment."""
+
+    ask: Ask
+    place: int
+    """1-based place among those that wait; 0 when it no longer waits."""
+    waiting: int
+    arming: Arming
+    clock: float
+    """Seconds on the arming's clock."""
+    now: float
+    """Unix seconds."""
+    outcome: str = ""
+    """What became of the answer; `""` before there is one."""
+    good: bool = True
+    deciding: bool = False
+
+
+def title_lines(frame: Frame, width: int) -> list[Line]:
+    """Place, risk, and how long it has waited and will."""
+    request = frame.ask.request
+    place = f"{frame.place} of {frame.waiting}" if frame.place else ENDED.get(frame.ask.state, "not waiting")
+    left = line(Span(" "), risk_title(request.risk), span(f"  {request.tool}", Tone.STRONG))
+    times = ""
+    if frame.ask.state is RequestState.WAITING:
+        times = f" · waiting {clock(frame.now - request.asked_at)}"
+        if width >= 60:
+            times += f" · times out in {clock(request.expires_at - frame.now)}"
+    right = line(span(f"{place}{times} ", Tone.DIM))
+    return [
+        (*column(left, max(0, width - width_of(right))), *right)
+        if width_of(right) < width
+        else fit(left, width)
+    ]
+
+
+def body_lines(request: ApprovalRequest, width: int, *, reveal: bool) -> list[Line]:
+    """Every line of the kernel's card, labels in their column."""
+    return [
+        (
+            *column((Span(" "), Span(card.label, Tone.DIM)), LABEL_CELLS + 1),
+            Span(card.text, _TONES[card.style]),
+        )
+        for card in render_card(request, width - 2, reveal=reveal)
+    ]
+
+
+def foot_lines(frame: Frame, width: int) -> list[Line]:
+    """The keys, what each does now, and whether approve is armed. Never cut: wrapped."""
+    if frame.outcome or frame.ask.state is not RequestState.WAITING:
+        return _after(frame, width)
+    request, arming = frame.ask.request, frame.arming
+    if frame.deciding:
+        return [line(span(" sending the answer…", Tone.ACCENT))]
+    if arming.open(frame.clock):
+        return _confirming(request, arming, width)
+    pairs = [(hint.key, hint.words) for hint in card_keys(request)]
+    return [*_state(arming, frame.clock, width), *_flow(pairs, width)]
+
+
+def lease_offered(request: ApprovalRequest) -> bool:
+    """Whether the kernel's card offers a lease."""
+    return any(hint.key == "l" for hint in card_keys(request))
+
+
+def why_lines(request: ApprovalRequest, width: int) -> list[Line]:
+    """Each rule that spoke, where it stands, and what it says."""
+    rows: list[Line] = [line(span("Why this is asked", Tone.STRONG)), ()]
+    for rule in request.why:
+        rows.append(
+            line(
+                span(rule.decision.value, Tone.STRONG),
+                span(f"  {rule.tool}  "),
+                span(rule.where, Tone.ACCENT),
+            )
+        )
+        rows.append(line(span(f"    {rule.because}")))
+    if not request.why:
+        rows.append(line(span("No rule matched: the default asks.")))
+    rows += [(), line(span("The strictest matching rule decides. Agents never see this page.", Tone.DIM))]
+    return wrapped(rows, width, indent=4)
+
+
+def outcome_of(ask: Ask) -> tuple[str, bool]:
+    """What to say of a request that ended without this person's answer."""
+    by = f" by {ask.decided_by}" if ask.decided_by else ""
+    word = ENDED.get(ask.state, "no longer waiting")
+    if ask.answer is not None and ask.answer.choice is Choice.LEASE:
+        word = "leased"
+    return f"{word}{by}", ask.state is RequestState.APPROVED
+
+
+def _state(arming: Arming, now: float, width: int) -> list[Line]:
+    blocked = arming.blocked(now)
+    if not blocked:
+        return [_right(line(span("keys ready ●", Tone.GOOD)), width)]
+    tone = Tone.WARN if arming.hands_on or arming.strict else Tone.DIM
+    return [_right(line(span(f"{blocked} ○", tone)), width)]
+
+
+def _confirming(request: ApprovalRequest, arming: Arming, width: int) -> list[Line]:
+    if request.risk is Risk.CRITICAL:
+        typed = arming.typed + "·" * (len(request.letter) - len(arming.typed))
+        words = line(
+            span(" type the code ", Tone.STRONG), span(f" {request.letter} ", Tone.ALARM), span(f"  {typed}")
+        )
+    else:
+        words = line(span(" confirm with ", Tone.STRONG), span(f" {request.letter} ", Tone.ALARM))
+    return [*wrap(words, width), *wrap(keys_line([("any other key", "does not approve")]), width)]
+
+
+def _after(frame: Frame, width: int) -> list[Line]:
+    text, good = (frame.outcome, frame.good) if frame.outcome else outcome_of(frame.ask)
+    mark = span(" ✓ " if good else " ✗ ", Tone.GOOD if good else Tone.WARN)
+    pairs = [("n", "next")] if frame.waiting else []
+    return [
+        *wrap(line(mark, span(text, Tone.STRONG)), width, 3),
+        fit(keys_line([*pairs, ("Esc", "back")]), width),
+    ]
+
+
+def _right(row: Line, width: int) -> Line:
+    return (Span(" " * max(0, width - width_of(row) - 1)), *fit(row, width))
+
+
+def _flow(pairs: Sequence[tuple[str, str]], width: int) -> list[Line]:
+    """Key pairs over as many lines as they need; a pair is never broken."""
+    lines: list[Line] = []
+    current: Line = ()
+    for pair in pairs:
+        piece = keys_line([pair])
+        if current and width_of(current) + width_of(piece) + 1 > width:
+            lines.append(current)
+            current = ()
+        current = (*current, *((Span(" "),) if current else ()), *piece)
+    return [fit(row, width) for row in [*lines, current]]

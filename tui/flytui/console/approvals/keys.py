@@ -1,0 +1,148 @@
+"""When a key may decide: the arming of one card as a value, with all times handed in.
+
+Rules, each from a bug that a well-known product shipped:
+
+- approve keys are armed `VISIBLE_S` after this card was painted and `QUIET_S` after the last key press,
+  whatever that key was; a key pressed before the card was painted decides nothing;
+- high risk: `a` opens a window in which the letter on the card counts, from `CONFIRM_FROM_S` to
+  `CONFIRM_UNTIL_S`; every other key closes it. Critical: four letters, `CODE_UNTIL_S` for all of them;
+- for both, approve stays off until the last line has been on screen and masked fields are revealed;
+- while a tool has its hands on the machine approve is off, and arms anew afterwards.
+
+Refusing is one key, at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from flycore.model.enums import Risk
+
+VISIBLE_S = 0.8
+QUIET_S = 0.5
+CONFIRM_FROM_S = 0.3
+CONFIRM_UNTIL_S = 3.0
+CODE_UNTIL_S = 10.0
+APPROVE_KEY = "a"
+NEVER = float("-inf")
+
+
+class Pressed(Enum):
+    """What a key press did."""
+
+    NOTHING = auto()
+    """Not a key of approval, or dropped."""
+    OPENED = auto()
+    """The window for the letter or the code is open."""
+    TYPED = auto()
+    """One letter of the code was right; more follow."""
+    CLOSED = auto()
+    """The window closed without an approval."""
+    APPROVED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Arming:
+    """How ready one card is."""
+
+    risk: Risk
+    letter: str = ""
+    """The letter that confirms high risk, the four letters of critical."""
+    shown_at: float | None = None
+    """When this card was painted; None while it is not on screen."""
+    last_key: float = NEVER
+    seen_all: bool = False
+    """Whether the card's last line has been on screen at the present width."""
+    masked: bool = False
+    """Whether fields are still masked."""
+    hands_on: bool = False
+    opened_at: float | None = None
+    typed: str = ""
+
+    @property
+    def strict(self) -> bool:
+        """Whether the whole card has to be read first."""
+        return self.risk.at_least(Risk.HIGH)
+
+    @property
+    def window(self) -> float:
+        """Seconds from `a` to the last letter."""
+        return CODE_UNTIL_S if self.risk is Risk.CRITICAL else CONFIRM_UNTIL_S
+
+    def shown(self, now: float) -> Arming:
+        """The card has been painted: everything starts again."""
+        return replace(self, shown_at=now, opened_at=None, typed="")
+
+    def hidden(self) -> Arming:
+        """The card is not on screen."""
+        return replace(self, shown_at=None, opened_at=None, typed="")
+
+    def reading(self, *, seen_all: bool | None = None, masked: bool | None = None) -> Arming:
+        """What has been read changed; unread again means not approvable."""
+        return replace(
+            self,
+            seen_all=self.seen_all if seen_all is None else seen_all,
+            masked=self.masked if masked is None else masked,
+        )
+
+    def hands(self, on: bool, now: float) -> Arming:
+        """A tool took or released the machine; once released the card arms like a new one."""
+        if on == self.hands_on:
+            return self
+        shown_at = now if self.shown_at is not None else None
+        return replace(self, hands_on=on, shown_at=shown_at, opened_at=None, typed="")
+
+    def accepts(self, pressed_at: float) -> bool:
+        """Whether a key pressed then belongs to this card at all."""
+        return self.shown_at is not None and pressed_at > self.shown_at
+
+    def open(self, now: float) -> bool:
+        """Whether the confirming window is open."""
+        return self.opened_at is not None and now - self.opened_at <= self.window
+
+    def blocked(self, now: float) -> str:
+        """Why approve is off, in words; `""` when it is armed."""
+        if self.hands_on:
+            return "hands on the machine: approve is off"
+        if self.strict and len(self.letter) != self._letters:
+            return "this request has no confirmation letter and cannot be approved"
+        if self.strict and not self.seen_all:
+            return "read to the last line first ↓"
+        if self.strict and self.masked:
+            return "reveal the masked fields first (v)"
+        if self.shown_at is None or now - self.shown_at < VISIBLE_S or now - self.last_key < QUIET_S:
+            return "keys not ready"
+        return ""
+
+    def noted(self, now: float) -> Arming:
+        """A key that has nothing to do with approving was pressed: quiet starts again, the window closes."""
+        return replace(self, last_key=max(self.last_key, now), opened_at=None, typed="")
+
+    def press(self, key: str, now: float) -> tuple[Arming, Pressed]:
+        """The key pressed at `now`; the arming after it and what it did."""
+        after = self.noted(now)
+        if not self.accepts(now) or self.hands_on:
+            return after, Pressed.NOTHING
+        if self.open(now):
+            return self._confirm(key, now, after)
+        if key != APPROVE_KEY or self.blocked(now):
+            return after, Pressed.NOTHING
+        if not self.strict:
+            return after, Pressed.APPROVED
+        return replace(after, opened_at=now), Pressed.OPENED
+
+    @property
+    def _letters(self) -> int:
+        return {Risk.HIGH: 1, Risk.CRITICAL: 4}.get(self.risk, 0)
+
+    def _confirm(self, key: str, now: float, after: Arming) -> tuple[Arming, Pressed]:
+        opened_at = self.opened_at if self.opened_at is not None else now
+        typed = self.typed + key
+        too_early = not self.typed and now - opened_at < CONFIRM_FROM_S
+        unread = not self.seen_all or self.masked
+        if too_early or unread or len(key) != 1 or not self.letter.startswith(typed):
+            return after, Pressed.CLOSED
+        if typed == self.letter:
+            return after, Pressed.APPROVED
+        return replace(after, opened_at=opened_at, typed=typed), Pressed.TYPED

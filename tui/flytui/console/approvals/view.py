@@ -1,0 +1,150 @@
+"""The Approvals list: what waits, first in first; below it what became of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+
+from flycore.model.approval import Ask
+from flycore.model.enums import RequestState
+from flytui.console.approvals.drawing import body_lines, outcome_of, why_lines
+from flytui.console.catalog.model import Heading
+from flytui.console.desk import Desk, Topic
+from flytui.console.pages import PageScreen
+from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrapped
+from flytui.console.rows import RowsView
+from flytui.console.views import LinesView
+from flytui.console.words import RISK, age, clock, said
+
+_STATES: dict[RequestState, tuple[str, Tone]] = {
+    RequestState.WAITING: ("▲ waiting", Tone.WARN),
+    RequestState.APPROVED: ("✓ approved", Tone.GOOD),
+    RequestState.DENIED: ("⊘ denied", Tone.WARN),
+    RequestState.TIMED_OUT: ("◌ timed out", Tone.DIM),
+    RequestState.WITHDRAWN: ("◌ withdrawn", Tone.DIM),
+}
+_EMPTY = (
+    "Nothing waits for you.",
+    "When an agent's call needs a person, it appears here as a card: who calls, what exactly would run,",
+    "what it could reach. Until you decide, it does not run.",
+    "",
+    "Try it from another terminal in this folder:",
+    "",
+    '  flytui call mock.echo \'{"text": "hello"}\'',
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AskRow:
+    """A request in the list."""
+
+    ask: Ask
+    now: float
+
+    @property
+    def key(self) -> str:
+        """The request's id."""
+        return self.ask.request.id
+
+    def draw(self, width: int) -> Line:
+        """State, risk, tool, what it would do, who asks."""
+        request = self.ask.request
+        cells: list[tuple[Span, int]] = [(said(_STATES[self.ask.state]), 12), (said(RISK[request.risk]), 5)]
+        cells += [(span(request.tool, Tone.STRONG), 20 if width < 90 else 24)]
+        cells += [(span(self._when(), Tone.DIM), 12)] if width >= 70 else []
+        row: Line = ()
+        for cell, size in cells:
+            row = (*row, *column((cell,), size), Span(" "))
+        return fit((*row, span(request.effect), span(f"  {request.caller}", Tone.DIM)), width)
+
+    def _when(self) -> str:
+        if self.ask.state is RequestState.WAITING:
+            return f"{clock(self.ask.request.expires_at - self.now)} left"
+        return f"{age(self.now - (self.ask.decided_at or self.ask.request.asked_at))} ago"
+
+
+class ApprovalsView(Vertical):
+    """Waiting requests, then recent ones."""
+
+    KEYS: ClassVar[list[tuple[str, str]]] = [("Enter", "open the card"), ("ctrl+o", "open the first")]
+
+    class OpenCard(Message):
+        """The person wants this request's card."""
+
+        def __init__(self, ask: Ask) -> None:
+            self.ask = ask
+            super().__init__()
+
+    def __init__(self, desk: Desk, *, id: str) -> None:
+        super().__init__(id=id)
+        self._desk = desk
+
+    def compose(self) -> ComposeResult:
+        """The list, or what will appear in it."""
+        yield RowsView(id="ask-rows")
+        yield LinesView(self._empty_lines, id="asks-empty")
+
+    def on_mount(self) -> None:
+        """Times are drawn as they run."""
+        self.set_interval(1.0, self._tick)
+        self.changed(frozenset((Topic.ASKS,)))
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """The queue moved."""
+        if Topic.ASKS not in topics:
+            return
+        asks, now = self._desk.asks, self._desk.now()
+        waiting = [AskRow(ask, now) for ask in asks if ask.state is RequestState.WAITING]
+        recent = [AskRow(ask, now) for ask in asks if ask.state is not RequestState.WAITING]
+        heading = [Heading("decided and ended")] if recent else []
+        rows = self.query_one(RowsView)
+        rows.show([*waiting, *heading, *recent])
+        rows.display = bool(asks)
+        empty = self.query_one(LinesView)
+        empty.display = not asks
+        empty.rebuild()
+
+    def focus_here(self) -> None:
+        """Where keys go when this screen is shown."""
+        self.query_one(RowsView).focus()
+
+    @on(RowsView.Chosen)
+    def _chosen(self, event: RowsView.Chosen) -> None:
+        event.stop()
+        row = self.query_one(RowsView).row
+        if not isinstance(row, AskRow):
+            return
+        if row.ask.state is RequestState.WAITING:
+            self.post_message(self.OpenCard(row.ask))
+            return
+        ask = row.ask
+        self.app.push_screen(
+            PageScreen(self._desk, ask.request.tool, lambda width: ended_lines(ask, self._desk.now(), width))
+        )
+
+    def _tick(self) -> None:
+        if self._desk.waiting and self.display:
+            self.changed(frozenset((Topic.ASKS,)))
+
+    def _empty_lines(self, width: int) -> Sequence[Line]:
+        return [(), *wrapped([line(span(f" {text}")) for text in _EMPTY], width, 1)]
+
+
+def ended_lines(ask: Ask, now: float, width: int) -> list[Line]:
+    """What became of a request, and the card as it was."""
+    text, good = outcome_of(ask)
+    when = f"  {age(now - ask.decided_at)} ago" if ask.decided_at else ""
+    rows: list[Line] = [line(Span(" "), span(text, Tone.GOOD if good else Tone.WARN), span(when, Tone.DIM))]
+    if ask.answer and ask.answer.reason:
+        rows.append(line(span(" reason told to the caller: "), span(ask.answer.reason, Tone.STRONG)))
+    if ask.answer and ask.answer.lease:
+        lease = ask.answer.lease
+        rows.append(line(span(f" lease for {lease.minutes} minutes and {lease.calls} calls")))
+    rows = [*wrapped(rows, width, 1), (), *body_lines(ask.request, width, reveal=False), ()]
+    return [*rows, *((Span(" "), *row) for row in why_lines(ask.request, width - 1))]

@@ -1,0 +1,1 @@
+"""The Catalog screen: which tools there are, how they are, and why."""

@@ -1,0 +1,124 @@
+"""Everything about one tool or sidecar, as a page, and as JSON for the clipboard. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from flycore.model.canonical import Json
+from flycore.model.capability import Capability
+from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.sidecar import SidecarEntry
+from flytui.console.catalog.ladder import headline, ladder_lines
+from flytui.console.catalog.model import CatalogRow
+from flytui.console.paint import Line, Span, Tone, block, column, line, span, wrap, wrapped
+from flytui.console.words import pretty
+
+_MARGIN = 1
+_LABEL = 13
+_WEIGHT = {
+    Severity.ERROR: ("✗ error", Tone.BAD),
+    Severity.WARNING: ("! warning", Tone.WARN),
+    Severity.INFO: ("· note", Tone.DIM),
+}
+
+
+def details_lines(row: CatalogRow, now: float, width: int) -> list[Line]:
+    """Ladder first, then what it is, what it may touch, what it takes and gives."""
+    rows: list[Line] = [headline(row.tool or row.sidecar, row.stability), ()]
+    rows += ladder_lines(row.stability, now, width)
+    if row.view:
+        rows += _capability(row.view.capability, row.policy, width)
+    if row.offered_by:
+        rows += _entry(row.offered_by.entry, row.offered_by.trusted, width)
+    if row.view:
+        capability = row.view.capability
+        rows += _json("Input", capability.input_schema, width)
+        rows += _json("Output", capability.output_schema, width)
+        for example in capability.examples:
+            rows += _json("Example", example, width)
+    return rows
+
+
+def as_json(row: CatalogRow) -> str:
+    """The tool's view, or the sidecar's where it offers no tool."""
+    return pretty(msgspec.to_builtins(row.view or row.offered_by))
+
+
+def diagnostics_lines(diagnostics: Sequence[Diagnostic], width: int) -> list[Line]:
+    """Each finding with its place, and what to write instead."""
+    rows: list[Line] = []
+    for finding in diagnostics:
+        word, tone = _WEIGHT[finding.severity]
+        where = str(finding.position) if finding.position else finding.pointer
+        owner = f"  {finding.sidecar}" if finding.sidecar else ""
+        rows += wrap(
+            line(Span(" "), span(word, tone), span(f"  {where}", Tone.ACCENT), span(owner, Tone.STRONG)),
+            width,
+            3,
+        )
+        rows += wrap(line(Span("   "), span(f"{finding.rule}: {finding.message}")), width, 5)
+        for excerpt in block(finding.excerpt, Tone.DIM, 5) if finding.excerpt else ():
+            rows.append(excerpt)
+        if finding.remedy:
+            rows += wrap(line(Span("   "), span(f"→ {finding.remedy}", Tone.ACCENT)), width, 5)
+        rows.append(())
+    return rows or [line(span(" No problems found.", Tone.DIM))]
+
+
+def _section(title: str) -> list[Line]:
+    return [(), line(Span(" "), span(title, Tone.STRONG))]
+
+
+def _pair(label: str, value: object, width: int) -> Iterator[Line]:
+    text = str(value)
+    if text:
+        label_cells = column((Span(" "), span(label, Tone.DIM)), _LABEL)
+        yield from wrap((*label_cells, span(text)), width, _LABEL)
+
+
+def _capability(capability: Capability, policy: str, width: int) -> list[Line]:
+    rows = _section("Tool")
+    flags = [
+        "read-only" if capability.read_only else "",
+        f"one at a time in {capability.exclusive}" if capability.exclusive else "",
+        "concurrency-safe" if capability.concurrency_safe else "",
+    ]
+    rows += wrap(line(Span(" "), span(capability.description or capability.summary)), width, 1)
+    rows += _pair("layer", capability.layer.value, width)
+    rows += _pair("risk", capability.risk.value, width)
+    for rule in capability.risk_when:
+        rows += _pair("", f"{rule.risk.value} when {msgspec.json.encode(rule.when).decode()}", width)
+    rows += _pair("approval", ", ".join(capability.approval_class), width)
+    rows += _pair("policy", policy, width)
+    rows += _pair("flags", ", ".join(flag for flag in flags if flag), width)
+    rows += _pair("tags", ", ".join(capability.tags), width)
+    return rows
+
+
+def _entry(entry: SidecarEntry, trusted: bool, width: int) -> list[Line]:
+    wants = entry.permissions
+    rows = _section("Sidecar")
+    rows += _pair("id", f"{entry.id}  ({entry.source.value}, {entry.position})", width)
+    rows += _pair("trusted", "yes" if trusted else "no: press T", width)
+    rows += _pair("kind", entry.kind.value, width)
+    rows += _pair("command", " ".join((entry.command, *entry.args)), width)
+    for name, delegate in entry.delegates.items():
+        rows += _pair("delegate", f"{name}: {' '.join((delegate.command, *delegate.args))}", width)
+    rows += _pair("disabled", "" if entry.enabled else entry.disabled_reason or "no reason given", width)
+    rows += _pair("tools", ", ".join(entry.tool_names), width)
+    rows += _pair("network", "yes: this machine's whole network" if wants.network else "none", width)
+    rows += _pair("reads", ", ".join(wants.read) or "nothing", width)
+    rows += _pair("writes", ", ".join(wants.write) or "nothing", width)
+    rows += _pair("secrets", ", ".join(wants.secrets) or "none", width)
+    rows += _pair("desktop", "yes: keyboard, mouse and screen" if wants.desktop else "no", width)
+    rows += _pair("environment", ", ".join((*entry.env, *entry.pass_env)), width)
+    rows += _pair("time limit", f"{entry.timeout_ms} ms", width)
+    for problem in entry.problems:
+        rows += _pair("problem", f"{problem.position or ''} {problem.message}".strip(), width)
+    return rows
+
+
+def _json(title: str, value: Json, width: int) -> list[Line]:
+    return [*_section(title), *wrapped(block(pretty(value), margin=_MARGIN), width, 3)] if value else []

@@ -1,0 +1,127 @@
+"""The stability ladder: nine dimensions in order, each with its word, its evidence and the way out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from flycore.model.enums import Effective
+from flycore.model.stability import PermissionReport, Reason, Stability
+from flytui.console.paint import Line, Span, Tone, column, line, span, wrap
+from flytui.console.words import STATE, age, took
+
+DIMENSIONS = (
+    "discovery",
+    "manifest",
+    "path",
+    "version",
+    "probe",
+    "runtime",
+    "sandbox",
+    "upgrade",
+    "effective",
+)
+_GOOD = frozenset(
+    ("configured", "valid", "resolved", "compatible", "healthy", "ready", "allowed", "idle", "available")
+)
+_FAIR = frozenset(
+    ("unknown", "degraded", "skipped", "approval-required", "quota-limited", "staged", "disabled")
+)
+NAME_CELLS = 11
+STDERR_LINES = 20
+
+
+def ladder_lines(stability: Stability, now: float, width: int) -> list[Line]:
+    """All rungs for that width; `now` in Unix seconds, for ages."""
+    rows: list[Line] = []
+    for dimension in DIMENSIONS:
+        rows += _rung(stability, dimension, now, width)
+    return rows
+
+
+def _rung(stability: Stability, dimension: str, now: float, width: int) -> Iterator[Line]:
+    value: StrEnum | None = getattr(stability, dimension)
+    facts = [fact for fact in _facts(stability, dimension, now) if fact]
+    name = column((Span(" "), span(dimension, Tone.DIM)), NAME_CELLS)
+    if value is None:
+        yield (*name, Span(" "), span("· not checked", Tone.DIM))
+        return
+    first = facts[0] if facts else ""
+    word = span(*STATE[value]) if isinstance(value, Effective) else _word(value.value)
+    head = (*name, Span(" "), word, span(f"  {first}" if first else "", Tone.DIM))
+    yield from wrap(head, width, NAME_CELLS + 3)
+    for fact in facts[1:]:
+        yield from wrap((Span(" " * (NAME_CELLS + 3)), span(fact, Tone.DIM)), width, NAME_CELLS + 5)
+    for reason in stability.reasons:
+        if reason.dimension == dimension:
+            yield from _reason(reason, width)
+
+
+def _word(value: str) -> Span:
+    if value in _GOOD:
+        return span(f"✓ {value}", Tone.GOOD)
+    return span(f"◐ {value}", Tone.WARN) if value in _FAIR else span(f"✗ {value}", Tone.BAD)
+
+
+def _reason(reason: Reason, width: int) -> Iterator[Line]:
+    margin = Span(" " * (NAME_CELLS + 3))
+    yield from wrap((margin, span(f"{reason.code.value}: {reason.message}")), width, NAME_CELLS + 5)
+    if reason.remedy:
+        yield from wrap(
+            (margin, span("→ ", Tone.ACCENT), span(reason.remedy, Tone.ACCENT)), width, NAME_CELLS + 5
+        )
+
+
+def _facts(stability: Stability, dimension: str, now: float) -> Iterator[str]:
+    evidence = stability.evidence
+    match dimension:
+        case "manifest":
+            for problem in evidence.violations:
+                where = f"{problem.position}  " if problem.position else ""
+                yield f"{where}{problem.message}"
+        case "path" if evidence.path:
+            path = evidence.path
+            yield path.resolved or path.command
+            scope = "portable" if path.portable else "only on this machine"
+            yield f"{path.command} from {path.base.value}, {scope}"
+        case "version" if evidence.version:
+            version = evidence.version
+            yield f"core {version.core}" + (
+                f", wants {version.compatible_core}" if version.compatible_core else ""
+            )
+            if version.package_version:
+                yield f"package {version.package_version}, installed {version.installed_version or 'unknown'}"
+            if version.protocol_version:
+                yield f"protocol {version.protocol_version}"
+        case "probe" if evidence.probe and evidence.probe.at:
+            yield f"{age(now - evidence.probe.at)} ago in {took(evidence.probe.duration_ms)}"
+            for name, tool in evidence.probe.tools.items():
+                yield f"{name}: {tool.status.value}{' · ' + tool.reason if tool.reason else ''}"
+            yield from _stderr(evidence.probe.stderr_tail)
+        case "runtime" if evidence.runtime and evidence.runtime.at:
+            runtime = evidence.runtime
+            yield f"{age(now - runtime.at)} ago" + (
+                f": {runtime.code} {runtime.message}" if runtime.code else ""
+            )
+            yield from _stderr(runtime.stderr_tail)
+        case "sandbox" if evidence.sandbox:
+            report = evidence.sandbox
+            yield f"level {report.level.value}{', ' + report.mechanism if report.mechanism else ''}"
+            yield from (_permission(permission) for permission in report.permissions)
+        case _:
+            pass
+
+
+def _permission(report: PermissionReport) -> str:
+    held = "✓ enforced" if report.enforced else "not enforced"
+    return f"{report.name}: {report.declared} · {held}{', ' + report.why if report.why else ''}"
+
+
+def _stderr(tail: str) -> Iterator[str]:
+    for text in tail.splitlines()[-STDERR_LINES:]:
+        yield f"stderr │ {text}"
+
+
+def headline(tool: str, stability: Stability) -> Line:
+    """Name and effective state."""
+    return line(Span(" "), span(tool, Tone.STRONG), Span("  "), span(*STATE[stability.effective]))

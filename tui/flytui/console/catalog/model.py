@@ -1,0 +1,211 @@
+"""The catalog as rows: built once per catalog, filtered without touching the kernel. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from flycore.model.catalog import CapabilityView, Catalog, SidecarView
+from flycore.model.enums import Discovery, Risk
+from flycore.model.stability import Reason, Stability
+from flytui.console.paint import Line, Span, Tone, column, fit, line, span
+from flytui.console.words import CHANGED, RISK, STATE, said
+
+WIDE = 96
+MIDDLE = 68
+STATE_CELLS = 14
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRow:
+    """A tool, or a sidecar that offers none."""
+
+    key: str
+    tool: str
+    sidecar: str
+    version: str
+    state: tuple[str, Tone]
+    risk: Risk | None
+    policy: str
+    why: str
+    words: str
+    """Everything the filter looks at, casefolded."""
+    view: CapabilityView | None
+    offered_by: SidecarView | None
+
+    @property
+    def stability(self) -> Stability:
+        """The snapshot of the tool, or of the sidecar without tools."""
+        shown = self.view or self.offered_by
+        return cast("CapabilityView | SidecarView", shown).stability
+
+    def draw(self, width: int) -> Line:
+        """The columns that fit, the reason last."""
+        state, tool = said(self.state), self._tool()
+        if width >= WIDE:
+            risk = said(RISK[self.risk]) if self.risk else span("–", Tone.DIM)
+            cells = [
+                (state, STATE_CELLS),
+                (tool, 24),
+                (span(f"{self.sidecar} {self.version}".strip() or "–", Tone.DIM), 20),
+                (risk, 5),
+                (span(self.policy or "–"), 6),
+            ]
+        elif width >= MIDDLE:
+            cells = [(state, STATE_CELLS), (tool, 22), (span(self.policy or "–"), 6)]
+        else:
+            cells = [(state, STATE_CELLS), (tool, 20)]
+        row: Line = ()
+        for cell, size in cells:
+            row = (*row, *column(cell if isinstance(cell, tuple) else (cell,), size), Span(" "))
+        return fit((*row, span(self.why, Tone.DIM)), width)
+
+    def _tool(self) -> Line:
+        if not self.view:
+            return (span(f"({self.sidecar})", Tone.DIM),)
+        family, dot, rest = self.tool.partition(".")
+        return (
+            line(span(family + dot, Tone.DIM), span(rest, Tone.STRONG))
+            if rest
+            else line(span(family, Tone.STRONG))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A line between groups; never under the cursor."""
+
+    text: str
+    key: str = ""
+
+    def draw(self, width: int) -> Line:
+        """The text and a rule to the edge."""
+        title = span(f"── {self.text} ", Tone.DIM)
+        return fit((title, Span("─" * max(0, width - len(title.text)), Tone.DIM)), width)
+
+
+CatalogRows = tuple[CatalogRow, ...]
+
+
+def rows_of(catalog: Catalog, changed: frozenset[str], before: Mapping[str, CatalogRow]) -> CatalogRows:
+    """Tools that something offers, by family; then sidecars without tools; then what nothing offers.
+
+    `changed` are sidecars whose entry waits for trust again. `before` are rows by key: a row whose
+    values are the same objects is taken over as it is.
+    """
+    sidecars = {view.id: view for view in catalog.sidecars}
+    offering = {view.sidecar for view in catalog.capabilities}
+    rows = [_tool_row(view, sidecars, changed, before) for view in catalog.capabilities]
+    rows += [_sidecar_row(view, changed) for view in catalog.sidecars if view.id not in offering]
+    return tuple(sorted(rows, key=_order))
+
+
+def by_key(rows: Iterable[CatalogRow]) -> dict[str, CatalogRow]:
+    """Rows by their key."""
+    return {row.key: row for row in rows}
+
+
+def filtered(rows: CatalogRows, text: str) -> CatalogRows:
+    """Rows in which every word of `text` occurs."""
+    wanted = text.casefold().split()
+    return tuple(row for row in rows if all(word in row.words for word in wanted)) if wanted else rows
+
+
+def with_headings(rows: CatalogRows) -> tuple[CatalogRow | Heading, ...]:
+    """A heading before each group but the first one."""
+    shown: list[CatalogRow | Heading] = []
+    last = 0
+    for row in rows:
+        group = _group(row)
+        if group != last:
+            shown.append(Heading(_HEADINGS[group]))
+            last = group
+        shown.append(row)
+    return tuple(shown)
+
+
+def counts(rows: CatalogRows) -> str:
+    """`12 available · 2 degraded · 5 unavailable`."""
+    tally: dict[str, int] = {}
+    for row in rows:
+        word = row.state[0].split(" ", 1)[1]
+        tally[word] = tally.get(word, 0) + 1
+    order = ("available", "degraded", "unavailable", "disabled", "changed")
+    return " · ".join(f"{tally[word]} {word}" for word in order if word in tally)
+
+
+_HEADINGS = {1: "sidecars that offer no known tool", 2: "known tools that no sidecar here offers"}
+
+
+def _group(row: CatalogRow) -> int:
+    if row.view is None:
+        return 1
+    return 2 if row.sidecar == "" or row.stability.discovery is Discovery.MISSING else 0
+
+
+def _order(row: CatalogRow) -> tuple[int, str, str]:
+    return _group(row), row.tool.partition(".")[0], row.tool or row.sidecar
+
+
+def _tool_row(
+    view: CapabilityView,
+    sidecars: Mapping[str, SidecarView],
+    changed: frozenset[str],
+    before: Mapping[str, CatalogRow],
+) -> CatalogRow:
+    key = f"tool {view.capability.name}"
+    sidecar = sidecars.get(view.sidecar or "")
+    known = before.get(key)
+    is_changed = view.sidecar in changed
+    if (
+        known
+        and known.view is view
+        and known.offered_by is sidecar
+        and (known.state == CHANGED) is is_changed
+    ):
+        return known
+    tool, name = view.capability.name, view.sidecar or ""
+    return _row(key, tool, name, view, sidecar, is_changed, view.capability.risk, view.decision)
+
+
+def _sidecar_row(view: SidecarView, changed: frozenset[str]) -> CatalogRow:
+    return _row(f"sidecar {view.id}", "", view.id, None, view, view.id in changed, None, "")
+
+
+def _row(
+    key: str,
+    tool: str,
+    name: str,
+    view: CapabilityView | None,
+    sidecar: SidecarView | None,
+    changed: bool,
+    risk: Risk | None,
+    policy: str,
+) -> CatalogRow:
+    shown = view or sidecar
+    stability = cast("CapabilityView | SidecarView", shown).stability
+    state = CHANGED if changed else STATE[stability.effective]
+    why = _why(stability.reasons)
+    summary = view.capability.summary if view else ""
+    return CatalogRow(
+        key=key,
+        tool=tool,
+        sidecar=name,
+        version=(sidecar.entry.package_version or "") if sidecar else "",
+        state=state,
+        risk=risk,
+        policy=policy,
+        why=why or summary,
+        words=f"{tool} {name} {state[0]} {why} {summary}".casefold(),
+        view=view,
+        offered_by=sidecar,
+    )
+
+
+def _why(reasons: tuple[Reason, ...]) -> str:
+    if not reasons:
+        return ""
+    first = reasons[0]
+    more = f"  (+{len(reasons) - 1})" if len(reasons) > 1 else ""
+    return f"{first.code.value} · {first.remedy or first.message}{more}"

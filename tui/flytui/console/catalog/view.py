@@ -1,0 +1,260 @@
+"""The Catalog: filter, list, ladder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Input
+
+from flycore.model.diagnostics import Diagnostic
+from flytui.console.catalog.details import as_json, details_lines, diagnostics_lines
+from flytui.console.catalog.ladder import headline, ladder_lines
+from flytui.console.catalog.model import (
+    MIDDLE,
+    STATE_CELLS,
+    WIDE,
+    CatalogRow,
+    CatalogRows,
+    by_key,
+    counts,
+    filtered,
+    rows_of,
+    with_headings,
+)
+from flytui.console.desk import Desk, Topic
+from flytui.console.pages import PageScreen
+from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrapped
+from flytui.console.rows import RowsView
+from flytui.console.views import Bar, LinesView
+from flytui.console.words import plural
+
+BESIDE = 100
+"""From this width the ladder stands beside the list."""
+_EMPTY = (
+    "No tools yet: this project declares no sidecar.",
+    "Put this into tools/external.tools.jsonc and save; the list fills by itself:",
+    "",
+    '{"schemaVersion": 1, "sidecars": {',
+    '  "utility.local": {"command": "flytui-sidecar", "args": ["utility.local"], "tools": ["file.hash"]}',
+    "}}",
+)
+
+
+class CatalogView(Vertical):
+    """Every tool there is, its state as glyph and word, and why."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", show=False),
+        Binding("escape", "clear", "Clear", show=False),
+        Binding("s", "side", "Ladder", show=False),
+        Binding("R", "probe", "Probe again", show=False),
+        Binding("p", "problems", "Problems", show=False),
+        Binding("y", "copy", "Copy", show=False),
+    ]
+    KEYS: ClassVar[list[tuple[str, str]]] = [
+        ("Enter", "details"),
+        ("/", "filter"),
+        ("R", "probe again"),
+        ("p", "problems"),
+        ("s", "ladder"),
+        ("y", "copy"),
+    ]
+
+    def __init__(self, desk: Desk, *, id: str) -> None:
+        super().__init__(id=id)
+        self._desk = desk
+        self._rows: CatalogRows = ()
+        self._shown: CatalogRows = ()
+        self._filter = ""
+        self._side = True
+
+    def compose(self) -> ComposeResult:
+        """Filter line, notes, column titles, list and ladder."""
+        yield Input(
+            id="filter",
+            placeholder="words that must all occur · Enter keeps · Esc clears",
+            select_on_focus=False,
+        )
+        yield Bar(self._notes, id="notes")
+        with Horizontal():
+            with Vertical(id="list-side"):
+                yield Bar(self._titles, id="titles")
+                yield RowsView(id="catalog-rows")
+                yield LinesView(self._empty_lines, id="catalog-empty")
+            ladder = LinesView(self._ladder, id="ladder")
+            ladder.can_focus = False
+            yield ladder
+
+    def on_mount(self) -> None:
+        """Start without the filter line."""
+        self.query_one("#filter", Input).display = False
+        self.changed(frozenset((Topic.CATALOG,)))
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """Rows follow the catalog; rows that did not change are not made again."""
+        if topics & {Topic.CATALOG, Topic.TRUST} and self._desk.catalog is not None:
+            changed = frozenset(item.sidecar for item in self._desk.trust if item.changed)
+            self._rows = rows_of(self._desk.catalog, changed, by_key(self._rows))
+            self._apply()
+
+    def focus_here(self) -> None:
+        """Where keys go when this screen is shown."""
+        self.query_one(RowsView).focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """The ladder stands beside the list where there is room."""
+        self._place(event.size.width)
+
+    @property
+    def row(self) -> CatalogRow | None:
+        """The row under the cursor."""
+        row = self.query_one(RowsView).row
+        return row if isinstance(row, CatalogRow) else None
+
+    @on(RowsView.Moved)
+    def _moved(self) -> None:
+        ladder = self.query_one("#ladder", LinesView)
+        ladder.rebuild()
+
+    @on(RowsView.Chosen)
+    def _chosen(self, event: RowsView.Chosen) -> None:
+        event.stop()
+        row = self.row
+        if row is None:
+            return
+        key = row.key
+
+        def lines(width: int) -> Sequence[Line]:
+            now_row = by_key(self._rows).get(key, row)
+            return details_lines(now_row, self._desk.now(), width)
+
+        page = PageScreen(self._desk, row.tool or row.sidecar, lines, copy=lambda: as_json(row))
+        self.app.push_screen(page)
+
+    @on(Input.Changed, "#filter")
+    def _filtering(self, event: Input.Changed) -> None:
+        self._filter = event.value
+        self._apply()
+
+    @on(Input.Submitted, "#filter")
+    def _filtered(self) -> None:
+        self.query_one("#filter", Input).display = False
+        self.focus_here()
+        self._apply()
+
+    def action_filter(self) -> None:
+        """Write words that rows must hold."""
+        box = self.query_one("#filter", Input)
+        box.display = True
+        box.focus()
+
+    def action_clear(self) -> None:
+        """No filter."""
+        box = self.query_one("#filter", Input)
+        box.value = ""
+        box.display = False
+        self._filter = ""
+        self.focus_here()
+        self._apply()
+
+    def action_side(self) -> None:
+        """Ladder beside the list, or more columns."""
+        self._side = not self._side
+        self._place(self.size.width)
+
+    async def action_probe(self) -> None:
+        """Ask the sidecar of this row again."""
+        row = self.row
+        if row is None or not row.sidecar:
+            return
+        self._desk.notice = f"probing {row.sidecar}…"
+        self.run_worker(self._desk.client.probe(row.sidecar), group="probe", exit_on_error=False)
+        self.screen.query_one("#alert", Bar).redraw()
+
+    def action_problems(self) -> None:
+        """What is wrong in files a person wrote."""
+        self.app.push_screen(
+            PageScreen(self._desk, "Problems", lambda width: diagnostics_lines(self._problems(), width))
+        )
+
+    def action_copy(self) -> None:
+        """This row as JSON, to the terminal's clipboard."""
+        if self.row is not None:
+            self.app.copy_to_clipboard(as_json(self.row))
+            self._desk.notice = f"{self.row.tool or self.row.sidecar} copied as JSON"
+            self.screen.query_one("#alert", Bar).redraw()
+
+    def _apply(self) -> None:
+        self._shown = filtered(self._rows, self._filter)
+        rows = self.query_one(RowsView)
+        rows.show(with_headings(self._shown))
+        nothing = not self._shown
+        rows.display = not nothing
+        empty = self.query_one("#catalog-empty", LinesView)
+        empty.display = nothing
+        empty.rebuild()
+        for bar in self.query(Bar):
+            bar.redraw()
+
+    def _place(self, width: int) -> None:
+        self.query_one("#ladder").display = self._side and width >= BESIDE
+
+    def _problems(self) -> tuple[Diagnostic, ...]:
+        catalog = self._desk.catalog
+        if catalog is None:
+            return ()
+        own = [problem for view in catalog.sidecars for problem in view.entry.problems]
+        return (*catalog.diagnostics, *(problem for problem in own if problem not in catalog.diagnostics))
+
+    def _notes(self, width: int) -> Sequence[Line]:
+        rows: list[Line] = []
+        if problems := self._problems():
+            files = sorted({problem.position.file for problem in problems if problem.position})
+            where = f" in {', '.join(files)}" if files else ""
+            note = line(span(" ! ", Tone.WARN), span(f"{plural(len(problems), 'problem')}{where}"))
+            rows.append((*note, Span(" · ", Tone.DIM), span("p", Tone.KEY), span(" shows them", Tone.DIM)))
+        if self._desk.catalog is None:
+            rows.append(line(span(" reading the registry…", Tone.DIM)))
+        elif self._filter:
+            found = f" {len(self._shown)} of {len(self._rows)} match “{self._filter}”"
+            rows.append(line(span(found, Tone.ACCENT), span(" · Esc clears", Tone.DIM)))
+        elif self._rows:
+            rows.append(line(span(f" {counts(self._rows)}", Tone.DIM)))
+        return [fit(row, width) for row in rows]
+
+    def _titles(self, width: int) -> Sequence[Line]:
+        if not self._shown:
+            return []
+        room = width - 4
+        cells = [("STATE", STATE_CELLS)]
+        if room >= WIDE:
+            cells += [("TOOL", 24), ("SIDECAR", 20), ("RISK", 5), ("POLICY", 6)]
+        elif room >= MIDDLE:
+            cells += [("TOOL", 22), ("POLICY", 6)]
+        else:
+            cells += [("TOOL", 20)]
+        row: Line = (Span("  "),)
+        for title, size in cells:
+            row = (*row, *column((span(title, Tone.DIM),), size), Span(" "))
+        return [fit((*row, span("WHY / FIX", Tone.DIM)), width)]
+
+    def _ladder(self, width: int) -> Sequence[Line]:
+        row = self.row
+        if row is None:
+            return []
+        rows: list[Line] = [headline(row.tool or row.sidecar, row.stability)]
+        if row.view:
+            rows += wrapped([line(Span(" "), span(row.view.capability.summary, Tone.DIM))], width, 1)
+        return [*rows, (), *ladder_lines(row.stability, self._desk.now(), width)]
+
+    def _empty_lines(self, width: int) -> Sequence[Line]:
+        if self._filter:
+            return [(), line(span(" Nothing matches. Esc clears the filter.", Tone.DIM))]
+        if self._desk.catalog is None:
+            return []
+        return [(), *wrapped([line(span(f" {text}")) for text in _EMPTY], width, 1)]

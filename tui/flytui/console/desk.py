@@ -1,0 +1,122 @@
+"""What every screen looks at: the last known values of the kernel, and the clocks.
+
+Screens read the desk and never fetch; the pump fetches, then tells the screens which topics moved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Protocol, runtime_checkable
+
+from textual import events
+
+from flycore.client.protocol import Approver, Client
+from flycore.model.approval import Ask
+from flycore.model.call import Activity
+from flycore.model.catalog import Catalog
+from flycore.model.enums import RequestState, Risk
+from flycore.model.events import Event
+from flycore.model.status import Status
+from flycore.model.trust import TrustItem
+
+
+class Topic(Enum):
+    """What can be out of date."""
+
+    CATALOG = auto()
+    ASKS = auto()
+    ACTIVITY = auto()
+    STATUS = auto()
+    TRUST = auto()
+
+
+ALL_TOPICS = frozenset(Topic)
+_BY_EVENT: dict[str, frozenset[Topic]] = {
+    "catalog.changed": frozenset({Topic.CATALOG, Topic.TRUST, Topic.STATUS}),
+    "call.started": frozenset({Topic.ACTIVITY, Topic.STATUS}),
+    "call.progress": frozenset({Topic.ACTIVITY}),
+    "call.finished": frozenset({Topic.ACTIVITY, Topic.STATUS}),
+    "approval.asked": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
+    "approval.decided": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
+    "approval.withdrawn": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
+    "approval.timed-out": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
+    "trust.changed": frozenset({Topic.TRUST, Topic.CATALOG, Topic.STATUS}),
+    "hands.changed": frozenset({Topic.STATUS}),
+    "policy.changed": frozenset({Topic.CATALOG, Topic.STATUS}),
+    "status.changed": frozenset({Topic.STATUS}),
+}
+
+
+def topics_of(event: Event) -> frozenset[Topic]:
+    """What to ask for again after the event; nothing for one that is not known."""
+    return _BY_EVENT.get(event.type, frozenset())
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """A screen or view that shows values of the desk."""
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """Draw again what rests on these topics."""
+        ...
+
+
+@dataclass(slots=True)
+class Desk:
+    """The console's memory; holds values, decides nothing."""
+
+    client: Client
+    approver: Approver
+    title: str
+    clock: Callable[[], float] = time.monotonic
+    """Seconds that only grow: arming rests on it."""
+    now: Callable[[], float] = time.time
+    """Unix seconds: ages and time-outs are drawn from it."""
+    catalog: Catalog | None = None
+    asks: tuple[Ask, ...] = ()
+    activity: tuple[Activity, ...] = ()
+    status: Status | None = None
+    trust: tuple[TrustItem, ...] = ()
+    hands_on: bool = False
+    lost: str = ""
+    """Why the kernel no longer answers; `""` while it does."""
+    notice: str = ""
+    last_key: float = field(default=float("-inf"))
+
+    @property
+    def waiting(self) -> tuple[Ask, ...]:
+        """Requests that wait, first in, first out."""
+        return tuple(ask for ask in self.asks if ask.state is RequestState.WAITING)
+
+    @property
+    def high_waiting(self) -> bool:
+        """Whether a request of high or critical risk waits."""
+        return any(ask.request.risk.at_least(Risk.HIGH) for ask in self.waiting)
+
+    def ask(self, request_id: str) -> Ask | None:
+        """The request of that id."""
+        return next((ask for ask in self.asks if ask.request.id == request_id), None)
+
+    def pressed_at(self, event: events.Event) -> float:
+        """When the key or paste was read from the terminal, on the desk's clock.
+
+        A busy loop handles keys late; what counts is when the person pressed them.
+        """
+        return self.clock() - max(0.0, time.monotonic() - event.time)
+
+    async def fetch(self, topics: frozenset[Topic]) -> None:
+        """Ask the kernel again. Raises ConnectionLost where it is gone."""
+        if Topic.STATUS in topics:
+            self.status = await self.client.status()
+            self.hands_on = self.status.hands_on
+        if Topic.ASKS in topics:
+            self.asks = await self.client.asks()
+        if Topic.TRUST in topics:
+            self.trust = await self.client.pending_trust()
+        if Topic.CATALOG in topics:
+            self.catalog = await self.client.catalog()
+        if Topic.ACTIVITY in topics:
+            self.activity = await self.client.activity()

@@ -1,0 +1,82 @@
+"""The two lines on top of every screen, and the bar that says a person is needed."""
+
+from __future__ import annotations
+
+from flytui.console.desk import Desk
+from flytui.console.paint import Line, Span, Tone, column, fit, line, span, width_of
+from flytui.console.words import plural
+
+SCREENS = (("1", "Catalog"), ("2", "Approvals"), ("3", "Activity"))
+_DOT = Span(" · ", Tone.DIM)
+
+
+def header_lines(desk: Desk, screen: str, width: int) -> list[Line]:
+    """App root, policy, sandbox, agents, waiting and leases; below it the screens with their badges."""
+    left = line(span(" flytui ", Tone.HEAD), span(" " + desk.title, Tone.STRONG))
+    facts = _facts(desk)
+    while facts and width_of(left) + sum(width_of((fact,)) + 3 for fact in facts) > width:
+        facts.pop(0)
+    right: Line = tuple(part for fact in facts for part in (_DOT, fact))[1:]
+    top = (*column(left, max(12, width - width_of(right) - 1)), *right)
+    return [fit(top, width), fit(_tabs(desk, screen), width)]
+
+
+def _facts(desk: Desk) -> list[Span]:
+    """Least needed first: what does not fit is dropped from the front."""
+    status = desk.status
+    if desk.lost:
+        return [span("kernel gone", Tone.ALARM)]
+    if status is None:
+        return [span("starting…", Tone.DIM)]
+    waiting = len(desk.waiting)
+    policy = span("policy ok", Tone.DIM) if status.policy_ok else span("policy FAILED to load", Tone.ALARM)
+    return [
+        span(f"sandbox {status.sandbox}", Tone.DIM),
+        span(plural(status.leases, "lease"), Tone.ACCENT if status.leases else Tone.DIM),
+        span(plural(status.clients, "agent"), Tone.DIM),
+        *([policy] if status.policy_ok else []),
+        span(f"{waiting} waiting", _waiting_tone(desk)),
+        *([span("hands on the machine", Tone.WARN)] if desk.hands_on else []),
+        *([] if status.policy_ok else [policy]),
+    ]
+
+
+def _waiting_tone(desk: Desk) -> Tone:
+    if desk.high_waiting:
+        return Tone.ALARM
+    return Tone.WARN if desk.waiting else Tone.DIM
+
+
+def _tabs(desk: Desk, screen: str) -> Line:
+    badges = {"Approvals": len(desk.waiting), "Activity": desk.status.running if desk.status else 0}
+    spans: list[Span] = [Span(" ")]
+    for key, name in SCREENS:
+        here = name == screen
+        badge = f" ●{badges[name]}" if badges.get(name) else ""
+        spans.append(span(f" {key} {name}{badge} ", Tone.HEAD if here else Tone.DIM))
+        spans.append(Span(" "))
+    if screen not in {name for _, name in SCREENS}:
+        spans.append(span(f" {screen} ", Tone.HEAD))
+    return tuple(spans)
+
+
+def alert_lines(desk: Desk, width: int) -> list[Line]:
+    """What needs the person now, at the bottom of every screen but the card."""
+    lines: list[Line] = []
+    if desk.lost:
+        lines.append(line(span(" ! ", Tone.ALARM), span(f" {desk.lost}. Press ctrl+q and start again.")))
+    if desk.trust:
+        what = plural(len(desk.trust), "entry waits", "entries wait")
+        note = line(span(" ± ", Tone.WARN), span(f"{what} for trust; nothing of them runs.  "))
+        lines.append((*note, span("T", Tone.KEY), span(" shows what they would run", Tone.DIM)))
+    if desk.waiting:
+        first = desk.waiting[0].request
+        mark = Tone.ALARM if desk.high_waiting else Tone.WARN
+        what = plural(len(desk.waiting), "request waits", "requests wait")
+        note = line(
+            span(f" ▲ {what} ", mark), Span(" "), span("ctrl+o", Tone.KEY), span(" opens  ", Tone.DIM)
+        )
+        lines.append((*note, span(f"{first.tool} · {first.caller}")))
+    if desk.notice:
+        lines.append(line(span(" "), span(desk.notice, Tone.ACCENT)))
+    return [fit(row, width) for row in lines]

@@ -1,0 +1,85 @@
+"""The keys, screen by screen, and what the words mean."""
+
+from __future__ import annotations
+
+from flytui.console.desk import Desk
+from flytui.console.pages import PageScreen
+from flytui.console.paint import Line, Span, Tone, column, line, span, wrap
+
+_SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
+    (
+        "Everywhere",
+        (
+            ("1 2 3", "Catalog, Approvals, Activity"),
+            ("ctrl+o", "open the request that waits longest"),
+            ("T", "entries of the registry that wait for trust"),
+            ("ctrl+p", "command palette"),
+            ("?", "this page"),
+            ("q ctrl+q", "quit; asks first while requests wait"),
+        ),
+    ),
+    (
+        "Catalog",
+        (
+            ("/", "filter: every word must occur in tool, sidecar, state or why; Esc clears"),
+            ("Enter", "details: stability, permissions, schemas, examples, stderr"),
+            ("s", "show or hide the stability ladder beside the list"),
+            ("R", "probe the sidecar again"),
+            ("p", "problems found in registry and policy files"),
+            ("y", "copy the tool as JSON"),
+        ),
+    ),
+    (
+        "The card",
+        (
+            ("a", "approve this one call; for high risk then the letter the card shows"),
+            ("l", "lease: same tool and caller, for minutes and calls; ends on a summary"),
+            ("d", "deny, at once"),
+            ("r", "deny with a reason that the caller is told"),
+            ("v", "reveal masked fields"),
+            ("w", "which rule asked, and where it stands"),
+            ("n p", "next and previous request"),
+            ("Esc", "leave it waiting"),
+        ),
+    ),
+    (
+        "Activity",
+        (
+            ("Enter", "input, output, error, stderr, sandbox, timing"),
+            ("k", "cancel the call; k again confirms"),
+        ),
+    ),
+)
+_STATES = (
+    ("● available", Tone.GOOD, "works, as far as the last probe and calls show"),
+    ("◐ degraded", Tone.WARN, "works with a limit that the ladder names"),
+    ("○ unavailable", Tone.BAD, "does not work; reason and remedy stand beside it"),
+    ("⊘ disabled", Tone.DIM, "switched off in the registry"),
+    ("± changed", Tone.WARN, "its entry changed and waits for trust"),
+)
+_ARMING = (
+    "A card opens by itself only when no key came for two seconds and no input holds text. Its approve keys"
+    " arm 0.8 s after it was drawn and 0.5 s after the last key; earlier keys and pasted text are dropped."
+    " Enter and the mouse never approve. High risk has to be read to its last line first. While a tool has"
+    " its hands on keyboard and mouse, approving is off."
+)
+
+
+def help_screen(desk: Desk) -> PageScreen:
+    """The page `?` opens."""
+    return PageScreen(desk, "Help", help_lines)
+
+
+def help_lines(width: int) -> list[Line]:
+    """All sections for that width."""
+    rows: list[Line] = []
+    for title, pairs in _SECTIONS:
+        rows += [(), line(Span(" "), span(title, Tone.STRONG))]
+        for key, what in pairs:
+            rows += wrap((*column((Span("   "), span(key, Tone.KEY)), 14), span(what)), width, 14)
+    rows += [(), line(span(" States", Tone.STRONG))]
+    for word, tone, what in _STATES:
+        rows += wrap((*column((Span("   "), span(word, tone)), 18), span(what)), width, 18)
+    rows += [(), line(span(" When keys approve", Tone.STRONG))]
+    rows += wrap(line(Span("   "), span(_ARMING)), width, 3)
+    return rows[1:]

@@ -1,0 +1,77 @@
+"""The main screen: header, one of three views, what needs the person, and the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import ContentSwitcher
+
+from flytui.console.activity.view import ActivityView
+from flytui.console.approvals.view import ApprovalsView
+from flytui.console.catalog.view import CatalogView
+from flytui.console.desk import Desk, Topic
+from flytui.console.header import alert_lines, header_lines
+from flytui.console.paint import Line, fit, keys_line
+from flytui.console.views import Bar
+
+_NAMES = {"catalog": "Catalog", "approvals": "Approvals", "activity": "Activity"}
+
+
+class MainScreen(Screen[None]):
+    """Shows a view at a time; digits change it. Keys go to the view's list."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("1", "view('catalog')", "Catalog", show=False),
+        Binding("2", "view('approvals')", "Approvals", show=False),
+        Binding("3", "view('activity')", "Activity", show=False),
+        Binding("q", "app.leave", "Quit", show=False),
+    ]
+    AUTO_FOCUS: ClassVar[str | None] = "#catalog-rows"
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self._desk = desk
+        self._view = "catalog"
+
+    def compose(self) -> ComposeResult:
+        """Top to bottom."""
+        yield Bar(lambda width: header_lines(self._desk, _NAMES[self._view], width), id="header")
+        with ContentSwitcher(initial="catalog"):
+            yield CatalogView(self._desk, id="catalog")
+            yield ApprovalsView(self._desk, id="approvals")
+            yield ActivityView(self._desk, id="activity")
+        yield Bar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield Bar(self._keys, id="keys")
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """Hand fresh values to the views, hidden ones too: they keep their place."""
+        for view in (*self.query(CatalogView), *self.query(ApprovalsView), *self.query(ActivityView)):
+            view.changed(topics)
+        for name in ("#header", "#alert", "#keys"):
+            self.query_one(name, Bar).redraw()
+
+    def action_view(self, name: str) -> None:
+        """Another view; it keeps its cursor and filter."""
+        self._view = name
+        self._desk.notice = ""
+        self.query_one(ContentSwitcher).current = name
+        self._shown().focus_here()
+        self.changed(frozenset())
+
+    def _shown(self) -> CatalogView | ApprovalsView | ActivityView:
+        match self._view:
+            case "approvals":
+                return self.query_one(ApprovalsView)
+            case "activity":
+                return self.query_one(ActivityView)
+            case _:
+                return self.query_one(CatalogView)
+
+    def _keys(self, width: int) -> Sequence[Line]:
+        kinds = {"catalog": CatalogView.KEYS, "approvals": ApprovalsView.KEYS, "activity": ActivityView.KEYS}
+        pairs = [*kinds[self._view], ("?", "help"), ("ctrl+p", "palette"), ("q", "quit")]
+        return [fit(keys_line(pairs), width)]

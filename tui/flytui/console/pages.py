@@ -1,0 +1,100 @@
+"""Screens that only show: a page of lines that scrolls, and a question answered by pressing a key again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen, Screen
+
+from flytui.console.desk import Desk, Topic
+from flytui.console.header import alert_lines, header_lines
+from flytui.console.paint import Line, Tone, fit, keys_line, line, span, wrapped
+from flytui.console.views import Bar, Build, LinesView
+
+
+class PageScreen(Screen[None]):
+    """Lines over the whole screen, header on top. A card may open over it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,backspace", "close", "Back", show=False),
+        Binding("y", "copy", "Copy", show=False),
+        Binding("up,k", "scroll(-1)", "Up", show=False),
+        Binding("down,j", "scroll(1)", "Down", show=False),
+    ]
+
+    def __init__(
+        self, desk: Desk, title: str, build: Build, *, copy: Callable[[], str] | None = None
+    ) -> None:
+        super().__init__()
+        self._desk = desk
+        self._heading = title
+        self._build = build
+        self._copy = copy
+
+    def compose(self) -> ComposeResult:
+        """Header, page, bar, keys."""
+        yield Bar(lambda width: header_lines(self._desk, self._heading, width), id="header")
+        yield LinesView(self._build, id="page")
+        yield Bar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield Bar(self._keys, id="keys")
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """Show fresh values."""
+        for bar in self.query(Bar):
+            bar.redraw()
+        if topics:
+            self.query_one(LinesView).rebuild()
+
+    def action_close(self) -> None:
+        """Back to where the person was."""
+        self.dismiss()
+
+    def action_copy(self) -> None:
+        """Put what the page shows on the terminal's clipboard, as JSON."""
+        if self._copy is not None:
+            self.app.copy_to_clipboard(self._copy())
+            self._desk.notice = "copied as JSON"
+            self.changed(frozenset())
+
+    def action_scroll(self, step: int) -> None:
+        """One line, wherever the focus is."""
+        view = self.query_one(LinesView)
+        view.scroll_to(y=view.scroll_offset.y + step, animate=False)
+
+    def _keys(self, width: int) -> Sequence[Line]:
+        pairs = [("↑↓ PgUp PgDn", "scroll"), ("Esc", "back")]
+        if self._copy is not None:
+            pairs.insert(1, ("y", "copy as JSON"))
+        return [fit(keys_line(pairs), width)]
+
+
+class AgainScreen(ModalScreen[bool]):
+    """Asks before something is ended: the same key again does it, every other key does not."""
+
+    def __init__(self, key: str, question: Sequence[str], does: str, otherwise: str) -> None:
+        super().__init__()
+        self._key = key
+        self._question = question
+        self._does = does
+        self._otherwise = otherwise
+
+    def compose(self) -> ComposeResult:
+        """A small box."""
+        yield Bar(self._lines, classes="box")
+
+    def on_key(self, event: events.Key) -> None:
+        """The key again, or not."""
+        event.stop()
+        event.prevent_default()
+        self.dismiss(self._key in (event.character, event.key))
+
+    def _lines(self, width: int) -> Sequence[Line]:
+        rows = [
+            line(span(text, Tone.STRONG if at == 0 else Tone.PLAIN)) for at, text in enumerate(self._question)
+        ]
+        choice = keys_line([(f"{self._key} again", self._does), ("any other key", self._otherwise)])
+        return [*wrapped(rows, width), (), *wrapped([choice], width)]

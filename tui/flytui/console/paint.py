@@ -1,0 +1,165 @@
+"""Lines as values: the one road from text to the terminal.
+
+A `Line` is a tuple of `Span`s. `span()` makes text from anywhere fit to draw; a `Span` built directly
+holds text that has been made safe before (the card's). No markup exists on this road.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rich.cells import cell_len, get_character_cell_size, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from flysafe.text import safe_lines, safe_text
+
+
+class Tone(StrEnum):
+    """How a span is drawn. Tone never carries meaning that the words do not."""
+
+    PLAIN = "plain"
+    DIM = "dim"
+    STRONG = "strong"
+    GOOD = "good"
+    WARN = "warn"
+    BAD = "bad"
+    ACCENT = "accent"
+    ALARM = "alarm"
+    KEY = "key"
+    HEAD = "head"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Safe text in one tone."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+Line = tuple[Span, ...]
+BLANK: Line = ()
+
+
+def span(text: object, tone: Tone = Tone.PLAIN) -> Span:
+    """Text from anywhere as a span: what cannot be seen becomes visible tokens, newlines too."""
+    return Span(safe_text(str(text)), tone)
+
+
+def line(*parts: Span | str) -> Line:
+    """A line; plain strings become plain spans."""
+    return tuple(part if isinstance(part, Span) else span(part) for part in parts)
+
+
+def keys_line(pairs: Iterable[tuple[str, str]]) -> Line:
+    """`key what` pairs, as a foot line shows them."""
+    spans: list[Span] = []
+    for key, what in pairs:
+        spans += [Span("  " if spans else " "), span(key, Tone.KEY), span(f" {what}", Tone.DIM)]
+    return tuple(spans)
+
+
+def width_of(row: Line) -> int:
+    """Terminal cells the line takes."""
+    return sum(cell_len(part.text) for part in row)
+
+
+def text_of(row: Line) -> str:
+    """The line without its tones."""
+    return "".join(part.text for part in row)
+
+
+def fit(row: Line, width: int) -> Line:
+    """The line cut to `width` cells; a cut is shown by `…`."""
+    if width <= 0:
+        return ()
+    if width_of(row) <= width:
+        return row
+    spans: list[Span] = []
+    left = width - 1
+    for part in row:
+        size = cell_len(part.text)
+        if size <= left:
+            spans.append(part)
+            left -= size
+            continue
+        spans.append(Span(set_cell_size(part.text, left).rstrip() + "…", part.tone))
+        break
+    return tuple(spans)
+
+
+def column(row: Line, width: int) -> Line:
+    """The line cut or filled with spaces to exactly `width` cells."""
+    cut = fit(row, width)
+    return (*cut, Span(" " * max(0, width - width_of(cut))))
+
+
+def wrap(row: Line, width: int, indent: int = 0) -> list[Line]:
+    """The line broken into lines of at most `width` cells, later ones indented; nothing is lost but
+    the one space a break stands for."""
+    width = max(width, 8)
+    indent = min(indent, width // 2)
+    done: list[Line] = []
+    current: list[Span] = []
+    used = 0
+    for tone, word in _words(row):
+        size = cell_len(word)
+        if used + size > width and current and not word.isspace():
+            done.append(tuple(current))
+            current, used = [Span(" " * indent)] if indent else [], indent
+        for piece in _pieces(word, width - used, width - indent):
+            if used + cell_len(piece) > width:
+                done.append(tuple(current))
+                current, used = [Span(" " * indent)] if indent else [], indent
+                if piece.isspace():
+                    continue
+            current.append(Span(piece, tone))
+            used += cell_len(piece)
+    done.append(tuple(current))
+    return done
+
+
+def wrapped(rows: Iterable[Line], width: int, indent: int = 0) -> list[Line]:
+    """Every line wrapped."""
+    return [piece for row in rows for piece in wrap(row, width, indent)]
+
+
+def block(text: str, tone: Tone = Tone.PLAIN, margin: int = 0) -> list[Line]:
+    """Text of several lines, one `Line` for each, indented by `margin`."""
+    return [(Span(" " * margin), Span(piece, tone)) for piece in safe_lines(text)]
+
+
+def to_strip(row: Line, width: int, styles: Mapping[Tone, Style], base: Style) -> Strip:
+    """The line as exactly `width` cells for Textual's line API."""
+    segments = [Segment(part.text, base + styles[part.tone]) for part in fit(row, width) if part.text]
+    return Strip(segments).adjust_cell_length(width, base)
+
+
+def _words(row: Line) -> Iterator[tuple[Tone, str]]:
+    for part in row:
+        start = 0
+        for at in range(1, len(part.text) + 1):
+            if at == len(part.text) or part.text[at].isspace() != part.text[at - 1].isspace():
+                yield part.tone, part.text[start:at]
+                start = at
+
+
+def _pieces(word: str, first: int, rest: int) -> Iterator[str]:
+    """A word in parts that fit: the first into what is left of the line, the others into whole lines."""
+    if cell_len(word) <= first:
+        yield word
+        return
+    room, part, used = max(first, 1), "", 0
+    for character in word:
+        size = get_character_cell_size(character)
+        if used + size > room and part:
+            yield part
+            room, part, used = rest, "", 0
+        part += character
+        used += size
+    if part:
+        yield part

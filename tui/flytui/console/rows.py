@@ -1,0 +1,171 @@
+"""A virtual list with a cursor: ten thousand rows cost what is on screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from flytui.console.paint import BLANK, Line, Span, to_strip
+from flytui.console.views import TONE_CLASSES, Toned
+
+
+class Row(Protocol):
+    """What a list shows. A row without a key is a heading: drawn, never under the cursor."""
+
+    @property
+    def key(self) -> str:
+        """Identity across updates, `""` for a heading."""
+        ...
+
+    def draw(self, width: int) -> Line:
+        """The row for that many cells."""
+        ...
+
+
+class RowsView(Toned, ScrollView, can_focus=True):
+    """Shows rows; the cursor keeps its row by key when rows change."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--resting", *TONE_CLASSES}
+    DEFAULT_CSS = "RowsView { overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("home", "edge(False)", "First", show=False),
+        Binding("end", "edge(True)", "Last", show=False),
+        Binding("enter", "choose", "Open", show=False),
+    ]
+
+    class Moved(Message):
+        """The cursor is on another row, or its row changed."""
+
+        def __init__(self, rows: RowsView) -> None:
+            self.rows = rows
+            super().__init__()
+
+        @property
+        def control(self) -> RowsView:
+            """The list it happened in."""
+            return self.rows
+
+    class Chosen(Moved):
+        """Enter or a second click on the row under the cursor."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._rows: Sequence[Row] = ()
+        self.cursor = 0
+
+    @property
+    def row(self) -> Row | None:
+        """The row under the cursor, None in an empty list."""
+        if not 0 <= self.cursor < len(self._rows):
+            return None
+        row = self._rows[self.cursor]
+        return row if row.key else None
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are, headings included."""
+        return len(self._rows)
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Take new rows; the cursor stays on its key, or near where it was."""
+        before = self.row
+        self._rows = rows
+        if before is None or self.cursor >= len(rows) or rows[self.cursor].key != before.key:
+            found = next((at for at, row in enumerate(rows) if before and row.key == before.key), None)
+            self.cursor = self._nearest(self.cursor if found is None else found)
+        self.virtual_size = Size(self.scrollable_content_region.width, len(rows))
+        self._reveal()
+        self.refresh()
+        self.post_message(self.Moved(self))
+
+    def on_resize(self) -> None:
+        """Keep the cursor on screen, and lines as wide as the view."""
+        self.virtual_size = Size(self.scrollable_content_region.width, len(self._rows))
+        self._reveal()
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """One visible row; the cursor is a bar at the left, not only a colour."""
+        index, width = self.scroll_offset.y + y, self.size.width
+        if index >= len(self._rows):
+            return to_strip(BLANK, width, self.tones, self.rich_style)
+        drawn = self._rows[index].draw(width - 2)
+        here = index == self.cursor and bool(self._rows[index].key)
+        base = self.rich_style
+        if here:
+            name = "rows--cursor" if self.has_focus else "rows--resting"
+            base += self.get_component_rich_style(name, partial=True)
+        return to_strip((Span("▌ " if here else "  "), *drawn), width, self.tones, base)
+
+    def on_focus(self) -> None:
+        """The cursor row is drawn stronger."""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """The cursor row is drawn weaker."""
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        """A click moves the cursor; on the cursor it opens the row."""
+        index = self.scroll_offset.y + event.y
+        if index == self.cursor and self.row is not None:
+            self.post_message(self.Chosen(self))
+        elif 0 <= index < len(self._rows) and self._rows[index].key:
+            self._go(index)
+
+    def action_move(self, step: int) -> None:
+        """One row up or down, over headings."""
+        index = self.cursor + step
+        while 0 <= index < len(self._rows) and not self._rows[index].key:
+            index += step
+        if 0 <= index < len(self._rows):
+            self._go(index)
+
+    def action_page(self, step: int) -> None:
+        """One screen up or down."""
+        index = self.cursor + step * max(1, self.scrollable_content_region.height - 1)
+        self._go(self._nearest(max(0, min(len(self._rows) - 1, index))))
+
+    def action_edge(self, last: bool) -> None:
+        """First or last row."""
+        self._go(self._nearest(len(self._rows) - 1 if last else 0))
+
+    def action_choose(self) -> None:
+        """Open the row under the cursor."""
+        if self.row is not None:
+            self.post_message(self.Chosen(self))
+
+    def _go(self, index: int) -> None:
+        self.cursor = index
+        self._reveal()
+        self.refresh()
+        self.post_message(self.Moved(self))
+
+    def _reveal(self) -> None:
+        if self._rows and self.size.height:
+            top = (
+                max(0, self.cursor - 1)
+                if self.cursor and not self._rows[self.cursor - 1].key
+                else self.cursor
+            )
+            height = self.cursor - top + 1
+            self.scroll_to_region(
+                Region(0, top, 1, height), animate=False, force=True, x_axis=False, immediate=True
+            )
+
+    def _nearest(self, index: int) -> int:
+        """The selectable row at or nearest to `index`, 0 where there is none."""
+        order = sorted(range(len(self._rows)), key=lambda at: abs(at - index)) if self._rows else []
+        return next((at for at in order if self._rows[at].key), 0)

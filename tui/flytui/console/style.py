@@ -1,0 +1,75 @@
+"""Colours and places. A string and not a file: a path would be looked up beside a subclass in tests."""
+
+from __future__ import annotations
+
+from textual.theme import Theme
+
+THEME = Theme(
+    name="flytui",
+    primary="#6cb6c9",
+    secondary="#8aa4c8",
+    accent="#6cb6c9",
+    foreground="#d5dae2",
+    background="#12161c",
+    surface="#171c24",
+    panel="#1f2630",
+    success="#7fc08a",
+    warning="#e0b364",
+    error="#e5736f",
+    dark=True,
+)
+
+CSS = """
+.tone--dim { color: $foreground 62%; }
+.tone--strong { text-style: bold; }
+.tone--good { color: $success; }
+.tone--warn { color: $warning; }
+.tone--bad { color: $error; }
+.tone--accent { color: $accent; }
+.tone--alarm { color: $background; background: $error; text-style: bold; }
+.tone--key { color: $accent; text-style: bold; }
+.tone--head { color: $background; background: $accent; text-style: bold; }
+.rows--cursor { background: $panel; text-style: bold; }
+.rows--resting { background: $surface; }
+
+Screen { background: $background; layout: vertical; }
+Bar { height: 1; width: 1fr; }
+LinesView, RowsView {
+    height: 1fr;
+    background: $background;
+    scrollbar-size-vertical: 1;
+    scrollbar-background: $background;
+    scrollbar-background-hover: $background;
+    scrollbar-background-active: $background;
+    scrollbar-color: $panel;
+    scrollbar-color-hover: $accent;
+    scrollbar-color-active: $accent;
+}
+#header { background: $surface; }
+#alert { background: $surface; }
+#keys, #card-keys { background: $surface; }
+ContentSwitcher { height: 1fr; }
+CatalogView, ApprovalsView, ActivityView { height: 1fr; }
+#list-side { width: 1fr; }
+#ladder { width: 46%; max-width: 76; border-left: vkey $panel; }
+#notes { margin-bottom: 0; }
+#filter { height: 1; border: none; padding: 0 1; background: $panel; }
+#filter:focus { border: none; }
+#card-title { background: $panel; }
+#card { border-left: outer $accent; }
+
+AgainScreen, ReasonScreen, LeaseScreen { align: center middle; background: $background 70%; }
+.box {
+    width: 72;
+    max-width: 96%;
+    height: auto;
+    max-height: 90%;
+    background: $surface;
+    border: round $accent;
+    padding: 0 1;
+}
+.box LinesView { height: auto; max-height: 16; min-height: 4; background: $surface; }
+.box Bar { background: $surface; }
+#reason { border: none; height: 1; padding: 0 1; margin: 1 0; background: $panel; }
+#reason:focus { border: none; }
+"""

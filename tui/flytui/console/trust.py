@@ -1,0 +1,192 @@
+"""The trust question: what the registry's entries would run, armed like a card, accepted by `a`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import Screen
+
+from flycore.model.enums import Risk
+from flycore.model.errors import FlyError
+from flycore.model.trust import TrustItem
+from flytui.console.approvals.keys import Arming, Pressed
+from flytui.console.desk import Desk, Topic
+from flytui.console.header import header_lines
+from flytui.console.paint import Line, Span, Tone, keys_line, line, span, wrap, wrapped
+from flytui.console.views import Bar, LinesView
+from flytui.console.words import plural
+
+TICK_S = 0.1
+
+
+class TrustScreen(Screen[bool]):
+    """Shows what waits when it opens; a change meanwhile is a new question. Escape trusts nothing."""
+
+    AUTO_FOCUS: ClassVar[str | None] = ""
+    ALLOW_SELECT = False
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self._desk = desk
+        self._items: tuple[TrustItem, ...] = desk.trust
+        self._arming = self._fresh()
+        self._outcome = ""
+        self._sending = False
+        self._width = 0
+
+    def compose(self) -> ComposeResult:
+        """Header, what it is about, the entries, the keys."""
+        yield Bar(lambda width: header_lines(self._desk, "Trust", width), id="header")
+        yield Bar(self._top, id="card-title")
+        body = LinesView(self._body, id="card")
+        body.can_focus = False
+        yield body
+        yield Bar(self._keys, id="card-keys")
+
+    def on_mount(self) -> None:
+        """Readiness is drawn as it changes."""
+        self.set_interval(TICK_S, self._tick)
+        self.call_after_refresh(self._tick)
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """Other entries, or other values of them: read and armed anew."""
+        if Topic.TRUST in topics and self._desk.trust != self._items and not self._sending:
+            self._items = self._desk.trust
+            if not self._items:
+                self.dismiss(True)
+                return
+            self._arming = self._fresh()
+            self.query_one(LinesView).rebuild()
+            self.call_after_refresh(self._tick)
+        self._redraw()
+
+    def hands(self, on: bool) -> None:
+        """A tool took or released the machine."""
+        self._arming = self._arming.hands(on, self._desk.clock())
+
+    def on_screen_suspend(self) -> None:
+        """Covered: not armed."""
+        self._arming = self._arming.hidden()
+
+    def on_screen_resume(self) -> None:
+        """Visible again: armed anew."""
+        self.query_one(LinesView).repaint()
+        self.call_after_refresh(self._tick)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """At another width the last line has not been on screen yet."""
+        if self._width and event.size.width != self._width:
+            self._arming = self._arming.reading(seen_all=False)
+        self._width = event.size.width
+        self.call_after_refresh(self._tick)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Dropped."""
+        event.stop()
+        self._arming = self._arming.noted(self._desk.pressed_at(event))
+
+    def on_key(self, event: events.Key) -> None:
+        """All keys end here."""
+        event.stop()
+        event.prevent_default()
+        now = self._desk.pressed_at(event)
+        key = event.character if event.is_printable and event.character else event.key
+        unread = not self._arming.seen_all
+        self._arming, pressed = self._arming.press(key, now)
+        if pressed is Pressed.APPROVED and not unread and not self._sending:
+            self._sending = True
+            self.run_worker(self._send(), group="decide")
+        elif key == "escape":
+            self.dismiss(False)
+        else:
+            self._scroll(key)
+        self._redraw()
+
+    def _scroll(self, key: str) -> None:
+        body = self.query_one(LinesView)
+        page, top = max(1, body.scrollable_content_region.height - 1), body.scroll_offset.y
+        places = {
+            "up": top - 1,
+            "down": top + 1,
+            "pageup": top - page,
+            "pagedown": top + page,
+            " ": top + page,
+            "home": 0,
+            "end": len(body.rows),
+        }
+        if key in places:
+            body.scroll_to(y=places[key], animate=False)
+            self.call_after_refresh(self._tick)
+
+    async def _send(self) -> None:
+        """Trust exactly the digests that were shown."""
+        shown = tuple((item.sidecar, item.digest) for item in self._items)
+        try:
+            outcome = await self._desk.approver.trust(shown)
+        except FlyError as error:
+            self._outcome = f"nothing was trusted: {error}"
+        else:
+            if outcome.accepted:
+                self._desk.notice = f"{plural(len(shown), 'entry', 'entries')} trusted"
+                self.dismiss(True)
+            self._outcome = f"nothing was trusted: {outcome.why_not or 'refused'}"
+        self._sending = False
+        self._redraw()
+
+    def _fresh(self) -> Arming:
+        return Arming(Risk.MEDIUM, last_key=self._desk.last_key, hands_on=self._desk.hands_on)
+
+    def _tick(self) -> None:
+        body = self.query_one(LinesView)
+        if self.is_current and body.painted:
+            if self._arming.shown_at is None:
+                self._arming = self._arming.shown(self._desk.clock()).noted(self._desk.last_key)
+            if body.bottom_visible and not self._arming.seen_all:
+                self._arming = self._arming.reading(seen_all=True)
+        self._redraw()
+
+    def _redraw(self) -> None:
+        for bar in self.query(Bar):
+            bar.redraw()
+
+    def _top(self, width: int) -> Sequence[Line]:
+        count = plural(len(self._items), "entry", "entries")
+        rows = [
+            line(
+                span(f" {count} of this project's registry would run programs on this machine", Tone.STRONG)
+            ),
+            line(span(" Nothing of them runs, not even a probe, before you trust them.", Tone.DIM)),
+        ]
+        return wrapped(rows, width, 1)
+
+    def _body(self, width: int) -> Sequence[Line]:
+        rows: list[Line] = []
+        for item in self._items:
+            mark = (
+                span("± changed since it was trusted", Tone.WARN) if item.changed else span("new", Tone.DIM)
+            )
+            rows += [(), *wrap(line(Span(" "), span(item.sidecar, Tone.STRONG), Span("  "), mark), width, 3)]
+            for text in item.lines:
+                rows += wrap(line(Span("   "), span(text)), width, 5)
+            rows += wrap(line(Span("   "), span(f"sha256 {item.digest}", Tone.DIM)), width, 5)
+        return rows[1:]
+
+    def _keys(self, width: int) -> Sequence[Line]:
+        now = self._desk.clock()
+        if self._outcome:
+            state = span(f" {self._outcome}", Tone.WARN)
+        elif not self._arming.seen_all:
+            state = span(" read to the last line first ↓", Tone.WARN)
+        elif blocked := self._arming.blocked(now):
+            state = span(f" {blocked} ○", Tone.DIM)
+        else:
+            state = span(" keys ready ●", Tone.GOOD)
+        pairs = [
+            ("a", f"trust all {len(self._items)}"),
+            ("↑↓ PgUp PgDn", "read"),
+            ("Esc", "trust nothing now"),
+        ]
+        return [*wrap(line(state), width, 1), *wrap(keys_line(pairs), width, 1)]
