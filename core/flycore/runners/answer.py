@@ -95,7 +95,7 @@ class EventFeed:
 
 def read_event(line: bytes) -> SidecarEvent | None:
     """The event a line is, None where it is none. Fields of a wrong type are left out."""
-    if b'"event"' not in line:
+    if len(line) > LONGEST_EVENT or b'"event"' not in line:
         return None
     try:
         value = read_strict(line)

@@ -1,0 +1,53 @@
+"""Real children for the runner: small Python programs, started as sidecars are."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flycore.runners.process_json import ProcessJsonJob
+from flycore.runners.processes import environment_value, own_children, process_table
+
+MakeJob = Callable[..., ProcessJsonJob]
+
+
+@pytest.fixture
+def sidecar(tmp_path: Path) -> MakeJob:
+    """Makes a job that runs Python code without site and environment; fields of the job by keyword."""
+    numbers = itertools.count()
+
+    def make(code: str, **fields: Any) -> ProcessJsonJob:
+        call_id = fields.setdefault("call_id", f"{os.getpid()}-{tmp_path.name}-{next(numbers)}")
+        return ProcessJsonJob(
+            **{
+                "argv": (sys.executable, "-I", "-S", "-c", code),
+                "env": {"PATH": "/usr/bin:/bin", "FLYTUI_CALL_ID": call_id},
+                "cwd": str(tmp_path),
+                "tool": "test.tool",
+                "input": {},
+                "project_dir": str(tmp_path),
+                "timeout_ms": 60_000,
+                **fields,
+            }
+        )
+
+    return make
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    """After the test: no child, no process that names a call of this test run, no descriptor more."""
+    children, descriptors = own_children(), set(os.listdir("/proc/self/fd"))
+    yield
+    assert own_children() <= children
+    mark = f"{os.getpid()}-"
+    left = [pid for pid in process_table() if environment_value(pid, b"FLYTUI_CALL_ID").startswith(mark)]
+    assert left == []
+    new = set(os.listdir("/proc/self/fd")) - descriptors
+    assert [fd for fd in new if os.path.exists(f"/proc/self/fd/{fd}")] == []
