@@ -46,7 +46,7 @@ def open_beneath(anchor_fd: int, relative: str, flags: int, mode: int = 0o600, *
         name = os.fsencode(relative)
     except UnicodeEncodeError as error:
         raise OSError(errno.EINVAL, "not a file name", relative) from error
-    flags |= os.O_CLOEXEC | os.O_NOCTTY
+    flags |= os.O_CLOEXEC | (0 if flags & _PATH_ONLY else os.O_NOCTTY)  # openat2 refuses both together
     opener = openat2.open_resolved if openat2.available() else walk.open_walking
     return opener(anchor_fd, name, flags, mode, links)
 

@@ -7,8 +7,8 @@ none are not. Three rules, on text that `safe_text` has been over:
    numerals, other hyphens, slashes and dots, other spaces.
 2. In a word that holds a Latin letter, letters of another alphabet are tokens. Han, kana and Hangul mix with
    Latin in ordinary writing and look like none of it.
-3. A word made only of look-alikes is all tokens, unless it has one or two letters and stands beside a word of
-   its alphabet that could not be Latin (`с`, `о`, `а` in a Russian sentence).
+3. A word made only of look-alikes is all tokens, unless it has at most three letters and stands beside a word
+   of its alphabet that could not be Latin (`с`, `о`, `а` in a Russian sentence).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _ALWAYS = re.compile(
 
 _LOOKALIKES = frozenset(
     "асԁеһіјӏорԛѕуѵԝхАВЕНІЈКМОРЅТХУҮԚԜСԌӀѴ"  # Cyrillic
-    "αγικνορσυϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿ"  # Greek
+    "αγινορσυϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿ"  # Greek
     "ցհյոզսօՕՍՏԼ"  # Armenian
     "ᎠᎡᎢᎥᎩᎪᎫᎬᎳᎷᎻᎽᏀᏂᏃᏎᏏᏒᏔᏙᏚᏞᏟᏢᏦᏧᏴ"  # Cherokee
     "ⲀⲂⲈⲎⲒⲔⲘⲚⲞⲟⲢⲣⲤⲥⲦⲬⲭⲨⲩ"  # Coptic
 ) | frozenset(map(chr, range(0xA4D0, 0xA4F8)))  # Lisu
 
 _WORDS = re.compile(f"{OPEN}[^{CLOSE}]*{CLOSE}|(?P<word>(?:[^\\W_]|[\u0300-\u036f])+)")
-_SHORT = 2
+_SHORT = 3
 _BESIDE = re.compile(r'[,;:.!?»")]? (?:[—–-] )?[«"(]?')
 """What may stand between two words of one sentence."""
 

@@ -38,7 +38,6 @@ def open_walking(anchor_fd: int, path: bytes, flags: int, mode: int, links: bool
 def _walk(folders: list[int], path: bytes, flags: int, mode: int, links_left: int) -> int:
     """`folders` are the descriptors from the anchor down to where the walk stands; the caller closes them."""
     left = _components(path)
-    follow = links_left > 0
     while left:
         name = left.pop(0)
         if name == b"..":
@@ -48,20 +47,20 @@ def _walk(folders: list[int], path: bytes, flags: int, mode: int, links_left: in
             continue
         if name == b".":
             continue
-        target = _link_target(folders[-1], name)
-        if target is not None and _follows(follow, flags, left):
-            if target.startswith(b"/"):
-                raise OutsideAnchor(os.fsdecode(path))
-            links_left -= 1
-            if links_left < 0:
-                raise _loop(path)
-            left[:0] = _components(target)
-        elif target is not None and not (flags & os.O_NOFOLLOW and flags & _PATH_ONLY and not left):
-            raise _loop(path)
-        elif left:
-            folders.append(os.open(name, _STEP, dir_fd=folders[-1]))
-        else:
+        if not left and _wants_link(flags):
             return _open_last(folders[-1], name, flags, mode)
+        target = _link_target(folders[-1], name)
+        if target is None and left:
+            folders.append(os.open(name, _STEP, dir_fd=folders[-1]))
+        elif target is None:
+            return _open_last(folders[-1], name, flags, mode)
+        elif not links_left:
+            raise _loop(path)
+        elif target.startswith(b"/"):
+            raise OutsideAnchor(os.fsdecode(path))
+        else:
+            links_left -= 1
+            left[:0] = _components(target)
     return os.open(b".", flags | os.O_DIRECTORY, mode, dir_fd=folders[-1])
 
 
@@ -83,9 +82,9 @@ def _link_target(folder: int, name: bytes) -> bytes | None:
         raise
 
 
-def _follows(follow: bool, flags: int, left: list[bytes]) -> bool:
-    """Whether a link is to be followed here: the last one not, where the caller wants the link itself."""
-    return follow and (bool(left) or not flags & os.O_NOFOLLOW)
+def _wants_link(flags: int) -> bool:
+    """Whether the last name is taken as it is, so that the system's own open answers for a link there."""
+    return bool(flags & os.O_NOFOLLOW) or flags & (os.O_CREAT | os.O_EXCL) == os.O_CREAT | os.O_EXCL
 
 
 def _open_last(folder: int, name: bytes, flags: int, mode: int) -> int:

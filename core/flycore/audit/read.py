@@ -67,8 +67,8 @@ def find(folder: Path, wanted: int | str) -> tuple[JsonObject, ...]:
 def as_text(line: JsonObject) -> str:
     """`[time] TOOL_EXECUTED name=… caller=… status=… …`: one line, safe to draw.
 
-    Text that is more than a plain word stands in double quotes, `"` and `\\` in it escaped by `\\`, so that no
-    field can look like another. Long values end in `…` and their length; the chain's members are left out.
+    Text that is more than a plain word stands in double quotes, `"` and `\\` in it escaped by `\\`: no field
+    can look like another. Long values end in `…` and their length; the chain's members are left out.
     """
     moment, event = line.get("time"), line.get("event")
     shown = [
@@ -113,7 +113,7 @@ def _backwards(path: Path) -> Iterator[bytes]:
 
 
 def _parse(raw: bytes) -> JsonObject:
-    """`json` rather than msgspec: a name that is no UTF-8 was logged with the surrogates that stand for it."""
+    """`json` rather than msgspec: a name that is no UTF-8 is logged with the surrogates standing for it."""
     try:
         line = json.loads(raw)
     except (ValueError, RecursionError):
