@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from flysidecars.desktop import require_desktop
 from flysidecars.programs import find_program, run
 from flysidecars.sdk import Unavailable
 
@@ -24,11 +25,12 @@ class Picture:
 
 
 def take_screenshot(scratch: str) -> Picture:
-    """The screen now. `scratch` is a private folder for scrot. Raises `Unavailable` where neither way
-    gives a picture."""
+    """The screen now. `scratch` is a private folder for scrot. Raises `Unavailable` where no X server
+    answers or neither way gives a picture."""
     by_mss = _by_mss()
     if isinstance(by_mss, Picture):
         return by_mss
+    require_desktop()
     picture = _by_scrot(scratch)
     if picture is None:
         raise Unavailable(

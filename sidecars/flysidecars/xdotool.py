@@ -9,6 +9,7 @@ from __future__ import annotations
 from flysidecars.sdk import Call, JsonObject, Probe, Sidecar, healthy
 
 KEYBOARD_ACTIONS = ("type", "key")
+EXIT_ENDED = 128 + 15
 
 sidecar = Sidecar("xdotool")
 
@@ -31,6 +32,7 @@ def keyboard(call: Call) -> JsonObject:
     from flysidecars.x11.target import resolve_target
 
     action = call.choice("action", KEYBOARD_ACTIONS)
+    _leave_tidily()
     with Display() as display:
         target = resolve_target(call, display)
         target.focus()
@@ -49,3 +51,11 @@ def mouse(call: Call) -> JsonObject:
         target = resolve_target(call, display)
         target.focus(raised=True)
         return use_mouse(call, target, action)
+
+
+def _leave_tidily() -> None:
+    """Let TERM unwind the stack, so that borrowed keys are given back before the program ends."""
+    import signal
+    import sys
+
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(EXIT_ENDED))

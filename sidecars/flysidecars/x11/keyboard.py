@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from flysidecars.sdk import Call, InvalidInput, JsonObject
+from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.x11.keymap import SpareKeys
 from flysidecars.x11.target import Target
 from flysidecars.x11.xdotool import act
@@ -60,23 +60,31 @@ def type_text(call: Call, target: Target) -> JsonObject:
     typed = 0
     with SpareKeys(target.display) as keys:
         for chunk in chunks(text, keys):
-            target.require_focus(typed=typed, total=len(text))
-            if chunk == "\n":
-                act("key", "--clearmodifiers", "Return")
-            else:
-                keys.prepare(chunk)
-                act("type", "--clearmodifiers", "--delay", str(DELAY_MS), "--file", "-", stdin=chunk.encode())
-                keys.used(chunk)
+            try:
+                _type_chunk(target, keys, chunk)
+            except ToolFailed as failure:
+                failure.fields |= {"typed": typed, "total": len(text)}
+                raise
             if typed // PROGRESS_EVERY != (typed + len(chunk)) // PROGRESS_EVERY:
                 call.progress(typed + len(chunk), len(text), "characters typed")
             typed += len(chunk)
     return {"action": "type", "typed": typed, "window": target.window.brief()}
 
 
+def _type_chunk(target: Target, keys: SpareKeys, chunk: str) -> None:
+    keys.prepare("" if chunk == "\n" else chunk)
+    target.require_focus()
+    if chunk == "\n":
+        act("key", "--clearmodifiers", "Return")
+    else:
+        act("type", "--clearmodifiers", "--delay", str(DELAY_MS), "--file", "-", stdin=chunk.encode())
+        keys.used(chunk)
+
+
 def press_keys(call: Call, target: Target) -> JsonObject:
     """Press one combination such as `ctrl+s`."""
     combination = key_combination(target, call.text("keys"))
-    target.require_focus(typed=0)
+    target.require_focus()
     act("key", "--clearmodifiers", combination)
     return {"action": "key", "keys": combination, "window": target.window.brief()}
 

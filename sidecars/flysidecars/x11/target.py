@@ -47,10 +47,10 @@ class Target:
         if not self._wait_for_focus():
             raise ToolFailed("focus-failed", "the window does not take the focus", window=self.window.brief())
 
-    def require_focus(self, **fields: object) -> None:
-        """Raise `ToolFailed` (`focus-lost`) with `fields` where the window no longer has the focus."""
+    def require_focus(self) -> None:
+        """Raise `ToolFailed` (`focus-lost`) where the window no longer has the focus."""
         if not self.has_focus():
-            raise ToolFailed("focus-lost", "another window took the focus; stopped", **fields)
+            raise ToolFailed("focus-lost", "another window took the focus; stopped")
 
     def require_point(self, x: int, y: int) -> None:
         """Raise `ToolFailed` (`outside-target`) unless a click at this point of the screen reaches the

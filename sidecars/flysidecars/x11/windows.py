@@ -116,10 +116,9 @@ def _numbers(refuse: JsonObject, key: str) -> frozenset[int]:
     values = refuse.get(key, [])
     if not isinstance(values, list):
         raise ToolFailed("invalid-request", f"`refuse.{key}` of the request is not a list")
-    numbers = frozenset(value for value in values if type(value) is int and value > 0)
-    if len(numbers) != len(set(map(repr, values))):
+    if not all(type(value) is int and value > 0 for value in values):
         raise ToolFailed("invalid-request", f"`refuse.{key}` of the request holds something else than ids")
-    return numbers
+    return frozenset(values)
 
 
 def _descendants(display: Display, window: int) -> set[int]:
