@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
+
+import msgspec
 
 from flycore.model.base import Value
 from flycore.model.canonical import Json, JsonObject
@@ -14,6 +16,7 @@ from flycore.registry.files import read_text
 from flycore.registry.jsonc import finding, read_jsonc
 from flycore.registry.names import nearest
 from flycore.registry.places import SETTINGS_FILE
+from flycore.registry.setting_checks import NotASetting, argv, flag, json_object, one_of, text, whole
 from flycore.registry.spans import SpanIndex, pointer_join
 
 T = TypeVar("T")
@@ -51,25 +54,25 @@ class Settings(Value, frozen=True, kw_only=True):
     calls_per_minute: int = 60
     running: int = 8
     high_risk_per_session: int = 50
-    risk: dict[str, Risk] = {}
+    risk: dict[str, Risk] = msgspec.field(default_factory=dict)
     """The person's own risk class of a tool."""
-    sandbox_minimum: dict[str, Level] = {}
+    sandbox_minimum: dict[str, Level] = msgspec.field(default_factory=dict)
     """The weakest sandbox level at which a tool may run."""
     audit_outputs: bool = False
-    max_permissions: JsonObject = {}
-    """`security.max_permissions`: the ceiling of what any tool may be granted; empty means none is set."""
+    max_permissions: JsonObject | None = None
+    """`security.max_permissions`: the ceiling of what any tool may be granted; None where none is set."""
     notify_command: tuple[str, ...] = ()
-    keys: dict[str, str] = {}
+    keys: dict[str, str] = msgspec.field(default_factory=dict)
     theme: str = ""
 
 
 def load_settings(config_dir: Path) -> tuple[Settings, tuple[Diagnostic, ...]]:
     """Read `<config dir>/config.jsonc`. Never raises: what is wrong is told with its place."""
     shown = str(config_dir / SETTINGS_FILE)
-    text, _, problem = read_text(config_dir, SETTINGS_FILE, shown)
-    if text is None:
+    content, _, problem = read_text(config_dir, SETTINGS_FILE, shown)
+    if content is None:
         return Settings(), (problem,) if problem is not None else ()
-    value, index, problems = read_jsonc(text, shown)
+    value, index, problems = read_jsonc(content, shown)
     if index is None:
         return Settings(), problems
     reader = _Reader(index, shown, list(problems))
@@ -93,52 +96,59 @@ class _Reader:
         defaults = Settings()
         return Settings(
             approval_times=self.times(approvals),
-            inline_wait_ms=self.take(approvals, "/approvals/inlineWaitMs", _whole(0, MAX_TIMEOUT_MS), 25_000),
+            inline_wait_ms=self.take(approvals, "/approvals/inlineWaitMs", whole(0, MAX_TIMEOUT_MS), 25_000),
             queue_per_caller=self.take(
-                approvals, "/approvals/queuePerCaller", _whole(1, 1_000), defaults.queue_per_caller
+                approvals, "/approvals/queuePerCaller", whole(1, 1_000), defaults.queue_per_caller
             ),
-            queue_total=self.take(approvals, "/approvals/queueTotal", _whole(1, 1_000), defaults.queue_total),
+            queue_total=self.take(approvals, "/approvals/queueTotal", whole(1, 1_000), defaults.queue_total),
             calls_per_minute=self.take(
-                quota, "/quota/callsPerMinute", _whole(1, 100_000), defaults.calls_per_minute
+                quota, "/quota/callsPerMinute", whole(1, 100_000), defaults.calls_per_minute
             ),
-            running=self.take(quota, "/quota/running", _whole(1, 1_000), defaults.running),
+            running=self.take(quota, "/quota/running", whole(1, 1_000), defaults.running),
             high_risk_per_session=self.take(
-                quota, "/quota/highRiskPerSession", _whole(0, 100_000), defaults.high_risk_per_session
+                quota, "/quota/highRiskPerSession", whole(0, 100_000), defaults.high_risk_per_session
             ),
-            risk=self.table(value, "/risk", _one_of(Risk)),
-            sandbox_minimum=self.table(sections["sandbox"], "/sandbox/minimum", _one_of(Level)),
-            audit_outputs=self.take(sections["audit"], "/audit/outputs", _flag, False),
-            max_permissions=self.take(sections["security"], "/security/max_permissions", _object, {}),
-            notify_command=self.take(sections["notify"], "/notify/command", _argv, ()),
-            keys=self.table(value, "/keys", _text),
-            theme=self.take(value, "/theme", _text, ""),
+            risk=self.table(value, "/risk", one_of(Risk)),
+            sandbox_minimum=self.table(sections["sandbox"], "/sandbox/minimum", one_of(Level)),
+            audit_outputs=self.take(sections["audit"], "/audit/outputs", flag, False),
+            max_permissions=self.ceiling(sections["security"]),
+            notify_command=self.take(sections["notify"], "/notify/command", argv, ()),
+            keys=self.table(value, "/keys", text),
+            theme=self.take(value, "/theme", text, ""),
         )
+
+    def ceiling(self, security: JsonObject) -> JsonObject | None:
+        """A ceiling that cannot be read permits nothing."""
+        pointer = "/security/max_permissions"
+        if "max_permissions" not in security:
+            return None
+        return self.take(security, pointer, json_object, {})
 
     def section(self, value: JsonObject, name: str) -> JsonObject:
         """One of the objects the settings are grouped in."""
-        section = self.take(value, f"/{name}", _object, {})
+        section: JsonObject = self.take(value, f"/{name}", json_object, {})
         self.unknown(f"/{name}", section, _SECTIONS[name])
         return section
 
     def times(self, approvals: JsonObject) -> ApprovalTimes:
         """`approvals.timeoutMs` by risk."""
         pointer = "/approvals/timeoutMs"
-        table = self.take(approvals, pointer, _object, {})
+        table: JsonObject = self.take(approvals, pointer, json_object, {})
         self.unknown(pointer, table, tuple(Risk))
         read = {
-            risk.value: self.take(table, f"{pointer}/{risk}", _whole(1, MAX_TIMEOUT_MS), DEFAULT_APPROVAL_MS)
+            risk.value: self.take(table, f"{pointer}/{risk}", whole(1, MAX_TIMEOUT_MS), DEFAULT_APPROVAL_MS)
             for risk in Risk
         }
         return ApprovalTimes(**read)
 
     def table(self, holder: JsonObject, pointer: str, check: Callable[[Json], T]) -> dict[str, T]:
         """An object whose good members are kept, each bad one told."""
-        table = self.take(holder, pointer, _object, {})
+        table: JsonObject = self.take(holder, pointer, json_object, {})
         kept: dict[str, T] = {}
         for key, value in table.items():
             try:
                 kept[key] = check(value)
-            except ValueError as error:
+            except NotASetting as error:
                 self.refuse(
                     pointer_join(pointer, key), str(error), "correct it; until then it does not count"
                 )
@@ -151,7 +161,7 @@ class _Reader:
             return default
         try:
             return check(holder[key])
-        except ValueError as error:
+        except NotASetting as error:
             self.refuse(pointer, str(error), "correct it; until then the default holds")
             return default
 
@@ -183,50 +193,3 @@ _SECTIONS: dict[str, tuple[str, ...]] = {
     "security": ("max_permissions",),
     "notify": ("command",),
 }
-
-
-def _whole(low: int, high: int) -> Callable[[Json], int]:
-    def check(value: Json) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise ValueError(f"must be a whole number from {low} to {high}")
-        return value
-
-    return check
-
-
-E2 = TypeVar("E2", Risk, Level)
-
-
-def _one_of(kind: type[E2]) -> Callable[[Json], E2]:
-    def check(value: Json) -> E2:
-        for member in kind:
-            if value == member.value:
-                return member
-        raise ValueError(f"must be one of {', '.join(kind)}")
-
-    return check
-
-
-def _flag(value: Json) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("must be true or false")
-    return value
-
-
-def _text(value: Json) -> str:
-    if not isinstance(value, str):
-        raise ValueError("must be a string")
-    return value
-
-
-def _object(value: Json) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError("must be an object")
-    return value
-
-
-def _argv(value: Json) -> tuple[str, ...]:
-    words = [value] if isinstance(value, str) else value
-    if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
-        raise ValueError("must be a program's name, or a list of it and its arguments")
-    return tuple(str(word) for word in words)
