@@ -122,7 +122,8 @@ class _Reader:
         pointer = "/security/max_permissions"
         if "max_permissions" not in security:
             return None
-        return self.take(security, pointer, json_object, {})
+        nothing: JsonObject = {}
+        return self.take(security, pointer, json_object, nothing)
 
     def section(self, value: JsonObject, name: str) -> JsonObject:
         """One of the objects the settings are grouped in."""
