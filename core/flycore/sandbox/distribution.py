@@ -52,7 +52,8 @@ class Distribution:
 
 
 def find_distribution(interpreter_dir: Path) -> Distribution | None:
-    """The distribution whose console script lies in `interpreter_dir`; None where there is none."""
+    """The distribution whose console script lies in `interpreter_dir`; None where there is none, or where
+    a part of it is missing."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     script = os.path.realpath(interpreter_dir / SCRIPT)
@@ -63,7 +64,8 @@ def find_distribution(interpreter_dir: Path) -> Distribution | None:
     if not os.path.isfile(script):
         return None
     if _is_editable(installed.read_text("direct_url.json")):
-        return Distribution(script=script, packages=_package_folders())
+        packages = _package_folders()
+        return Distribution(script=script, packages=packages) if len(packages) == len(PACKAGES) else None
     files = tuple(
         (os.path.realpath(str(file.locate())), _hex(file.hash.value) if file.hash else "")
         for file in installed.files or ()

@@ -21,7 +21,7 @@ class Masks:
     """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        spelled = {text for value in secrets.values() if value for text in spellings(value)}
+        spelled = {text for value in secrets.values() for text in spellings(value) if text}
         self._spellings = sorted(spelled, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, self._spellings))) if spelled else None
 
@@ -52,12 +52,8 @@ class Masks:
             return {self.text(key): self._json(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self._json(item) for item in value]
-        if (
-            isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and self.text(str(value)) != str(value)
-        ):
-            return MASK
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return value if self.text(str(value)) == str(value) else MASK
         return value
 
     def split(self, text: str) -> tuple[str, str]:

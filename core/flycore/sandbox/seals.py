@@ -17,7 +17,7 @@ from flycore.model.program import ResolvedProgram, Seal
 from flycore.sandbox.digests import file_digest, open_regular, read_through
 from flycore.sandbox.distribution import SIDECARS, Distribution, find_distribution
 
-__all__ = ["Distribution", "SealBroken", "find_distribution", "materialise", "seal_program"]
+__all__ = ["Distribution", "SealBroken", "find_distribution", "is_bundled", "materialise", "seal_program"]
 
 NOT_SEALED = "may load other files, not sealed"
 PACKAGES_PREFIX = "./tools/packages/"
@@ -37,12 +37,13 @@ def seal_program(program: ResolvedProgram, *, in_place: bool, distribution: Dist
     `in_place` forbids the private copy (`"seal": "in-place"`, delegates). Raises OSError, with the file's
     name, where something cannot be read.
     """
-    if distribution is not None and _is_bundled(program, distribution):
+    if distribution is not None and is_bundled(program, distribution):
         return _bundled(program, distribution)
-    if _holds_still(program.path) and (not program.interpreter or _holds_still(program.interpreter)):
+    packaged = program.declared.startswith(PACKAGES_PREFIX)
+    if not packaged and all(map(_holds_still, filter(None, (program.path, program.interpreter)))):
         return _system(program)
     alone = len(os.listdir(os.path.dirname(program.path))) == 1
-    copy = alone and not in_place and not program.declared.startswith(PACKAGES_PREFIX)
+    copy = alone and not in_place and not packaged
     return Seal(
         kind=SealKind.FILE,
         digest=_digest(program, SealKind.FILE, file_digest(program.path)[1]),
@@ -83,7 +84,8 @@ def _copy(source: str, target: Path) -> str:
         os.close(reading)
 
 
-def _is_bundled(program: ResolvedProgram, distribution: Distribution) -> bool:
+def is_bundled(program: ResolvedProgram, distribution: Distribution) -> bool:
+    """Whether it is the console script of this distribution, starting one of its sidecars."""
     arguments = _arguments(program)
     return program.path == distribution.script and bool(arguments) and arguments[0] in SIDECARS
 
