@@ -65,6 +65,8 @@ class CallRequest(Value, frozen=True, kw_only=True):
     said: str = ""
     """What the caller says of its purpose; unverified."""
     parent_call_id: str | None = None
+    wait_approver_ms: int = 0
+    """How long to wait for a console to open when a person is needed and none is there."""
 
 
 class Progress(Value, frozen=True, kw_only=True):

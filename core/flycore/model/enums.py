@@ -239,7 +239,6 @@ class Code(StrEnum):
     PANIC = "panic"
     WITHDRAWN = "withdrawn"
     OUTCOME_UNKNOWN = "outcome-unknown"
-    AUDIT = "audit"
 
 
 class Phase(StrEnum):

@@ -1,0 +1,273 @@
+"""Ways to a kernel: the one that runs, or one of our own that lives as long as its calls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskGroup, TaskStatus
+
+from flycore.approval.callers import identify_peer
+from flycore.client.local import LocalClient
+from flycore.client.protocol import Approver, Client, OnProgress
+from flycore.client.socket import connect_socket
+from flycore.kernel.compose import open_kernel
+from flycore.kernel.lock import RootLock, read_holder
+from flycore.model.approval import Ask, Lease
+from flycore.model.call import Activity, Caller, ToolResult
+from flycore.model.canonical import JsonObject
+from flycore.model.catalog import Catalog
+from flycore.model.enums import Code
+from flycore.model.errors import ConnectionLost, KernelUnreachable, RootBusy
+from flycore.model.events import Event, EventClass
+from flycore.model.status import Status
+from flycore.model.trust import TrustItem
+from flycore.registry.places import Places
+from flycore.serve.unix import serve_unix
+
+LOOK_AGAIN_SECONDS = 0.1
+SETTLE_SECONDS = 10.0
+"""How long a root may be locked without its kernel answering yet, while it starts or ends."""
+RETRIES = 5
+
+OnWait = Callable[[int, float, str], None]
+"""Called each second with the holder's pid, its start (Unix time) and role."""
+
+
+@asynccontextmanager
+async def find_running(places: Places, *, viewer: bool = True) -> AsyncIterator[Client | None]:
+    """The client of the kernel that runs, None where none does."""
+    async with AsyncExitStack() as stack:
+        client: Client | None = None
+        try:
+            client = await stack.enter_async_context(connect_socket(places.socket, viewer=viewer))
+        except KernelUnreachable:
+            client = None
+        yield client
+
+
+@asynccontextmanager
+async def connect(
+    places: Places, *, wait_approver: float = 0.0, provisional: bool = True
+) -> AsyncIterator[CallingClient]:
+    """A client of the kernel that runs; else, with `provisional`, of one in this process that serves
+    other callers too and leaves when the last call has ended.
+
+    Raises KernelUnreachable without `provisional`, RootBusy where the root stays locked and mute.
+    """
+    async with anyio.create_task_group() as group:
+        client = CallingClient(places, group, wait_approver=wait_approver, provisional=provisional)
+        await client.find()
+        try:
+            yield client
+        finally:
+            with anyio.CancelScope(shield=True):
+                await client.let_go()
+
+
+class _Held:
+    """A connection or kernel that a task of its own keeps open, so that it may be closed from anywhere."""
+
+    def __init__(self, own: bool) -> None:
+        self.own = own
+        self.client: Client
+        self._close = anyio.Event()
+        self._closed = anyio.Event()
+
+    async def hold(
+        self,
+        opening: AbstractAsyncContextManager[Client],
+        *,
+        task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
+    ) -> None:
+        """Open, report, and keep open until `close`; raises what the opening raises."""
+        try:
+            async with opening as client:
+                self.client = client
+                task_status.started()
+                await self._close.wait()
+        finally:
+            self._closed.set()
+
+    async def close(self) -> None:
+        """Close and wait until it is closed."""
+        self._close.set()
+        await self._closed.wait()
+
+
+class CallingClient:
+    """A client that finds a kernel again when the one it had went away before taking the call, and that
+    hands a call needing a person to the console that opens within `wait_approver` seconds."""
+
+    def __init__(self, places: Places, group: TaskGroup, *, wait_approver: float, provisional: bool) -> None:
+        self._places = places
+        self._group = group
+        self._wait_approver = wait_approver
+        self._provisional = provisional
+        self._held: _Held | None = None
+
+    @property
+    def inner(self) -> Client:
+        """The client of the kernel found last. Raises KernelUnreachable when there is none."""
+        if self._held is None:
+            raise KernelUnreachable(str(self._places.socket))
+        return self._held.client
+
+    async def let_go(self) -> None:
+        """Leave the kernel; one of our own ends when its last call has."""
+        held, self._held = self._held, None
+        if held is not None:
+            await held.close()
+
+    async def find(self) -> None:
+        """Find or start a kernel."""
+        await self.let_go()
+        deadline = anyio.current_time() + SETTLE_SECONDS
+        while not await self._attach():
+            if not self._provisional:
+                raise KernelUnreachable(str(self._places.socket))
+            try:
+                self._held = await self._open(_provisional_kernel(self._places), own=True)
+                return
+            except RootBusy:
+                if anyio.current_time() >= deadline:
+                    raise
+            await anyio.sleep(LOOK_AGAIN_SECONDS)
+
+    async def _attach(self) -> bool:
+        """Whether a running kernel was found."""
+        wait = int(self._wait_approver * 1000)
+        try:
+            self._held = await self._open(
+                connect_socket(self._places.socket, wait_approver_ms=wait), own=False
+            )
+        except KernelUnreachable:
+            return False
+        return True
+
+    async def _open(self, opening: AbstractAsyncContextManager[Client], *, own: bool) -> _Held:
+        held = _Held(own)
+        await self._group.start(held.hold, opening)
+        return held
+
+    async def call(
+        self,
+        tool: str,
+        input: JsonObject,
+        *,
+        timeout_ms: int | None = None,
+        said: str = "",
+        on_progress: OnProgress | None = None,
+    ) -> ToolResult:
+        """See Client."""
+        for _ in range(RETRIES):
+            try:
+                result = await self.inner.call(
+                    tool, input, timeout_ms=timeout_ms, said=said, on_progress=on_progress
+                )
+            except ConnectionLost:
+                await self.find()
+                continue
+            if not self._worth_waiting(result) or not await self._console_opens():
+                return result
+        raise ConnectionLost("the kernel went away before it took the call")
+
+    def _worth_waiting(self, result: ToolResult) -> bool:
+        return self._wait_approver > 0 and result.error is not None and result.error.code == Code.NO_APPROVER
+
+    async def _console_opens(self) -> bool:
+        """Let go of the root and wait for a console to take it."""
+        await self.let_go()
+        with anyio.move_on_after(self._wait_approver):
+            while not (await self._attach() and (await self.inner.status()).role == "console"):
+                await self.let_go()
+                await anyio.sleep(LOOK_AGAIN_SECONDS)
+            return True
+        return False
+
+    async def status(self) -> Status:
+        """See Client."""
+        return await self.inner.status()
+
+    async def catalog(self) -> Catalog:
+        """See Client."""
+        return await self.inner.catalog()
+
+    async def cancel(self, call_id: str) -> bool:
+        """See Client."""
+        return await self.inner.cancel(call_id)
+
+    async def activity(self) -> tuple[Activity, ...]:
+        """See Client."""
+        return await self.inner.activity()
+
+    async def asks(self) -> tuple[Ask, ...]:
+        """See Client."""
+        return await self.inner.asks()
+
+    async def leases(self) -> tuple[Lease, ...]:
+        """See Client."""
+        return await self.inner.leases()
+
+    async def pending_trust(self) -> tuple[TrustItem, ...]:
+        """See Client."""
+        return await self.inner.pending_trust()
+
+    async def probe(self, sidecar: str) -> None:
+        """See Client."""
+        await self.inner.probe(sidecar)
+
+    def events(
+        self, classes: frozenset[EventClass] | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
+        """See Client."""
+        return self.inner.events(classes)
+
+
+@asynccontextmanager
+async def _provisional_kernel(places: Places) -> AsyncIterator[Client]:
+    with RootLock.acquire(places, "provisional") as holder:
+        async with open_kernel(places, holder) as kernel, serve_unix(kernel, places.socket):
+            yield LocalClient(kernel, identify_peer(os.getpid(), "cli"))
+            await kernel.drained()
+
+
+@asynccontextmanager
+async def open_console_kernel(places: Places, *, on_wait: OnWait) -> AsyncIterator[tuple[Client, Approver]]:
+    """The kernel of a console: takes the root, waiting for a provisional kernel's last call.
+
+    Raises RootBusy where another console holds it.
+    """
+    async with AsyncExitStack() as stack:
+        holder = None
+        while holder is None:
+            try:
+                holder = stack.enter_context(RootLock.acquire(places, "console"))
+            except RootBusy as busy:
+                if busy.role == "console":
+                    raise
+                await _ask_to_yield(places)
+                on_wait(busy.pid, busy.since, busy.role)
+                await _let_go(places, 1.0)
+        kernel = await stack.enter_async_context(open_kernel(places, holder))
+        await stack.enter_async_context(serve_unix(kernel, places.socket))
+        caller = Caller(door="console", program="flytui", pid=os.getpid())
+        yield LocalClient(kernel, caller), kernel.approver
+
+
+async def _ask_to_yield(places: Places) -> None:
+    try:
+        async with connect_socket(places.socket, viewer=True) as client:
+            await client.ask_for("kernel.yield")
+    except (KernelUnreachable, ConnectionLost):
+        return
+
+
+async def _let_go(places: Places, seconds: float) -> None:
+    for _ in range(round(seconds / LOOK_AGAIN_SECONDS)):
+        if read_holder(places) is None:
+            return
+        await anyio.sleep(LOOK_AGAIN_SECONDS)

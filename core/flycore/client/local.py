@@ -1,0 +1,84 @@
+"""The client in the kernel's own process: the same Protocol without a socket between."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from flycore.client.protocol import OnProgress
+from flycore.kernel.kernel import Kernel
+from flycore.model.approval import Ask, Lease
+from flycore.model.call import Activity, Caller, CallRequest, ToolResult
+from flycore.model.canonical import JsonObject
+from flycore.model.catalog import Catalog
+from flycore.model.events import Event, EventClass
+from flycore.model.status import Status
+from flycore.model.trust import TrustItem
+
+
+class LocalClient:
+    """Calls as `caller`, which the composition root names."""
+
+    def __init__(self, kernel: Kernel, caller: Caller) -> None:
+        self._kernel = kernel
+        self._caller = caller
+
+    async def status(self) -> Status:
+        """See Client."""
+        return self._kernel.status()
+
+    async def catalog(self) -> Catalog:
+        """See Client."""
+        return self._kernel.catalog()
+
+    async def call(
+        self,
+        tool: str,
+        input: JsonObject,
+        *,
+        timeout_ms: int | None = None,
+        said: str = "",
+        on_progress: OnProgress | None = None,
+    ) -> ToolResult:
+        """See Client."""
+        request = CallRequest(
+            call_id=self._kernel.new_call_id(),
+            tool=tool,
+            input=input,
+            caller=self._caller,
+            timeout_ms=timeout_ms,
+            said=said,
+        )
+        return await self._kernel.call(request, on_progress)
+
+    async def cancel(self, call_id: str) -> bool:
+        """See Client."""
+        return self._kernel.cancel(call_id)
+
+    async def activity(self) -> tuple[Activity, ...]:
+        """See Client."""
+        return self._kernel.activity()
+
+    async def asks(self) -> tuple[Ask, ...]:
+        """See Client."""
+        return self._kernel.asks()
+
+    async def leases(self) -> tuple[Lease, ...]:
+        """See Client."""
+        return self._kernel.leases()
+
+    async def pending_trust(self) -> tuple[TrustItem, ...]:
+        """See Client."""
+        return self._kernel.pending_trust()
+
+    async def probe(self, sidecar: str) -> None:
+        """See Client."""
+        self._kernel.probe(sidecar)
+
+    @asynccontextmanager
+    async def events(
+        self, classes: frozenset[EventClass] | None = None
+    ) -> AsyncIterator[AsyncIterator[Event]]:
+        """See Client."""
+        with self._kernel.bus.subscribe(classes) as subscription:
+            yield aiter(subscription)

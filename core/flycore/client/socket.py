@@ -1,0 +1,246 @@
+"""The client over the Unix socket: the same Protocol, spoken in `flyflor.ws.v1`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import anyio
+import msgspec
+from anyio.streams.memory import MemoryObjectSendStream
+from websockets.asyncio.client import ClientConnection, unix_connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
+
+from flycore.client.protocol import OnProgress
+from flycore.model.approval import Ask, Lease
+from flycore.model.call import Activity, CallError, Progress, ToolResult
+from flycore.model.canonical import JsonObject
+from flycore.model.catalog import Catalog
+from flycore.model.enums import Code
+from flycore.model.enums import Status as CallStatus
+from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError
+from flycore.model.events import Event, EventClass
+from flycore.model.status import Status
+from flycore.model.trust import TrustItem
+from flycore.serve.messages import EVENT_PROTOCOL, Envelope, envelope
+
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+"""Largest message taken from a kernel: a catalog of 10,000 tools with schemas fits."""
+CONNECT_SECONDS = 10.0
+BACKLOG = 1000
+
+T = TypeVar("T")
+
+
+class SocketClient:
+    """Speaks to the kernel that holds the root. `run` has to be running while it is used."""
+
+    def __init__(self, connection: ClientConnection, wait_approver_ms: int = 0) -> None:
+        self._connection = connection
+        self._ids = itertools.count(1)
+        self._waiting: dict[str, MemoryObjectSendStream[Envelope]] = {}
+        self._listeners: list[tuple[frozenset[EventClass] | None, MemoryObjectSendStream[Event]]] = []
+        self._wait_approver_ms = wait_approver_ms
+
+    async def run(self) -> None:
+        """Read until the kernel leaves; everybody who waits is told by the end of their stream."""
+        try:
+            async for frame in self._connection:
+                self._take(msgspec.json.decode(frame, type=Envelope))
+        except ConnectionClosed:
+            pass
+        finally:
+            for waiting in self._waiting.values():
+                waiting.close()
+            for _, listener in self._listeners:
+                listener.close()
+
+    def _take(self, message: Envelope) -> None:
+        if message.protocol == EVENT_PROTOCOL:
+            self._publish(message)
+        elif message.correlation_id in self._waiting:
+            stream = self._waiting[message.correlation_id]
+            if message.type != "tool.progress" or stream.statistics().current_buffer_used < BACKLOG - 1:
+                stream.send_nowait(message)
+
+    def _publish(self, message: Envelope) -> None:
+        body = message.payload
+        event = Event(
+            cls=EventClass(cast(str, body["class"])),
+            type=cast(str, body["type"]),
+            at=cast(float, body["at"]),
+            payload=cast(JsonObject, body["payload"]),
+        )
+        for classes, stream in self._listeners:
+            if (
+                classes is None or event.cls in classes
+            ) and stream.statistics().current_buffer_used < BACKLOG:
+                stream.send_nowait(event)
+
+    @asynccontextmanager
+    async def _request(self, kind: str, payload: JsonObject) -> AsyncIterator[AsyncIterator[Envelope]]:
+        """Send a message; its answers come until the block ends. Raises ConnectionLost."""
+        message_id = f"r{next(self._ids)}"
+        send, receive = anyio.create_memory_object_stream[Envelope](BACKLOG)
+        self._waiting[message_id] = send
+
+        async def answers() -> AsyncIterator[Envelope]:
+            async for message in receive:
+                if message.type == "error":
+                    raise ProtocolError(f"{message.payload.get('code')}: {message.payload.get('message')}")
+                yield message
+            raise ConnectionLost("the kernel went away")
+
+        try:
+            await self._send(kind, payload, message_id)
+            yield answers()
+        finally:
+            del self._waiting[message_id]
+            send.close()
+            receive.close()
+
+    async def _send(self, kind: str, payload: JsonObject, message_id: str) -> None:
+        try:
+            await self._connection.send(envelope(kind, payload, message_id=message_id))
+        except ConnectionClosed as error:
+            raise ConnectionLost("the kernel went away") from error
+
+    async def ask_for(self, kind: str, payload: JsonObject | None = None) -> JsonObject:
+        """Send a message and give the payload of its one answer. Raises ConnectionLost, ProtocolError."""
+        async with self._request(kind, payload or {}) as answers:
+            return (await anext(answers)).payload
+
+    async def status(self) -> Status:
+        """See Client."""
+        payload = await self.ask_for("gateway.status.get")
+        return msgspec.convert(payload, Status)
+
+    async def catalog(self) -> Catalog:
+        """See Client."""
+        payload = await self.ask_for("capability.catalog.get", {"detail": True})
+        return msgspec.convert(payload["catalog"], Catalog)
+
+    async def call(
+        self,
+        tool: str,
+        input: JsonObject,
+        *,
+        timeout_ms: int | None = None,
+        said: str = "",
+        on_progress: OnProgress | None = None,
+    ) -> ToolResult:
+        """See Client. A connection lost once the kernel took the call is `unknown`, `outcome-unknown`: it
+        may have acted. Before that ConnectionLost is raised, and calling again is safe."""
+        payload: JsonObject = {
+            "tool": tool,
+            "input": input,
+            "timeoutMs": timeout_ms,
+            "say": said,
+            "waitApproverMs": self._wait_approver_ms,
+        }
+        call_id = ""
+        try:
+            async with self._request("tool.call", payload) as answers:
+                try:
+                    async for message in answers:
+                        if message.type == "tool.result":
+                            return msgspec.convert(message.payload, ToolResult)
+                        progress = msgspec.convert(message.payload, Progress)
+                        call_id = progress.call_id
+                        if on_progress is not None:
+                            on_progress(progress)
+                except anyio.get_cancelled_exc_class():
+                    with anyio.move_on_after(1, shield=True):
+                        await self._send("tool.cancel", {"callId": call_id}, f"r{next(self._ids)}")
+                    raise
+        except ConnectionLost:
+            if not call_id:
+                raise
+            return _outcome_unknown(tool, call_id)
+        raise ConnectionLost("the kernel ended the call without a result")
+
+    async def cancel(self, call_id: str) -> bool:
+        """See Client; over the socket only calls of this connection can be ended."""
+        return bool((await self.ask_for("tool.cancel", {"callId": call_id}))["cancelled"])
+
+    async def activity(self) -> tuple[Activity, ...]:
+        """See Client."""
+        return await self._list("history.list", "calls", Activity)
+
+    async def asks(self) -> tuple[Ask, ...]:
+        """See Client."""
+        return await self._list("ask.list", "asks", Ask)
+
+    async def leases(self) -> tuple[Lease, ...]:
+        """See Client."""
+        return await self._list("lease.list", "leases", Lease)
+
+    async def pending_trust(self) -> tuple[TrustItem, ...]:
+        """See Client."""
+        return await self._list("trust.list", "items", TrustItem)
+
+    async def _list(self, kind: str, key: str, item: type[T]) -> tuple[T, ...]:
+        return msgspec.convert((await self.ask_for(kind))[key], tuple[item, ...])  # type: ignore[valid-type]  # a type built at run time
+
+    async def probe(self, sidecar: str) -> None:
+        """See Client."""
+        await self.ask_for("sidecar.probe", {"sidecar": sidecar})
+
+    @asynccontextmanager
+    async def events(
+        self, classes: frozenset[EventClass] | None = None
+    ) -> AsyncIterator[AsyncIterator[Event]]:
+        """See Client."""
+        send, receive = anyio.create_memory_object_stream[Event](BACKLOG)
+        listener = (classes, send)
+        self._listeners.append(listener)
+        try:
+            await self.ask_for("event.subscribe")
+            yield receive
+        finally:
+            self._listeners.remove(listener)
+            send.close()
+            receive.close()
+
+
+def _outcome_unknown(tool: str, call_id: str) -> ToolResult:
+    error = CallError(
+        code=Code.OUTCOME_UNKNOWN,
+        message="the connection to the kernel was lost while the call ran",
+        hint="whether it took effect is not known: look before you call again (flytui audit tail)",
+    )
+    return ToolResult(status=CallStatus.UNKNOWN, tool=tool, sidecar=None, call_id=call_id, error=error)
+
+
+@asynccontextmanager
+async def connect_socket(
+    path: Path, *, viewer: bool = False, name: str = "flytui", wait_approver_ms: int = 0
+) -> AsyncIterator[SocketClient]:
+    """A client of the kernel that listens on `path`. Raises KernelUnreachable."""
+    opening: Any = unix_connect(
+        str(path),
+        uri="ws://localhost/ws",
+        max_size=MAX_ANSWER_BYTES,
+        compression=None,
+        proxy=None,
+        open_timeout=CONNECT_SECONDS,
+        close_timeout=1,
+        ping_interval=None,
+    )
+    try:
+        connection = await opening
+    except (OSError, InvalidHandshake, InvalidMessage, ConnectionClosed, TimeoutError) as error:
+        raise KernelUnreachable(str(path)) from error
+    client = SocketClient(connection, wait_approver_ms)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.run)
+            await client.ask_for("client.hello", {"client": name, "viewer": viewer})
+            yield client
+            group.cancel_scope.cancel()
+    finally:
+        with anyio.move_on_after(2, shield=True):
+            await connection.close()

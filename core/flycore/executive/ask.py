@@ -1,0 +1,160 @@
+"""Step 6: a person decides, or a lease they gave earlier does. What comes out is a grant, not a yes."""
+
+from __future__ import annotations
+
+import secrets
+
+import msgspec
+
+from flycore.audit import events as audit_events
+from flycore.executive.call import Call
+from flycore.executive.prepare import Prepared
+from flycore.executive.rooms import Rooms
+from flycore.executive.stop import Stop, failed, refused
+from flycore.model.approval import ApprovalRequest, Ask, Checks, Subject
+from flycore.model.base import Value
+from flycore.model.canonical import canonical_json
+from flycore.model.enums import Code, Decision, Phase, RequestState
+
+CONSOLE_SETTLES_MS = 10_000
+"""How long a console that holds the root may take to be ready for its first card."""
+
+
+class Permit(Value, frozen=True, kw_only=True):
+    """That a call may run, and on whose word."""
+
+    authority: str
+    """A policy rule's place, `lease ID` or `request ID`."""
+    grant_id: str = ""
+    """Of the grant that is redeemed right before the spawn; empty where policy allows."""
+
+
+async def permit(
+    rooms: Rooms, call: Call, prepared: Prepared, difference: tuple[str, ...] = ()
+) -> Permit | Stop:
+    """Whether the prepared call may run: by policy, by a lease, or after a person was asked."""
+    if prepared.verdict.decision is Decision.ALLOW:
+        return Permit(authority="policy " + ", ".join(rule.where for rule in prepared.verdict.rules))
+    grant = rooms.queue.use_lease(call.request.call_id, prepared.subject)
+    if grant is not None:
+        return Permit(authority=f"lease {grant.lease}", grant_id=grant.id)
+    if not await rooms.approver_within(max(call.request.wait_approver_ms, CONSOLE_SETTLES_MS)):
+        return refused(
+            Code.NO_APPROVER,
+            "this call needs a person's approval and no console is open",
+            f"open one beside the agent: flytui --root {rooms.places.app_root}",
+        )
+    return await _ask_person(rooms, call, prepared, difference)
+
+
+async def _ask_person(
+    rooms: Rooms, call: Call, prepared: Prepared, difference: tuple[str, ...]
+) -> Permit | Stop:
+    card = make_request(rooms, call, prepared, difference)
+    fields = audit_events.approval_asked(card)
+    rooms.audit.append(audit_events.APPROVAL_ASKED, fields)
+    call.at(Phase.WAITING_APPROVAL, "waiting for approval in the console")
+    began = call.wait_from()
+    try:
+        ask = await rooms.queue.ask(card)
+    finally:
+        call.waited_since(began)
+        took_ms = int((rooms.clock.monotonic() - began) * 1000)
+        settled = next((item for item in rooms.queue.asks() if item.request.id == card.id), None)
+        if settled is not None:
+            _decided(rooms, settled, took_ms)
+    if ask.state is RequestState.APPROVED:
+        return Permit(authority=f"request {card.id}", grant_id=card.id)
+    return _refusal(ask)
+
+
+def _decided(rooms: Rooms, ask: Ask, took_ms: int) -> None:
+    fields = audit_events.approval_decided(
+        ask.request, ask.state, ask.answer, by=ask.decided_by, took_ms=took_ms
+    )
+    rooms.audit.append(audit_events.APPROVAL_DECIDED, fields, sync=True)
+
+
+def _refusal(ask: Ask) -> Stop:
+    reason = ask.answer.reason if ask.answer else ""
+    match ask.code:
+        case Code.QUEUE_FULL:
+            return refused(Code.QUEUE_FULL, "too many requests wait for a person already", "try again later")
+        case Code.PAUSED:
+            return refused(Code.PAUSED, "paused after three denials in a row", "try again in a minute")
+        case Code.APPROVAL_TIMEOUT:
+            return failed(
+                Code.APPROVAL_TIMEOUT,
+                "nobody answered in time: this is not a refusal",
+                "call again when someone is there",
+            )
+        case Code.WITHDRAWN:
+            return refused(Code.WITHDRAWN, "the request was withdrawn")
+        case _:
+            message = f"denied by a person: {reason}" if reason else "denied by a person"
+            return refused(Code.DENIED, message, reason=reason)
+
+
+def make_request(
+    rooms: Rooms, call: Call, prepared: Prepared, difference: tuple[str, ...]
+) -> ApprovalRequest:
+    """The card's content. Times and letters are stamped by the queue."""
+    request, entry = call.request, prepared.target.entry
+    return ApprovalRequest(
+        id=secrets.token_hex(8),
+        call_id=request.call_id,
+        caller=request.caller,
+        tool=request.tool,
+        sidecar=entry.id,
+        app_root=str(rooms.places.app_root),
+        risk=prepared.risk,
+        effect=prepared.masks.text(prepared.effect),
+        input_json=prepared.masks.text(canonical_json(prepared.input)),
+        subject=prepared.subject,
+        subject_digest=prepared.subject_digest,
+        reach=prepared.sandbox.permissions,
+        level=prepared.sandbox.level,
+        mechanism=prepared.sandbox.mechanism,
+        seal=prepared.seal,
+        delegates=prepared.delegates,
+        why=prepared.verdict.rules,
+        checks=_checks(rooms, prepared.subject),
+        said=prepared.masks.text(request.said),
+        asked_at=0.0,
+        expires_at=0.0,
+        difference=difference,
+    )
+
+
+def _checks(rooms: Rooms, subject: Subject) -> Checks:
+    """How often a person answered the same call among the recent requests."""
+    same = [
+        ask.state
+        for ask in rooms.queue.asks()
+        if ask.request.subject.caller == subject.caller
+        and ask.request.tool == subject.tool
+        and ask.request.subject.input == subject.input
+    ]
+    return Checks(approved=same.count(RequestState.APPROVED), denied=same.count(RequestState.DENIED))
+
+
+def difference(before: Subject, after: Subject) -> tuple[str, ...]:
+    """What changed between two looks at the same call, in words for the card."""
+    old: dict[str, object] = msgspec.to_builtins(before)
+    new: dict[str, object] = msgspec.to_builtins(after)
+    words = {
+        "seal": "the program",
+        "entry": "the registry entry",
+        "delegates": "a delegate",
+        "envNames": "environment",
+    }
+    return tuple(
+        f"{words.get(key, key)} changed: {_short(old[key])} → {_short(new[key])}"
+        for key in old
+        if old[key] != new[key]
+    )
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else canonical_json(value)
+    return text if len(text) <= 80 else text[:77] + "…"

@@ -1,0 +1,46 @@
+"""One call on its way: what it has waited, and how it tells where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flycore.executive.activity import ActivityBook
+from flycore.executive.rooms import Clock
+from flycore.model.call import CallRequest, Progress
+from flycore.model.enums import Phase
+
+Tell = Callable[[Progress], None]
+
+
+class Call:
+    """A call under way. `waited_ms` is time spent on people and other callers, not on running."""
+
+    def __init__(self, request: CallRequest, clock: Clock, book: ActivityBook, tell: Tell | None) -> None:
+        self.request = request
+        self.waited_ms = 0
+        self._clock = clock
+        self._book = book
+        self._tell = tell
+
+    def at(
+        self, phase: Phase, message: str = "", progress: float | None = None, total: float | None = None
+    ) -> None:
+        """Say where the call stands, to whoever watches and to the caller."""
+        step = Progress(
+            call_id=self.request.call_id, phase=phase, message=message, progress=progress, total=total
+        )
+        self._book.progress(step)
+        if self._tell is not None:
+            self._tell(step)
+
+    def show(self, sidecar: str, input_text: str) -> None:
+        """Put the checked input, secrets masked, where people watch."""
+        self._book.show_input(self.request.call_id, sidecar, input_text)
+
+    def wait_from(self) -> float:
+        """A moment to hand to `waited_since`."""
+        return self._clock.monotonic()
+
+    def waited_since(self, began: float) -> None:
+        """Count the time since `began` as waiting."""
+        self.waited_ms += int((self._clock.monotonic() - began) * 1000)

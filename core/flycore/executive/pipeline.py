@@ -1,0 +1,217 @@
+"""The call pipeline, from top to bottom: resolve, check, prepare (seal, look, policy), gate, permit,
+lock, look again, start, run, check, record."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+import anyio
+
+from flycore.audit import events as audit_events
+from flycore.catalog.schemas import check_input
+from flycore.executive import finish
+from flycore.executive.activity import ActivityBook
+from flycore.executive.ask import Permit, difference, permit
+from flycore.executive.call import Call, Tell
+from flycore.executive.perform import perform
+from flycore.executive.prepare import Prepared, masks_for, prepare
+from flycore.executive.resolve import Target, resolve
+from flycore.executive.rooms import Rooms
+from flycore.executive.stop import Stop, failed, refused
+from flycore.model.call import CallRequest, ToolResult
+from flycore.model.canonical import Json, JsonObject, canonical_json, digest
+from flycore.model.enums import Code, Decision, Phase
+from flycore.model.errors import AuditUnwritable
+from flycore.sandbox.masks import Masks
+
+LOOKS = 2
+"""How often a call is asked for: once, and once more when something changed after the first answer."""
+
+
+async def execute(rooms: Rooms, book: ActivityBook, request: CallRequest, tell: Tell | None) -> ToolResult:
+    """Run one call. Every end is a ToolResult; only cancelling from outside raises, after the call's
+    tree has ended and its line is written."""
+    call = Call(request, rooms.clock, book, tell)
+    walk = _Walk(rooms, call)
+    result: ToolResult | None = None
+    try:
+        with anyio.CancelScope() as scope:
+            book.begin(request, scope, "")
+            try:
+                result = await walk.result()
+            except AuditUnwritable as error:
+                result = finish.stopped(call, _unwritable(error), None)
+    finally:
+        if result is None:
+            stop = failed(Code.CANCELLED, "the call was cancelled")
+            result = finish.stopped(call, stop, walk.sidecar)
+        result = _recorded(rooms, call, result, walk)
+        book.finish(result)
+    return result
+
+
+def _recorded(rooms: Rooms, call: Call, result: ToolResult, walk: _Walk) -> ToolResult:
+    try:
+        finish.record(rooms, call, result, walk.prepared, walk.masks)
+    except AuditUnwritable as error:
+        return finish.with_warning(result, f"the audit log did not take this result: {error}")
+    return result
+
+
+def _unwritable(error: AuditUnwritable) -> Stop:
+    return failed(
+        Code.FAILED,
+        "nothing runs while the audit log cannot be written",
+        "make room or mend the log: flytui audit verify",
+        fault="audit-unwritable",
+        cause=error.cause,
+    )
+
+
+class _Walk:
+    """One call's way through the rooms, and what was known when it ended."""
+
+    def __init__(self, rooms: Rooms, call: Call) -> None:
+        self._rooms = rooms
+        self._call = call
+        self.sidecar: str | None = None
+        self.prepared: Prepared | None = None
+        self.masks = Masks({})
+
+    async def result(self) -> ToolResult:
+        """Walk to the end."""
+        rooms, call = self._rooms, self._call
+        target = resolve(rooms.world(), call.request.tool)
+        if isinstance(target, Stop):
+            return self._stopped(target, call.request.input)
+        self.sidecar = target.entry.id
+        self.masks = masks_for(target.entry, rooms.environ)
+        checked = _checked(target, call.request.input)
+        if isinstance(checked, Stop):
+            return self._stopped(checked, call.request.input)
+        self._called(checked)
+        prepared = await self._prepare(target, checked)
+        if isinstance(prepared, Stop):
+            return self._ended(prepared)
+        over = rooms.quota.admit(call.request.caller.key, prepared.risk)
+        if over is not None:
+            return self._ended(refused(Code.QUOTA, over.message, freeInSeconds=over.free_in))
+        with rooms.quota.running(call.request.caller.key):
+            return await self._permitted(prepared)
+
+    async def _permitted(self, prepared: Prepared) -> ToolResult:
+        """Ask, lock, look again; once more with the difference where something changed meanwhile."""
+        changes: tuple[str, ...] = ()
+        for _ in range(LOOKS):
+            granted = await permit(self._rooms, self._call, prepared, changes)
+            if isinstance(granted, Stop):
+                return self._ended(granted)
+            ran = await self._locked(prepared, granted)
+            if isinstance(ran, ToolResult):
+                return ran
+            if isinstance(ran, Stop):
+                return self._ended(ran)
+            changes = difference(prepared.subject, ran.subject)
+            self._stale(prepared, ran, changes)
+            prepared = ran
+        hint = "; ".join(changes)
+        return self._ended(refused(Code.APPROVAL_STALE, "it kept changing after it was approved", hint))
+
+    async def _locked(self, prepared: Prepared, granted: Permit) -> ToolResult | Prepared | Stop:
+        """Run inside the exclusive group; a Prepared comes back when it is not what was approved."""
+        rooms = self._rooms
+        async with AsyncExitStack() as stack:
+            waited = await self._enter_group(stack, prepared, granted)
+            if granted.grant_id or waited:
+                again = await self._look_again(prepared)
+                if isinstance(again, Stop) or again.subject_digest != prepared.subject_digest:
+                    rooms.queue.grants.void(granted.grant_id)
+                    return again
+            if granted.grant_id:
+                redeemed = rooms.queue.redeem(granted.grant_id, prepared.subject_digest)
+                if not redeemed.accepted:
+                    return refused(Code.APPROVAL_STALE, redeemed.why_not)
+            return await self._run(prepared, granted)
+
+    async def _enter_group(self, stack: AsyncExitStack, prepared: Prepared, granted: Permit) -> bool:
+        """Hold the tool's exclusive group; whether that took waiting. The grant's clock stands still."""
+        group = prepared.target.capability.exclusive
+        if group is None:
+            return False
+        waits = self._rooms.groups.busy(group)
+        if waits:
+            self._call.at(Phase.WAITING_GROUP, f"waiting: another call holds the group {group}")
+        began = self._call.wait_from()
+        with self._rooms.queue.grants.standing_still(granted.grant_id):
+            await stack.enter_async_context(self._rooms.groups.hold(group))
+        self._call.waited_since(began)
+        return waits
+
+    async def _run(self, prepared: Prepared, granted: Permit) -> ToolResult | Stop:
+        outcome = await perform(self._rooms, self._call, prepared, granted)
+        if isinstance(outcome, Stop):
+            return outcome
+        self._rooms.runtime.note(
+            prepared.target.entry.id,
+            outcome.code,
+            self._rooms.clock.now(),
+            message=outcome.message,
+            stderr_tail=outcome.stderr_tail,
+        )
+        return finish.ran(self._call, prepared, outcome)
+
+    async def _look_again(self, prepared: Prepared) -> Prepared | Stop:
+        world = self._rooms.world()
+        target = resolve(world, self._call.request.tool)
+        if isinstance(target, Stop):
+            return target
+        return await self._prepare(target, prepared.input)
+
+    async def _prepare(self, target: Target, input: JsonObject) -> Prepared | Stop:
+        prepared = await prepare(self._rooms, self._rooms.world(), self._call.request, target, input)
+        if isinstance(prepared, Stop):
+            return prepared
+        self.prepared, self.masks = prepared, prepared.masks
+        if prepared.verdict.decision is Decision.DENY:
+            because = "; ".join(rule.because for rule in prepared.verdict.rules)
+            return refused(Code.POLICY, "policy denies this call", because)
+        return prepared
+
+    def _called(self, input: JsonObject) -> None:
+        fields = audit_events.tool_called(
+            self._call.request, self.masks.json(input), input_digest=digest(input)
+        )
+        self._rooms.audit.append(audit_events.TOOL_CALLED, fields)
+        self._call.show(self.sidecar or "", self.masks.text(canonical_json(input)))
+
+    def _stale(self, before: Prepared, after: Prepared, changes: tuple[str, ...]) -> None:
+        fields: JsonObject = {
+            "callId": self._call.request.call_id,
+            "tool": self._call.request.tool,
+            "subject": before.subject_digest,
+            "now": after.subject_digest,
+            "changes": [self.masks.text(change) for change in changes],
+        }
+        self._rooms.audit.append("APPROVAL_STALE", fields)
+
+    def _stopped(self, stop: Stop, input: JsonObject) -> ToolResult:
+        self._called(input)
+        return self._ended(stop)
+
+    def _ended(self, stop: Stop) -> ToolResult:
+        return finish.stopped(self._call, stop, self.sidecar)
+
+
+def _checked(target: Target, input: JsonObject) -> JsonObject | Stop:
+    """The input with defaults filled, or every violation."""
+    filled, violations = check_input(target.capability.input_schema, input)
+    if not violations:
+        return filled
+    listed: list[Json] = [{"pointer": item.pointer, "message": item.message} for item in violations]
+    said = "; ".join(f"{item.pointer or '/'}: {item.message}" for item in violations[:10])
+    return failed(
+        Code.INVALID_INPUT,
+        f"the input does not fit: {said}",
+        "flytui inspect shows the schema",
+        violations=listed,
+    )

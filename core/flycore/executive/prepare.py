@@ -1,0 +1,176 @@
+"""Steps 2 to 5: the checked input, the sealed program, the verdict, and the digest over all of it.
+
+`prepare` is asked twice for a call that was approved: before the person is asked and again before
+the spawn. Equal subject digests mean that what was approved is what runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from flycore.approval.policy import evaluate
+from flycore.catalog.effects import effect_sentence, risk_of
+from flycore.executive.preview import take_preview
+from flycore.executive.resolve import Target
+from flycore.executive.rooms import Rooms
+from flycore.executive.stop import Stop, failed
+from flycore.executive.world import World
+from flycore.model.approval import Preview, Subject, Verdict
+from flycore.model.base import Value
+from flycore.model.call import CallRequest
+from flycore.model.canonical import JsonObject, digest
+from flycore.model.enums import Code, PathState, ReasonCode, Risk, SealKind, Status
+from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
+from flycore.model.sidecar import SidecarEntry
+from flycore.model.stability import SandboxReport
+from flycore.registry.resolve import resolve_program
+from flycore.sandbox.environment import child_environment, declared_secrets
+from flycore.sandbox.levels import report
+from flycore.sandbox.masks import Masks
+from flycore.sandbox.seals import seal_program
+
+
+class Prepared(Value, frozen=True, kw_only=True):
+    """Everything that is known about a call before it runs."""
+
+    target: Target
+    input: JsonObject
+    program: ResolvedProgram
+    seal: Seal
+    delegates: tuple[SealedDelegate, ...]
+    sandbox: SandboxReport
+    environment: dict[str, str]
+    secrets: dict[str, str]
+    preview: Preview | None
+    risk: Risk
+    effect: str
+    verdict: Verdict
+    subject: Subject
+    subject_digest: str
+
+    @property
+    def masks(self) -> Masks:
+        """Replaces the secrets this call injects."""
+        return Masks(self.secrets)
+
+
+async def prepare(
+    rooms: Rooms, world: World, request: CallRequest, target: Target, input: JsonObject
+) -> Prepared | Stop:
+    """Seal the programs, look at the target, ask policy; or say what is missing."""
+    entry = target.entry
+    sealed = seal_entry(rooms, world, target)
+    if isinstance(sealed, Stop):
+        return sealed
+    program, seal, delegates = sealed
+    secrets, missing = declared_secrets(entry.permissions, rooms.environ)
+    if missing:
+        return _secret_missing(missing)
+    preview = await take_preview(rooms.desktop, rooms.seat(), request.tool, input)
+    if isinstance(preview, Stop):
+        return preview
+    environment = child_environment(
+        entry, program, environ=rooms.environ, secrets=secrets, call_id=request.call_id
+    )
+    sandbox = report(entry.permissions, entry.limits, bundled=seal.kind is SealKind.BUNDLED)
+    risk = world.settings.risk.get(request.tool) or risk_of(target.capability, input)
+    verdict = evaluate(
+        world.policy,
+        target.capability,
+        entry,
+        risk=risk,
+        input=input,
+        level=sandbox.level,
+        bundled_unmodified=seal.kind is SealKind.BUNDLED,
+        has_delegate=bool(entry.delegates),
+        permissions=entry.permissions,
+    )
+    subject = Subject(
+        caller=request.caller.key,
+        tool=request.tool,
+        input=input,
+        seal=seal.digest,
+        delegates={item.name: digest([list(item.argv), item.seal.digest]) for item in delegates},
+        entry=entry.digest,
+        permissions=digest(msgspec.to_builtins(entry.permissions)),
+        level=sandbox.level,
+        env_names=tuple(sorted(environment)),
+        policy=world.policy.version,
+        preview=preview,
+    )
+    return Prepared(
+        target=target,
+        input=input,
+        program=program,
+        seal=seal,
+        delegates=delegates,
+        sandbox=sandbox,
+        environment=environment,
+        secrets=dict(secrets),
+        preview=preview,
+        risk=risk,
+        effect=effect_sentence(target.capability, input),
+        verdict=verdict,
+        subject=subject,
+        subject_digest=subject.digest(),
+    )
+
+
+def masks_for(entry: SidecarEntry, environ: Mapping[str, str]) -> Masks:
+    """Masks over the secrets the entry declares."""
+    return Masks(declared_secrets(entry.permissions, environ)[0])
+
+
+def seal_entry(
+    rooms: Rooms, world: World, target: Target
+) -> tuple[ResolvedProgram, Seal, tuple[SealedDelegate, ...]] | Stop:
+    """Follow and seal the entry's command and every delegate that resolves."""
+    entry = target.entry
+    program = _follow(rooms, world, target, entry.command, entry.args)
+    if program.state is not PathState.RESOLVED:
+        return _unresolved(program)
+    try:
+        seal = seal_program(program, in_place=entry.seal_in_place, distribution=rooms.distribution)
+        delegates = []
+        for name, delegate in sorted(entry.delegates.items()):
+            followed = _follow(rooms, world, target, delegate.command, delegate.args)
+            if followed.state is PathState.RESOLVED:
+                sealed = seal_program(followed, in_place=True, distribution=rooms.distribution)
+                delegates.append(SealedDelegate(name=name, argv=followed.argv, seal=sealed))
+    except OSError as error:
+        return failed(Code.SPAWN, f"the program cannot be read: {error.strerror}", path=str(error.filename))
+    return program, seal, tuple(delegates)
+
+
+def _follow(
+    rooms: Rooms, world: World, target: Target, command: str, args: tuple[str, ...]
+) -> ResolvedProgram:
+    return resolve_program(
+        command,
+        args,
+        entry=target.entry,
+        registry=world.registry,
+        interpreter_dir=rooms.interpreter_dir,
+        path_env=rooms.environ.get("PATH", ""),
+    )
+
+
+def _unresolved(program: ResolvedProgram) -> Stop:
+    return Stop(
+        status=Status.UNAVAILABLE,
+        code=program.reason or ReasonCode.COMMAND_NOT_FOUND,
+        message=program.message,
+        hint=program.remedy,
+    )
+
+
+def _secret_missing(missing: dict[str, str]) -> Stop:
+    names = ", ".join(f"{name} ({why})" for name, why in missing.items())
+    return Stop(
+        status=Status.UNAVAILABLE,
+        code=ReasonCode.SECRET_MISSING,
+        message=f"declared secrets are not there: {names}",
+        hint="set them in the environment flytui is started from",
+    )

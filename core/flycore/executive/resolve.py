@@ -1,0 +1,67 @@
+"""Step 1: which sidecar offers the tool, and is it well enough to be called."""
+
+from __future__ import annotations
+
+from flycore.catalog.nearest import nearest
+from flycore.executive.stop import Stop, failed
+from flycore.executive.world import World
+from flycore.model.base import Value
+from flycore.model.capability import Capability
+from flycore.model.catalog import CapabilityView
+from flycore.model.enums import Code, Effective, ReasonCode, Status
+from flycore.model.sidecar import SidecarEntry
+
+CALLABLE = (Effective.AVAILABLE, Effective.DEGRADED)
+NAMED_AT_MOST = 20
+"""Names of available tools listed with `not-found`."""
+
+
+class Target(Value, frozen=True, kw_only=True):
+    """The tool that will be called and the entry that offers it."""
+
+    capability: Capability
+    entry: SidecarEntry
+
+
+def resolve(world: World, tool: str) -> Target | Stop:
+    """The target, or why there is none: not found, denied by policy, or unavailable with its first reason."""
+    view = world.index.get(tool)
+    if view is None:
+        return _not_found(world, tool)
+    entry = world.entries.get(view.sidecar or "")
+    if entry is None or view.stability.effective not in CALLABLE:
+        return _not_callable(view)
+    return Target(capability=view.capability, entry=entry)
+
+
+def _not_found(world: World, tool: str) -> Stop:
+    near = nearest(tool, tuple(world.index))
+    usable = [name for name, view in world.index.items() if view.stability.effective in CALLABLE]
+    hint = f"did you mean {' or '.join(near)}?" if near else "flytui catalog lists every tool"
+    return failed(
+        Code.NOT_FOUND,
+        f"no tool is named {tool[:200]}",
+        hint,
+        nearest=[*near],
+        available=[*sorted(usable)[:NAMED_AT_MOST]],
+    )
+
+
+def _not_callable(view: CapabilityView) -> Stop:
+    reasons = view.stability.reasons
+    first = reasons[0] if reasons else None
+    if first is None:
+        return Stop(
+            status=Status.UNAVAILABLE,
+            code=ReasonCode.NOT_CONFIGURED,
+            message="nothing offers this tool",
+            hint="flytui why " + view.capability.name,
+        )
+    denied = first.code in (ReasonCode.POLICY_DENIED, ReasonCode.BLOCKED)
+    return Stop(
+        status=Status.DENIED if denied else Status.UNAVAILABLE,
+        code=Code.POLICY if denied else first.code,
+        message=first.message,
+        hint=first.remedy,
+        details={"reasons": [{"code": r.code, "message": r.message, "remedy": r.remedy} for r in reasons]},
+    )

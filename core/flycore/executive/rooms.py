@@ -1,0 +1,55 @@
+"""What the pipeline is handed: every room it walks through and every edge it needs, named once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from flycore.approval.groups import GroupLocks
+from flycore.approval.guards import Quota
+from flycore.approval.hands import HandsOn
+from flycore.approval.queue import ApprovalQueue
+from flycore.audit.log import AuditLog
+from flycore.catalog.runtime import RuntimeTracker
+from flycore.executive.preview import Desktop, Seat
+from flycore.executive.world import World
+from flycore.model.events import Publish
+from flycore.registry.places import Places
+from flycore.sandbox.seals import Distribution
+
+
+class Clock(Protocol):
+    """Time, handed in."""
+
+    def now(self) -> float:
+        """Unix time, seconds."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds, never going back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """Everything a call may need. Nothing here is looked up anywhere else."""
+
+    places: Places
+    clock: Clock
+    environ: Mapping[str, str]
+    interpreter_dir: Path
+    distribution: Distribution | None
+    world: Callable[[], World]
+    audit: AuditLog
+    queue: ApprovalQueue
+    groups: GroupLocks
+    quota: Quota
+    hands: HandsOn
+    runtime: RuntimeTracker
+    desktop: Desktop
+    seat: Callable[[], Seat]
+    approver_within: Callable[[int], Awaitable[bool]]
+    """Whether a console can decide, waiting so many milliseconds at most for one to open."""
+    publish: Publish

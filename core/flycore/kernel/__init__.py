@@ -1,0 +1,1 @@
+"""The composition root: opens everything, owns lifetimes, and has the one verb, call."""

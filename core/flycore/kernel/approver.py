@@ -1,0 +1,53 @@
+"""The person's hand on the kernel: what the console in this process, and nothing else, is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+
+from flycore.approval.queue import ApprovalQueue
+from flycore.executive.preview import Seat
+from flycore.model.approval import Answer, DecideOutcome
+
+Trust = Callable[[tuple[tuple[str, str], ...]], DecideOutcome]
+
+
+class KernelApprover:
+    """See flycore.client.protocol.Approver. One seat: the console that shares the kernel's process."""
+
+    def __init__(self, queue: ApprovalQueue, trust: Trust) -> None:
+        self._queue = queue
+        self._trust = trust
+        self._arrived = anyio.Event()
+        self.seat = Seat()
+        self.present = False
+
+    def attach(self, window_ids: tuple[int, ...], pids: tuple[int, ...]) -> None:
+        """See Approver."""
+        self.seat = Seat(window_ids=window_ids, pids=pids)
+        self.present = True
+        self._arrived.set()
+
+    def detach(self) -> None:
+        """See Approver."""
+        self.present = False
+        self._arrived = anyio.Event()
+
+    async def arrives_within(self, seconds: float) -> bool:
+        """Wait so long for a console; whether one is there."""
+        with anyio.move_on_after(seconds):
+            await self._arrived.wait()
+        return self.present
+
+    async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> DecideOutcome:
+        """See Approver. While a tool has its hands on the machine only refusals count."""
+        return self._queue.decide(request_id, subject_digest, answer)
+
+    async def revoke(self, lease_id: str) -> bool:
+        """See Approver."""
+        return self._queue.revoke(lease_id)
+
+    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
+        """See Approver."""
+        return self._trust(accepted)

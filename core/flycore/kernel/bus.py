@@ -1,0 +1,71 @@
+"""The event bus: plain values, told upward, never holding up whoever tells."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from flycore.model.events import Event, EventClass
+
+BACKLOG = 1000
+"""Events kept for a listener that is behind; then it loses the oldest."""
+
+
+class Subscription:
+    """One listener's view of the bus."""
+
+    def __init__(
+        self,
+        classes: frozenset[EventClass] | None,
+        send: MemoryObjectSendStream[Event],
+        receive: MemoryObjectReceiveStream[Event],
+    ) -> None:
+        self._classes = classes
+        self._send = send
+        self._receive = receive
+
+    def offer(self, event: Event) -> None:
+        """Queue the event, dropping the oldest where the listener is `BACKLOG` behind."""
+        if self._classes is not None and event.cls not in self._classes:
+            return
+        try:
+            self._send.send_nowait(event)
+        except anyio.WouldBlock:
+            self._receive.receive_nowait()
+            self._send.send_nowait(event)
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        async for event in self._receive:
+            yield event
+
+    def close(self) -> None:
+        """End the iteration."""
+        self._send.close()
+        self._receive.close()
+
+
+class Bus:
+    """Hands every event to every subscription whose classes it is in."""
+
+    def __init__(self) -> None:
+        self._subscriptions: list[Subscription] = []
+
+    def publish(self, event: Event) -> None:
+        """Tell everybody; never blocks, never raises."""
+        for subscription in self._subscriptions:
+            subscription.offer(event)
+
+    @contextmanager
+    def subscribe(self, classes: frozenset[EventClass] | None = None) -> Iterator[Subscription]:
+        """Listen until the block ends; None means every class."""
+        send, receive = anyio.create_memory_object_stream[Event](BACKLOG)
+        subscription = Subscription(classes, send, receive)
+        self._subscriptions.append(subscription)
+        try:
+            yield subscription
+        finally:
+            self._subscriptions.remove(subscription)
+            subscription.close()

@@ -1,0 +1,137 @@
+"""Puts a kernel together: opens every room, hands each what it needs, and closes them in reverse."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+
+from flycore.approval.book import QueueLimits
+from flycore.approval.groups import GroupLocks
+from flycore.approval.guards import Quota, QuotaLimits
+from flycore.approval.hands import HandsOn
+from flycore.approval.queue import ApprovalQueue
+from flycore.audit.log import AuditLog
+from flycore.catalog.probe_cache import ProbeCache
+from flycore.catalog.probes import Prober
+from flycore.catalog.runtime import RuntimeTracker
+from flycore.executive.activity import ActivityBook
+from flycore.executive.desktop_x11 import X11Desktop
+from flycore.executive.rooms import Rooms
+from flycore.kernel.approver import KernelApprover
+from flycore.kernel.bus import Bus
+from flycore.kernel.clock import SystemClock
+from flycore.kernel.kernel import Kernel
+from flycore.kernel.lock import Holder
+from flycore.kernel.probing import probe_spawn
+from flycore.kernel.upkeep import Upkeep
+from flycore.kernel.world import Ground
+from flycore.model.enums import Risk
+from flycore.model.errors import AuditUnwritable
+from flycore.registry.places import Places
+from flycore.registry.settings import Settings
+from flycore.sandbox.seals import find_distribution
+from flysafe.atomic import private_folder
+
+AUDIT_GROUP_SECONDS = 0.05
+"""Result lines are synced together within this time; lines before an effect are synced at once."""
+
+
+def interpreter_dir() -> Path:
+    """Where console scripts installed beside this kernel lie."""
+    return Path(sys.executable).parent
+
+
+def queue_limits(settings: Settings) -> QueueLimits:
+    """What the user's settings say about waiting for a person."""
+    return QueueLimits(
+        per_caller=settings.queue_per_caller,
+        total=settings.queue_total,
+        timeouts=tuple((risk, settings.approval_times.of(risk) / 1000) for risk in Risk),
+    )
+
+
+@asynccontextmanager
+async def open_kernel(
+    places: Places, holder: Holder, environ: Mapping[str, str] | None = None
+) -> AsyncIterator[Kernel]:
+    """A kernel for one root. The caller holds the root's lock."""
+    surroundings = dict(os.environ if environ is None else environ)
+    private_folder(places.state_dir)
+    clock, bus = SystemClock(), Bus()
+    hands = HandsOn(clock, bus.publish)
+    runtime = RuntimeTracker()
+    ground = Ground(places, surroundings, interpreter_dir(), find_distribution(interpreter_dir()))
+    audit = AuditLog.open(
+        places.state_dir / "audit",
+        places.data_dir / "anchors" / f"{places.key}.jsonl",
+        clock=clock.now,
+        monotonic=clock.monotonic,
+    )
+    cache = ProbeCache(places.cache_dir)
+    try:
+        prober = Prober(probe_spawn(ground, lambda: upkeep.files), cache, clock.now)
+        upkeep = Upkeep(ground, clock, bus.publish, audit, runtime, prober)
+        await anyio.to_thread.run_sync(upkeep.load)
+        queue = ApprovalQueue(clock, bus.publish, queue_limits(upkeep.world.settings), hands)
+        approver = KernelApprover(queue, upkeep.trust)
+        book = ActivityBook(clock, bus.publish)
+
+        async def approver_within(milliseconds: int) -> bool:
+            waits = holder.role == "console"
+            return approver.present or (waits and await approver.arrives_within(milliseconds / 1000))
+
+        rooms = Rooms(
+            places=places,
+            clock=clock,
+            environ=surroundings,
+            interpreter_dir=ground.interpreter_dir,
+            distribution=ground.distribution,
+            world=lambda: upkeep.world,
+            audit=audit,
+            queue=queue,
+            groups=GroupLocks(),
+            quota=Quota(clock, quota_limits(upkeep.world.settings)),
+            hands=hands,
+            runtime=runtime,
+            desktop=X11Desktop(surroundings),
+            seat=lambda: approver.seat,
+            approver_within=approver_within,
+            publish=bus.publish,
+        )
+        kernel = Kernel(rooms, book, bus, upkeep, approver, holder)
+        async with anyio.create_task_group() as group:
+            group.start_soon(upkeep.run)
+            group.start_soon(hands.run)
+            group.start_soon(_group_sync, audit)
+            try:
+                yield kernel
+            finally:
+                await kernel.stop()
+                group.cancel_scope.cancel()
+    finally:
+        cache.save()
+        with suppress(AuditUnwritable):
+            audit.close()
+
+
+def quota_limits(settings: Settings) -> QuotaLimits:
+    """What the user's settings say about how much a caller may do."""
+    return QuotaLimits(
+        calls_per_minute=settings.calls_per_minute,
+        running=settings.running,
+        high_risk_per_session=settings.high_risk_per_session,
+    )
+
+
+async def _group_sync(audit: AuditLog) -> None:
+    """Sync result lines that were written without."""
+    while True:
+        await anyio.sleep(AUDIT_GROUP_SECONDS)
+        if audit.dirty and not audit.stopped:
+            with suppress(AuditUnwritable):
+                audit.flush()

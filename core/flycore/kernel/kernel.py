@@ -1,0 +1,158 @@
+"""The kernel: one object that doors and the console call, put together in `compose.py`."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anyio
+
+import flycore
+from flycore.executive.activity import ActivityBook
+from flycore.executive.call import Tell
+from flycore.executive.pipeline import execute
+from flycore.executive.rooms import Rooms
+from flycore.kernel.approver import KernelApprover
+from flycore.kernel.bus import Bus
+from flycore.kernel.lock import Holder
+from flycore.kernel.upkeep import Upkeep
+from flycore.model.approval import Ask, Lease
+from flycore.model.call import Activity, CallError, CallRequest, ToolResult
+from flycore.model.catalog import Catalog
+from flycore.model.enums import Code
+from flycore.model.enums import Status as CallStatus
+from flycore.model.status import Status
+from flycore.model.trust import TrustItem
+
+STOP_SECONDS = 6.0
+"""How long a stopping kernel waits for its calls: TERM, two seconds, KILL, and the lines written."""
+SANDBOX_WORDS = "no confinement yet: declared permissions are shown, not enforced"
+
+
+class Kernel:
+    """Everything there is on one app root."""
+
+    def __init__(
+        self,
+        rooms: Rooms,
+        book: ActivityBook,
+        bus: Bus,
+        upkeep: Upkeep,
+        approver: KernelApprover,
+        holder: Holder,
+    ) -> None:
+        self.bus = bus
+        self.approver = approver
+        self.yielding = False
+        self._rooms = rooms
+        self._book = book
+        self._upkeep = upkeep
+        self._holder = holder
+        self._clients = 0
+        self._idle = anyio.Event()
+        self._numbers = itertools.count(1)
+        self._session = secrets.token_hex(6)
+
+    def new_call_id(self) -> str:
+        """A call id: unique for good, sortable within one kernel."""
+        return f"{self._session}-{next(self._numbers):06d}"
+
+    async def call(self, request: CallRequest, tell: Tell | None = None) -> ToolResult:
+        """Run one call through the pipeline. A fault of our own is a failed result, with its kind: one
+        broken call must not take the console and everybody else's calls along."""
+        try:
+            return await execute(self._rooms, self._book, request, tell)
+        except Exception as error:  # noqa: BLE001 - the boundary between one call and everybody else's
+            return self._fault(request, error)
+        finally:
+            if self._book.running() == 0:
+                self._idle.set()
+                self._idle = anyio.Event()
+
+    def _fault(self, request: CallRequest, error: Exception) -> ToolResult:
+        said = CallError(
+            code=Code.FAILED,
+            message=f"a fault inside flytui ({type(error).__name__}); the call may have run",
+            hint="flytui audit tail shows how far it came; please report it",
+            details={"code": "internal"},
+        )
+        return ToolResult(
+            status=CallStatus.FAILED, tool=request.tool, sidecar=None, call_id=request.call_id, error=said
+        )
+
+    def cancel(self, call_id: str) -> bool:
+        """End a call that is under way."""
+        return self._book.cancel(call_id)
+
+    def catalog(self) -> Catalog:
+        """The catalog as it is now."""
+        return self._rooms.world().catalog
+
+    def activity(self) -> tuple[Activity, ...]:
+        """See Client."""
+        return self._book.all()
+
+    def asks(self) -> tuple[Ask, ...]:
+        """See Client."""
+        return self._rooms.queue.asks()
+
+    def leases(self) -> tuple[Lease, ...]:
+        """See Client."""
+        return self._rooms.queue.active_leases()
+
+    def pending_trust(self) -> tuple[TrustItem, ...]:
+        """See Client."""
+        return self._upkeep.pending_trust()
+
+    def probe(self, sidecar: str) -> None:
+        """Ask a sidecar again whether it is well."""
+        self._upkeep.probe_again(sidecar)
+
+    def status(self) -> Status:
+        """What this kernel says of itself."""
+        world = self._rooms.world()
+        return Status(
+            app_root=str(self._rooms.places.app_root),
+            pid=os.getpid(),
+            since=self._holder.since,
+            role=self._holder.role,
+            version=flycore.__version__,
+            approver=self.approver.present,
+            clients=self._clients,
+            waiting=self._rooms.queue.waiting,
+            running=self._book.running(),
+            leases=len(self._rooms.queue.active_leases()),
+            policy_ok=world.policy.ok,
+            sandbox=SANDBOX_WORDS,
+            waiting_trust=len(self._upkeep.pending_trust()),
+            hands_on=self._rooms.hands.active(),
+        )
+
+    @contextmanager
+    def client(self) -> Iterator[None]:
+        """Around one attached client."""
+        self._clients += 1
+        try:
+            yield
+        finally:
+            self._clients -= 1
+
+    def yield_root(self) -> bool:
+        """Take no more calls, so that a console may have the root; only a provisional kernel does."""
+        self.yielding = self._holder.role == "provisional"
+        return self.yielding
+
+    async def drained(self) -> None:
+        """Wait until no call is under way."""
+        while self._book.running():
+            await self._idle.wait()
+
+    async def stop(self) -> None:
+        """End every call and wait, bounded, until their trees are gone and their lines written."""
+        for activity in self._book.all():
+            self._book.cancel(activity.call_id)
+        with anyio.move_on_after(STOP_SECONDS, shield=True):
+            await self.drained()

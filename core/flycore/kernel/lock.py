@@ -1,0 +1,66 @@
+"""One kernel per app root: the lock, and who holds it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from flycore.model.base import Value
+from flycore.model.errors import RootBusy
+from flycore.registry.places import Places
+from flysafe.atomic import private_folder
+
+
+class Holder(Value, frozen=True, kw_only=True):
+    """What the holder wrote into the lock file."""
+
+    pid: int
+    since: float
+    """Unix time, seconds."""
+    role: str
+    """`console`, `provisional` or `trust`."""
+
+
+def lock_path(places: Places) -> Path:
+    """Where the lock of that root lies."""
+    return places.state_dir / "kernel.lock"
+
+
+def read_holder(places: Places) -> Holder | None:
+    """Who wrote the lock file last; None where nobody did or it cannot be read."""
+    try:
+        data = lock_path(places).read_bytes()[:4096]
+        return msgspec.json.decode(data, type=Holder)
+    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+        return None
+
+
+class RootLock:
+    """An exclusive `flock` on `kernel.lock`; the kernel of the operating system lets go of it when
+    the holder dies, so a stale file locks nobody out."""
+
+    @staticmethod
+    @contextmanager
+    def acquire(places: Places, role: str) -> Iterator[Holder]:
+        """Hold the root. Raises RootBusy with the holder's pid, start and role."""
+        private_folder(places.state_dir)
+        fd = os.open(lock_path(places), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                other = read_holder(places) or Holder(pid=0, since=0.0, role="unknown")
+                raise RootBusy(other.pid, other.since, other.role) from None
+            holder = Holder(pid=os.getpid(), since=time.time(), role=role)
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, msgspec.json.encode(holder), 0)
+            yield holder
+            os.ftruncate(fd, 0)
+        finally:
+            os.close(fd)

@@ -1,0 +1,98 @@
+"""Runs probes for the catalog: the same spawn path as a call, with nothing to act on."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Callable
+
+from flycore.catalog.probe_answer import ProbeAnswer
+from flycore.catalog.probes import ProbeSpawn, ProbeWork
+from flycore.kernel.world import Files, Ground
+from flycore.model.canonical import JsonObject
+from flycore.model.enums import Code, PathState, ProbeMode, Status
+from flycore.model.sidecar import SidecarEntry
+from flycore.runners.probe import probe_sidecar
+from flycore.runners.process_json import ProcessJsonJob, RunOutcome
+from flycore.sandbox.environment import child_environment, declared_secrets
+from flycore.sandbox.masks import Masks
+from flycore.sandbox.seals import SealBroken, materialise, seal_program
+
+
+def probe_work(ground: Ground, files: Files, entry: SidecarEntry) -> ProbeWork:
+    """One sidecar to be asked."""
+    program = files.programs[entry.id]
+    return ProbeWork(
+        entry=entry,
+        program=program,
+        bundled=ground.bundled(program),
+        delegates=files.delegates.get(entry.id, {}),
+        environ=ground.environ,
+    )
+
+
+def probe_spawn(ground: Ground, files: Callable[[], Files]) -> ProbeSpawn:
+    """The callable that the prober runs probes with."""
+
+    async def spawn(entry: SidecarEntry, tool: str, mode: ProbeMode, timeout_ms: int) -> ProbeAnswer:
+        probe_id = f"probe-{secrets.token_hex(6)}"
+        folder = ground.places.state_dir / "programs" / probe_id
+        try:
+            job = _job(ground, files(), entry, tool, probe_id)
+            outcome = await probe_sidecar(job, mode, timeout_ms)
+        except SealBroken as error:
+            return ProbeAnswer(ok=False, code=Code.SPAWN, error=str(error), crashed=True)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return _answer(outcome, Masks(declared_secrets(entry.permissions, ground.environ)[0]))
+
+    return spawn
+
+
+def _job(ground: Ground, files: Files, entry: SidecarEntry, tool: str, probe_id: str) -> ProcessJsonJob:
+    program = files.programs[entry.id]
+    delegates: JsonObject = {
+        name: {"argv": list(found.argv)}
+        for name, found in files.delegates.get(entry.id, {}).items()
+        if found.state is PathState.RESOLVED
+    }
+    try:
+        seal = seal_program(program, in_place=entry.seal_in_place, distribution=ground.distribution)
+    except OSError as error:
+        raise SealBroken(error.errno, error.strerror or "cannot be read", program.path) from error
+    values, _ = declared_secrets(entry.permissions, ground.environ)
+    folder = ground.places.state_dir / "programs" / probe_id
+    return ProcessJsonJob(
+        argv=materialise(program, seal, folder),
+        env=child_environment(entry, program, environ=ground.environ, secrets=values, call_id=probe_id),
+        cwd=working_folder(ground, entry),
+        call_id=probe_id,
+        tool=tool,
+        input={"probe": True},
+        config=entry.config,
+        delegates=delegates,
+        project_dir=str(ground.places.app_root),
+        limits=entry.limits,
+    )
+
+
+def working_folder(ground: Ground, entry: SidecarEntry) -> str:
+    """The folder the entry's `cwd` anchor names."""
+    places = ground.places
+    return str(
+        {"config": places.config_dir, "workspace": places.workspace}.get(entry.cwd.value, places.app_root)
+    )
+
+
+def _answer(outcome: RunOutcome, masks: Masks) -> ProbeAnswer:
+    fields = outcome.output if isinstance(outcome.output, dict) else outcome.details
+    return ProbeAnswer(
+        ok=outcome.status is Status.SUCCESS,
+        code=Code.FAILED if outcome.status is Status.FAILED and not outcome.code else outcome.code,
+        error=masks.text(outcome.message),
+        fields=masks.json(fields),
+        duration_ms=outcome.duration_ms,
+        stderr_tail=masks.text(outcome.stderr_tail),
+        timed_out=outcome.code == Code.TIMEOUT,
+        crashed=outcome.code in (Code.CRASHED, Code.SPAWN, Code.EXIT),
+    )

@@ -1,0 +1,204 @@
+"""Keeps the world true: reloads changed files, probes sidecars, notices time, and says what changed."""
+
+from __future__ import annotations
+
+import anyio
+from anyio.abc import TaskGroup
+
+from flycore.approval.describe import describe_entry
+from flycore.approval.trust import TrustStore
+from flycore.audit import events as audit_events
+from flycore.audit.log import AuditLog
+from flycore.catalog.difference import difference
+from flycore.catalog.findings import ProbeFinding
+from flycore.catalog.probes import Prober
+from flycore.catalog.runtime import RuntimeTracker
+from flycore.executive.rooms import Clock
+from flycore.executive.world import World
+from flycore.kernel.probing import probe_work
+from flycore.kernel.world import Files, Ground, Observed, build_world, read_files
+from flycore.model.approval import DecideOutcome
+from flycore.model.canonical import JsonObject
+from flycore.model.enums import ProbeState
+from flycore.model.errors import AuditUnwritable
+from flycore.model.events import Event, EventClass, Publish
+from flycore.model.sidecar import SidecarEntry
+from flycore.model.trust import TrustItem
+from flycore.registry.watch import watch_files
+
+GATHER_SECONDS = 0.05
+"""Findings that come within this time make one new catalog."""
+
+
+class Upkeep:
+    """Owns the world of one kernel. `world` is replaced whole and may be read at any time."""
+
+    world: World
+    files: Files
+
+    def __init__(
+        self,
+        ground: Ground,
+        clock: Clock,
+        publish: Publish,
+        audit: AuditLog,
+        runtime: RuntimeTracker,
+        prober: Prober,
+    ) -> None:
+        self._ground = ground
+        self._clock = clock
+        self._publish = publish
+        self._audit = audit
+        self._runtime = runtime
+        self._prober = prober
+        self._trust = TrustStore.load(ground.places.state_dir / "trust.json")
+        self._probes: dict[str, ProbeFinding] = {}
+        self._version = 0
+        self._changed = anyio.Event()
+        self._reload = False
+        self._wanted: set[str] = set()
+        self._probing: set[str] = set()
+        self._group: TaskGroup | None = None
+
+    def load(self) -> None:
+        """Read everything for the first time, without starting any process."""
+        self.files = read_files(self._ground, None)
+        self.world = self._built()
+        self._want_probes()
+
+    async def run(self) -> None:
+        """Keep the world true until cancelled."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            group.start_soon(self._watch)
+            group.start_soon(self._settle)
+            self._start_probes()
+            await anyio.sleep_forever()
+
+    def pending_trust(self) -> tuple[TrustItem, ...]:
+        """Entries that wait for trust, described by what they would run."""
+        return self._trust.pending(self.world.registry, self._describe)
+
+    def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
+        """Trust entries that still are what was shown."""
+        outcome = self._trust.accept(accepted, self.world.registry, self._clock.now())
+        self._record(audit_events.TRUST_DECIDED, audit_events.trust_decided(accepted, by="console"))
+        self._tell(EventClass.SNAPSHOT, "trust.changed", {})
+        self._note_change()
+        return outcome
+
+    def probe_again(self, sidecar: str) -> None:
+        """Ask a sidecar, cached or not; its finding comes with a new catalog."""
+        if sidecar in self.world.entries:
+            self._prober.forget(sidecar)
+            self._wanted.add(sidecar)
+            self._start_probes()
+
+    def look_again(self) -> None:
+        """Something that the catalog shows may have moved, such as the runtime dimension."""
+        self._note_change()
+
+    def _describe(self, entry: SidecarEntry) -> tuple[str, ...]:
+        delegates = self.files.delegates.get(entry.id, {})
+        program = self.files.programs.get(entry.id)
+        return describe_entry(entry, {**delegates, **({"": program} if program else {})})
+
+    def _built(self) -> World:
+        now = self._clock.now()
+        seen = Observed(
+            trusted=self._trust.trusted_ids(self.files.registry),
+            probes=dict(self._probes),
+            runtime={entry.id: self._runtime.finding(entry.id, now) for entry in self.files.registry.entries},
+            diagnostics=self._trust.diagnostics,
+        )
+        return build_world(self._ground, self.files, seen, version=self._version + 1, now=now)
+
+    async def _watch(self) -> None:
+        stop = anyio.Event()
+        async for _ in watch_files(self._ground.places, stop):
+            self._reload = True
+            self._note_change()
+
+    def _note_change(self) -> None:
+        self._changed.set()
+
+    async def _settle(self) -> None:
+        """Make a new world whenever something changed, off the loop's thread, one at a time."""
+        while True:
+            with anyio.move_on_after(self._until_ready()):
+                await self._changed.wait()
+            await anyio.sleep(GATHER_SECONDS)
+            self._changed = anyio.Event()
+            if self._reload:
+                self._reload = False
+                before = self.files
+                self.files = await anyio.to_thread.run_sync(read_files, self._ground, before)
+                self._reloaded(before)
+            new = await anyio.to_thread.run_sync(self._built)
+            self._replace(new)
+
+    def _until_ready(self) -> float:
+        """Seconds until a failed sidecar counts as ready again for lack of calls."""
+        now = self._clock.now()
+        moment = self._runtime.next_change(now)
+        return float("inf") if moment is None else max(0.0, moment - now)
+
+    def _reloaded(self, before: Files) -> None:
+        old = {entry.id: entry.digest for entry in before.registry.entries}
+        for entry in self.files.registry.entries:
+            if old.get(entry.id) != entry.digest:
+                self._probes.pop(entry.id, None)
+        if before.policy.version != self.files.policy.version or before.policy.ok != self.files.policy.ok:
+            policy = self.files.policy
+            files = tuple(layer.file for layer in policy.layers)
+            fields = audit_events.policy_changed(policy.version, files, problems=len(policy.diagnostics))
+            self._record(audit_events.POLICY_CHANGED, fields)
+            self._tell(EventClass.APPROVAL, "policy.changed", {"ok": policy.ok})
+
+    def _replace(self, new: World) -> None:
+        changed = difference(self.world.catalog, new.catalog)
+        self.world = new
+        if changed:
+            self._version = new.catalog.version
+            self._record(audit_events.SNAPSHOT_CHANGED, audit_events.snapshot_changed(new.catalog, changed))
+            names: JsonObject = {"version": self._version, "names": list(changed[:200])}
+            self._tell(EventClass.CATALOG, "catalog.changed", names)
+        self._want_probes()
+        self._start_probes()
+
+    def _want_probes(self) -> None:
+        """Everything that may be asked and has not been."""
+        for view in self.world.catalog.sidecars:
+            if view.id not in self._probes and view.trusted and view.stability.sandbox is not None:
+                self._wanted.add(view.id)
+
+    def _start_probes(self) -> None:
+        if self._group is None:
+            return
+        for sidecar in sorted(self._wanted - self._probing):
+            self._probing.add(sidecar)
+            self._group.start_soon(self._probe, sidecar)
+        self._wanted.clear()
+
+    async def _probe(self, sidecar: str) -> None:
+        entry = self.world.entries.get(sidecar)
+        try:
+            if entry is not None:
+                finding = await self._prober.probe(probe_work(self._ground, self.files, entry))
+                self._probes[sidecar] = finding
+                if finding.state is ProbeState.HEALTHY:
+                    self._runtime.note(sidecar, "", self._clock.now())
+        finally:
+            self._probing.discard(sidecar)
+        self._note_change()
+
+    def _record(self, event: str, fields: JsonObject) -> None:
+        """Write what happened. Nothing runs because of these lines, so a full disk stops only the line;
+        calls are refused by their own."""
+        try:
+            self._audit.append(event, fields)
+        except AuditUnwritable as error:
+            self._tell(EventClass.AUDIT, "audit.unwritable", {"cause": error.cause})
+
+    def _tell(self, cls: EventClass, kind: str, payload: JsonObject) -> None:
+        self._publish(Event(cls=cls, type=kind, at=self._clock.now(), payload=payload))

@@ -1,0 +1,167 @@
+"""Builds the world: reads the files, follows the commands, and makes the catalog. No processes, no loop."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+import flycore
+from flycore.approval.policy import Policy, evaluate_general, load_policy
+from flycore.catalog.builder import CatalogFacts, build_catalog
+from flycore.catalog.findings import ProbeFinding
+from flycore.catalog.known import KNOWN
+from flycore.catalog.runtime import RuntimeFinding
+from flycore.executive.world import World
+from flycore.model.capability import Capability
+from flycore.model.diagnostics import Diagnostic
+from flycore.model.enums import Decision
+from flycore.model.program import ResolvedProgram
+from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.registry.load import load_registry
+from flycore.registry.places import Places
+from flycore.registry.resolve import resolve_program
+from flycore.registry.settings import Settings, load_settings
+from flycore.sandbox.environment import declared_secrets
+from flycore.sandbox.levels import report
+from flycore.sandbox.seals import Distribution, is_bundled
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What does not change while a kernel runs: where it is and what it can reach."""
+
+    places: Places
+    environ: Mapping[str, str]
+    interpreter_dir: Path
+    distribution: Distribution | None
+
+    def follow(
+        self, registry: Registry, entry: SidecarEntry, command: str, args: tuple[str, ...]
+    ) -> ResolvedProgram:
+        """Where a command of that entry leads on this machine."""
+        return resolve_program(
+            command,
+            args,
+            entry=entry,
+            registry=registry,
+            interpreter_dir=self.interpreter_dir,
+            path_env=self.environ.get("PATH", ""),
+        )
+
+    def bundled(self, program: ResolvedProgram | None) -> bool:
+        """Whether the program is one of this distribution's own sidecars."""
+        return (
+            program is not None and self.distribution is not None and is_bundled(program, self.distribution)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What the files of a root say, read together."""
+
+    registry: Registry
+    policy: Policy
+    settings: Settings
+    programs: Mapping[str, ResolvedProgram]
+    delegates: Mapping[str, Mapping[str, ResolvedProgram]]
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What was found out by looking: it changes while the files stay."""
+
+    trusted: frozenset[str]
+    probes: Mapping[str, ProbeFinding]
+    runtime: Mapping[str, RuntimeFinding]
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def read_files(ground: Ground, last: Files | None) -> Files:
+    """Read registry, policy and settings. A registry that does not parse keeps the last good entries."""
+    known = frozenset(KNOWN)
+    registry = load_registry(
+        ground.places, known=known, environ=ground.environ, previous=last.registry if last else None
+    )
+    policy = load_policy(ground.places, last.policy if last else None, names=known)
+    settings, problems = load_settings(ground.places.config_dir)
+    registry = _with_diagnostics(registry, (*policy.diagnostics, *problems))
+    usable = [entry for entry in registry.entries if entry.valid and entry.command]
+    return Files(
+        registry=registry,
+        policy=policy,
+        settings=settings,
+        programs={entry.id: ground.follow(registry, entry, entry.command, entry.args) for entry in usable},
+        delegates={
+            entry.id: {
+                name: ground.follow(registry, entry, delegate.command, delegate.args)
+                for name, delegate in entry.delegates.items()
+            }
+            for entry in usable
+            if entry.delegates
+        },
+    )
+
+
+def _with_diagnostics(registry: Registry, more: tuple[Diagnostic, ...]) -> Registry:
+    return msgspec.structs.replace(registry, diagnostics=(*registry.diagnostics, *more)) if more else registry
+
+
+def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, now: float) -> World:
+    """The catalog of these files and observations, with everything that belongs to it."""
+    registry = _with_diagnostics(files.registry, seen.diagnostics)
+    bundled = {sid for sid, program in files.programs.items() if ground.bundled(program)}
+
+    def policy_view(capability: Capability, entry: SidecarEntry) -> tuple[Decision, str]:
+        verdict = evaluate_general(
+            files.policy,
+            capability,
+            entry,
+            bundled_unmodified=entry.id in bundled,
+            user_risk=files.settings.risk.get(capability.name),
+        )
+        return verdict.decision, "; ".join(f"{rule.because} ({rule.where})" for rule in verdict.rules)
+
+    facts = CatalogFacts(
+        registry=registry,
+        programs=files.programs,
+        trusted=seen.trusted,
+        policy=policy_view,
+        core=flycore.__version__,
+        version=version,
+        now=now,
+        delegates=files.delegates,
+        installed=_installed(files, bundled),
+        missing_secrets=_missing_secrets(files, ground.environ),
+        probes=seen.probes,
+        runtime=seen.runtime,
+        sandbox={
+            entry.id: report(entry.permissions, entry.limits, bundled=entry.id in bundled)
+            for entry in registry.entries
+            if entry.valid
+        },
+    )
+    catalog = build_catalog(facts)
+    return World(
+        registry=registry,
+        catalog=catalog,
+        policy=files.policy,
+        settings=files.settings,
+        programs=files.programs,
+        trusted=seen.trusted,
+        index={view.capability.name: view for view in catalog.capabilities},
+        entries={entry.id: entry for entry in registry.entries},
+    )
+
+
+def _installed(files: Files, bundled: set[str]) -> dict[str, str]:
+    own = importlib.metadata.version("flytui") if bundled else ""
+    return dict.fromkeys(bundled, own)
+
+
+def _missing_secrets(files: Files, environ: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
+    found = {entry.id: declared_secrets(entry.permissions, environ)[1] for entry in files.registry.entries}
+    return {sidecar: missing for sidecar, missing in found.items() if missing}

@@ -1,0 +1,85 @@
+"""The Unix socket door: WebSocket `flyflor.ws.v1`, for programs of the same user."""
+
+from __future__ import annotations
+
+import http
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+from websockets.asyncio.server import ServerConnection, unix_serve
+from websockets.http11 import Request, Response
+
+from flycore.approval.callers import identify_peer
+from flycore.kernel.kernel import Kernel
+from flycore.serve.messages import MAX_MESSAGE_BYTES
+from flycore.serve.peers import is_same_user, peer_credentials
+from flycore.serve.session import Session
+from flysafe.atomic import private_folder
+
+DOOR = "socket"
+CLOSE_SECONDS = 2.0
+"""How long a closing handshake may take before the connection is dropped."""
+
+
+def _bind(path: Path) -> socket.socket:
+    """A listening socket at `path`, 0600. The caller holds the root's lock, so a file that is there
+    already was left by a kernel that is gone."""
+    private_folder(path.parent)
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+    finally:
+        os.umask(before)
+    listener.setblocking(False)
+    return listener
+
+
+def _unbind(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+async def _admit(connection: ServerConnection, request: Request) -> Response | None:
+    """Answer `/health`; refuse other users, browsers and other paths before the upgrade."""
+    raw = cast(socket.socket, connection.transport.get_extra_info("socket"))
+    if not is_same_user(peer_credentials(raw)[1]):
+        return connection.respond(http.HTTPStatus.FORBIDDEN, "another user's socket\n")
+    if request.headers.get("Origin") is not None:
+        return connection.respond(http.HTTPStatus.FORBIDDEN, "no browser is served here\n")
+    if request.path == "/health":
+        return connection.respond(http.HTTPStatus.OK, "ok\n")
+    if request.path != "/ws":
+        return connection.respond(http.HTTPStatus.NOT_FOUND, "GET /ws or GET /health\n")
+    return None
+
+
+@asynccontextmanager
+async def serve_unix(kernel: Kernel, path: Path) -> AsyncIterator[None]:
+    """Serve the kernel on `path` until the block ends; then connections are closed, the file removed."""
+
+    async def handle(connection: ServerConnection) -> None:
+        raw = cast(socket.socket, connection.transport.get_extra_info("socket"))
+        pid, _ = peer_credentials(raw)
+        await Session(kernel, connection, identify_peer(pid, DOOR)).run()
+
+    listener = _bind(path)
+    server = await unix_serve(
+        handle,
+        sock=listener,
+        process_request=_admit,
+        max_size=MAX_MESSAGE_BYTES,
+        compression=None,
+        close_timeout=CLOSE_SECONDS,
+        ping_interval=None,
+    )
+    try:
+        yield
+    finally:
+        _unbind(path)
+        server.close()
+        await server.wait_closed()

@@ -1,0 +1,250 @@
+"""Drives the real thing: a console in tmux, an X display, an xterm that writes down what it is typed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PATIENCE = 60.0
+"""Longest wait for something that takes well under six seconds, in seconds."""
+BIN = Path(sys.executable).parent
+
+RECORDER = """
+import os, sys, termios, tty
+tty.setraw(0)
+out = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+while chunk := os.read(0, 4096):
+    os.write(out, chunk)
+"""
+
+
+def needs(*programs: str) -> None:
+    """Skip loudly, or fail where everything is required, when a program is absent."""
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing and os.environ.get("FLYTUI_E2E") == "require":
+        pytest.fail(f"required here but not installed: {', '.join(missing)}")
+    if missing:
+        pytest.skip(f"NOT TESTED: {', '.join(missing)} not installed")
+
+
+def until(what: str, found: Callable[[], Any], patience: float = PATIENCE) -> Any:
+    """Look until `found` gives something true; fail naming what never came."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        value = found()
+        if value:
+            return value
+        time.sleep(0.05)
+    pytest.fail(f"never came: {what}")
+
+
+@dataclass
+class Root:
+    """An app root with folders of its own, so that no test sees another's state."""
+
+    folder: Path
+    home: Path
+    extra: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment flytui is started with."""
+        runtime = self.home / "run"
+        runtime.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return {
+            "PATH": f"{BIN}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(self.home),
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+            "XDG_CONFIG_HOME": str(self.home / "config"),
+            "XDG_STATE_HOME": str(self.home / "state"),
+            "XDG_DATA_HOME": str(self.home / "data"),
+            "XDG_CACHE_HOME": str(self.home / "cache"),
+            "XDG_RUNTIME_DIR": str(runtime),
+            **self.extra,
+        }
+
+    def flytui(self, *args: str, input: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run the command to its end."""
+        return subprocess.run(
+            [str(BIN / "flytui"), "--root", str(self.folder), *args],
+            env=self.environ,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            input=input,
+            stdin=subprocess.DEVNULL if input is None else None,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    def start(self, *args: str) -> subprocess.Popen[str]:
+        """Start the command and go on."""
+        return subprocess.Popen(
+            [str(BIN / "flytui"), "--root", str(self.folder), *args],
+            env=self.environ,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def trust(self) -> None:
+        """Trust everything the registry would run, as a script does."""
+        shown = self.flytui("trust", "--print-digest")
+        digest = re.findall(r"\b[0-9a-f]{64}\b", shown.stdout)[-1]
+        accepted = self.flytui("trust", "--digest", digest)
+        assert accepted.returncode == 0, accepted.stderr
+
+    def audit(self) -> list[dict[str, Any]]:
+        """Every line of the log."""
+        files = sorted((self.home / "state").glob("flytui/roots/*/audit/*.jsonl"))
+        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def make_root(folder: Path, registry: str | None = None) -> Root:
+    """A fresh root with this repository's own registry, or the given one."""
+    root = folder / "project"
+    (root / "tools").mkdir(parents=True)
+    text = registry or (REPOSITORY / "tools" / "external.tools.jsonc").read_text()
+    (root / "tools" / "external.tools.jsonc").write_text(text)
+    return Root(root, folder / "home")
+
+
+class Tmux:
+    """A tmux server of our own with one pane."""
+
+    def __init__(self, root: Root, width: int = 120, height: int = 40) -> None:
+        self.root = root
+        self.socket = str(root.home / "tmux.sock")
+        self.size = (str(width), str(height))
+
+    def run(self, *args: str) -> str:
+        """One tmux command."""
+        done = subprocess.run(
+            ["tmux", "-f", "/dev/null", "-S", self.socket, *args],
+            env=self.root.environ,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        return done.stdout
+
+    def open(self, *command: str) -> None:
+        """Start the command in the pane."""
+        width, height = self.size
+        self.run("new-session", "-d", "-x", width, "-y", height, "-c", str(self.root.folder), *command)
+
+    def screen(self) -> str:
+        """What the pane shows."""
+        return self.run("capture-pane", "-p")
+
+    def keys(self, *keys: str) -> None:
+        """Press keys, by tmux's names."""
+        self.run("send-keys", *keys)
+
+    def text(self, text: str) -> None:
+        """Type text, key by key."""
+        self.run("send-keys", "-l", text)
+
+    def sees(self, pattern: str, patience: float = PATIENCE) -> re.Match[str]:
+        """Wait until the screen shows it."""
+        try:
+            return until(f"/{pattern}/ on the screen", lambda: re.search(pattern, self.screen()), patience)
+        except BaseException:
+            print(self.screen())
+            raise
+
+    def lacks(self, pattern: str) -> None:
+        """Wait until the screen no longer shows it."""
+        until(f"/{pattern}/ gone from the screen", lambda: not re.search(pattern, self.screen()))
+
+
+@contextmanager
+def console(root: Root, width: int = 120, height: int = 40) -> Iterator[Tmux]:
+    """A console in tmux, ended at the end of the block."""
+    tmux = Tmux(root, width, height)
+    tmux.open(str(BIN / "flytui"), "--root", str(root.folder))
+    try:
+        tmux.sees("Catalog")
+        yield tmux
+    finally:
+        tmux.run("kill-server")
+
+
+@contextmanager
+def display() -> Iterator[str]:
+    """An X server of our own; its name, such as `:7`."""
+    reading, writing = os.pipe()
+    server = subprocess.Popen(
+        ["Xvfb", "-displayfd", str(writing), "-screen", "0", "1280x800x24", "-nolisten", "tcp"],
+        pass_fds=(writing,),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(writing)
+    try:
+        number = os.read(reading, 16).decode().strip()
+        assert number, "Xvfb did not start"
+        yield f":{number}"
+    finally:
+        os.close(reading)
+        server.terminate()
+        server.wait(PATIENCE)
+
+
+def xdotool(display_name: str, *args: str) -> str:
+    """Ask or press through xdotool, as a person's own hands would."""
+    done = subprocess.run(
+        ["xdotool", *args],
+        env={"DISPLAY": display_name, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    return done.stdout.strip()
+
+
+@contextmanager
+def xterm(display_name: str, title: str, *command: str, environ: dict[str, str] | None = None) -> Iterator[str]:
+    """A terminal window running the command; its window id."""
+    process = subprocess.Popen(
+        ["xterm", "-T", title, "-geometry", "110x34+0+0", "-e", *command],
+        env={"PATH": f"{BIN}:/usr/bin:/bin", **(environ or {}), "DISPLAY": display_name},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        window = until(
+            f"the window {title}",
+            lambda: xdotool(display_name, "search", "--onlyvisible", "--name", f"^{re.escape(title)}$"),
+        )
+        yield str(window).split()[0]
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+@contextmanager
+def recorder(display_name: str, title: str, into: Path) -> Iterator[str]:
+    """An xterm that appends every byte typed into it to a file, focused."""
+    with xterm(display_name, title, sys.executable, "-c", RECORDER, str(into)) as window:
+        until("the recorder is ready", into.exists)
+        xdotool(display_name, "windowfocus", "--sync", window)
+        yield window
