@@ -16,6 +16,7 @@ from textual.widgets import Input
 
 from flycore.client.protocol import Approver, Client
 from flycore.model.approval import Ask
+from flycore.model.errors import FlyError
 from flysafe.text import safe_text
 from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.lease import LeaseScreen
@@ -28,6 +29,7 @@ from flytui.console.pages import AgainScreen, PageScreen
 from flytui.console.pump import Pump
 from flytui.console.style import CSS, THEME
 from flytui.console.trust import TrustScreen
+from flytui.console.views import Bar
 from flytui.console.words import plural
 
 IDLE_S = 2.0
@@ -77,10 +79,18 @@ class FlytuiApp(App[None]):
         """Remember when the last key came, whoever gets it."""
         if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
             pressed = self.desk.pressed_at(event)
+            self._forget_notice()
             await super().on_event(event)
             self.desk.last_key = max(self.desk.last_key, pressed)
         else:
             await super().on_event(event)
+
+    def _forget_notice(self) -> None:
+        """A notice lasts until the next key."""
+        if self.desk.notice:
+            self.desk.notice = ""
+            for bar in self.screen.query("#alert").results(Bar):
+                bar.redraw()
 
     def notify(
         self,
@@ -105,7 +115,7 @@ class FlytuiApp(App[None]):
             self._greet()
         if Topic.TRUST in topics and self.desk.trust and not self._asked_trust:
             self._asked_trust = True
-            if not isinstance(self.screen, CardScreen):
+            if self._idle() and isinstance(self.screen, MainScreen):
                 self.push_screen(TrustScreen(self.desk))
 
     def _greet(self) -> None:
@@ -117,10 +127,13 @@ class FlytuiApp(App[None]):
         if not new:
             return
         self.bell()
-        idle = self.desk.clock() - self.desk.last_key >= IDLE_S
-        holds_text = any(box.value for box in self.screen.query(Input) if box.display)
-        if idle and not holds_text and isinstance(self.screen, (MainScreen, PageScreen)):
+        if self._idle() and isinstance(self.screen, (MainScreen, PageScreen)):
             self._open(next(ask for ask in waiting if ask.request.id in new))
+
+    def _idle(self) -> bool:
+        """Whether nobody is typing: no key lately, and no input holds text."""
+        quiet = self.desk.clock() - self.desk.last_key >= IDLE_S
+        return quiet and not any(box.value for box in self.screen.query(Input) if box.display)
 
     def _hands(self, on: bool) -> None:
         """Approve keys die at once, before anything is fetched."""
@@ -206,8 +219,11 @@ class FlytuiApp(App[None]):
             self.run_worker(self._probe([view.id for view in catalog.sidecars]), group="probe")
 
     async def _probe(self, sidecars: Sequence[str]) -> None:
-        for sidecar in sidecars:
-            await self.desk.client.probe(sidecar)
+        try:
+            for sidecar in sidecars:
+                await self.desk.client.probe(sidecar)
+        except FlyError as error:
+            self.desk.notice = f"not probed: {error}"
         self._pump.again(ALL_TOPICS)
 
 

@@ -15,7 +15,7 @@ from flytui.console.approvals.view import ApprovalsView
 from flytui.console.catalog.view import CatalogView
 from flytui.console.desk import Desk, Topic
 from flytui.console.header import alert_lines, header_lines
-from flytui.console.paint import Line, fit, keys_line
+from flytui.console.paint import Line, keys_fitting
 from flytui.console.views import Bar
 
 _NAMES = {"catalog": "Catalog", "approvals": "Approvals", "activity": "Activity"}
@@ -73,5 +73,6 @@ class MainScreen(Screen[None]):
 
     def _keys(self, width: int) -> Sequence[Line]:
         kinds = {"catalog": CatalogView.KEYS, "approvals": ApprovalsView.KEYS, "activity": ActivityView.KEYS}
-        pairs = [*kinds[self._view], ("?", "help"), ("ctrl+p", "palette"), ("q", "quit")]
-        return [fit(keys_line(pairs), width)]
+        first, *rest = kinds[self._view]
+        pairs = [first, ("?", "help"), ("q", "quit"), *rest, ("ctrl+p", "palette")]
+        return [keys_fitting(pairs, width)]

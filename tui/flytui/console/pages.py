@@ -12,7 +12,7 @@ from textual.screen import ModalScreen, Screen
 
 from flytui.console.desk import Desk, Topic
 from flytui.console.header import alert_lines, header_lines
-from flytui.console.paint import Line, Tone, fit, keys_line, line, span, wrapped
+from flytui.console.paint import Line, Tone, keys_fitting, keys_line, line, span, wrapped
 from flytui.console.views import Bar, Build, LinesView
 
 
@@ -69,7 +69,7 @@ class PageScreen(Screen[None]):
         pairs = [("↑↓ PgUp PgDn", "scroll"), ("Esc", "back")]
         if self._copy is not None:
             pairs.insert(1, ("y", "copy as JSON"))
-        return [fit(keys_line(pairs), width)]
+        return [keys_fitting(pairs, width)]
 
 
 class AgainScreen(ModalScreen[bool]):

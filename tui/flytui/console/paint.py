@@ -31,6 +31,8 @@ class Tone(StrEnum):
     ALARM = "alarm"
     KEY = "key"
     HEAD = "head"
+    QUOTE = "quote"
+    """Exactly what a caller sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,16 @@ def keys_line(pairs: Iterable[tuple[str, str]]) -> Line:
     for key, what in pairs:
         spans += [Span("  " if spans else " "), span(key, Tone.KEY), span(f" {what}", Tone.DIM)]
     return tuple(spans)
+
+
+def keys_fitting(pairs: Iterable[tuple[str, str]], width: int) -> Line:
+    """A foot line of those pairs that fit whole; pairs are given most needed first."""
+    row: Line = ()
+    for pair in pairs:
+        piece = (*((Span(" "),) if row else ()), *keys_line([pair]))
+        if width_of(row) + width_of(piece) <= width:
+            row = (*row, *piece)
+    return row
 
 
 def width_of(row: Line) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from flycore.model.errors import ConnectionLost
+from flycore.model.errors import FlyError
 from flycore.model.events import Event
 from flytui.console.desk import ALL_TOPICS, Desk, Topic, topics_of
 
@@ -42,7 +42,7 @@ class Pump:
                     self._note(event)
                 group.cancel_scope.cancel()
             self._desk.lost = "the kernel ended"
-        except* ConnectionLost as gone:
+        except* FlyError as gone:
             self._desk.lost = str(gone.exceptions[0]) or "the kernel went away"
         await self._told(frozenset())
 

@@ -29,7 +29,8 @@ CSS = """
 .tone--alarm { color: $background; background: $error; text-style: bold; }
 .tone--key { color: $accent; text-style: bold; }
 .tone--head { color: $background; background: $accent; text-style: bold; }
-.rows--cursor { background: $panel; text-style: bold; }
+.tone--quote { background: $panel; }
+.rows--cursor { background: $panel; }
 .rows--resting { background: $surface; }
 
 Screen { background: $background; layout: vertical; }

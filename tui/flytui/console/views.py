@@ -22,7 +22,7 @@ class Toned(Widget):
     """A widget that knows the styles of all tones."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = TONE_CLASSES
-    _tones: Mapping[Tone, Style] | None = None
+    _tones: dict[Tone, Style] | None = None
 
     def notify_style_update(self) -> None:
         """Forget styles that a theme or a class may have changed."""
@@ -36,6 +36,9 @@ class Toned(Widget):
             self._tones = {
                 tone: self.get_component_rich_style(f"tone--{tone.value}", partial=True) for tone in Tone
             }
+            background = self.background_colors[1]
+            dim = background + self.get_component_styles("tone--dim").color
+            self._tones[Tone.DIM] = Style.from_color(dim.rich_color)
         return self._tones
 
 

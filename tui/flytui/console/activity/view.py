@@ -19,7 +19,7 @@ from flytui.console.desk import Desk, Topic
 from flytui.console.pages import AgainScreen, PageScreen
 from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrapped
 from flytui.console.rows import RowsView
-from flytui.console.views import LinesView
+from flytui.console.views import Bar, LinesView
 from flytui.console.words import PHASE, STATUS, said
 
 BAR_CELLS = 12
@@ -53,9 +53,9 @@ class CallRow:
             (state, 13),
             (span(call.tool, Tone.STRONG), 20 if width < 90 else 24),
         ]
-        cells.append((span(elapsed(call, self.now), Tone.DIM), 9 if width < 90 else 18))
+        cells.append((span(elapsed(call, self.now), Tone.DIM), 9 if width < 90 else 17))
         if width >= 90:
-            cells.append((span(call.caller, Tone.DIM), 30))
+            cells.append((span(call.caller, Tone.DIM), 20 if width < 116 else 30))
         row: Line = ()
         for cell, size in cells:
             row = (*row, *column((cell,), size), Span(" "))
@@ -72,7 +72,7 @@ class CallRow:
 class ActivityView(Vertical):
     """Calls, running and finished."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("k", "cancel", "Cancel", show=False, priority=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("k", "cancel", "Cancel", show=False)]
     KEYS: ClassVar[list[tuple[str, str]]] = [("Enter", "details"), ("k", "cancel the call")]
 
     def __init__(self, desk: Desk, *, id: str) -> None:
@@ -132,6 +132,7 @@ class ActivityView(Vertical):
             self._desk.notice = f"not cancelled: {error}"
         else:
             self._desk.notice = f"{call.tool} {'cancelled' if ended else 'had ended already'}"
+        self.screen.query_one("#alert", Bar).redraw()
 
     @on(RowsView.Chosen)
     def _chosen(self, event: RowsView.Chosen) -> None:
@@ -156,13 +157,12 @@ class ActivityView(Vertical):
         return [(), *wrapped([line(span(f" {text}")) for text in _EMPTY], width, 1)]
 
 
-class CallRows(RowsView):
+class CallRows(RowsView, inherit_bindings=False):
     """Here `k` cancels, so it does not move the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        binding
-        for binding in RowsView.BINDINGS
-        if isinstance(binding, Binding) and "k" not in binding.key.split(",")
+        Binding("up", "move(-1)", "Up", show=False),
+        *(binding for binding in RowsView.BINDINGS[1:]),
     ]
 
 

@@ -36,8 +36,8 @@ from flytui.console.paint import Line
 from flytui.console.views import Bar, LinesView
 
 TICK_S = 0.1
-ADVANCE_S = 1.2
-"""So long an outcome stays before the next card opens."""
+ADVANCE_S = 2.0
+"""After so long without a key an answered card gives way to the next; `n` does so at once."""
 _SAYS = {
     Choice.APPROVE_ONCE: "approved once",
     Choice.LEASE: "leased",
@@ -60,6 +60,7 @@ class CardScreen(Screen[None]):
         self._outcome = ""
         self._good = True
         self._deciding = False
+        self._answered = False
         self._width = 0
 
     def compose(self) -> ComposeResult:
@@ -232,17 +233,12 @@ class CardScreen(Screen[None]):
         if not outcome.accepted:
             self._end(f"the answer did not count: {outcome.why_not or 'refused'}", good=False)
             return
+        self._answered = True
         self._end(f"{_SAYS[answer.choice]}: {request.tool}", good=True)
-        self.set_timer(ADVANCE_S, lambda: self._advance(request.id))
 
     def _end(self, outcome: str, *, good: bool) -> None:
         self._outcome, self._good = outcome, good
         self._redraw()
-
-    def _advance(self, answered: str) -> None:
-        """On to the next card by itself, unless the person has moved on."""
-        if self.is_current and self._ask.request.id == answered:
-            self._next()
 
     def _next(self) -> None:
         others = [ask for ask in self._desk.waiting if ask.request.id != self._ask.request.id]
@@ -258,7 +254,7 @@ class CardScreen(Screen[None]):
             self._take(waiting[(place + step) % len(waiting)])
 
     def _take(self, ask: Ask) -> None:
-        self._ask, self._outcome, self._reveal = ask, "", False
+        self._ask, self._outcome, self._reveal, self._answered = ask, "", False, False
         self._arming = self._fresh(ask)
         body = self.query_one(LinesView)
         body.rebuild()
@@ -278,6 +274,10 @@ class CardScreen(Screen[None]):
 
     def _tick(self) -> None:
         body = self.query_one(LinesView)
+        quiet = self._desk.clock() - max(self._arming.last_key, self._desk.last_key)
+        if self.is_current and self._answered and quiet >= ADVANCE_S:
+            self._next()
+            return
         if self.is_current and body.painted:
             if self._arming.shown_at is None:
                 self._arming = self._arming.shown(self._desk.clock()).noted(self._desk.last_key)

@@ -13,9 +13,9 @@ from flytui.console.paint import Line, Span, Tone, column, fit, keys_line, line,
 from flytui.console.words import clock, risk_title
 
 _TONES: dict[CardStyle, Tone] = {
-    CardStyle.TITLE: Tone.STRONG,
+    CardStyle.TITLE: Tone.PLAIN,
     CardStyle.EFFECT: Tone.STRONG,
-    CardStyle.INPUT: Tone.PLAIN,
+    CardStyle.INPUT: Tone.QUOTE,
     CardStyle.REACH_OK: Tone.GOOD,
     CardStyle.REACH_OPEN: Tone.WARN,
     CardStyle.SEAL: Tone.PLAIN,
@@ -59,7 +59,7 @@ def title_lines(frame: Frame, width: int) -> list[Line]:
     times = ""
     if frame.ask.state is RequestState.WAITING:
         times = f" · waiting {clock(frame.now - request.asked_at)}"
-        if width >= 60:
+        if width >= 72:
             times += f" · times out in {clock(request.expires_at - frame.now)}"
     right = line(span(f"{place}{times} ", Tone.DIM))
     return [

@@ -140,24 +140,20 @@ class LeaseScreen(ModalScreen[LeaseTerms | None]):
                 line(span("Calls    ", Tone.DIM), span(f"at most {terms.calls}", Tone.STRONG)),
             ]
             return wrapped(rows, width)
-        rows = [
-            line(span("Lease, to be approved", Tone.STRONG)),
-            (),
+        limits = f"{plural(terms.minutes, 'minute')}, at most {plural(terms.calls, 'call')}"
+        facts = [
             line(span("Tool    ", Tone.DIM), span(request.tool, Tone.STRONG)),
             line(span("Caller  ", Tone.DIM), span(request.caller)),
-            line(
-                span("For     ", Tone.DIM),
-                span(f"{plural(terms.minutes, 'minute')}, at most {plural(terms.calls, 'call')}"),
-            ),
-            line(span("Then it ends; it ends earlier when the program, its entry or its level changes. ")),
-            line(
-                span(
-                    "Inside it, calls of this tool by this caller run with any input, without asking.",
-                    Tone.WARN,
-                )
-            ),
+            line(span("For     ", Tone.DIM), span(limits)),
         ]
-        return wrapped(rows, width, 8)
+        notes = [
+            line(
+                span("Inside it, calls of this tool by this caller run with any input, unasked.", Tone.WARN)
+            ),
+            line(span("It ends earlier when the program, its entry or its level changes.", Tone.DIM)),
+        ]
+        title = line(span("Lease, to be approved", Tone.STRONG))
+        return [title, (), *wrapped(facts, width, 8), (), *wrapped(notes, width)]
 
     def _keys(self, width: int) -> Sequence[Line]:
         if self._summary is None:

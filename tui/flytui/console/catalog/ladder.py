@@ -24,9 +24,7 @@ DIMENSIONS = (
 _GOOD = frozenset(
     ("configured", "valid", "resolved", "compatible", "healthy", "ready", "allowed", "idle", "available")
 )
-_FAIR = frozenset(
-    ("unknown", "degraded", "skipped", "approval-required", "quota-limited", "staged", "disabled")
-)
+_FAIR = frozenset(("unknown", "degraded", "skipped", "approval-required", "quota-limited", "staged"))
 NAME_CELLS = 11
 STDERR_LINES = 20
 
@@ -58,6 +56,8 @@ def _rung(stability: Stability, dimension: str, now: float, width: int) -> Itera
 
 
 def _word(value: str) -> Span:
+    if value == Effective.DISABLED.value:
+        return span(*STATE[Effective.DISABLED])
     if value in _GOOD:
         return span(f"✓ {value}", Tone.GOOD)
     return span(f"◐ {value}", Tone.WARN) if value in _FAIR else span(f"✗ {value}", Tone.BAD)

@@ -186,6 +186,8 @@ def _row(
     shown = view or sidecar
     stability = cast("CapabilityView | SidecarView", shown).stability
     state = CHANGED if changed else STATE[stability.effective]
+    if stability.discovery is Discovery.MISSING:
+        state = (state[0], Tone.DIM)
     why = _why(stability.reasons)
     summary = view.capability.summary if view else ""
     return CatalogRow(

@@ -12,6 +12,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
 from flycore.model.diagnostics import Diagnostic
+from flycore.model.errors import FlyError
 from flytui.console.catalog.details import as_json, details_lines, diagnostics_lines
 from flytui.console.catalog.ladder import headline, ladder_lines
 from flytui.console.catalog.model import (
@@ -39,9 +40,9 @@ _EMPTY = (
     "No tools yet: this project declares no sidecar.",
     "Put this into tools/external.tools.jsonc and save; the list fills by itself:",
     "",
-    '{"schemaVersion": 1, "sidecars": {',
-    '  "utility.local": {"command": "flytui-sidecar", "args": ["utility.local"], "tools": ["file.hash"]}',
-    "}}",
+    '{"schemaVersion": 1, "sidecars": {"utility.local": {',
+    '  "command": "flytui-sidecar", "args": ["utility.local"],',
+    '  "tools": ["file.hash"]}}}',
 )
 
 
@@ -72,6 +73,7 @@ class CatalogView(Vertical):
         self._shown: CatalogRows = ()
         self._filter = ""
         self._side = True
+        self._under = ""
 
     def compose(self) -> ComposeResult:
         """Filter line, notes, column titles, list and ladder."""
@@ -93,6 +95,7 @@ class CatalogView(Vertical):
     def on_mount(self) -> None:
         """Start without the filter line."""
         self.query_one("#filter", Input).display = False
+        self.set_interval(1.0, self._older)
         self.changed(frozenset((Topic.CATALOG,)))
 
     def changed(self, topics: frozenset[Topic]) -> None:
@@ -120,6 +123,10 @@ class CatalogView(Vertical):
     def _moved(self) -> None:
         ladder = self.query_one("#ladder", LinesView)
         ladder.rebuild()
+        key = self.row.key if self.row else ""
+        if key != self._under:
+            self._under = key
+            ladder.scroll_to(y=0, animate=False)
 
     @on(RowsView.Chosen)
     def _chosen(self, event: RowsView.Chosen) -> None:
@@ -167,13 +174,22 @@ class CatalogView(Vertical):
         self._side = not self._side
         self._place(self.size.width)
 
-    async def action_probe(self) -> None:
+    def action_probe(self) -> None:
         """Ask the sidecar of this row again."""
         row = self.row
         if row is None or not row.sidecar:
             return
         self._desk.notice = f"probing {row.sidecar}…"
-        self.run_worker(self._desk.client.probe(row.sidecar), group="probe", exit_on_error=False)
+        self.run_worker(self._probe(row.sidecar), group="probe")
+        self.screen.query_one("#alert", Bar).redraw()
+
+    async def _probe(self, sidecar: str) -> None:
+        try:
+            await self._desk.client.probe(sidecar)
+        except FlyError as error:
+            self._desk.notice = f"not probed: {error}"
+        else:
+            self._desk.notice = f"{sidecar} probed"
         self.screen.query_one("#alert", Bar).redraw()
 
     def action_problems(self) -> None:
@@ -200,6 +216,12 @@ class CatalogView(Vertical):
         empty.rebuild()
         for bar in self.query(Bar):
             bar.redraw()
+
+    def _older(self) -> None:
+        """Ages grow while nothing else changes."""
+        ladder = self.query_one("#ladder", LinesView)
+        if self.display and ladder.display:
+            ladder.rebuild()
 
     def _place(self, width: int) -> None:
         self.query_one("#ladder").display = self._side and width >= BESIDE
