@@ -158,9 +158,9 @@ class AuditLog:
             more = _encode(fields)[1:-1]
         except (TypeError, ValueError, RecursionError) as error:
             raise self._unwritable(f"{event} holds what JSON cannot: {error}") from error
-        body = (
-            f'{{"seq":{seq},"time":"{moment}","mono":{self._mono:.6f},"boot":"{self._boot}","event":{named}'
-            + ("," + more if more else "")
+        mono = round(self._mono, 6)
+        body = f'{{"seq":{seq},"time":"{moment}","mono":{mono!r},"boot":"{self._boot}","event":{named}' + (
+            "," + more if more else ""
         )
         line, own = seal_line(body, prev)
         if len(line) > MOST_LINE_BYTES:
@@ -193,15 +193,23 @@ class AuditLog:
         if facts.st_size != self._size or not facts.st_nlink:
             self._stopped = "the file was changed by someone else"
             raise self._unwritable(self._stopped)
+        written = 0
         try:
-            written = os.write(self._fd, line)
-            if written != len(line):
-                os.ftruncate(self._fd, self._size)
+            while written < len(line):  # once, unless the disk is full: then the rest says why
+                written += os.write(self._fd, line[written:])
         except OSError as error:
+            self._take_back(written)
             raise self._failed(error) from error
-        if written != len(line):
-            raise self._unwritable("no room for a whole line")
         self._size += written
+
+    def _take_back(self, written: int) -> None:
+        """Remove the part of a line that was written; a log that cannot do that is stopped."""
+        if not written:
+            return
+        try:
+            os.ftruncate(self._fd, self._size)
+        except OSError as error:
+            self._stopped = f"half a line stayed: {_say(error)}"
 
     def _sync(self, *, anchor: bool) -> None:
         try:
@@ -225,7 +233,7 @@ class AuditLog:
     def _failed(self, error: OSError) -> AuditUnwritable:
         """What to raise; unless the disk was merely full, nothing more is written."""
         if error.errno not in _FULL:
-            self._stopped = _say(error)
+            self._stopped = self._stopped or _say(error)
         return self._unwritable(_say(error))
 
     def _unwritable(self, cause: str) -> AuditUnwritable:
