@@ -59,12 +59,14 @@ def screenshot(call: Call) -> JsonObject:
 @sidecar.tool("computer.window")
 def window(call: Call) -> JsonObject:
     """List the windows on the screen, or give one the focus."""
+    from flysidecars.desktop import require_xdotool
     from flysidecars.x11.display import Display
     from flysidecars.x11.target import resolve_target
     from flysidecars.x11.windows import focused_window, visible_windows
 
     action = call.choice("action", ("list", "focus"))
     with Display() as display:
+        require_xdotool()
         if action == "focus":
             target = resolve_target(call, display)
             target.focus(raised=True)

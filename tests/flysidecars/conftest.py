@@ -172,10 +172,9 @@ class Desktop:
 
     def start(self, *argv: str) -> subprocess.Popen[bytes]:
         with (self.folder / "log").open("ab") as log:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 argv, env=self.env | {"LC_ALL": "C.UTF-8"}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        return process
 
     def xdotool(self, *arguments: str) -> str:
         done = subprocess.run(

@@ -6,7 +6,8 @@ import os
 from ctypes import POINTER, byref, c_int, c_uint, c_ulong, c_void_p
 
 from flysidecars.sdk import Unavailable
-from flysidecars.x11.library import load_library
+from flysidecars.x11.library import VIEWABLE, Attributes, load_library
+from flysidecars.x11.titles import WM_NAME, read_title
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ class Geometry:
     def contains(self, x: int, y: int) -> bool:
         """Whether the point lies inside."""
         return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
+
+    def meets(self, other: Geometry) -> bool:
+        """Whether the two have a pixel in common."""
+        across = self.x < other.x + other.width and other.x < self.x + self.width
+        return across and self.y < other.y + other.height and other.y < self.y + self.height
 
 
 class Display:
@@ -95,17 +101,30 @@ class Display:
 
     def geometry(self, window: int) -> Geometry | None:
         """Where a window is on the root window, or None where there is no such window."""
-        root, child = c_ulong(), c_ulong()
-        x, y = c_int(), c_int()
-        width, height, border, depth = c_uint(), c_uint(), c_uint(), c_uint()
-        sizes = (byref(width), byref(height), byref(border), byref(depth))
-        if not self.library.XGetGeometry(self.handle, window, byref(root), byref(x), byref(y), *sizes):
-            return None
-        if not self.library.XTranslateCoordinates(
+        attributes = self._attributes(window)
+        x, y, child = c_int(), c_int(), c_ulong()
+        if attributes is None or not self.library.XTranslateCoordinates(
             self.handle, window, self.root, 0, 0, byref(x), byref(y), byref(child)
         ):
             return None
-        return Geometry(x.value, y.value, width.value, height.value)
+        return Geometry(x.value, y.value, attributes.width, attributes.height)
+
+    def visible(self, window: int) -> bool:
+        """Whether the window and all around it are mapped."""
+        attributes = self._attributes(window)
+        return attributes is not None and attributes.map_state == VIEWABLE
+
+    def title(self, window: int) -> str:
+        """`_NET_WM_NAME`, else `WM_NAME`; empty where it has none. Text from outside."""
+        modern = self.library.XInternAtom(self.handle, b"_NET_WM_NAME", 0)
+        return read_title(self.library, self.handle, window, modern) or read_title(
+            self.library, self.handle, window, WM_NAME
+        )
+
+    def _attributes(self, window: int) -> Attributes | None:
+        attributes = Attributes()
+        found = self.library.XGetWindowAttributes(self.handle, window, byref(attributes))
+        return attributes if found else None
 
     def at_point(self, x: int, y: int) -> tuple[int, ...]:
         """The windows under a point of the root window, outermost first."""

@@ -10,9 +10,39 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 WINDOW = c_ulong
+VIEWABLE = 2
+
+
+class Attributes(ctypes.Structure):
+    """XWindowAttributes."""
+
+    _fields_ = (
+        *((name, c_int) for name in ("x", "y", "width", "height", "border_width", "depth")),
+        ("visual", c_void_p),
+        ("root", WINDOW),
+        *((name, c_int) for name in ("class_", "bit_gravity", "win_gravity", "backing_store")),
+        ("backing_planes", c_ulong),
+        ("backing_pixel", c_ulong),
+        ("save_under", c_int),
+        ("colormap", c_ulong),
+        ("map_installed", c_int),
+        ("map_state", c_int),
+        *((name, c_long) for name in ("all_event_masks", "your_event_mask", "do_not_propagate_mask")),
+        ("override_redirect", c_int),
+        ("screen", c_void_p),
+    )
+
+
+class TextProperty(ctypes.Structure):
+    """XTextProperty."""
+
+    _fields_ = (("value", c_void_p), ("encoding", c_ulong), ("format", c_int), ("count", c_ulong))
+
+
 _INTS = POINTER(c_int)
 _UINTS = POINTER(c_uint)
 _LONGS = POINTER(c_ulong)
+_STRINGS = POINTER(c_char_p)
 _PROPERTY_ANSWER = (_LONGS, _INTS, _LONGS, _LONGS, POINTER(_LONGS))
 
 SIGNATURES: Mapping[str, tuple[object, tuple[object, ...]]] = {
@@ -23,7 +53,10 @@ SIGNATURES: Mapping[str, tuple[object, tuple[object, ...]]] = {
     "XSync": (c_int, (c_void_p, c_int)),
     "XQueryTree": (c_int, (c_void_p, WINDOW, _LONGS, _LONGS, POINTER(_LONGS), _UINTS)),
     "XGetInputFocus": (c_int, (c_void_p, _LONGS, _INTS)),
-    "XGetGeometry": (c_int, (c_void_p, WINDOW, _LONGS, _INTS, _INTS, _UINTS, _UINTS, _UINTS, _UINTS)),
+    "XGetWindowAttributes": (c_int, (c_void_p, WINDOW, POINTER(Attributes))),
+    "XGetTextProperty": (c_int, (c_void_p, WINDOW, POINTER(TextProperty), c_ulong)),
+    "Xutf8TextPropertyToTextList": (c_int, (c_void_p, POINTER(TextProperty), POINTER(_STRINGS), _INTS)),
+    "XFreeStringList": (None, (_STRINGS,)),
     "XTranslateCoordinates": (c_int, (c_void_p, WINDOW, WINDOW, c_int, c_int, _INTS, _INTS, _LONGS)),
     "XInternAtom": (c_ulong, (c_void_p, c_char_p, c_int)),
     "XGetWindowProperty": (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.x11.display import Display, Geometry
-from flysidecars.x11.xdotool import xdotool
 
 MAX_WINDOWS = 256
+MAX_VISITED = 20_000
 MAX_FAMILY = 2048
 MAX_CANDIDATES = 5
 
@@ -38,19 +38,25 @@ def look(display: Display, window: int) -> Window | None:
     geometry = display.geometry(window)
     if geometry is None:
         return None
-    named = xdotool("getwindowname", str(window))
-    if not named.ok:
-        return None
-    title = named.out.decode("utf-8", "replace").removesuffix("\n")
-    return Window(window, title, display.pid(window), geometry)
+    return Window(window, display.title(window), display.pid(window), geometry)
 
 
 def visible_windows(display: Display) -> list[Window]:
-    """All windows on the screen that have a title, at most 256."""
-    found = xdotool("search", "--onlyvisible", "--name", "")
-    numbers = [int(line) for line in found.out.split() if line.isdigit()][:MAX_WINDOWS]
-    windows = (look(display, number) for number in numbers if number != display.root)
-    return [window for window in windows if window is not None and window.title]
+    """The windows on the screen that have a title, outer ones first, at most 256. The frames and
+    buttons of a window manager have none, its own helper windows lie outside the screen."""
+    screen = display.geometry(display.root)
+    found: list[Window] = []
+    waiting = [display.root]
+    for number in waiting:
+        known = display.tree(number)
+        children = known[1] if known else ()
+        waiting.extend(child for child in children if display.visible(child))
+        window = look(display, number) if number != display.root else None
+        if window is not None and window.title and screen and screen.meets(window.geometry):
+            found.append(window)
+        if len(found) == MAX_WINDOWS or len(waiting) > MAX_VISITED:
+            break
+    return found
 
 
 def focused_window(display: Display) -> Window | None:
