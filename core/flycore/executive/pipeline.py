@@ -81,10 +81,12 @@ class _Walk:
     async def result(self) -> ToolResult:
         """Walk to the end."""
         rooms, call = self._rooms, self._call
-        target = resolve(rooms.world(), call.request.tool)
+        world = rooms.world()
+        view = world.index.get(call.request.tool)
+        self.sidecar = view.sidecar if view is not None else None
+        target = resolve(world, call.request.tool)
         if isinstance(target, Stop):
             return self._stopped(target, call.request.input)
-        self.sidecar = target.entry.id
         self.masks = masks_for(target.entry, rooms.environ)
         checked = _checked(target, call.request.input)
         if isinstance(checked, Stop):

@@ -41,9 +41,10 @@ AUDIT_GROUP_SECONDS = 0.05
 """Result lines are synced together within this time; lines before an effect are synced at once."""
 
 
-def interpreter_dir() -> Path:
-    """Where console scripts installed beside this kernel lie."""
-    return Path(sys.executable).parent
+def find_ground(places: Places, environ: Mapping[str, str]) -> Ground:
+    """The ground of this process: console scripts installed beside its interpreter are found first."""
+    beside = Path(sys.executable).parent
+    return Ground(places, environ, beside, find_distribution(beside))
 
 
 def queue_limits(settings: Settings) -> QueueLimits:
@@ -65,7 +66,7 @@ async def open_kernel(
     clock, bus = SystemClock(), Bus()
     hands = HandsOn(clock, bus.publish)
     runtime = RuntimeTracker()
-    ground = Ground(places, surroundings, interpreter_dir(), find_distribution(interpreter_dir()))
+    ground = find_ground(places, surroundings)
     audit = AuditLog.open(
         places.state_dir / "audit",
         places.data_dir / "anchors" / f"{places.key}.jsonl",

@@ -99,9 +99,7 @@ class Upkeep:
         self._note_change()
 
     def _describe(self, entry: SidecarEntry) -> tuple[str, ...]:
-        delegates = self.files.delegates.get(entry.id, {})
-        program = self.files.programs.get(entry.id)
-        return describe_entry(entry, {**delegates, **({"": program} if program else {})})
+        return describe_entry(entry, self.files.resolutions(entry.id))
 
     def _built(self) -> World:
         now = self._clock.now()

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 import flycore
+from flycore.approval.describe import COMMAND
 from flycore.approval.policy import Policy, evaluate_general, load_policy
 from flycore.catalog.builder import CatalogFacts, build_catalog
 from flycore.catalog.findings import ProbeFinding
@@ -68,6 +69,12 @@ class Files:
     settings: Settings
     programs: Mapping[str, ResolvedProgram]
     delegates: Mapping[str, Mapping[str, ResolvedProgram]]
+
+    def resolutions(self, sidecar: str) -> dict[str, ResolvedProgram]:
+        """Where the sidecar's command (under `COMMAND`) and its delegates, by name, lead."""
+        program = self.programs.get(sidecar)
+        own = {COMMAND: program} if program is not None else {}
+        return {**self.delegates.get(sidecar, {}), **own}
 
 
 @dataclass(frozen=True, slots=True)

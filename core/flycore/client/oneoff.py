@@ -1,0 +1,68 @@
+"""The catalog without a kernel: no lock, no audit, and without `probe` no process."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+
+import anyio
+
+from flycore.approval.describe import describe_entry
+from flycore.approval.trust import TrustStore
+from flycore.catalog.findings import ProbeFinding
+from flycore.catalog.probe_cache import ProbeCache
+from flycore.catalog.probes import Prober
+from flycore.kernel.compose import find_ground
+from flycore.kernel.probing import probe_spawn, probe_work
+from flycore.kernel.world import Files, Ground, Observed, build_world, read_files
+from flycore.model.catalog import Catalog
+from flycore.model.trust import TrustItem
+from flycore.registry.places import Places
+
+
+async def read_catalog(places: Places, *, probe: bool, environ: Mapping[str, str] | None = None) -> Catalog:
+    """What a kernel opened now would show; with `probe` after asking the trusted sidecars, otherwise
+    with the answers that are still remembered."""
+    ground = find_ground(places, dict(os.environ if environ is None else environ))
+    files = read_files(ground, None)
+    trust = _trust(places)
+    trusted = trust.trusted_ids(files.registry)
+    cheap = _built(ground, files, trust, {})
+    prober = Prober(probe_spawn(ground, lambda: files), ProbeCache(places.cache_dir), time.time)
+    found: dict[str, ProbeFinding] = {}
+
+    async def look(sidecar: str) -> None:
+        entry = files.registry.entry(sidecar)
+        if entry is None:
+            return
+        work = probe_work(ground, files, entry)
+        finding = await prober.probe(work) if probe else prober.known(work)
+        if finding is not None:
+            found[sidecar] = finding
+
+    async with anyio.create_task_group() as group:
+        for view in cheap.sidecars:
+            if view.id in trusted and view.stability.sandbox is not None:
+                group.start_soon(look, view.id)
+    return _built(ground, files, trust, found)
+
+
+def read_pending_trust(places: Places, environ: Mapping[str, str] | None = None) -> tuple[TrustItem, ...]:
+    """Entries that wait for trust, with what they would run."""
+    ground = find_ground(places, dict(os.environ if environ is None else environ))
+    files = read_files(ground, None)
+    return _trust(places).pending(
+        files.registry, lambda entry: describe_entry(entry, files.resolutions(entry.id))
+    )
+
+
+def _trust(places: Places) -> TrustStore:
+    return TrustStore.load(places.state_dir / "trust.json")
+
+
+def _built(ground: Ground, files: Files, trust: TrustStore, found: Mapping[str, ProbeFinding]) -> Catalog:
+    seen = Observed(
+        trusted=trust.trusted_ids(files.registry), probes=found, runtime={}, diagnostics=trust.diagnostics
+    )
+    return build_world(ground, files, seen, version=1, now=time.time()).catalog
