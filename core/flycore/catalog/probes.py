@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 import anyio
+import anyio.to_thread
 import msgspec
 
 from flycore.catalog.findings import SKIPPED, ProbeFinding
@@ -54,6 +55,7 @@ class Prober:
         self._now = now
         self._limiter = anyio.Semaphore(AT_ONCE)
         self._asking: dict[str, anyio.Event] = {}
+        self._forgotten: set[str] = set()
 
     def known(self, work: ProbeWork) -> ProbeFinding | None:
         """What is known without asking: `skipped`, the last answer however old, or None for nothing yet."""
@@ -61,10 +63,15 @@ class Prober:
             return SKIPPED
         return self._cache.get(work_key(work))
 
-    async def probe(self, work: ProbeWork, *, again: bool = False) -> ProbeFinding:
-        """The sidecar's answer, asked for unless a recent one is known; `again` asks in any case.
+    def forget(self, sidecar: str) -> None:
+        """Ask that sidecar at the next `probe`, whatever is known. What `known` says stays until then."""
+        self._forgotten.add(sidecar)
 
-        Two that ask the same at once share one answer.
+    async def probe(self, work: ProbeWork) -> ProbeFinding:
+        """The sidecar's answer, asked for unless a recent one is known.
+
+        Two that ask the same at once share one answer. Answers are written down when nobody is being
+        asked any more.
         """
         mode = probe_mode(work)
         if mode is None:
@@ -72,18 +79,20 @@ class Prober:
         key = work_key(work)
         while key in self._asking:
             await self._asking[key].wait()
-            again = False
         recent = self._recent(key)
-        if recent is not None and not again:
+        if recent is not None and work.entry.id not in self._forgotten:
             return recent
         done = self._asking[key] = anyio.Event()
         try:
             async with self._limiter:
+                self._forgotten.discard(work.entry.id)
                 finding = await self._ask(work, mode)
             self._cache.put(key, finding)
         finally:
             del self._asking[key]
             done.set()
+        if not self._asking:
+            await anyio.to_thread.run_sync(self._cache.save)
         return msgspec.structs.replace(finding, fresh=True)
 
     async def _ask(self, work: ProbeWork, mode: ProbeMode) -> ProbeFinding:

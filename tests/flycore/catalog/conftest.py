@@ -1,0 +1,91 @@
+"""Entries, programs and facts as the registry and the kernel would hand them in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flycore.catalog.builder import CatalogFacts
+from flycore.catalog.snapshot import SidecarFacts
+from flycore.model.capability import Capability
+from flycore.model.diagnostics import Position
+from flycore.model.enums import Anchor, Decision, PathState, Source
+from flycore.model.program import ResolvedProgram
+from flycore.model.sidecar import Registry, SidecarEntry, ToolClaim
+
+FILE = "tools/external.tools.jsonc"
+
+
+def _entry(
+    sidecar: str = "utility.local", tools: tuple[str, ...] = ("file.hash",), **fields: Any
+) -> SidecarEntry:
+    given: dict[str, Any] = {
+        "source": Source.PROJECT,
+        "position": Position(file=FILE, line=3, column=5),
+        "command": "flytui-sidecar",
+        "args": (sidecar,),
+        "tools": tuple(ToolClaim(name=name) for name in tools),
+        "digest": f"digest of {sidecar}",
+    }
+    return SidecarEntry(id=sidecar, **(given | fields))
+
+
+def _program(state: PathState = PathState.RESOLVED, **fields: Any) -> ResolvedProgram:
+    given: dict[str, Any] = {
+        "mode": "path",
+        "base": Anchor.APP,
+        "declared": "flytui-sidecar",
+        "path": "/bin/true" if state is PathState.RESOLVED else "",
+        "argv": ("/bin/true",) if state is PathState.RESOLVED else (),
+    }
+    return ResolvedProgram(state=state, **(given | fields))
+
+
+def _sidecar_facts(entry: SidecarEntry | None = None, **fields: Any) -> SidecarFacts:
+    given: dict[str, Any] = {
+        "entry": entry or _entry(),
+        "program": _program(),
+        "core": "0.1.0",
+        "protocols": ("1",),
+        "policy": lambda tool: (Decision.ALLOW, "default"),
+        "trusted": True,
+    }
+    return SidecarFacts(**(given | fields))
+
+
+def _catalog_facts(*entries: SidecarEntry, **fields: Any) -> CatalogFacts:
+    def policy(capability: Capability, entry: SidecarEntry) -> tuple[Decision, str]:
+        return Decision.ASK, "default"
+
+    given: dict[str, Any] = {
+        "registry": Registry(app_root="/root", config_dir="/config", workspace="/root", entries=entries),
+        "programs": {entry.id: _program() for entry in entries},
+        "trusted": frozenset(entry.id for entry in entries),
+        "policy": policy,
+        "core": "0.1.0",
+        "version": 1,
+        "now": 1_700_000_000.0,
+    }
+    return CatalogFacts(**(given | fields))
+
+
+@pytest.fixture
+def make_entry() -> Callable[..., SidecarEntry]:
+    return _entry
+
+
+@pytest.fixture
+def make_program() -> Callable[..., ResolvedProgram]:
+    return _program
+
+
+@pytest.fixture
+def make_facts() -> Callable[..., SidecarFacts]:
+    return _sidecar_facts
+
+
+@pytest.fixture
+def make_catalog_facts() -> Callable[..., CatalogFacts]:
+    return _catalog_facts

@@ -1,0 +1,172 @@
+"""Checking inputs: all violations, filled defaults, nothing retrieved, nothing leaked, and an oracle."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from referencing import Registry
+
+from flycore.catalog.known import KNOWN
+from flycore.catalog.schemas import accepts, check_input, check_output, check_schema, fill_defaults
+from flycore.model.canonical import Json, JsonObject
+
+CLOSED: JsonObject = {
+    "type": "object",
+    "properties": {
+        "a": {"type": "integer", "minimum": 3},
+        "b": {"type": "string", "maxLength": 2},
+        "c": {"type": "object", "properties": {"d": {"default": 7}}},
+        "e~/f": {"type": "boolean"},
+    },
+    "required": ["z"],
+    "additionalProperties": False,
+}
+
+
+def test_every_violation_with_its_pointer() -> None:
+    _, found = check_input(CLOSED, {"a": 1, "b": "abc", "e~/f": 1, "q": 0})
+    assert sorted(violation.pointer for violation in found) == ["", "", "/a", "/b", "/e~0~1f"]
+    text = " ".join(violation.message for violation in found)
+    assert '"z" is a required property' in text
+    assert "'q' was unexpected" in text
+
+
+def test_good_input_has_none() -> None:
+    schema = {**CLOSED, "required": []}
+    assert check_input(schema, {"a": 3}) == ({"a": 3}, ())
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "filled"),
+    [
+        ({"properties": {"a": {"default": 1}}}, {}, {"a": 1}),
+        ({"properties": {"a": {"default": 1}}}, {"a": None}, {"a": None}),
+        ({"properties": {"a": {"properties": {"b": {"default": 2}}}}}, {"a": {}}, {"a": {"b": 2}}),
+        ({"properties": {"a": {"properties": {"b": {"default": 2}}}}}, {}, {}),
+        ({"properties": {"a": {"default": {}, "properties": {"b": {"default": 2}}}}}, {}, {"a": {}}),
+        ({"items": {"properties": {"a": {"default": 1}}}}, [{}, {"a": 2}], [{"a": 1}, {"a": 2}]),
+        ({"properties": {"a": True, "b": False}}, {"a": 1}, {"a": 1}),
+        ({"properties": 3}, {"a": 1}, {"a": 1}),
+        (True, {"a": 1}, {"a": 1}),
+    ],
+)
+def test_defaults(schema: Json, value: Json, filled: Json) -> None:
+    before = json.dumps(value)
+    assert fill_defaults(schema, value) == filled
+    assert json.dumps(value) == before
+
+
+def test_default_is_part_of_what_is_checked() -> None:
+    schema: JsonObject = {"type": "object", "properties": {"a": {"type": "integer", "default": "no"}}}
+    assert [violation.pointer for violation in check_input(schema, {})[1]] == ["/a"]
+
+
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "http://127.0.0.1:9/x", "other.json", "//host/x"])
+def test_nothing_is_retrieved(address: str) -> None:
+    schema: JsonObject = {"type": "object", "properties": {"a": {"$ref": address}}}
+    assert check_schema(schema)
+    _, found = check_input(schema, {"a": 1})
+    assert found
+    assert "root:" not in found[0].message
+
+
+def test_local_reference_works() -> None:
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/n"}},
+        "$defs": {"n": {"type": "null"}},
+    }
+    assert check_schema(schema) == ()
+    assert check_input(schema, {"a": None})[1] == ()
+    assert check_input(schema, {"a": 1})[1]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "objekt"},
+        {"pattern": "("},
+        {"pattern": "(?=x)y"},
+        {"properties": []},
+        {"$schema": "http://json-schema.org/draft-04/schema#"},
+        {"$schema": "https://nowhere.example/schema"},
+        {"required": "a"},
+    ],
+)
+def test_schema_that_cannot_be_used(schema: JsonObject) -> None:
+    assert len(check_schema(schema)) == 1
+    assert check_input(schema, {})[1]
+    assert not accepts(schema, {})
+
+
+def test_pattern_in_linear_time() -> None:
+    schema: JsonObject = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+    assert check_input(schema, {"a": "a" * 50_000 + "b"})[1]
+
+
+@pytest.mark.parametrize(
+    "rule", [{"type": "integer"}, {"maxLength": 3}, {"pattern": "^x$"}, {"enum": [1]}, {"const": 1}, False]
+)
+def test_message_holds_a_short_piece_only(rule: Json) -> None:
+    secret = "s3cret" * 10_000
+    _, found = check_input({"properties": {"a": rule}}, {"a": secret})
+    assert found
+    assert all(len(violation.message) <= 300 for violation in found)
+    assert all(secret[:60] not in violation.message for violation in found)
+
+
+def test_control_characters_are_escaped_in_messages() -> None:
+    _, found = check_input({"properties": {"a": {"type": "integer"}}}, {"a": "\x1b[2J\u202e"})
+    assert found[0].message.isprintable()
+
+
+@pytest.mark.parametrize("value", [{"a": "\ud800"}, {"a": float("nan")}, {"a": float("inf")}])
+def test_what_is_no_json_is_refused(value: JsonObject) -> None:
+    assert check_input({"type": "object"}, value)[1]
+
+
+def test_very_many_violations_are_counted() -> None:
+    schema: JsonObject = {"properties": {"a": {"items": {"type": "integer"}}}}
+    found = check_input(schema, {"a": [str(number) for number in range(1000)]})[1]
+    assert len(found) == 201
+    assert found[-1].message == "and 800 more"
+
+
+def test_depth_is_no_crash() -> None:
+    deep: Json = 1
+    for _ in range(64):
+        deep = [deep]
+    assert check_input({"type": "object"}, {"a": deep})[1] == ()
+
+
+def test_output() -> None:
+    assert check_output({}, {"a": 1}) == ()
+    assert check_output({"required": ["b"]}, {"a": 1})[0].message == '"b" is a required property'
+
+
+def _values() -> st.SearchStrategy[Any]:
+    words = st.sampled_from(
+        ["", "a", "type", "key", "click", "json", "GET", "https://example.org/", "ctrl+s", "x" * 70]
+    )
+    scalar = st.none() | st.booleans() | st.integers(-5, 70_000) | words
+    return st.recursive(scalar, lambda inner: st.lists(inner, max_size=3), max_leaves=4)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_agrees_with_the_oracle(data: st.DataObject) -> None:
+    capability = data.draw(st.sampled_from(list(KNOWN.values())))
+    names = st.sampled_from([*capability.input_schema["properties"], "stranger"])
+    base = dict(data.draw(st.sampled_from(capability.examples)))
+    value = base | data.draw(st.dictionaries(names, _values(), max_size=3))
+    for name in data.draw(st.lists(st.sampled_from(sorted(value)), max_size=1)) if value else ():
+        del value[name]
+    filled, found = check_input(capability.input_schema, value)
+    registry: Registry[Any] = Registry()
+    oracle = jsonschema.Draft202012Validator(capability.input_schema, registry=registry)
+    assert (not found) == oracle.is_valid(filled)
