@@ -1,4 +1,4 @@
-"""Writes docs/capabilities.md from the kernel's own table of capabilities: python docs/make_capabilities.py"""
+"""Writes docs/capabilities.md from the kernel's own table: python docs/make_capabilities.py"""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ def page() -> str:
 
 
 def _row(capability: Capability) -> str:
-    classes = ", ".join(capability.approval_class)
-    name, sidecar = (
+    cells = (
         f"[`{capability.name}`](#{capability.name.replace('.', '')})",
         capability.sidecar or "high level",
+        ", ".join(capability.approval_class),
+        _risk(capability),
+        _flags(capability),
+        capability.summary,
     )
-    return f"| {name} | {sidecar} | {classes} | {_risk(capability)} | {_flags(capability)} | {capability.summary} |"
+    return f"| {' | '.join(cells)} |"
 
 
 def _risk(capability: Capability) -> str:
