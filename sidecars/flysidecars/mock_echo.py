@@ -16,7 +16,7 @@ from flysidecars.sdk.sidecar import ANY_TOOL
 MAX_BYTES = 256 * 1024 * 1024
 MAX_DELAY_MS = 3_600_000
 STEP_MS = 100
-SLOW_PROBE_S = 1.5
+SLOW_PROBE_S = 1.2
 """More than half of a probe's usual limit of 2 s, less than the whole."""
 
 FAILURES = ("failed", "unavailable", "crash", "exit", "garbage", "hang", "stderr")

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.e2e
 
 NASTY = 'it\'s "quoted" $(rm -rf /tmp/x) `id` ;|&<>*?#!~ \\n \\\\ %s {} [] é ü ß ñ 日本語 Ω я 🙂🚀 €\tend'
 EVERY_ASCII = "".join(map(chr, range(0x20, 0x7F)))
-MANY_SIGNS = "".join(chr(0x4E00 + 7 * number) for number in range(70))
+MANY_SIGNS = "".join(chr(0x4E00 + 7 * number) for number in range(45))
 
 
 def delegates(starter) -> dict[str, object]:
@@ -37,17 +37,16 @@ def target(recorder, **changed: object) -> dict[str, object]:
 def test_text_arrives_verbatim(starter, desktop, wait_for) -> None:
     terminal = desktop.recorder("one", "+0+0")
     desktop.recorder("two", "+300+200")
-    for text in (NASTY, EVERY_ASCII):
-        before = len(terminal.received)
-        done = keyboard(starter, desktop, {"action": "type", "text": text, "window": "one"})
-        assert done.answer == {
-            "ok": True,
-            "action": "type",
-            "typed": len(text),
-            "window": {"id": terminal.window, "title": "one"},
-        }
-        wait_for(lambda before=before, text=text: len(terminal.received) >= before + len(text), "the text")
-        assert terminal.received[before:] == text
+    text = NASTY + EVERY_ASCII
+    done = keyboard(starter, desktop, {"action": "type", "text": text, "window": "one"})
+    assert done.answer == {
+        "ok": True,
+        "action": "type",
+        "typed": len(text),
+        "window": {"id": terminal.window, "title": "one"},
+    }
+    wait_for(lambda: len(terminal.received) >= len(text), "the text")
+    assert terminal.received == text
 
 
 def test_more_signs_than_spare_keys_while_the_machine_is_busy(starter, bare_desktop, wait_for) -> None:

@@ -29,24 +29,27 @@ def reports(terminal) -> list[tuple[str, str]]:
     return [(found[0], found[3]) for found in REPORT.findall(terminal.received)]
 
 
-@pytest.mark.parametrize(
-    ("action", "more", "expected"),
-    [
-        ("click", {}, [("0", "M"), ("0", "m")]),
-        ("double_click", {}, [("0", "M"), ("0", "m")] * 2),
-        ("middle_click", {}, [("1", "M"), ("1", "m")]),
-        ("right_click", {}, [("2", "M"), ("2", "m")]),
-        ("scroll", {"dy": 2}, [("65", "M")] * 2),
-        ("scroll", {"dy": -1}, [("64", "M")]),
-    ],
-)
-def test_buttons(starter, desktop, wait_for, action: str, more: dict[str, int], expected: list) -> None:
+CLICK, RIGHT, MIDDLE = ([(button, "M"), (button, "m")] for button in "021")
+BUTTONS: list[tuple[str, dict[str, int], list[tuple[str, str]]]] = [
+    ("click", {}, CLICK),
+    ("double_click", {}, CLICK * 2),
+    ("middle_click", {}, MIDDLE),
+    ("right_click", {}, RIGHT),
+    ("scroll", {"dy": 2}, [("65", "M")] * 2),
+    ("scroll", {"dy": -1}, [("64", "M")]),
+]
+
+
+def test_buttons(starter, desktop, wait_for) -> None:
     terminal = desktop.recorder("one", "+100+100", REPORT_MOUSE)
-    done = mouse(starter, desktop, {"action": action, "x": 150, "y": 160, "window": "one", **more})
-    assert done.answer["ok"], done
-    assert (done.answer["x"], done.answer["y"]) == (150, 160)
-    wait_for(lambda: len(reports(terminal)) >= len(expected), "the reports")
-    assert reports(terminal) == expected
+    for action, more, expected in BUTTONS:
+        before = len(reports(terminal))
+        done = mouse(starter, desktop, {"action": action, "x": 150, "y": 160, "window": "one", **more})
+        assert done.answer["ok"], done
+        assert (done.answer["x"], done.answer["y"]) == (150, 160)
+        whole = before + len(expected)
+        wait_for(lambda whole=whole: len(reports(terminal)) >= whole, "the reports")
+        assert reports(terminal)[before:] == expected, action
 
 
 def test_drag_and_move(starter, bare_desktop, wait_for) -> None:
