@@ -1,0 +1,185 @@
+"""A real kernel on a root of its own, with sidecars that are small programs written by the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from flycore.kernel.compose import open_kernel
+from flycore.kernel.kernel import Kernel
+from flycore.kernel.lock import RootLock
+from flycore.model.approval import Answer, Ask
+from flycore.model.call import Caller, CallRequest, ToolResult
+from flycore.model.enums import Choice, RequestState
+from flycore.registry.places import Places, find_places
+
+PATIENCE = 30.0
+"""Longest wait for what takes a fraction of a second."""
+
+ECHO = """#!/bin/sh
+read -r request
+printf '{"ok": true, "said": "hello"}\\n'
+"""
+
+
+def folders(base: Path) -> dict[str, str]:
+    """An environment whose state lies below `base`."""
+    runtime = base / "run"
+    runtime.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return {
+        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(base),
+        "LANG": "C.UTF-8",
+        "XDG_CONFIG_HOME": str(base / "config"),
+        "XDG_STATE_HOME": str(base / "state"),
+        "XDG_DATA_HOME": str(base / "data"),
+        "XDG_CACHE_HOME": str(base / "cache"),
+        "XDG_RUNTIME_DIR": str(runtime),
+    }
+
+
+def tool(name: str, risk: str = "medium", **more: Any) -> dict[str, Any]:
+    """A registry's description of a tool that takes anything."""
+    return {
+        "name": name,
+        "description": f"{name}, for a test",
+        "inputSchema": {"type": "object"},
+        "risk": risk,
+        **more,
+    }
+
+
+class Root:
+    """An app root. `sidecar` adds a program and its entry."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.folder = base / "project"
+        (self.folder / "tools").mkdir(parents=True)
+        self.environ = folders(base)
+        self.sidecars: dict[str, Any] = {}
+        self.write()
+
+    @property
+    def places(self) -> Places:
+        """Where everything of this root lies."""
+        return find_places(str(self.folder), None, self.environ, self.folder)
+
+    def sidecar(self, name: str, script: str, *tools: Any, **entry: Any) -> Path:
+        """Write the program `tools/bin-NAME/run` (alone in its folder) and its entry."""
+        folder = self.folder / "tools" / f"bin-{name}"
+        folder.mkdir(exist_ok=True)
+        program = folder / "run"
+        program.write_text(script)
+        program.chmod(0o755)
+        self.sidecars[name] = {
+            "command": f"./tools/bin-{name}/run",
+            "tools": list(tools) or [tool(f"{name}.do")],
+            **entry,
+        }
+        self.write()
+        return program
+
+    def write(self) -> None:
+        """Replace the registry, atomically as an editor does."""
+        target = self.folder / "tools" / "external.tools.jsonc"
+        fresh = target.with_suffix(".new")
+        fresh.write_text(json.dumps({"schemaVersion": 2, "sidecars": self.sidecars}, indent=1))
+        os.replace(fresh, target)
+
+    def policy(self, *rules: dict[str, Any], project: bool = False) -> None:
+        """Write the user's policy, or the project's."""
+        target = self.folder / "tools" if project else self.base / "config" / "flytui"
+        target.mkdir(parents=True, exist_ok=True)
+        (target / "policy.jsonc").write_text(json.dumps({"schemaVersion": 1, "rules": list(rules)}))
+
+    def audit(self) -> list[dict[str, Any]]:
+        """Every line of the log."""
+        files = sorted((self.places.state_dir / "audit").glob("*.jsonl"))
+        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+@asynccontextmanager
+async def kernel_of(root: Root, *, role: str = "console", trusted: bool = True) -> AsyncIterator[Kernel]:
+    """A kernel with a person attached, everything in the registry trusted."""
+    with RootLock.acquire(root.places, role) as holder:
+        async with open_kernel(root.places, holder, root.environ) as kernel:
+            if role == "console":
+                kernel.approver.attach((), ())
+            if trusted:
+                waiting = kernel.pending_trust()
+                await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
+                await until(lambda: all(view.trusted for view in kernel.catalog().sidecars))
+            yield kernel
+
+
+async def until(found: Callable[[], Any], patience: float = PATIENCE) -> Any:
+    """Look until `found` gives something true."""
+    with anyio.fail_after(patience):
+        while True:
+            if value := found():
+                return value
+            await anyio.sleep(0.01)
+
+
+def a_caller(name: str = "agent", pid: int = 4242) -> Caller:
+    """Some program."""
+    return Caller(door="socket", program=name, executable=f"/usr/bin/{name}", pid=pid, started=1)
+
+
+def request(kernel: Kernel, name: str, input: dict[str, Any] | None = None, **more: Any) -> CallRequest:
+    """A call as a door makes it."""
+    caller = more.pop("caller", a_caller())
+    return CallRequest(call_id=kernel.new_call_id(), tool=name, input=input or {}, caller=caller, **more)
+
+
+async def waiting_ask(kernel: Kernel, count: int = 1) -> Ask:
+    """The newest of `count` requests that wait."""
+
+    def found() -> Ask | None:
+        waiting = [ask for ask in kernel.asks() if ask.state is RequestState.WAITING]
+        return waiting[-1] if len(waiting) >= count else None
+
+    ask: Ask = await until(found)
+    return ask
+
+
+async def approve(kernel: Kernel, ask: Ask) -> None:
+    """A person's yes to exactly this card."""
+    outcome = await kernel.approver.decide(
+        ask.request.id, ask.request.subject_digest, Answer(choice=Choice.APPROVE_ONCE)
+    )
+    assert outcome.accepted, outcome.why_not
+
+
+async def approved_call(
+    kernel: Kernel, name: str, input: dict[str, Any] | None = None, **more: Any
+) -> ToolResult:
+    """Call, have it approved, give the result."""
+    return await answered_call(kernel, lambda ask: approve(kernel, ask), name, input, **more)
+
+
+async def answered_call(
+    kernel: Kernel,
+    answer: Callable[[Ask], Awaitable[None]],
+    name: str,
+    input: dict[str, Any] | None = None,
+    **more: Any,
+) -> ToolResult:
+    """Call, let `answer` do something with the card, give the result."""
+    results: list[ToolResult] = []
+
+    async def run() -> None:
+        results.append(await kernel.call(request(kernel, name, input, **more)))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await answer(await waiting_ask(kernel))
+    return results[0]
