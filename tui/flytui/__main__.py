@@ -1,0 +1,9 @@
+"""`python -m flytui`: the same as the command `flytui`."""
+
+from __future__ import annotations
+
+import sys
+
+from flytui.cli.main import main
+
+sys.exit(main())

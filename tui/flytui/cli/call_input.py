@@ -1,0 +1,80 @@
+"""The input of `flytui call`: a JSON object, pairs, or standard input, as one JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flycore.model.canonical import Json, JsonObject
+from flycore.runners.strict_json import NotStrict, read_strict
+
+MOST_STDIN_BYTES = 4 * 1024 * 1024
+Pairs = tuple[tuple[str, str], ...]
+"""`key=value` words as written; the tool's schema says what the values are."""
+
+
+class BadInput(ValueError):  # noqa: N818 - the words say what is wrong
+    """What was given is no input; the sentence says why and what to write."""
+
+
+def read_words(
+    words: tuple[str, ...], option: str | None, stdin: Callable[[int], bytes]
+) -> JsonObject | Pairs:
+    """What was given on the command line. `stdin` reads at most so many bytes. Raises BadInput."""
+    if option is not None and words:
+        raise BadInput("give the input once: either --input or after the tool's name")
+    if option is not None:
+        return (
+            _from_stdin(stdin)
+            if option == "-"
+            else _object(option.encode("utf-8", "surrogatepass"), "--input")
+        )
+    if words == ("-",):
+        return _from_stdin(stdin)
+    if len(words) == 1 and words[0].lstrip()[:1] in ("{", "["):
+        return _object(words[0].encode("utf-8", "surrogatepass"), "the input")
+    pairs = tuple(_pair(word) for word in words)
+    twice = next((key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at])), None)
+    if twice is not None:
+        raise BadInput(f"{twice!r} is given twice")
+    return pairs
+
+
+def typed(pairs: Pairs, schema: JsonObject) -> JsonObject:
+    """The pairs as an object. A field that the schema says is a string keeps its text; any other value
+    is JSON where it reads as JSON, else text."""
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    return {key: _value(text, known.get(key)) for key, text in pairs}
+
+
+def _value(text: str, field: Json) -> Json:
+    if isinstance(field, dict) and field.get("type") == "string":
+        return text
+    try:
+        return read_strict(text.encode("utf-8", "surrogatepass"))
+    except NotStrict:
+        return text
+
+
+def _pair(word: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not equals or not key:
+        raise BadInput(f"{word!r} is neither a JSON object nor key=value: write for example path=README.md")
+    return key, value
+
+
+def _from_stdin(stdin: Callable[[int], bytes]) -> JsonObject:
+    data = stdin(MOST_STDIN_BYTES + 1)
+    if len(data) > MOST_STDIN_BYTES:
+        raise BadInput(f"standard input holds more than {MOST_STDIN_BYTES} bytes")
+    return _object(data, "standard input")
+
+
+def _object(data: bytes, source: str) -> JsonObject:
+    try:
+        value = read_strict(data)
+    except NotStrict as problem:
+        raise BadInput(f"{source} {problem.reason}") from None
+    if not isinstance(value, dict):
+        raise BadInput(f'{source} is JSON, but no object: write for example {{"path": "README.md"}}')
+    return value

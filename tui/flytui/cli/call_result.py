@@ -1,0 +1,113 @@
+"""What `flytui call` says: progress and outcome on standard error, the output on standard output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flycore.model.call import CallError, Progress, ToolResult
+from flycore.model.canonical import Json, JsonObject
+from flycore.model.enums import Code, Phase, Status
+from flytui.cli.output import note, say_json
+
+WAITING = {
+    Phase.WAITING_APPROVAL: "waiting for approval in the console…",
+    Phase.WAITING_GROUP: "waiting until another call leaves…",
+}
+STDERR_LINES = 20
+
+
+def progress_printer(tool: str) -> Callable[[Progress], None]:
+    """Prints each new thing that is to be said of a call, once."""
+    last = ""
+
+    def show(progress: Progress) -> None:
+        nonlocal last
+        text = progress_words(progress)
+        if text and text != last:
+            last = text
+            note(f"{tool}: {text}")
+
+    return show
+
+
+def progress_words(progress: Progress) -> str:
+    """How far a call is, in words; empty where there is nothing to say."""
+    if progress.phase in WAITING:
+        return WAITING[progress.phase]
+    share = ""
+    if progress.progress is not None and progress.total:
+        share = f"{min(max(progress.progress / progress.total, 0.0), 1.0):.0%}"
+    return " ".join(part for part in (share, progress.message) if part)
+
+
+def cancelled(tool: str) -> ToolResult:
+    """The result of a call that a signal ended here: the kernel has been told."""
+    return _without_answer(tool, Status.FAILED, Code.CANCELLED, "cancelled by you", "")
+
+
+def lost(tool: str) -> ToolResult:
+    """The result of a call whose kernel went away before it answered."""
+    return _without_answer(
+        tool,
+        Status.UNKNOWN,
+        Code.OUTCOME_UNKNOWN,
+        "the connection to the kernel was lost",
+        "whether it took effect is not known: look before you call again (flytui audit tail)",
+    )
+
+
+def _without_answer(tool: str, status: Status, code: Code, message: str, hint: str) -> ToolResult:
+    error = CallError(code=code, message=message, hint=hint)
+    return ToolResult(status=status, tool=tool, sidecar=None, call_id="", error=error)
+
+
+def print_result(result: ToolResult) -> None:
+    """The output on standard output; how it ended on standard error."""
+    if result.status is Status.SUCCESS:
+        say_json(result.output)
+    for line in outcome_lines(result):
+        note(line)
+
+
+def outcome_lines(result: ToolResult) -> list[str]:
+    """How a call ended, in plain lines; texts are as they came, whoever prints makes them safe."""
+    lines = [_headline(result)]
+    error = result.error
+    if error is not None:
+        details = dict(error.details)
+        lines += [f"  {item}" for item in _violations(details.pop("violations", None))]
+        lines += [f"  → {error.hint}"] if error.hint else []
+        lines += [
+            f"  {key}: {_short(value)}" for key, value in details.items() if value not in ("", [], {}, None)
+        ]
+        lines += [f"  stderr │ {line}" for line in result.stderr_tail.splitlines()[-STDERR_LINES:]]
+    lines += [f"  artifact {item.path} ({item.mime_type}, {item.bytes} bytes)" for item in result.artifacts]
+    lines += [f"  warning: {warning}" for warning in result.warnings]
+    return lines
+
+
+def _headline(result: ToolResult) -> str:
+    by = f" by {result.sidecar}" if result.sidecar else ""
+    times = []
+    if result.sandbox is not None:
+        times.append(f"in {result.duration_ms} ms, sandbox {result.sandbox.value}")
+    if result.waited_ms >= 1000:
+        times.append(f"waited {result.waited_ms / 1000:.1f} s")
+    tail = f" ({', '.join(times)})" if times else ""
+    if result.error is None:
+        return f"{result.status.value}: {result.tool}{by}{tail}"
+    return f"{result.status.value}: {result.error.code}: {result.error.message}{tail}"
+
+
+def _violations(listed: Json) -> list[str]:
+    """Each violation with its pointer; nothing where there are none."""
+    found: list[JsonObject] = (
+        [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    )
+    return [f"{item.get('pointer') or '/'}: {item.get('message', '')}" for item in found]
+
+
+def _short(value: Json) -> str:
+    import json
+
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,207 @@
+"""The checks of `flytui doctor`, as pure functions over what was found."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Mapping
+from os import stat_result
+
+from flycore.audit.verify import CUT, TORN, WHOLE, Verification
+from flycore.model.catalog import SidecarView
+from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.enums import Effective, ReasonCode
+from flycore.model.sidecar import SidecarEntry
+from flytui.cli.documents import Check, CheckState
+
+OLDEST_PYTHON = (3, 11)
+SMALLEST_TERMINAL = (60, 20)
+"""Columns and rows below which the console is hard to read."""
+WRITTEN_WRONG = frozenset(
+    {
+        ReasonCode.MANIFEST_INVALID,
+        ReasonCode.OUTSIDE_ROOT_DENIED,
+        ReasonCode.KIND_UNSUPPORTED,
+        ReasonCode.CORE_INCOMPATIBLE,
+        ReasonCode.PROTOCOL_INCOMPATIBLE,
+    }
+)
+"""Reasons that lie in what is written; the others lie in the machine or in a choice."""
+_WEIGHT = {Severity.ERROR: CheckState.FAIL, Severity.WARNING: CheckState.WARN, Severity.INFO: CheckState.OK}
+
+
+def check_python(version: tuple[int, ...]) -> Check:
+    """Whether the interpreter is new enough."""
+    said = ".".join(map(str, version[:3]))
+    if version[:2] < OLDEST_PYTHON:
+        return Check(name="python", state=CheckState.FAIL, message=said, fix="install Python 3.11 or newer")
+    return Check(name="python", state=CheckState.OK, message=said)
+
+
+def check_registry(files: tuple[str, ...], diagnostics: tuple[Diagnostic, ...]) -> Iterator[Check]:
+    """Which files were read, and what is wrong with registry, policy and settings as wholes."""
+    if files:
+        yield Check(name="registry", state=CheckState.OK, message=f"read {', '.join(files)}")
+    else:
+        yield Check(
+            name="registry",
+            state=CheckState.WARN,
+            message="no registry file, so no sidecar is configured",
+            fix="write tools/external.tools.jsonc; flytui schema registry describes it",
+        )
+    for finding in diagnostics:
+        yield _finding("registry", finding)
+
+
+def _finding(name: str, finding: Diagnostic) -> Check:
+    where = f"{finding.position}: " if finding.position else ""
+    excerpt = f"\n{finding.excerpt}" if finding.excerpt else ""
+    return Check(
+        name=name,
+        state=_WEIGHT[finding.severity],
+        message=f"{where}{finding.message}{excerpt}",
+        fix=finding.remedy,
+    )
+
+
+def check_sidecar(view: SidecarView) -> Iterator[Check]:
+    """How a sidecar is, then each finding about what is written of it."""
+    name = f"sidecar {view.id}"
+    effective = view.stability.effective
+    findings = [problem for problem in view.entry.problems if problem.severity is not Severity.INFO]
+    reasons = [
+        reason
+        for reason in view.stability.reasons
+        if not (reason.code is ReasonCode.MANIFEST_INVALID and findings)
+    ]
+    for reason in reasons:
+        chosen = effective is Effective.DISABLED
+        state = CheckState.FAIL if reason.code in WRITTEN_WRONG else CheckState.WARN
+        yield Check(
+            name=name,
+            state=CheckState.OK if chosen else state,
+            message=f"{effective.value}: {reason.code.value}: {reason.message}",
+            fix="" if chosen else reason.remedy,
+        )
+    if not reasons and not findings:
+        yield Check(name=name, state=CheckState.OK, message=effective.value)
+    for finding in findings:
+        yield _finding(name, finding)
+
+
+def check_policy(ok: bool) -> Check:
+    """Whether every policy file parsed; their diagnostics stand under `registry`."""
+    if ok:
+        return Check(name="policy", state=CheckState.OK, message="loaded")
+    return Check(
+        name="policy",
+        state=CheckState.FAIL,
+        message="a policy file does not parse: its last good rules hold, or everything asks",
+        fix="mend the file at the place named above",
+    )
+
+
+def check_trust(waiting: int, diagnostics: tuple[Diagnostic, ...]) -> Iterator[Check]:
+    """Whether entries wait for trust, and whether the store can be relied on."""
+    if waiting:
+        entries = "1 entry waits" if waiting == 1 else f"{waiting} entries wait"
+        yield Check(name="trust", state=CheckState.WARN, message=f"{entries} for trust", fix="flytui trust")
+    else:
+        yield Check(name="trust", state=CheckState.OK, message="nothing waits")
+    for finding in diagnostics:
+        yield _finding("trust", finding)
+
+
+def check_sandbox() -> Check:
+    """What confinement there is."""
+    return Check(
+        name="sandbox",
+        state=CheckState.WARN,
+        message="not enforced in this version: declared permissions are shown, not held to",
+        fix="approve only what you would run yourself",
+    )
+
+
+def check_audit(found: Verification) -> Check:
+    """Whether the log is as it was written."""
+    where = f" at {found.file}:{found.line}" if found.file and found.exit_code else ""
+    message = f"{found.message}{where} ({found.lines} lines)"
+    if found.exit_code == WHOLE:
+        return Check(name="audit", state=CheckState.OK, message=message)
+    if found.exit_code == TORN:
+        fix = "nothing to do: the next start sets the torn end aside and notes it"
+        return Check(name="audit", state=CheckState.WARN, message=message, fix=fix)
+    what = "lines are missing at its end" if found.exit_code == CUT else "the log was changed"
+    fix = f"{what}: keep a copy, and find out who wrote to it; nothing runs on a broken log"
+    return Check(name="audit", state=CheckState.FAIL, message=message, fix=fix)
+
+
+def check_socket(folder: str, found: stat_result | None, uid: int, runtime_dir: bool) -> Check:
+    """The folder of the socket: its owner's alone. `found` is None where it does not exist yet."""
+    if found is None:
+        note = "" if runtime_dir else "; XDG_RUNTIME_DIR is not set"
+        return Check(name="socket", state=CheckState.OK, message=f"{folder} is made when needed{note}")
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != uid or stat.S_IMODE(found.st_mode) & 0o077:
+        return Check(
+            name="socket",
+            state=CheckState.FAIL,
+            message=f"{folder} is not this user's alone (owner {found.st_uid}, mode {found.st_mode & 0o7777:o})",
+            fix=f"remove it, or chmod 700 {folder}",
+        )
+    return Check(name="socket", state=CheckState.OK, message=folder)
+
+
+def check_terminal(environ: Mapping[str, str], size: tuple[int, int] | None, encoding: str) -> Check:
+    """Whether the console can be drawn here. `size` is None where there is no terminal."""
+    if size is None:
+        return Check(name="terminal", state=CheckState.OK, message="none: commands print plain text")
+    if size < SMALLEST_TERMINAL or size[1] < SMALLEST_TERMINAL[1]:
+        wanted = "×".join(map(str, SMALLEST_TERMINAL))
+        return Check(
+            name="terminal",
+            state=CheckState.WARN,
+            message=f"{size[0]}×{size[1]} is small",
+            fix=f"make the window at least {wanted}",
+        )
+    if encoding.lower().replace("-", "") != "utf8":
+        return Check(
+            name="terminal",
+            state=CheckState.WARN,
+            message=f"its encoding is {encoding}",
+            fix="set LANG=C.UTF-8",
+        )
+    kind = environ.get("TERM", "unknown")
+    return Check(name="terminal", state=CheckState.OK, message=f"{kind}, {size[0]}×{size[1]}")
+
+
+def check_desktop(
+    entries: tuple[SidecarEntry, ...], environ: Mapping[str, str], present: Mapping[str, bool]
+) -> Iterator[Check]:
+    """Display and programs, where a configured tool needs them. `present` says what PATH holds."""
+    using = [entry.id for entry in entries if entry.valid and entry.enabled and entry.permissions.desktop]
+    if using:
+        named = ", ".join(using)
+        if environ.get("DISPLAY"):
+            yield Check(
+                name="display", state=CheckState.OK, message=f"DISPLAY {environ['DISPLAY']} for {named}"
+            )
+        else:
+            yield Check(
+                name="display",
+                state=CheckState.WARN,
+                message=f"DISPLAY is not set; {named} needs an X11 display",
+                fix="start flytui inside the desktop session, or set DISPLAY",
+            )
+        yield _program("xdotool", present, f"{named} focuses windows and types through it")
+    if environ.get("TMUX"):
+        yield _program("tmux", present, "it tells which windows show this console")
+
+
+def _program(name: str, present: Mapping[str, bool], why: str) -> Check:
+    if present.get(name):
+        return Check(name=name, state=CheckState.OK, message="found on PATH")
+    return Check(
+        name=name,
+        state=CheckState.WARN,
+        message=f"not on PATH: {why}",
+        fix=f"install {name} (Debian: apt install {name})",
+    )

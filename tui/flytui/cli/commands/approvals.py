@@ -1,0 +1,98 @@
+"""`flytui approvals`: what waits for a person, and what became of earlier requests. Decides nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import clock_time, emit, note, say, table, width
+from flytui.cli.reading import ask_running
+from flytui.cli.unknown import EXIT_UNKNOWN
+
+if TYPE_CHECKING:
+    from flycore.client.protocol import Client
+    from flycore.model.approval import Ask
+
+WIDEST_CARD = 110
+NO_KERNEL = "no kernel runs on this root, so nothing waits: flytui opens a console"
+
+
+@click.group(invoke_without_command=True)
+@common
+def approvals(invocation: Invocation) -> int:
+    """Requests for approval. They are decided in the console, never here."""
+    if click.get_current_context().invoked_subcommand is None:
+        return list_asks(invocation)
+    return 0
+
+
+@approvals.command("list")
+@common
+def list_command(invocation: Invocation) -> int:
+    """Waiting ones first, then recent ones."""
+    return list_asks(invocation)
+
+
+@approvals.command("show")
+@click.argument("request_id", metavar="ID")
+@common
+def show(invocation: Invocation, request_id: str) -> int:
+    """The whole card of one request."""
+    from flycore.approval.card import LABEL_CELLS, render_card
+    from flytui.cli.documents import ApprovalsDocument
+
+    asks = _asks(invocation)
+    found = [ask for ask in asks or () if request_id in (ask.request.id, ask.request.call_id)]
+    if invocation.as_json:
+        emit(ApprovalsDocument(running=asks is not None, asks=tuple(found)))
+        return 0 if found else EXIT_UNKNOWN
+    if not found:
+        note(NO_KERNEL if asks is None else f"no request is named {request_id}: flytui approvals lists them")
+        return EXIT_UNKNOWN
+    for ask in found:
+        say(f"{ask.request.id}  {ask.request.risk.value}  {_what_became(ask)}")
+        for line in render_card(ask.request, min(width(), WIDEST_CARD)):
+            say(f"{line.label:<{LABEL_CELLS}}{line.text}".rstrip())
+    return 0
+
+
+def list_asks(invocation: Invocation) -> int:
+    """Print the requests; always exit code 0."""
+    asks = _asks(invocation)
+    if invocation.as_json:
+        from flytui.cli.documents import ApprovalsDocument
+
+        emit(ApprovalsDocument(running=asks is not None, asks=asks or ()))
+    elif asks is None:
+        say(NO_KERNEL)
+    elif not asks:
+        say("no request for approval")
+    else:
+        rows = [
+            (
+                ask.request.id,
+                ask.request.risk.value,
+                ask.request.tool,
+                str(ask.request.caller),
+                clock_time(ask.request.asked_at),
+                _what_became(ask),
+            )
+            for ask in asks
+        ]
+        table(invocation, ("ID", "RISK", "TOOL", "CALLER", "ASKED", "STATE"), rows)
+    return 0
+
+
+def _asks(invocation: Invocation) -> tuple[Ask, ...] | None:
+    async def question(client: Client) -> tuple[Ask, ...]:
+        return await client.asks()
+
+    return ask_running(invocation.places(), question)
+
+
+def _what_became(ask: Ask) -> str:
+    reason = f": {ask.answer.reason}" if ask.answer and ask.answer.reason else ""
+    by = f" by {ask.decided_by}" if ask.decided_by else ""
+    return f"{ask.state.value}{by}{reason}"

@@ -1,0 +1,90 @@
+"""`flytui audit`: the log of what was called, asked, decided, started and done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import emit, note, say, say_json
+from flytui.cli.unknown import EXIT_UNKNOWN
+
+if TYPE_CHECKING:
+    from flycore.model.canonical import JsonObject
+
+DEFAULT_LINES = 20
+MOST_LINES = 10_000
+
+
+@click.group()
+@common
+def audit(invocation: Invocation) -> int:
+    """Read and check the log of this root."""
+    return 0
+
+
+@audit.command("tail")
+@click.option(
+    "-n", "--lines", "count", type=click.IntRange(1, MOST_LINES), default=DEFAULT_LINES, show_default=True
+)
+@common
+def tail_command(invocation: Invocation, count: int) -> int:
+    """The last lines, oldest first."""
+    from flycore.audit.read import tail
+
+    return _print(invocation, tail(invocation.places().state_dir / "audit", count))
+
+
+@audit.command("show")
+@click.argument("wanted", metavar="NUMBER|CALL")
+@common
+def show(invocation: Invocation, wanted: str) -> int:
+    """One line by its number, or all lines of a call by its id; whole, as JSON."""
+    from flycore.audit.read import find
+
+    number = int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 19 else None
+    lines = find(invocation.places().state_dir / "audit", wanted if number is None else number)
+    if invocation.as_json:
+        _print(invocation, lines)
+    else:
+        for line in lines:
+            say_json(line)
+    if lines:
+        return 0
+    note(f"the log has no line or call {wanted}: flytui audit tail shows the last ones")
+    return EXIT_UNKNOWN
+
+
+@audit.command("verify")
+@common
+def verify_command(invocation: Invocation) -> int:
+    """Check the chain. Exit 0 whole, 1 broken, 3 only the last line torn, 4 cut off against the anchors."""
+    from flycore.audit.verify import verify
+
+    places = invocation.places()
+    found = verify(places.state_dir / "audit", places.data_dir / "anchors" / f"{places.key}.jsonl")
+    if invocation.as_json:
+        from flytui.cli.documents import AuditDocument
+
+        emit(AuditDocument(verification=found))
+        return found.exit_code
+    say(f"{found.message} ({found.lines} lines)")
+    if found.exit_code:
+        say(f"first at {found.file}:{found.line}, number {found.seq}")
+    return found.exit_code
+
+
+def _print(invocation: Invocation, lines: tuple[JsonObject, ...]) -> int:
+    if invocation.as_json:
+        from flytui.cli.documents import AuditDocument
+
+        emit(AuditDocument(lines=lines))
+        return 0
+    from flycore.audit.read import as_text
+
+    for line in lines:
+        say(as_text(line))
+    if not lines:
+        note("the log has no line yet")
+    return 0

@@ -1,0 +1,101 @@
+"""`flytui call`: runs one tool through the kernel. What needs a person goes to the console, never here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from flytui.cli.interrupts import Interrupted, run_async
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import emit
+
+if TYPE_CHECKING:
+    from flycore.client.protocol import Client
+    from flycore.model.call import ToolResult
+    from flycore.model.canonical import JsonObject
+    from flytui.cli.call_input import Pairs
+
+
+@click.command()
+@click.argument("tool")
+@click.argument("words", metavar="[JSON | KEY=VALUE… | -]", nargs=-1)
+@click.option("--input", "option", metavar="JSON", help="The input as a JSON object; - reads standard input.")
+@click.option("--timeout-ms", type=click.IntRange(min=1), help="Shorten the tool's own time limit.")
+@click.option("--say", "said", default="", help="What it is for; the person sees it as unverified.")
+@click.option(
+    "--wait-approver",
+    type=click.FloatRange(min=0, max=86_400),
+    default=0.0,
+    metavar="SECONDS",
+    help="Wait so long for a console to open.",
+)
+@common
+def call(
+    invocation: Invocation,
+    tool: str,
+    words: tuple[str, ...],
+    option: str | None,
+    timeout_ms: int | None,
+    said: str,
+    wait_approver: float,
+) -> int:
+    """Call TOOL and print its output; the exit code says how it ended."""
+    from flycore.model.errors import ConnectionLost
+    from flytui.cli.call_input import BadInput, read_words
+    from flytui.cli.call_result import cancelled, lost, print_result, progress_printer
+
+    try:
+        given = read_words(words, option, _read_stdin)
+    except BadInput as problem:
+        raise click.UsageError(str(problem)) from None
+    places = invocation.places()
+
+    async def perform() -> ToolResult:
+        from flycore.client.connect import connect
+
+        async with connect(places, wait_approver=wait_approver) as client:
+            return await client.call(
+                tool,
+                await _finished_input(client, tool, given),
+                timeout_ms=timeout_ms,
+                said=said,
+                on_progress=progress_printer(tool) if sys.stderr.isatty() else None,
+            )
+
+    interrupted = 0
+    try:
+        result = run_async(perform)
+    except Interrupted as stop:
+        result, interrupted = cancelled(tool), stop.exit_code
+    except ConnectionLost:
+        result = lost(tool)
+    if invocation.as_json:
+        emit(result)
+    else:
+        print_result(result)
+    return interrupted if interrupted == 128 + signal.SIGTERM else result.exit_status
+
+
+async def _finished_input(client: Client, tool: str, given: JsonObject | Pairs) -> JsonObject:
+    """The input as an object; pairs get their types from the tool's schema."""
+    if isinstance(given, dict):
+        return given
+    if not given:
+        return {}
+    from flytui.cli.call_input import typed
+
+    view = (await client.catalog()).capability(tool)
+    return typed(given, view.capability.input_schema if view else {})
+
+
+def _read_stdin(limit: int) -> bytes:
+    """At most `limit` bytes of standard input, up to its end."""
+    parts: list[bytes] = []
+    while limit > 0 and (part := os.read(sys.stdin.fileno(), min(limit, 65_536))):
+        parts.append(part)
+        limit -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,98 @@
+"""`flytui demo`: a console on a temporary root, and a separate process that calls tools there."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flytui.cli.interrupts import run_async
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import emit, say
+
+if TYPE_CHECKING:
+    from flytui.cli.demo_root import DemoRoot
+    from flytui.cli.documents import DemoCall
+
+WAIT_SECONDS = "60"
+"""How long a call waits for the console to be drawn."""
+TITLE = "demo"
+
+
+@click.command()
+@common
+def demo(invocation: Invocation) -> int:
+    """See an approval without risk: an echo tool is called as allowed, medium and high."""
+    import os
+
+    from flytui.cli.demo_root import prepare_demo
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.UsageError("the demo opens a console, and a console needs a terminal")
+    with tempfile.TemporaryDirectory(prefix="flytui-demo-") as folder:
+        calls = _play(prepare_demo(Path(folder), os.environ))
+    if invocation.as_json:
+        from flytui.cli.documents import DemoDocument
+
+        emit(DemoDocument(calls=tuple(calls)))
+    else:
+        for call in calls:
+            say(f"{call.tool}: {call.status} (exit {call.exit_code})")
+    return 0
+
+
+def _play(root: DemoRoot) -> list[DemoCall]:
+    """Open the console and let the calls come; both end when the person leaves."""
+    calls: list[DemoCall] = []
+
+    async def sit() -> None:
+        import anyio
+
+        from flycore.client.connect import open_console_kernel
+        from flytui.cli.console import find_seat, wait_printer
+        from flytui.console.app import run_console
+
+        async with open_console_kernel(root.places, on_wait=wait_printer()) as (client, approver):
+            window_ids, pids = find_seat()
+            async with anyio.create_task_group() as group:
+                group.start_soon(make_calls, root, calls)
+                await run_console(client, approver, TITLE, window_ids=window_ids, pids=pids)
+                group.cancel_scope.cancel()
+
+    run_async(sit)
+    return calls
+
+
+async def make_calls(root: DemoRoot, calls: list[DemoCall]) -> None:
+    """Call each tool from a process of its own, one after the other; `calls` grows with each answer."""
+    import anyio
+
+    from flytui.cli.demo_root import TOOLS
+    from flytui.cli.documents import DemoCall
+
+    for tool, (risk, _) in TOOLS.items():
+        done = await anyio.run_process(
+            [
+                *(sys.executable, "-m", "flytui", "call", tool, f"message=hello, {risk} risk"),
+                *("--root", str(root.places.app_root), "--json"),
+                *("--wait-approver", WAIT_SECONDS, "--say", "the demo's call"),
+            ],
+            env=root.environ,
+            check=False,
+        )
+        calls.append(DemoCall(tool=tool, exit_code=done.returncode, status=_status(done.stdout)))
+
+
+def _status(output: bytes) -> str:
+    """The status of the result that `flytui call --json` printed."""
+    import msgspec
+
+    from flycore.model.call import ToolResult
+
+    try:
+        return msgspec.json.decode(output, type=ToolResult).status.value
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return "no result"

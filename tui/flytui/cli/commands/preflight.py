@@ -1,0 +1,66 @@
+"""`flytui preflight TOOL…`: could these be called now? Runs none of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import emit, table
+from flytui.cli.reading import read_catalog
+
+if TYPE_CHECKING:
+    from flycore.model.catalog import Catalog
+    from flytui.cli.documents import PreflightTool
+
+EXIT_NOT_READY = 3
+
+
+@click.command()
+@click.argument("tools", metavar="TOOL…", nargs=-1, required=True)
+@common
+def preflight(invocation: Invocation, tools: tuple[str, ...]) -> int:
+    """Exit 0 when every tool is available, 3 otherwise. Has no side effects."""
+    from flycore.model.enums import Effective
+    from flytui.cli.commands.catalog import reason_sentence
+    from flytui.cli.documents import PreflightDocument
+
+    catalog = read_catalog(invocation.places(), probe=True)
+    found = tuple(_look(catalog, tool) for tool in tools)
+    ready = all(tool.effective is Effective.AVAILABLE for tool in found)
+    if invocation.as_json:
+        emit(PreflightDocument(ready=ready, tools=found))
+    else:
+        rows = [
+            (
+                tool.tool,
+                tool.effective.value,
+                tool.decision or "–",
+                "; ".join(map(reason_sentence, tool.reasons))
+                or (
+                    f"no such tool; nearest: {', '.join(tool.nearest) or 'none'}" if not tool.decision else ""
+                ),
+            )
+            for tool in found
+        ]
+        table(invocation, ("TOOL", "STATE", "POLICY", "WHY / FIX"), rows)
+    return 0 if ready else EXIT_NOT_READY
+
+
+def _look(catalog: Catalog, tool: str) -> PreflightTool:
+    from flycore.model.enums import Effective
+    from flytui.cli.documents import PreflightTool
+
+    view = catalog.capability(tool)
+    if view is None:
+        from flycore.catalog.nearest import nearest
+
+        near = nearest(tool, [known.capability.name for known in catalog.capabilities])
+        return PreflightTool(tool=tool, effective=Effective.UNAVAILABLE, nearest=near)
+    return PreflightTool(
+        tool=tool,
+        effective=view.stability.effective,
+        decision=view.decision,
+        reasons=view.stability.reasons,
+    )

@@ -1,0 +1,57 @@
+"""`flytui schema NAME`: the JSON Schema of a file people write, or of what a command prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import emit
+
+if TYPE_CHECKING:
+    from flycore.model.canonical import JsonObject
+
+NAMES = (
+    "registry",
+    "result",
+    "catalog",
+    "inspect",
+    "why",
+    "doctor",
+    "preflight",
+    "tools",
+    "trust",
+    "approvals",
+    "status",
+    "demo",
+    "audit",
+)
+
+
+@click.command()
+@click.argument("name", type=click.Choice(NAMES))
+@common
+def schema(invocation: Invocation, name: str) -> int:
+    """Print the JSON Schema of the registry file, of a result, or of what COMMAND --json prints."""
+    emit(schema_of(name))
+    return 0
+
+
+def schema_of(name: str) -> JsonObject:
+    """The schema of that name, one of NAMES."""
+    if name == "registry":
+        from flycore.registry.schema import registry_schema
+
+        return registry_schema()
+    if name == "catalog":
+        from flycore.catalog.document import catalog_schema
+
+        return catalog_schema()
+    import msgspec
+
+    from flycore.model.call import ToolResult
+    from flytui.cli.documents import DOCUMENTS
+
+    shape: type[msgspec.Struct] = ToolResult if name == "result" else DOCUMENTS[name]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(shape)}

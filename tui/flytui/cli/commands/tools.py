@@ -1,0 +1,59 @@
+"""`flytui tools`: what an agent is shown."""
+
+from __future__ import annotations
+
+import click
+
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import emit, say, table
+from flytui.cli.reading import read_catalog
+
+
+@click.group(invoke_without_command=True)
+@common
+def tools(invocation: Invocation) -> int:
+    """The tools that agents are shown: available and degraded ones."""
+    if click.get_current_context().invoked_subcommand is None:
+        return list_visible(invocation)
+    return 0
+
+
+@tools.command("list")
+@common
+def list_tools(invocation: Invocation) -> int:
+    """List them."""
+    return list_visible(invocation)
+
+
+def list_visible(invocation: Invocation) -> int:
+    """Print the visible tools; always exit code 0."""
+    from flycore.catalog.document import visible
+
+    views = visible(read_catalog(invocation.places(), probe=True))
+    if invocation.as_json:
+        from flytui.cli.documents import OfferedTool, ToolsDocument
+
+        offered = tuple(
+            OfferedTool(
+                name=view.capability.name,
+                description=view.capability.description,
+                risk=view.capability.risk.value,
+                read_only=view.capability.read_only,
+                effective=view.stability.effective,
+                decision=view.decision,
+                input_schema=view.capability.input_schema,
+                output_schema=view.capability.output_schema,
+            )
+            for view in views
+        )
+        emit(ToolsDocument(tools=offered))
+        return 0
+    if not views:
+        say("no tool is available: flytui catalog says why, and what to do")
+        return 0
+    rows = [
+        (view.capability.name, view.capability.risk.value, view.decision or "–", view.capability.summary)
+        for view in views
+    ]
+    table(invocation, ("TOOL", "RISK", "POLICY", "WHAT IT DOES"), rows)
+    return 0

@@ -1,0 +1,195 @@
+"""`flytui trust`: shows what the registry would run, and lets a person say yes to exactly that."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import emit, note, say, say_strict
+
+if TYPE_CHECKING:
+    from flycore.client.protocol import Client
+    from flycore.model.canonical import JsonObject
+    from flycore.model.errors import RootBusy
+    from flycore.model.status import Status
+    from flycore.model.trust import TrustItem
+    from flycore.registry.places import Places
+    from flytui.cli.pending import Pending
+
+EXIT_NOT_TRUSTED = 4
+
+
+@click.command()
+@click.argument("folder", metavar="[DIR]", required=False, type=click.Path(exists=True, file_okay=False))
+@click.option("--print-digest", is_flag=True, help="Show what waits and its digest; change nothing.")
+@click.option("--digest", metavar="HEX", help="Trust the waiting entries if this is their digest.")
+@click.option("--revoke", is_flag=True, help="Trust nothing of this root any longer.")
+@common
+def trust(
+    invocation: Invocation, folder: str | None, print_digest: bool, digest: str | None, revoke: bool
+) -> int:
+    """Show what the registry of DIR would run, and trust it. Nothing runs before that."""
+    from flycore.model.errors import RootBusy
+
+    if sum((print_digest, digest is not None, revoke)) > 1:
+        raise click.UsageError("--print-digest, --digest and --revoke exclude each other")
+    told = invocation.narrowed(folder, None, False, False)
+    places = told.places()
+    try:
+        if revoke:
+            return _revoke(told, places)
+        if digest is not None:
+            return _accept(told, places, digest.lower())
+        return _show_and_ask(told, places, print_digest)
+    except RootBusy as busy:
+        return _busy(busy)
+
+
+def _show_and_ask(told: Invocation, places: Places, print_digest: bool) -> int:
+    from flytui.cli.pending import read_pending
+    from flytui.cli.reading import ask_running
+
+    pending = read_pending(places)
+    if not pending.items:
+        return _report(told, places, pending, "nothing-waits", "nothing waits for trust", 0)
+    if not told.as_json:
+        _say_items(pending.items)
+    if print_digest:
+        return _report(told, places, pending, "shown", "", 0)
+    kernel = ask_running(places, _status)
+    if kernel is not None and kernel.role == "console":
+        return _wait_for_console(told, places, pending, kernel)
+    if told.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        message = (
+            "not trusted: run flytui trust on a terminal, or flytui trust --digest with the digest shown"
+        )
+        return _report(told, places, pending, "shown", message, EXIT_NOT_TRUSTED)
+    entries = "this entry" if len(pending.items) == 1 else f"these {len(pending.items)} entries"
+    click.echo(f"Trust {entries}, so that they may run? y/N ", nl=False)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        note("not trusted; nothing of it runs")
+        return EXIT_NOT_TRUSTED
+    return _accept(told, places, pending.digest)
+
+
+def _say_items(items: tuple[TrustItem, ...]) -> None:
+    """Every entry as the lines of what it would run; look-alike letters are drawn as tokens."""
+    for item in items:
+        say_strict(f"{item.sidecar}{'  (changed since it was trusted)' if item.changed else ''}")
+        for line in item.lines:
+            say_strict(f"  {line}")
+        say()
+
+
+def _report(told: Invocation, places: Places, pending: Pending, outcome: str, message: str, code: int) -> int:
+    """Say how it ended, in prose or as the document."""
+    if told.as_json:
+        from flytui.cli.documents import TrustDocument
+
+        emit(
+            TrustDocument(
+                app_root=str(places.app_root),
+                digest=pending.digest,
+                waiting=pending.items,
+                outcome=outcome,
+                message=message,
+            )
+        )
+    elif outcome == "shown":
+        say(f"digest {pending.digest}")
+    for finding in pending.store.diagnostics:
+        note(f"{finding.message} → {finding.remedy}")
+    if message and not (told.as_json and code == 0):
+        note(message)
+    return code
+
+
+def _accept(told: Invocation, places: Places, shown: str) -> int:
+    """Trust the set of that digest, and nothing else. Raises RootBusy while a kernel holds the root."""
+    from flycore.audit.events import trust_decided
+    from flycore.kernel.lock import RootLock
+    from flytui.cli.pending import read_pending
+
+    with RootLock.acquire(places, role="trust"):
+        pending = read_pending(places)
+        if not pending.items or pending.digest != shown:
+            message = "not trusted: what waits is not what that digest stands for; run flytui trust again"
+            return _report(told, places, pending, "refused", message, EXIT_NOT_TRUSTED)
+        pairs = tuple((item.sidecar, item.digest) for item in pending.items)
+        _record(places, trust_decided(pairs, by="flytui trust"))
+        outcome = pending.store.accept(pairs, pending.files.registry, time.time())
+    if not outcome.accepted:
+        return _report(told, places, pending, "refused", outcome.why_not, EXIT_NOT_TRUSTED)
+    names = ", ".join(item.sidecar for item in pending.items)
+    return _report(told, places, pending, "accepted", f"trusted: {names}", 0)
+
+
+def _revoke(told: Invocation, places: Places) -> int:
+    """Trust nothing of the root any longer. Raises RootBusy while a kernel holds the root."""
+    from flycore.audit.events import trust_decided
+    from flycore.kernel.lock import RootLock
+    from flytui.cli.pending import read_pending
+
+    with RootLock.acquire(places, role="trust"):
+        before = read_pending(places)
+        pairs = tuple(
+            (entry.id, entry.digest)
+            for entry in before.files.registry.entries
+            if before.store.trusted_raw(entry.id) is not None
+        )
+        _record(places, trust_decided(pairs, by="flytui trust", revoked=True))
+        outcome = before.store.revoke()
+        pending = read_pending(places)
+    if not outcome.accepted:
+        return _report(told, places, pending, "refused", outcome.why_not, EXIT_NOT_TRUSTED)
+    return _report(told, places, pending, "revoked", "nothing of this root is trusted any longer", 0)
+
+
+def _record(places: Places, fields: JsonObject) -> None:
+    """Write the decision to the log before it counts. Raises AuditUnwritable."""
+    from flycore.audit.events import TRUST_DECIDED
+    from flycore.audit.log import AuditLog
+
+    anchors = places.data_dir / "anchors" / f"{places.key}.jsonl"
+    log = AuditLog.open(places.state_dir / "audit", anchors, clock=time.time, monotonic=time.monotonic)
+    try:
+        log.append(TRUST_DECIDED, fields, sync=True)
+    finally:
+        log.close()
+
+
+async def _status(client: Client) -> Status:
+    return await client.status()
+
+
+def _busy(busy: RootBusy) -> int:
+    if busy.role == "console":
+        note(f"a console is open on this root (pid {busy.pid}): press T there to decide, or close it first")
+    else:
+        note(f"pid {busy.pid} ({busy.role}) holds this root: try again when it has left")
+    return EXIT_NOT_TRUSTED
+
+
+def _wait_for_console(told: Invocation, places: Places, pending: Pending, kernel: Status) -> int:
+    """The question stands before the console; wait until it is answered there, or until interrupted."""
+    from flycore.client.socket import connect_socket
+    from flycore.model.errors import ConnectionLost, KernelUnreachable
+    from flytui.cli.interrupts import run_async
+
+    note(f"this is answered in the console, pid {kernel.pid}: press T there. Waiting…")
+
+    async def wait() -> None:
+        async with connect_socket(places.socket, viewer=True) as client, client.events() as events:
+            while await client.pending_trust():
+                await anext(events, None)
+
+    try:
+        run_async(wait)
+    except (ConnectionLost, KernelUnreachable):
+        message = "the console was closed before it was answered"
+        return _report(told, places, pending, "at-console", message, EXIT_NOT_TRUSTED)
+    return _report(told, places, pending, "accepted", "answered in the console: nothing waits any more", 0)

@@ -1,0 +1,69 @@
+"""`flytui` on a terminal: takes the root and opens the console on it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+
+from flytui.cli.interrupts import run_async
+from flytui.cli.invocation import Invocation
+from flytui.cli.output import clock_time, note
+
+TOOL_SECONDS = 2.0
+"""How long a terminal multiplexer may take to name its clients."""
+
+
+def open_console(invocation: Invocation) -> int:
+    """Open the console and stay until the person leaves. Raises RootBusy where another one is open."""
+    places = invocation.places()
+
+    async def sit() -> None:
+        from flycore.client.connect import open_console_kernel
+        from flytui.console.app import run_console
+
+        async with open_console_kernel(places, on_wait=wait_printer()) as (client, approver):
+            window_ids, pids = find_seat()
+            await run_console(client, approver, str(places.app_root), window_ids=window_ids, pids=pids)
+
+    run_async(sit)
+    return 0
+
+
+def find_seat() -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Windows and processes of this console, which no desktop tool may touch."""
+    from flycore.approval.seat import console_seat
+
+    return console_seat(os.environ, os.getpid(), _run)
+
+
+def wait_printer() -> Callable[[int, float, str], None]:
+    """Says once for each holder that it is waited for."""
+    said: set[int] = set()
+
+    def show(pid: int, since: float, role: str) -> None:
+        if pid not in said:
+            said.add(pid)
+            what = "flytui call" if role == "provisional" else role
+            note(f"waiting for {what}, pid {pid}, since {clock_time(since)}")
+
+    return show
+
+
+def _run(argv: tuple[str, ...]) -> str | None:
+    """Output of a program found on PATH; None where it fails or does not answer in time."""
+    program = shutil.which(argv[0])
+    if program is None:
+        return None
+    try:
+        done = subprocess.run(
+            [program, *argv[1:]],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TOOL_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None

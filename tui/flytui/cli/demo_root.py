@@ -1,0 +1,96 @@
+"""A root to try flytui on: temporary, with folders of its own, trusted by flytui itself."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from flycore.model.canonical import Json, JsonObject
+from flycore.registry.places import Places, find_places
+
+ALLOWED, MEDIUM, HIGH = "demo.allowed", "demo.medium", "demo.high"
+SIDECAR = "demo.echo"
+TOOLS = {
+    ALLOWED: ("low", "Says hello; this root's user policy allows it"),
+    MEDIUM: ("medium", "Says hello; needs you"),
+    HIGH: ("high", "Says hello as if it were dangerous; needs you, and a letter"),
+}
+"""Tool to its risk and what it does, in the order the demo calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoRoot:
+    """Where the demo plays, and the environment that leads there."""
+
+    places: Places
+    environ: dict[str, str]
+
+
+def prepare_demo(folder: Path, environ: Mapping[str, str]) -> DemoRoot:
+    """Make the root in `folder`, which has to be this user's alone, and trust its one sidecar."""
+    root = folder / "root"
+    surroundings = {key: value for key, value in environ.items() if key != "FLYTUI_ROOT"}
+    for variable, name in (
+        ("XDG_CONFIG_HOME", "config"),
+        ("XDG_STATE_HOME", "state"),
+        ("XDG_DATA_HOME", "data"),
+        ("XDG_CACHE_HOME", "cache"),
+        ("XDG_RUNTIME_DIR", "run"),
+    ):
+        (folder / name).mkdir(mode=0o700)
+        surroundings[variable] = str(folder / name)
+    (root / "tools").mkdir(parents=True)
+    places = find_places(str(root), None, surroundings, folder)
+    _write(root / "tools" / "external.tools.jsonc", registry())
+    places.config_dir.mkdir(parents=True)
+    _write(places.config_dir / "policy.jsonc", policy())
+    _trust_all(places, surroundings)
+    return DemoRoot(places, surroundings)
+
+
+def registry() -> JsonObject:
+    """The demo's registry: mock.echo under three names."""
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {"message": {"type": "string"}, "delayMs": {"type": "integer", "minimum": 0}},
+        "required": ["message"],
+        "additionalProperties": False,
+    }
+    tools: list[Json] = [
+        {
+            "name": name,
+            "description": words,
+            "inputSchema": schema,
+            "approvalClass": "read" if risk == "low" else "execute",
+            "risk": risk,
+            "readOnly": risk == "low",
+        }
+        for name, (risk, words) in TOOLS.items()
+    ]
+    entry: JsonObject = {"command": "flytui-sidecar", "args": ["mock.echo"], "tools": tools}
+    return {"schemaVersion": 2, "sidecars": {SIDECAR: entry}}
+
+
+def policy() -> JsonObject:
+    """The demo user's policy: the harmless tool runs without asking."""
+    rule: JsonObject = {"tool": ALLOWED, "decision": "allow", "because": "it only says hello"}
+    return {"schemaVersion": 1, "rules": [rule]}
+
+
+def _write(path: Path, document: JsonObject) -> None:
+    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def _trust_all(places: Places, environ: Mapping[str, str]) -> None:
+    from flycore.approval.trust import TrustStore
+    from flycore.catalog.known import KNOWN
+    from flycore.registry.load import load_registry
+
+    found = load_registry(places, known=frozenset(KNOWN), environ=environ)
+    pairs = tuple((entry.id, entry.digest) for entry in found.entries)
+    outcome = TrustStore.load(places.state_dir / "trust.json").accept(pairs, found, time.time())
+    if not outcome.accepted:
+        raise OSError(f"the demo's root cannot be trusted: {outcome.why_not}")

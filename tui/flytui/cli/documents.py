@@ -1,0 +1,171 @@
+"""What `--json` prints, command by command. `flytui schema COMMAND` prints the JSON Schema of each.
+
+`call` prints the ToolResult and `catalog` the catalog document; the others are here, each with its name
+in `schema`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from flycore.audit.verify import Verification
+from flycore.model.approval import Ask
+from flycore.model.base import Value
+from flycore.model.canonical import JsonObject
+from flycore.model.catalog import CapabilityView, SidecarView
+from flycore.model.enums import Effective
+from flycore.model.stability import Reason, Stability
+from flycore.model.status import Status
+from flycore.model.trust import TrustItem
+
+
+class Document(Value, frozen=True, kw_only=True, tag_field="schema", tag=""):
+    """Base of the documents: `schema` names the shape and its version."""
+
+
+class InspectDocument(Document, frozen=True, kw_only=True, tag="flytui.inspect/1"):
+    """A tool with its sidecar, or a sidecar with its tools."""
+
+    name: str
+    capabilities: tuple[CapabilityView, ...]
+    """The tool asked for, or all that the sidecar offers."""
+    sidecar: SidecarView | None
+    """None where nothing offers the tool."""
+
+
+class WhyDocument(Document, frozen=True, kw_only=True, tag="flytui.why/1"):
+    """How a tool is, dimension by dimension."""
+
+    tool: str
+    sidecar: str | None
+    decision: str
+    """What policy says before an input is known: `allow`, `ask` or `deny`."""
+    stability: Stability
+
+
+class CheckState(StrEnum):
+    """How a check of `doctor` ended. `fail` is an error of configuration; `warn` may be as wanted."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Check(Value, frozen=True, kw_only=True):
+    """One line of `doctor`."""
+
+    name: str
+    state: CheckState
+    message: str
+    fix: str = ""
+    """What to do; empty where nothing is to be done."""
+
+
+class DoctorDocument(Document, frozen=True, kw_only=True, tag="flytui.doctor/1"):
+    """All checks, in their order."""
+
+    app_root: str
+    checks: tuple[Check, ...]
+
+
+class PreflightTool(Value, frozen=True, kw_only=True):
+    """Whether one tool could be called now."""
+
+    tool: str
+    effective: Effective
+    decision: str = ""
+    reasons: tuple[Reason, ...] = ()
+    nearest: tuple[str, ...] = ()
+    """Names close to that of a tool there is not."""
+
+
+class PreflightDocument(Document, frozen=True, kw_only=True, tag="flytui.preflight/1"):
+    """Every tool asked about."""
+
+    ready: bool
+    """Whether all of them are available."""
+    tools: tuple[PreflightTool, ...]
+
+
+class OfferedTool(Value, frozen=True, kw_only=True):
+    """A tool as an agent is shown it."""
+
+    name: str
+    description: str
+    risk: str
+    read_only: bool
+    effective: Effective
+    decision: str
+    input_schema: JsonObject
+    output_schema: JsonObject
+
+
+class ToolsDocument(Document, frozen=True, kw_only=True, tag="flytui.tools/1"):
+    """What agents are shown: available and degraded tools."""
+
+    tools: tuple[OfferedTool, ...]
+
+
+class TrustDocument(Document, frozen=True, kw_only=True, tag="flytui.trust/1"):
+    """What waits for trust, and what this command did about it."""
+
+    app_root: str
+    digest: str
+    """Over the whole set that waits; `--digest` accepts exactly this set. Empty where nothing waits."""
+    waiting: tuple[TrustItem, ...]
+    outcome: str
+    """`shown`, `accepted`, `refused`, `revoked`, `nothing-waits` or `at-console`."""
+    message: str = ""
+
+
+class ApprovalsDocument(Document, frozen=True, kw_only=True, tag="flytui.approvals/1"):
+    """Approval requests of the running kernel: waiting ones first, then recent ones."""
+
+    running: bool
+    asks: tuple[Ask, ...]
+
+
+class StatusDocument(Document, frozen=True, kw_only=True, tag="flytui.status/1"):
+    """The kernel of this root, if one runs."""
+
+    running: bool
+    app_root: str
+    socket: str
+    kernel: Status | None
+    waiting_trust: int
+
+
+class DemoCall(Value, frozen=True, kw_only=True):
+    """One call that the demo made from outside."""
+
+    tool: str
+    exit_code: int
+    status: str
+
+
+class DemoDocument(Document, frozen=True, kw_only=True, tag="flytui.demo/1"):
+    """What became of the demo's calls."""
+
+    calls: tuple[DemoCall, ...]
+
+
+class AuditDocument(Document, frozen=True, kw_only=True, tag="flytui.audit/1"):
+    """Lines of the log as they stand in it, or what checking it found."""
+
+    lines: tuple[JsonObject, ...] = ()
+    verification: Verification | None = None
+
+
+DOCUMENTS: dict[str, type[Document]] = {
+    "inspect": InspectDocument,
+    "why": WhyDocument,
+    "doctor": DoctorDocument,
+    "preflight": PreflightDocument,
+    "tools": ToolsDocument,
+    "trust": TrustDocument,
+    "approvals": ApprovalsDocument,
+    "status": StatusDocument,
+    "demo": DemoDocument,
+    "audit": AuditDocument,
+}
+"""Command to the document it prints."""

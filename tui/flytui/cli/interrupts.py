@@ -1,0 +1,68 @@
+"""INT and TERM end a command by cancelling it, so that what it started is ended too."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Interrupted(Exception):  # noqa: N818 - the word says what happened; it is not an error
+    """A signal ended the command; clean-up has run."""
+
+    def __init__(self, signum: int) -> None:
+        self.signum = signum
+        super().__init__(signal.Signals(signum).name)
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell shows for that signal: 130 for INT, 143 for TERM."""
+        return 128 + self.signum
+
+
+def run_async(work: Callable[[], Awaitable[T]]) -> T:
+    """Run `work` to its end on asyncio.
+
+    The first INT or TERM cancels it; later ones change nothing, because clean-up is bounded by itself.
+    Raises Interrupted once the clean-up is through; a result that was there first is returned. What
+    `work` raises comes as itself, not wrapped in the groups of the tasks it passed.
+    """
+    import anyio
+
+    try:
+        return anyio.run(_until_signalled, work)
+    except BaseExceptionGroup as group:
+        raise _only(group) from None
+
+
+def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one exception a task group wrapped; the group itself where it holds several."""
+    leaf: BaseException = group
+    while isinstance(leaf, BaseExceptionGroup) and len(leaf.exceptions) == 1:
+        leaf = leaf.exceptions[0]
+    return group if isinstance(leaf, BaseExceptionGroup) else leaf
+
+
+async def _until_signalled(work: Callable[[], Awaitable[T]]) -> T:
+    import asyncio
+
+    import anyio
+
+    loop = asyncio.get_running_loop()
+    caught: list[int] = []
+    with anyio.CancelScope() as scope:
+
+        def stop(signum: int) -> None:
+            caught.append(signum)
+            scope.cancel()
+
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(signum, stop, signum)
+        try:
+            return await work()
+        finally:
+            for signum in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(signum)
+    raise Interrupted(caught[0])

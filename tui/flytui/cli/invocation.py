@@ -1,0 +1,61 @@
+"""The options that every command takes, before or after its name, as one value."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+
+import click
+
+if TYPE_CHECKING:
+    from flycore.registry.places import Places
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """What was said with `--root`, `--workspace`, `--json` and `--plain`."""
+
+    root: str | None = None
+    workspace: str | None = None
+    as_json: bool = False
+    plain: bool = False
+
+    def narrowed(self, root: str | None, workspace: str | None, as_json: bool, plain: bool) -> Invocation:
+        """This one with what was said after the command's name; the later word wins."""
+        return Invocation(
+            root if root is not None else self.root,
+            workspace if workspace is not None else self.workspace,
+            as_json or self.as_json,
+            plain or self.plain,
+        )
+
+    def places(self) -> Places:
+        """The folders of the root this invocation is about. Creates nothing."""
+        from flycore.registry.places import find_places
+
+        return find_places(self.root, self.workspace, os.environ, Path.cwd())
+
+
+def common(body: Callable[Concatenate[Invocation, P], int]) -> Callable[..., int]:
+    """Give a command the common options; its body gets them as one Invocation, first argument."""
+
+    @click.option("--root", type=click.Path(exists=True, file_okay=False), help="App root to work on.")
+    @click.option("--workspace", type=click.Path(exists=True, file_okay=False), help="Workspace folder.")
+    @click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+    @click.option("--plain", is_flag=True, help="No colour, no boxes.")
+    @functools.wraps(body)
+    def command(
+        *args: Any, root: str | None, workspace: str | None, as_json: bool, plain: bool, **kwargs: Any
+    ) -> int:
+        context = click.get_current_context()
+        earlier = context.find_object(Invocation) or Invocation()
+        context.obj = earlier.narrowed(root, workspace, as_json, plain)
+        return body(context.obj, *args, **kwargs)
+
+    return command

@@ -1,0 +1,129 @@
+"""The command `flytui`: the console, or a command; and the border where exceptions become sentences."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import NoReturn
+
+import click
+
+from flytui.cli.interrupts import Interrupted
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.lazy import LazyGroup
+
+EXIT_USAGE = 2
+EXIT_CONFIGURATION = 5
+EXIT_LOST = 7
+EXIT_BROKEN_PIPE = 141
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option("--list-tools", is_flag=True, help="The same as `flytui tools list`.")
+@click.option("--version", is_flag=True, help="Print the version.")
+@common
+def flytui(invocation: Invocation, list_tools: bool, version: bool) -> int:
+    """See, understand and approve what AI agents do with external tools.
+
+    Without a command: the console; without a terminal: the catalog.
+    """
+    if click.get_current_context().invoked_subcommand is not None:
+        return 0
+    if version:
+        from flycore import __version__
+
+        click.echo(f"flytui {__version__}")
+        return 0
+    if list_tools:
+        from flytui.cli.commands.tools import list_visible
+
+        return list_visible(invocation)
+    if invocation.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        from flytui.cli.commands.catalog import show_catalog
+
+        return show_catalog(invocation, words=(), everything=False)
+    from flytui.cli.console import open_console
+
+    return open_console(invocation)
+
+
+def main() -> int:
+    """Run the command line; returns the exit code. Nothing but a defect escapes as a traceback."""
+    signal.signal(signal.SIGTERM, _terminated)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # always TextIOWrapper here
+    try:
+        code = _run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _quiet_pipe()
+    return code
+
+
+def _run() -> int:
+    from flycore.model.errors import ConnectionLost, FlyError, RootBusy
+
+    try:
+        code = flytui.main(standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 128 + signal.SIGINT
+    except Interrupted as interrupted:
+        return interrupted.exit_code
+    except click.ClickException as problem:
+        return _refuse(problem)
+    except RootBusy as busy:
+        return _complain(busy_sentence(busy), EXIT_CONFIGURATION)
+    except ConnectionLost as lost:
+        return _complain(str(lost) or "the kernel went away before it answered", EXIT_LOST)
+    except FlyError as error:
+        return _complain(str(error), 1)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        return _complain(
+            f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), EXIT_CONFIGURATION
+        )
+    return code if isinstance(code, int) else 0
+
+
+def busy_sentence(busy: object) -> str:
+    """Who holds the root, since when, and what to do about it."""
+    from flycore.model.errors import RootBusy
+    from flytui.cli.output import clock_time
+
+    if not isinstance(busy, RootBusy):
+        raise TypeError("only a busy root has a holder")
+    who = f"pid {busy.pid} ({busy.role}), since {clock_time(busy.since)}" if busy.pid else "another process"
+    return f"this root is held by {who}. Only one console can be open on a root: go there, or end it first."
+
+
+def _refuse(problem: click.ClickException) -> int:
+    context = getattr(problem, "ctx", None)
+    if isinstance(context, click.Context):
+        _complain(context.get_usage(), EXIT_USAGE)
+    _complain(problem.format_message(), EXIT_USAGE)
+    return problem.exit_code if problem.exit_code != 1 else EXIT_USAGE
+
+
+def _complain(sentence: str, code: int) -> int:
+    from flytui.cli.output import note
+
+    note(sentence)
+    return code
+
+
+def _quiet_pipe() -> int:
+    """The reader has left: nothing to say, and nothing for the interpreter to flush at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_BROKEN_PIPE
+
+
+def _terminated(signum: int, frame: object) -> NoReturn:
+    sys.exit(128 + signum)

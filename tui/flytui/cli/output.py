@@ -1,0 +1,144 @@
+"""What a command prints. Text from outside is made safe here, JSON is ASCII: nothing reaches a terminal raw."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from flysafe.text import safe_lines, safe_text, strict_text
+
+if TYPE_CHECKING:
+    from flytui.cli.invocation import Invocation
+    from flytui.console.paint import Line
+
+UNBOUNDED = 1_000_000
+"""Width of a line that goes to a file or a pipe: nothing is wrapped, so that a search finds it."""
+NARROWEST = 40
+GAP = "  "
+LEAST_LAST = 24
+"""Cells a table's last column keeps; where there is less, it stands on lines of its own."""
+
+
+def say(text: str = "") -> None:
+    """Print text to standard output; each of its lines is made safe."""
+    for line in safe_lines(text):
+        click.echo(line)
+
+
+def say_strict(text: str) -> None:
+    """Print text that a person decides by: look-alike letters and long runs of spaces are tokens, too."""
+    for line in text.split("\n"):
+        click.echo(strict_text(line))
+
+
+def note(text: str) -> None:
+    """Print prose to standard error; each of its lines is made safe."""
+    for line in safe_lines(text):
+        click.echo(line, err=True)
+
+
+def emit(document: object) -> None:
+    """Print one JSON document: a value of ours or plain JSON."""
+    click.echo(json.dumps(msgspec.to_builtins(document), indent=2))
+
+
+def say_json(value: object) -> None:
+    """Print a value as JSON for people: indented, readable letters, what cannot be seen as tokens."""
+    say(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def fancy(invocation: Invocation, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether colour and boxes are wanted: a terminal, and nobody asked for plain text."""
+    surroundings = os.environ if environ is None else environ
+    plain = invocation.plain or surroundings.get("NO_COLOR") or surroundings.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not plain
+
+
+def width() -> int:
+    """Cells of the terminal; UNBOUNDED where standard output is none."""
+    if not sys.stdout.isatty():
+        return UNBOUNDED
+    return max(shutil.get_terminal_size().columns, NARROWEST)
+
+
+def clock_time(seconds: float) -> str:
+    """A Unix time as the person's own clock shows it."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def table(invocation: Invocation, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows under headings. Nothing is cut: the last column wraps on a terminal."""
+    safe = [[safe_text(cell) for cell in row] for row in rows]
+    if fancy(invocation):
+        _rich_table(headings, safe)
+        return
+    for line in plain_table(headings, safe, width()):
+        click.echo(line)
+
+
+def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[str]:
+    """The table as lines of at most `room` cells where words allow it. Cells have to be safe already."""
+    from flycore.approval.cells import cell_width, wrap_words
+
+    whole = [headings, *rows]
+    sizes = [max(cell_width(row[at]) for row in whole) for at in range(len(headings) - 1)]
+    indent = sum(sizes) + len(GAP) * len(sizes)
+    lines = []
+    for row in whole:
+        head = "".join(
+            cell + " " * (size - cell_width(cell)) + GAP for cell, size in zip(row, sizes, strict=False)
+        )
+        if room - indent < LEAST_LAST:
+            lines += [
+                head.rstrip(),
+                *(f"    {part}" for part in wrap_words(row[-1], max(room - 4, LEAST_LAST))),
+            ]
+            continue
+        first, *more = wrap_words(row[-1], room - indent)
+        lines += [(head + first).rstrip(), *(" " * indent + part for part in more)]
+    return lines
+
+
+def _rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in headings[:-1]:
+        drawn.add_column(Text(heading), no_wrap=True, overflow="fold")
+    drawn.add_column(Text(headings[-1]), overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    Console(markup=False, highlight=False, emoji=False).print(drawn)
+
+
+COLOURS = {"good": "green", "warn": "yellow", "bad": "red", "accent": "cyan", "alarm": "red", "key": "cyan"}
+"""Terminal colours of the console's tones; the words carry the meaning."""
+
+
+def say_lines(invocation: Invocation, lines: Iterable[Line]) -> None:
+    """Print the console's lines, whose spans are safe already."""
+    coloured = fancy(invocation)
+    for line in lines:
+        parts = [
+            click.style(
+                part.text,
+                fg=COLOURS.get(part.tone.value),
+                bold=part.tone.value in ("strong", "alarm", "head"),
+                dim=part.tone.value == "dim",
+            )
+            if coloured
+            else part.text
+            for part in line
+        ]
+        click.echo("".join(parts).rstrip())

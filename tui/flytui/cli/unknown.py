@@ -1,0 +1,25 @@
+"""A name that nothing has: what was meant instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flytui.cli.output import note
+
+if TYPE_CHECKING:
+    from flycore.model.catalog import Catalog
+
+EXIT_UNKNOWN = 3
+
+
+def no_such(catalog: Catalog, name: str, *, sidecars: bool) -> int:
+    """Say that there is no such tool (or sidecar), with the nearest names; the exit code for it."""
+    from flycore.catalog.nearest import nearest
+
+    names = [view.capability.name for view in catalog.capabilities]
+    names += [view.id for view in catalog.sidecars] if sidecars else []
+    near = nearest(name, names)
+    what = "tool or sidecar" if sidecars else "tool"
+    hint = f"did you mean {' or '.join(near)}?" if near else "flytui catalog lists every tool"
+    note(f"no {what} is named {name}: {hint}")
+    return EXIT_UNKNOWN
