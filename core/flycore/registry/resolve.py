@@ -172,7 +172,7 @@ def _beneath(asked: _Asked, anchor: int, path_env: str) -> ResolvedProgram:
 
 
 def _open_staying(anchor: int, relative: str, flags: int) -> int:
-    """Open beneath the anchor. An absolute link that leads back inside is followed by its real name."""
+    """Open beneath the anchor. A link that leads back inside by way of outside is followed by its real name."""
     try:
         return open_beneath(anchor, relative, flags, links=True)
     except OutsideAnchor:
@@ -208,7 +208,7 @@ def _nearest_files(anchor: int, command: str) -> list[str]:
     except OSError:
         return []
     try:
-        names = os.listdir(descriptor)[:2_000]
+        names = [found for found in os.listdir(descriptor) if found != name][:2_000]
     finally:
         os.close(descriptor)
     return [f"{folder}/{near}" for near in difflib.get_close_matches(name, names, n=1)]

@@ -73,7 +73,8 @@ def violations(entry: object) -> Iterator[tuple[str, str, str]]:
         keyword, facts = error.kind.name, error.kind.as_dict()
         path = list(error.schema_path)
         if keyword == "propertyNames":
-            yield pointer, "a name in it has a form that is not allowed", _instead(path, pointer)
+            below = pointer_join(pointer, str(facts["error"].instance))
+            yield below, "the name has a form that is not allowed", _name_instead(path[:-1])
         elif keyword == "required":
             missing = str(facts["property"])
             yield pointer, f"the key {missing} is missing", f'add "{missing}": {_example(path, missing)}'
@@ -112,6 +113,12 @@ def _instead(path: list[str | int], pointer: str) -> str:
     leaf = pointer.rsplit("/", 1)[-1]
     example = json.dumps(examples[0], ensure_ascii=False)
     return f"write for example {example if leaf.isdigit() else f'{json.dumps(leaf)}: {example}'} ({said})"
+
+
+def _name_instead(path: list[str | int]) -> str:
+    """What a name must look like."""
+    node = _node(tuple(path))
+    return f"choose a name such as {node['examples'][0]} ({str(node['description']).rstrip('.')})"
 
 
 def _example(path: list[str | int], name: str) -> str:

@@ -1,0 +1,100 @@
+"""The span index against the parser: every span, cut out and parsed alone, gives the value it names."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyjson5
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flycore.registry.outline import outline
+from flycore.registry.spans import pointer_join, scan
+
+SCALARS = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(max_size=6)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+)
+GAPS = st.sampled_from(["", " ", "\n", '/* } " */', "// ' {\n", "\t"])
+
+
+def written(value: Any, draw: Any) -> str:
+    """The value as JSONC with comments and trailing commas wherever they may be."""
+    gap = draw(GAPS)
+    if isinstance(value, dict):
+        parts = [f"{draw(GAPS)}{json.dumps(key)}:{written(item, draw)}" for key, item in value.items()]
+    elif isinstance(value, list):
+        parts = [written(item, draw) for item in value]
+    else:
+        return f"{gap}{json.dumps(value)}{draw(GAPS)}"
+    tail = "," if parts and draw(st.booleans()) else ""
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return f"{gap}{opening}{','.join(parts)}{tail}{draw(GAPS)}{closing}{draw(GAPS)}"
+
+
+def pointers(value: Any, pointer: str = "") -> list[tuple[str, Any]]:
+    """Every value with its pointer."""
+    found = [(pointer, value)]
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        found += pointers(item, pointer_join(pointer, key))
+    return found
+
+
+@given(st.data(), JSON)
+@settings(max_examples=200, deadline=None)
+def test_each_span_is_its_value(data: st.DataObject, value: Any) -> None:
+    text = written(value, data.draw)
+    index = scan(text)
+    assert index.lints == []
+    assert index.duplicates == []
+    expected = pointers(value)
+    assert set(index.values) == {pointer for pointer, _ in expected}
+    for pointer, item in expected:
+        span = index.values[pointer]
+        assert pyjson5.decode(text[span.start : span.end]) == item
+
+
+@given(
+    st.data(),
+    st.dictionaries(st.text(max_size=4), st.dictionaries(st.text(max_size=4), JSON, max_size=3), max_size=3),
+)
+@settings(max_examples=200, deadline=None)
+def test_the_outline_agrees_or_steps_back(data: st.DataObject, sidecars: dict[str, Any]) -> None:
+    text = written({"schemaVersion": 2, "sidecars": sidecars}, data.draw)
+    quick = outline(text)
+    if quick is None:
+        return
+    index = scan(text)
+    found = {
+        name: (
+            start,
+            {
+                key: index.keys[f"/sidecars{pointer_join('', name)}{pointer_join('', key)}"].start
+                for key in keys
+            },
+        )
+        for name, (start, keys) in quick[0].items()
+    }
+    assert found == quick[0]
+    assert found.keys() == sidecars.keys()
+
+
+def test_the_outline_reads_plain_jsonc() -> None:
+    plain = '// c\n{"schemaVersion": 2, "x": 1.5, "sidecars": {"a": {"b": [{"c": "\\"}"}]}, /* d */},}'
+    assert outline(plain) == ({"a": (plain.index('"a"'), {"b": plain.index('"b"')})}, 6)
+
+
+def test_the_outline_steps_back_from_everything_else() -> None:
+    for body in (
+        "'a': {}",
+        '"a" : {}',
+        "a: {}",
+        '"a": {"b": 0x1}',
+        '"a": {}, "a": {}',
+        '"a": {"b": 1, "b": 2}',
+        '"a": 5',
+    ):
+        assert outline('{"schemaVersion": 2, "sidecars": {' + body + "}}") is None

@@ -1,0 +1,114 @@
+"""Changes are noticed once, by content, also of files and folders that come later."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from flycore.registry.places import POLICY_FILE, REGISTRY_FILE, SETTINGS_FILE
+from flycore.registry.watch import watch_files
+
+if TYPE_CHECKING:
+    from conftest import Root
+
+WAIT = 10.0
+"""Seconds a change may take here; the promise is one, this is slack for a busy machine."""
+
+
+class Seen:
+    """Counts what the watch yields."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.condition = anyio.Condition()
+
+    async def until(self, count: int) -> None:
+        """Wait for that many changes in all; raises TimeoutError."""
+        with anyio.fail_after(WAIT):
+            async with self.condition:
+                while self.count < count:
+                    await self.condition.wait()
+
+
+@asynccontextmanager
+async def watching(root: Root) -> AsyncIterator[Seen]:
+    """A watch over the root; began before the body."""
+    seen, stop, began = Seen(), anyio.Event(), anyio.Event()
+
+    async def watch() -> None:
+        changes = watch_files(root.places, stop)
+        began.set()
+        async for _ in changes:
+            async with seen.condition:
+                seen.count += 1
+                seen.condition.notify_all()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch)
+        await began.wait()
+        await anyio.lowlevel.checkpoint()
+        yield seen
+        stop.set()
+
+
+def replace(root: Root, text: str) -> None:
+    """What editors do: write beside, then rename over."""
+    root.write("tools/.new", text)
+    os.replace(root.app / "tools/.new", root.app / REGISTRY_FILE)
+
+
+@pytest.mark.anyio
+async def test_atomic_replace_and_half_written_files(root: Root) -> None:
+    good = '{"schemaVersion": 2, "sidecars": {"a": {"command": "true", "tools": ["file.hash"]}}}'
+    first = root.load(good)
+    async with watching(root) as seen:
+        replace(root, good.replace('"a"', '"b"'))
+        await seen.until(1)
+        second = root.load(previous=first)
+        assert [entry.id for entry in second.entries] == ["b"]
+        root.write(REGISTRY_FILE, good[:40])
+        await seen.until(2)
+        half = root.load(previous=second)
+        assert half.entries == second.entries
+        assert [problem.rule for problem in half.diagnostics] == ["syntax"]
+        (root.app / REGISTRY_FILE).unlink()
+        await seen.until(3)
+        assert root.load(previous=half).entries == ()
+
+
+@pytest.mark.anyio
+async def test_equal_bytes_are_no_change(root: Root) -> None:
+    root.load('{"schemaVersion": 2}')
+    async with watching(root) as seen:
+        replace(root, '{"schemaVersion": 2}')
+        os.utime(root.app / REGISTRY_FILE)
+        root.write("tools/other.txt", "x")
+        replace(root, '{"schemaVersion": 1}')
+        await seen.until(1)
+        assert seen.count == 1
+
+
+@pytest.mark.anyio
+async def test_files_in_folders_that_appear_later(root: Root) -> None:
+    async with watching(root) as seen:
+        root.write(REGISTRY_FILE, "{}")
+        await seen.until(1)
+        root.write(root.places.config_dir / SETTINGS_FILE, "{}")
+        await seen.until(2)
+        root.write(root.places.config_dir / POLICY_FILE, "{}")
+        await seen.until(3)
+        root.write("tools/policy.jsonc", "{}")
+        await seen.until(4)
+
+
+@pytest.mark.anyio
+async def test_stops_when_told(root: Root) -> None:
+    stop = anyio.Event()
+    stop.set()
+    with anyio.fail_after(WAIT):
+        assert [change async for change in watch_files(root.places, stop)] == []
