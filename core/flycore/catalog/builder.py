@@ -14,7 +14,6 @@ from flycore.catalog.runtime import READY, RuntimeFinding
 from flycore.catalog.snapshot import SidecarFacts, missing_stability, narrowing, sidecar_stability
 from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
-from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Decision, Layer
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
@@ -76,7 +75,7 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
                 id=entry.id,
                 entry=entry,
                 trusted=known.trusted,
-                stability=_with_conflicts(whole, entry, winners),
+                stability=whole,
             )
         )
     for name in KNOWN:
@@ -93,7 +92,8 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
 
 
 def _winners(registry: Registry) -> dict[str, str]:
-    """Tool to the sidecar that has it: the first that claims it, in the order of the registry."""
+    """Tool to the sidecar that has it: the first that claims it, in the order of the registry, well or
+    not. The registry has told the others in their `problems`."""
     winners: dict[str, str] = {}
     for entry in registry.entries:
         for name in entry.tool_names:
@@ -157,26 +157,6 @@ def _tool_stabilities(
         if key not in shared:
             shared[key] = sidecar_stability(known, name)
         yield name, shared[key]
-
-
-def _with_conflicts(whole: Stability, entry: SidecarEntry, winners: Mapping[str, str]) -> Stability:
-    """The sidecar's snapshot with a warning for each tool that another sidecar has."""
-    lost = tuple(
-        Diagnostic(
-            severity=Severity.WARNING,
-            rule="duplicate-claim",
-            message=f"{claim.name} is offered by {winners[claim.name]}, which comes first",
-            remedy=f"remove {claim.name} from one of the two",
-            position=claim.position,
-            sidecar=entry.id,
-        )
-        for claim in entry.tools
-        if winners[claim.name] != entry.id
-    )
-    if not lost or any(problem.rule == "duplicate-claim" for problem in entry.problems):
-        return whole
-    told = msgspec.structs.replace(whole.evidence, violations=(*whole.evidence.violations, *lost))
-    return msgspec.structs.replace(whole, evidence=told)
 
 
 def _unoffered(capability: Capability) -> CapabilityView:

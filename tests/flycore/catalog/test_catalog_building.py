@@ -21,6 +21,7 @@ from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Decision, Effective, ProbeState, ReasonCode, RuntimeState, SandboxState
 from flycore.model.sidecar import SidecarEntry, ToolClaim
 from flycore.model.stability import ProbeEvidence, RuntimeEvidence, ToolProbe
+from flycore.registry.conflicts import mark_conflicts
 
 MakeEntry = Callable[..., SidecarEntry]
 MakeFacts = Callable[..., CatalogFacts]
@@ -45,20 +46,15 @@ def test_first_in_the_file_has_the_tool(make_entry: MakeEntry, make_catalog_fact
     catalog = build_catalog(make_catalog_facts(first, second))
     owners = {view.capability.name: view.sidecar for view in catalog.capabilities if view.sidecar}
     assert owners == {"file.hash": "a", "vision.ocr": "b"}
-    loser = catalog.sidecar("b")
+
+
+def test_warning_of_the_loser_is_shown(make_entry: MakeEntry, make_catalog_facts: MakeFacts) -> None:
+    entries = mark_conflicts((make_entry("a"), make_entry("b")))
+    loser = build_catalog(make_catalog_facts(*entries)).sidecar("b")
     assert loser is not None
     (warning,) = loser.stability.evidence.violations
-    assert (warning.rule, warning.severity) == ("duplicate-claim", Severity.WARNING)
-    assert "offered by a" in warning.message
-    assert loser.stability.effective is Effective.AVAILABLE
-
-
-def test_warning_of_the_registry_is_not_doubled(make_entry: MakeEntry, make_catalog_facts: MakeFacts) -> None:
-    told = Diagnostic(severity=Severity.WARNING, rule="duplicate-claim", message="file.hash is offered by a")
-    catalog = build_catalog(make_catalog_facts(make_entry("a"), make_entry("b", problems=(told,))))
-    loser = catalog.sidecar("b")
-    assert loser is not None
-    assert loser.stability.evidence.violations == (told,)
+    assert (warning.severity, loser.stability.effective) == (Severity.WARNING, Effective.AVAILABLE)
+    assert "file.hash is offered by a" in warning.message
 
 
 def test_broken_entry_leaves_the_others_alone(make_entry: MakeEntry, make_catalog_facts: MakeFacts) -> None:
