@@ -7,8 +7,10 @@ import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
+_PIECES = re.compile(r"[ -~]+|⟦[^⟧]*⟧|.", re.DOTALL)
+"""Runs of printable ASCII, visible tokens, single characters."""
 _ATOMS = re.compile(r"⟦[^⟧]*⟧|.", re.DOTALL)
-"""A visible token is not torn apart; everything else is a character."""
+"""Visible tokens, single characters."""
 
 
 def cell_width(text: str) -> int:
@@ -21,11 +23,21 @@ def cell_width(text: str) -> int:
 def wrap_exact(text: str, width: int) -> list[str]:
     """Lines of at most `width` cells whose concatenation is the text. Empty text is one empty line.
 
-    A combining mark stays with its character. An atom wider than `width` gets a line of its own.
+    A combining mark stays with its character; a token is torn only where it is wider than a line.
     """
-    if text.isascii():
-        return [text[at : at + width] for at in range(0, len(text), width)] or [""]
-    return list(_fill(_atoms(text), width))
+    lines, parts, room = [], [], width
+    for match in _PIECES.finditer(text):
+        piece, cells = match[0], cell_width(match[0])
+        tears = piece.isascii() or cells > width  # ASCII and tokens have one cell a character
+        while cells > room:
+            if tears:
+                parts.append(piece[:room])
+                piece, cells = piece[room:], cells - room
+            lines.append("".join(parts))
+            parts, room = [], width
+        parts.append(piece)
+        room -= cells
+    return [*lines, "".join(parts)]
 
 
 def wrap_words(text: str, width: int) -> list[str]:
@@ -33,8 +45,8 @@ def wrap_words(text: str, width: int) -> list[str]:
     if cell_width(text) <= width:
         return [text]
     lines, line = [], _Line()
-    for atom in _atoms(text):
-        if line.cells + atom.cells > width and line.text:
+    for atom in _atoms(text, width):
+        while line.cells + atom.cells > width and line.text:
             cut = line.text.rfind(" ") + 1
             if cut <= len(line.text) // 2 or atom.text == " ":
                 cut = len(line.text)
@@ -49,21 +61,11 @@ class _Line(NamedTuple):
     cells: int = 0
 
 
-def _atoms(text: str) -> Iterator[_Line]:
+def _atoms(text: str, width: int) -> Iterator[_Line]:
     for match in _ATOMS.finditer(text):
-        yield _Line(match[0], cell_width(match[0]))
-
-
-def _fill(atoms: Iterator[_Line], width: int) -> Iterator[str]:
-    parts: list[str] = []
-    cells = 0
-    for atom in atoms:
-        if cells + atom.cells > width and parts:
-            yield "".join(parts)
-            parts, cells = [], 0
-        parts.append(atom.text)
-        cells += atom.cells
-    yield "".join(parts)
+        cells = cell_width(match[0])
+        parts = match[0] if cells > width else (match[0],)
+        yield from (_Line(part, cell_width(part)) for part in parts)
 
 
 def _character_width(character: str) -> int:
