@@ -1,0 +1,44 @@
+"""`python -m bench [--quick] [NAME…]`: runs all benchmarks, or those whose file name begins so.
+
+Prints a table and writes `bench/results.json`, where the figures of files not run are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results.json"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run, print, write. The exit code says whether a name was known, not whether goals were met."""
+    sys.path.insert(0, str(HERE))
+    from common import Row, table
+
+    size = "quick" if "--quick" in arguments else "full"
+    names = [argument for argument in arguments if not argument.startswith("-")]
+    found = sorted(path.stem for path in HERE.glob("p[0-9]*.py"))
+    chosen = [stem for stem in found if not names or any(stem.startswith(name) for name in names)]
+    if not chosen:
+        print(f"no benchmark begins with {' or '.join(names)}; there are {', '.join(found)}")
+        return 2
+    kept = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else {}
+    for stem in chosen:
+        print(f"\n{stem}", flush=True)
+        rows: list[Row] = import_module(stem).run(size)
+        print(table(rows), flush=True)
+        kept[stem] = [asdict(row) for row in rows]
+    machine = {"python": platform.python_version(), "system": platform.system(), "size": size}
+    RESULTS.write_text(json.dumps({"machine": machine, "rows": kept}, indent=2, ensure_ascii=False) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

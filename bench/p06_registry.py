@@ -1,0 +1,86 @@
+"""P6: a registry of 1,000 sidecars parsed, validated and built, against json.loads of its stripped text.
+
+Every entry carries all usual keys and describes a tool of its own, as no two may claim one; every key's
+line and column, every digest and every tool's schema are part of the work. 10,000 show that it is linear.
+"""
+
+from __future__ import annotations
+
+import json
+
+from common import Compared, Row, compare
+
+from flycore.model.enums import Source
+from flycore.registry.document import parse_registry
+
+ROUNDS = {"quick": 3, "full": 15}
+MOST = 4.0
+
+
+def run(size: str) -> list[Row]:
+    """The ratio at 1,000 and at 10,000, and how the second grows from the first."""
+    small, large = _measure(1_000, ROUNDS[size]), _measure(10_000, max(3, ROUNDS[size] // 3))
+    growth = large.value / small.value
+    ratio = large.ratio / small.ratio
+    return [
+        _row("1,000 sidecars", small),
+        _row("10,000 sidecars", large),
+        Row(
+            "P6", "growth for ten times as many", growth, "times", ratio, "linear: ratio ≤ 1.3", ratio <= 1.3
+        ),
+    ]
+
+
+def _row(name: str, figures: Compared) -> Row:
+    note = f"json.loads {figures.reference * 1e3:.1f} ms"
+    met = figures.ratio <= MOST
+    milliseconds = figures.value * 1e3
+    return Row("P6", name, milliseconds, "ms", figures.ratio, "≤ 4 × json.loads", met, note, figures.spread)
+
+
+def _measure(count: int, rounds: int) -> Compared:
+    sidecars = {f"bench.s{number}": entry(number) for number in range(count)}
+    stripped = json.dumps({"schemaVersion": 2, "sidecars": sidecars})
+    text = written(sidecars)
+    entries, problems = parse_registry(text, "bench", Source.PROJECT, frozenset())
+    if problems or entries is None or len(entries) != count or any(item.problems for item in entries):
+        raise RuntimeError("the registry that is measured is not a good one")
+    return compare(
+        lambda: parse_registry(text, "bench", Source.PROJECT, frozenset()),
+        lambda: json.loads(stripped),
+        rounds,
+    )
+
+
+def written(sidecars: dict[str, dict[str, object]]) -> str:
+    """As people write it: a key a line, comments, trailing commas."""
+    lines = ["// a large registry", "{", '  "schemaVersion": 2,', '  "sidecars": {']
+    for name, value in sidecars.items():
+        lines += [f"    // {name}", f"    {json.dumps(name)}: {{"]
+        lines += [f"      {json.dumps(key)}: {json.dumps(item)}," for key, item in value.items()]
+        lines.append("    },")
+    return "\n".join([*lines, "  },", "}"])
+
+
+def entry(number: int) -> dict[str, object]:
+    """One sidecar with all usual keys."""
+    schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+    return {
+        "command": f"./tools/packages/pkg-{number}/bin/run",
+        "args": ["--quiet", f"--number={number}"],
+        "cwd": "app",
+        "env": {"LANG": "C.UTF-8"},
+        "passEnv": ["LC_ALL"],
+        "kind": "process-json",
+        "config": {"endpoint": f"https://service-{number}.example/api", "retries": 3},
+        "timeoutMs": 30_000,
+        "maxOutputBytes": 1_048_576,
+        "packageId": f"pkg-{number}",
+        "packageVersion": "1.4.0",
+        "protocolVersion": "1",
+        "compatibleCore": ">=0.1,<1",
+        "probe": {"mode": "request", "timeoutMs": 2_000},
+        "permissions": {"network": True, "fs": {"read": ["."], "write": ["downloads"]}, "desktop": False},
+        "limits": {"cpuSeconds": 60, "memoryBytes": 1_073_741_824},
+        "tools": [{"name": f"bench.tool{number}", "description": "Finds things.", "inputSchema": schema}],
+    }
