@@ -17,6 +17,8 @@ from flycore.runners.spawn import SpawnSpec
 __all__ = ["ProcessJsonJob", "RunOutcome", "SidecarEvent", "call_sidecar", "outcome_of", "request_line"]
 
 PROTOCOL = "process-json/1"
+_UTF8 = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_ASCII = json.JSONEncoder(allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +116,9 @@ def request_line(job: ProcessJsonJob) -> bytes:
     }
     request = {**request, **{key: value for key, value in job.extra.items() if key not in request}}
     try:
-        return json.dumps(request, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        return _UTF8.encode(request).encode() + b"\n"
     except UnicodeEncodeError:
-        return json.dumps(request, allow_nan=False).encode() + b"\n"
+        return _ASCII.encode(request).encode() + b"\n"
 
 
 def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome:

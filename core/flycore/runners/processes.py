@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import threading
 import time
 from dataclasses import dataclass
 
 _PR_SET_CHILD_SUBREAPER = 36
-_MAX_ENVIRON = 1 << 20
+_MOST_READ = 1 << 22
+_PAGE = 4096
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -39,8 +41,7 @@ def ticks_now() -> int:
 def read_process(pid: int) -> Process | None:
     """The process, or None where there is none (any more)."""
     try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            stat = file.read(4096)
+        stat = _read_file(f"/proc/{pid}/stat")
     except OSError:
         return None
     fields = stat[stat.rfind(b")") + 2 :].split()
@@ -56,19 +57,20 @@ def process_table() -> dict[int, Process]:
 
 
 def own_children() -> set[int]:
-    """Pids of this process's children, adopted orphans and zombies among them.
+    """Pids of the children of this process's main thread and of the calling one, zombies among them.
 
-    Read from one small file per thread of ours; where the kernel has none, from the whole table.
+    An orphan is adopted by the main thread, a child belongs to the thread that started it: who is of no
+    interest here is only what other threads have started. Where the kernel keeps no such list the whole
+    table is searched.
     """
     own = os.getpid()
-    try:
-        children: set[int] = set()
-        for thread in os.listdir("/proc/self/task"):
-            with open(f"/proc/self/task/{thread}/children", "rb", buffering=0) as file:
-                children.update(int(pid) for pid in _read_all(file.fileno()).split())
-        return children
-    except OSError:
-        return {process.pid for process in process_table().values() if process.ppid == own}
+    children: set[int] = set()
+    for thread in {own, threading.get_native_id()}:
+        try:
+            children.update(map(int, _read_file(f"/proc/self/task/{thread}/children").split()))
+        except OSError:
+            return {process.pid for process in process_table().values() if process.ppid == own}
+    return children
 
 
 def environment_value(pid: int, name: bytes) -> str:
@@ -77,8 +79,7 @@ def environment_value(pid: int, name: bytes) -> str:
     A process can rewrite this memory: it may attribute a process, never acquit one.
     """
     try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
-            block = _read_all(file.fileno(), _MAX_ENVIRON)
+        block = _read_file(f"/proc/{pid}/environ")
     except OSError:
         return ""
     for pair in block.split(b"\0"):
@@ -120,10 +121,13 @@ def become_subreaper() -> None:
     _subreaper.append(os.getpid())
 
 
-def _read_all(descriptor: int, limit: int = 1 << 22) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while size < limit and (part := os.read(descriptor, 65536)):
-        parts.append(part)
-        size += len(part)
-    return b"".join(parts)
+def _read_file(path: str) -> bytes:
+    """A file of /proc, up to a bound that none of the kernel's own reaches. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = bytearray()
+        while len(data) < _MOST_READ and (part := os.read(descriptor, _PAGE)):
+            data += part
+        return bytes(data)
+    finally:
+        os.close(descriptor)

@@ -66,18 +66,15 @@ async def run_child(
         return ChildExit(spawn_error=fault.error, duration_ms=_since(begun))
     running = _Running(child, plant(child.popen.pid, spec.call_id, mark), stdin, limits, on_stdout)
     try:
-        with anyio.move_on_after(limits.timeout_ms / 1000):
-            await running.stopped.wait()
-        timed_out = not running.stopped.is_set()
+        await running.stopped.wait()
         duration_ms = _since(begun)
     finally:
-        with anyio.CancelScope(shield=True):
-            survivors = await running.end()
+        survivors = 0 if running.end_at_once() else await running.end()
     return ChildExit(
         exit_code=child.popen.returncode,
         stdout=bytes(running.stdout.data),
         stderr_tail=running.stderr.data,
-        timed_out=timed_out,
+        timed_out=running.timed_out,
         output_limited=running.stdout.over,
         duration_ms=duration_ms,
         survivors=survivors,
@@ -85,7 +82,7 @@ async def run_child(
 
 
 class _Running:
-    """A child with our ends of its pipes on the loop. `stopped`: it has left, or said too much."""
+    """A child with our ends of its pipes on the loop. `stopped`: it left, said too much, took too long."""
 
     def __init__(
         self,
@@ -100,7 +97,9 @@ class _Running:
         self.stopped = anyio.Event()
         self.stdout = Bounded(limits.max_output_bytes, on_stdout, self.stopped.set)
         self.stderr = Tail()
+        self.timed_out = False
         self._exited = False
+        self._deadline = loop.call_later(limits.timeout_ms / 1000, self._on_deadline)
         loop.add_reader(child.pidfd, self._on_exit)
         self._pipes = (
             Intake(loop, child.stdout, self.stdout.take),
@@ -113,24 +112,35 @@ class _Running:
         self._loop.remove_reader(self._child.pidfd)
         self.stopped.set()
 
-    async def end(self) -> int:
-        """End the tree, take what is left in the pipes, close them, reap. Returns the survivors."""
-        try:
-            if self._exited:
-                self._drain()
-            left = 0
-            if not self._exited or has_strays(self._tree):
-                left = await end_tree(self._tree, LEFTOVER_GRACE_S if self._exited else TERM_GRACE_S)
-                self._pipes[1].drain()
-            return left
-        finally:
-            self._close()
+    def _on_deadline(self) -> None:
+        if not self.stopped.is_set():
+            self.timed_out = True
+            self.stopped.set()
 
-    def _drain(self) -> None:
+    def end_at_once(self) -> bool:
+        """Close and reap a child that has left nobody behind; False where there is more to do."""
+        if not self._exited:
+            return False
         for pipe in self._pipes:
             pipe.drain()
+        if has_strays(self._tree):
+            return False
+        self._close()
+        return True
+
+    async def end(self) -> int:
+        """End the tree whatever is cancelled meanwhile, close, reap. Returns the survivors."""
+        survivors = 0
+        try:
+            with anyio.CancelScope(shield=True):
+                survivors += await end_tree(self._tree, LEFTOVER_GRACE_S if self._exited else TERM_GRACE_S)
+        finally:
+            self._pipes[1].drain()
+            self._close()
+        return survivors
 
     def _close(self) -> None:
+        self._deadline.cancel()
         for pipe in self._pipes:
             pipe.close()
         self._outlet.close()

@@ -10,7 +10,6 @@ import errno
 import os
 import resource
 import subprocess
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from flycore.model.sidecar import Limits
@@ -62,44 +61,47 @@ class Child:
 
 def spawn(spec: SpawnSpec) -> Child:
     """Start the child. Raises SpawnFailed; then nothing runs and no descriptor is left open."""
-    with ExitStack() as ours:
-        try:
-            with ExitStack() as theirs:
-                child_in, stdin = _pipe(theirs, ours)
-                stdout, child_out = _pipe(ours, theirs)
-                stderr, child_err = _pipe(ours, theirs)
-                popen = subprocess.Popen(
-                    spec.argv,
-                    executable=spec.executable,
-                    cwd=spec.cwd,
-                    env=spec.env,
-                    stdin=child_in,
-                    stdout=child_out,
-                    stderr=child_err,
-                    close_fds=True,
-                    pass_fds=spec.pass_fds,
-                    start_new_session=True,
-                )
-        except OSError as fault:
-            raise SpawnFailed(_explain(spec, fault)) from fault
-        except ValueError as fault:
-            raise SpawnFailed(_unwritable(spec)) from fault
-        try:
-            pidfd = os.pidfd_open(popen.pid)
-        except OSError as fault:
-            popen.kill()
-            popen.wait()
-            raise SpawnFailed(_explain(spec, fault)) from fault
-        _limit(popen.pid, spec.limits)
-        ours.pop_all()
-        return Child(popen, pidfd, stdin, stdout, stderr)
+    ends: list[int] = []  # read and write end of stdin, stdout, stderr
+    try:
+        for _ in range(3):
+            ends += os.pipe2(os.O_CLOEXEC)
+        popen, pidfd = _start(spec, ends)
+    except (OSError, ValueError) as fault:
+        _close(ends)
+        raise SpawnFailed(
+            _explain(spec, fault) if isinstance(fault, OSError) else _unwritable(spec)
+        ) from fault
+    child_in, stdin, stdout, child_out, stderr, child_err = ends
+    _close([child_in, child_out, child_err])
+    _limit(popen.pid, spec.limits)
+    return Child(popen, pidfd, stdin, stdout, stderr)
 
 
-def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
-    read, write = os.pipe2(os.O_CLOEXEC)
-    reader.callback(os.close, read)
-    writer.callback(os.close, write)
-    return read, write
+def _start(spec: SpawnSpec, ends: list[int]) -> tuple[subprocess.Popen[bytes], int]:
+    """The process, and a descriptor that becomes readable when it exits."""
+    popen = subprocess.Popen(
+        spec.argv,
+        executable=spec.executable,
+        cwd=spec.cwd,
+        env=spec.env,
+        stdin=ends[0],
+        stdout=ends[3],
+        stderr=ends[5],
+        close_fds=True,
+        pass_fds=spec.pass_fds,
+        start_new_session=True,
+    )
+    try:
+        return popen, os.pidfd_open(popen.pid)
+    except OSError:
+        popen.kill()
+        popen.wait()
+        raise
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _limit(pid: int, limits: Limits) -> None:

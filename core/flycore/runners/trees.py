@@ -139,7 +139,7 @@ def _adopted(tree: Tree) -> Iterable[Process]:
     """Children of ours that are the tree's, except its leader."""
     strangers = own_children().difference(_running)
     if not strangers:
-        return
+        return  # the normal end of a call
     own_session = os.getsid(0)
     for pid in strangers:
         process = read_process(pid)
