@@ -212,8 +212,9 @@ class Session:
                 send.send_nowait(progress)
 
         async def forward() -> None:
-            async for progress in receive:
-                await self._send("tool.progress", progress, message)
+            async with receive:
+                async for progress in receive:
+                    await self._send("tool.progress", progress, message)
 
         taken = Progress(call_id=request.call_id, phase=Phase.CHECKING)
         try:

@@ -186,7 +186,7 @@ async def test_a_lone_program_runs_from_a_private_copy(root: Root) -> None:
     assert isinstance(result.output, dict)
     ran_at = str(result.output["at"])
     assert ran_at.startswith(str(root.places.state_dir / "programs"))
-    assert not os.path.lexists(ran_at)
+    assert not list((root.places.state_dir / "programs").iterdir())
 
 
 async def test_every_violation_of_the_input_is_named_and_nothing_starts(root: Root) -> None:
