@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
 
 from flytui.console.desk import Desk, Topic
@@ -84,7 +85,8 @@ class AgainScreen(ModalScreen[bool]):
 
     def compose(self) -> ComposeResult:
         """A small box."""
-        yield Bar(self._lines, classes="box")
+        with Vertical(classes="box"):
+            yield Bar(self._lines)
 
     def on_key(self, event: events.Key) -> None:
         """The key again, or not."""

@@ -12,11 +12,12 @@ from textual.screen import Screen
 from flycore.model.enums import Risk
 from flycore.model.errors import FlyError
 from flycore.model.trust import TrustItem
+from flytui.console.approvals.armed import ArmedLines, key_of
 from flytui.console.approvals.keys import Arming, Pressed
 from flytui.console.desk import Desk, Topic
 from flytui.console.header import header_lines
 from flytui.console.paint import Line, Span, Tone, keys_line, line, span, wrap, wrapped
-from flytui.console.views import Bar, LinesView
+from flytui.console.views import Bar
 from flytui.console.words import plural
 
 TICK_S = 0.1
@@ -32,18 +33,15 @@ class TrustScreen(Screen[bool]):
         super().__init__()
         self._desk = desk
         self._items: tuple[TrustItem, ...] = desk.trust
-        self._arming = self._fresh()
         self._outcome = ""
         self._sending = False
-        self._width = 0
+        self._card = ArmedLines(desk, self._body, self._fresh(), id="card")
 
     def compose(self) -> ComposeResult:
         """Header, what it is about, the entries, the keys."""
         yield Bar(lambda width: header_lines(self._desk, "Trust", width), id="header")
         yield Bar(self._top, id="card-title")
-        body = LinesView(self._body, id="card")
-        body.can_focus = False
-        yield body
+        yield self._card
         yield Bar(self._keys, id="card-keys")
 
     def on_mount(self) -> None:
@@ -58,68 +56,48 @@ class TrustScreen(Screen[bool]):
             if not self._items:
                 self.dismiss(True)
                 return
-            self._arming = self._fresh()
-            self.query_one(LinesView).rebuild()
+            self._card.ask(self._fresh())
             self.call_after_refresh(self._tick)
         self._redraw()
 
     def hands(self, on: bool) -> None:
         """A tool took or released the machine."""
-        self._arming = self._arming.hands(on, self._desk.clock())
+        self._card.hands(on)
 
     def on_screen_suspend(self) -> None:
         """Covered: not armed."""
-        self._arming = self._arming.hidden()
+        self._card.cover()
 
     def on_screen_resume(self) -> None:
         """Visible again: armed anew."""
-        self.query_one(LinesView).repaint()
+        self._card.repaint()
         self.call_after_refresh(self._tick)
 
-    def on_resize(self, event: events.Resize) -> None:
-        """At another width the last line has not been on screen yet."""
-        if self._width and event.size.width != self._width:
-            self._arming = self._arming.reading(seen_all=False)
-        self._width = event.size.width
+    def on_resize(self) -> None:
+        """Other lines may be on screen now."""
         self.call_after_refresh(self._tick)
 
     def on_paste(self, event: events.Paste) -> None:
         """Dropped."""
         event.stop()
-        self._arming = self._arming.noted(self._desk.pressed_at(event))
+        self._card.note(self._desk.pressed_at(event))
 
     def on_key(self, event: events.Key) -> None:
         """All keys end here."""
         event.stop()
         event.prevent_default()
         now = self._desk.pressed_at(event)
-        key = event.character if event.is_printable and event.character else event.key
-        unread = not self._arming.seen_all
-        self._arming, pressed = self._arming.press(key, now)
-        if pressed is Pressed.APPROVED and not unread and not self._sending:
+        key = key_of(event)
+        read = self._card.arming.seen_all
+        pressed = self._card.press(key, now)
+        if pressed is Pressed.APPROVED and read and not self._sending:
             self._sending = True
             self.run_worker(self._send(), group="decide")
         elif key == "escape":
             self.dismiss(False)
-        else:
-            self._scroll(key)
-        self._redraw()
-
-    def _scroll(self, key: str) -> None:
-        body = self.query_one(LinesView)
-        page, top = max(1, body.scrollable_content_region.height - 1), body.scroll_offset.y
-        places = {
-            "up": top - 1,
-            "down": top + 1,
-            "pageup": top - page,
-            "pagedown": top + page,
-            " ": top + page,
-            "home": 0,
-            "end": len(body.rows),
-        }
-        if key in places:
-            body.scroll_to(y=places[key], animate=False)
+        elif self._card.scroll_by(key):
             self.call_after_refresh(self._tick)
+        self._redraw()
 
     async def _send(self) -> None:
         """Trust exactly the digests that were shown."""
@@ -140,12 +118,7 @@ class TrustScreen(Screen[bool]):
         return Arming(Risk.MEDIUM, last_key=self._desk.last_key, hands_on=self._desk.hands_on)
 
     def _tick(self) -> None:
-        body = self.query_one(LinesView)
-        if self.is_current and body.painted:
-            if self._arming.shown_at is None:
-                self._arming = self._arming.shown(self._desk.clock()).noted(self._desk.last_key)
-            if body.bottom_visible and not self._arming.seen_all:
-                self._arming = self._arming.reading(seen_all=True)
+        self._card.look()
         self._redraw()
 
     def _redraw(self) -> None:
@@ -178,9 +151,9 @@ class TrustScreen(Screen[bool]):
         now = self._desk.clock()
         if self._outcome:
             state = span(f" {self._outcome}", Tone.WARN)
-        elif not self._arming.seen_all:
+        elif not self._card.arming.seen_all:
             state = span(" read to the last line first ↓", Tone.WARN)
-        elif blocked := self._arming.blocked(now):
+        elif blocked := self._card.arming.blocked(now):
             state = span(f" {blocked} ○", Tone.DIM)
         else:
             state = span(" keys ready ●", Tone.GOOD)

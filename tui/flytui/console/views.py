@@ -99,8 +99,15 @@ class LinesView(Toned, ScrollView, can_focus=True):
     @property
     def bottom_visible(self) -> bool:
         """Whether the last line is on screen at this scroll position and height."""
-        height = self.scrollable_content_region.height
-        return height > 0 and self.scroll_offset.y + height >= len(self._rows)
+        region = self.scrollable_content_region
+        if not region.height or region.width != self._width:
+            return False
+        return self.scroll_offset.y + region.height >= len(self._rows)
+
+    @property
+    def built_for(self) -> int:
+        """The width, in cells, that the lines were made for."""
+        return self._width
 
     def on_mount(self) -> None:
         """Draw what there is at once."""

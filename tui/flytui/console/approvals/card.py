@@ -8,6 +8,7 @@ through `Arming`; Escape, closing and every accident leave the request waiting.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
@@ -17,6 +18,7 @@ from textual.screen import Screen
 from flycore.model.approval import Answer, Ask, LeaseTerms
 from flycore.model.enums import Choice, RequestState
 from flycore.model.errors import FlyError
+from flytui.console.approvals.armed import ArmedLines, key_of
 from flytui.console.approvals.drawing import (
     Frame,
     body_lines,
@@ -33,7 +35,7 @@ from flytui.console.header import header_lines
 from flytui.console.help import help_screen
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line
-from flytui.console.views import Bar, LinesView
+from flytui.console.views import Bar
 
 TICK_S = 0.1
 ADVANCE_S = 2.0
@@ -55,21 +57,18 @@ class CardScreen(Screen[None]):
         super().__init__()
         self._desk = desk
         self._ask = ask
-        self._arming = self._fresh(ask)
         self._reveal = False
         self._outcome = ""
         self._good = True
         self._deciding = False
         self._answered = False
-        self._width = 0
+        self._card = ArmedLines(desk, self._body, self._fresh(ask), id="card")
 
     def compose(self) -> ComposeResult:
         """Header, title, body, keys: the last two never scroll away."""
         yield Bar(lambda width: header_lines(self._desk, "Approvals", width), id="header")
         yield Bar(lambda width: title_lines(self._frame(), width), id="card-title")
-        body = LinesView(self._body, id="card")
-        body.can_focus = False
-        yield body
+        yield self._card
         yield Bar(lambda width: foot_lines(self._frame(), width), id="card-keys")
 
     def on_mount(self) -> None:
@@ -91,40 +90,37 @@ class CardScreen(Screen[None]):
 
     def hands(self, on: bool) -> None:
         """A tool took or released the machine: told at once, before anything is fetched."""
-        self._arming = self._arming.hands(on, self._desk.clock())
+        self._card.hands(on)
         self._redraw()
 
     def on_screen_suspend(self) -> None:
         """Something covers the card: what is not seen is not armed."""
-        self._arming = self._arming.hidden()
+        self._card.cover()
 
     def on_screen_resume(self) -> None:
         """Visible again: armed like a new card."""
-        self.query_one(LinesView).repaint()
+        self._card.repaint()
         self.call_after_refresh(self._tick)
 
-    def on_resize(self, event: events.Resize) -> None:
-        """At another width the last line has not been on screen yet."""
-        if self._width and event.size.width != self._width:
-            self._arming = self._arming.reading(seen_all=False)
-        self._width = event.size.width
+    def on_resize(self) -> None:
+        """Other lines may be on screen now."""
         self.call_after_refresh(self._tick)
 
     def on_paste(self, event: events.Paste) -> None:
         """Pasted text is dropped; it counts as a key for the quiet before approving."""
         event.stop()
-        self._arming = self._arming.noted(self._desk.pressed_at(event))
+        self._card.note(self._desk.pressed_at(event))
 
     def on_key(self, event: events.Key) -> None:
         """All keys of the card; nothing bubbles, and no click decides."""
         event.stop()
         event.prevent_default()
         now = self._desk.pressed_at(event)
-        key = event.character if event.is_printable and event.character else event.key
+        key = key_of(event)
         if self._deciding:
-            self._arming = self._arming.noted(now)
+            self._card.note(now)
         elif self._outcome or self._ask.state is not RequestState.WAITING:
-            self._arming = self._arming.noted(now)
+            self._card.note(now)
             self._key_after(key)
         else:
             self._key_waiting(key, now)
@@ -133,7 +129,7 @@ class CardScreen(Screen[None]):
     def _key_waiting(self, key: str, now: float) -> None:
         belongs = self._arming.accepts(now)
         was_open = self._arming.open(now)
-        self._arming, pressed = self._arming.press(key, now)
+        pressed = self._card.press(key, now)
         if pressed is Pressed.APPROVED:
             self._answer(Answer(choice=Choice.APPROVE_ONCE))
         elif key == "d" and belongs:
@@ -172,29 +168,14 @@ class CardScreen(Screen[None]):
             self._scroll(key)
 
     def _scroll(self, key: str) -> bool:
-        body = self.query_one(LinesView)
-        page = max(1, body.scrollable_content_region.height - 1)
-        top = body.scroll_offset.y
-        places = {
-            "up": top - 1,
-            "down": top + 1,
-            "pageup": top - page,
-            "pagedown": top + page,
-            " ": top + page,
-            "home": 0,
-            "end": len(body.rows),
-        }
-        if key not in places:
-            return False
-        body.scroll_to(y=places[key], animate=False)
         self.call_after_refresh(self._tick)
-        return True
+        return self._card.scroll_by(key)
 
     def _show_masked(self) -> None:
         self._reveal = not self._reveal
         masked = bool(self._ask.request.masked) and not self._reveal
-        self._arming = self._arming.reading(seen_all=False, masked=masked)
-        self.query_one(LinesView).rebuild()
+        self._card.arming = self._arming.reading(seen_all=False, masked=masked)
+        self._card.rebuild()
         self.call_after_refresh(self._tick)
 
     def _lease(self) -> None:
@@ -255,34 +236,25 @@ class CardScreen(Screen[None]):
 
     def _take(self, ask: Ask) -> None:
         self._ask, self._outcome, self._reveal, self._answered = ask, "", False, False
-        self._arming = self._fresh(ask)
-        body = self.query_one(LinesView)
-        body.rebuild()
-        body.scroll_to(y=0, animate=False)
+        self._card.ask(self._fresh(ask))
         self._redraw()
         self.call_after_refresh(self._tick)
 
     def _fresh(self, ask: Ask) -> Arming:
         request, desk = ask.request, self._desk
-        return Arming(
-            request.risk,
-            request.letter,
-            last_key=desk.last_key,
-            masked=bool(request.masked),
-            hands_on=desk.hands_on,
-        )
+        arming = Arming(request.risk, request.letter, masked=bool(request.masked))
+        return replace(arming, last_key=desk.last_key, hands_on=desk.hands_on)
+
+    @property
+    def _arming(self) -> Arming:
+        return self._card.arming
 
     def _tick(self) -> None:
-        body = self.query_one(LinesView)
         quiet = self._desk.clock() - max(self._arming.last_key, self._desk.last_key)
         if self.is_current and self._answered and quiet >= ADVANCE_S:
             self._next()
             return
-        if self.is_current and body.painted:
-            if self._arming.shown_at is None:
-                self._arming = self._arming.shown(self._desk.clock()).noted(self._desk.last_key)
-            if body.bottom_visible and not self._arming.seen_all:
-                self._arming = self._arming.reading(seen_all=True)
+        self._card.look()
         self._redraw()
 
     def _redraw(self) -> None:

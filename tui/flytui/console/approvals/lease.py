@@ -7,14 +7,16 @@ from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
+from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from flycore.model.approval import LEASE_MINUTES, ApprovalRequest, LeaseTerms
 from flycore.model.enums import Risk
+from flytui.console.approvals.armed import ArmedLines, key_of
 from flytui.console.approvals.keys import Arming, Pressed
 from flytui.console.desk import Desk
 from flytui.console.paint import Line, Span, Tone, keys_line, line, span, wrapped
-from flytui.console.views import Bar, LinesView
+from flytui.console.views import Bar
 from flytui.console.words import plural
 
 MOST_CALLS = 100
@@ -36,17 +38,13 @@ class LeaseScreen(ModalScreen[LeaseTerms | None]):
         self._request = request
         self._minutes = 0
         self._calls = FIRST_CALLS
-        self._summary: Arming | None = None
-        self._painted = False
+        self._deciding = False
+        self._card = ArmedLines(desk, self._body, Arming(request.risk, request.letter), id="lease")
 
     def compose(self) -> ComposeResult:
         """One box; form and summary share it."""
-        from textual.containers import Vertical
-
         with Vertical(classes="box tall"):
-            view = LinesView(self._body, id="lease")
-            view.can_focus = False
-            yield view
+            yield self._card
             yield Bar(self._keys, id="lease-keys")
 
     def on_mount(self) -> None:
@@ -62,29 +60,26 @@ class LeaseScreen(ModalScreen[LeaseTerms | None]):
         """All keys end here; nothing bubbles to what lies below."""
         event.stop()
         event.prevent_default()
-        now = self._desk.pressed_at(event)
-        key = event.character if event.is_printable and event.character else event.key
-        if self._summary is None:
-            self._choose(key)
+        key, now = key_of(event), self._desk.pressed_at(event)
+        if self._deciding:
+            self._decide(key, now)
         else:
-            self._decide(self._summary, key, now)
-        self._redraw()
+            self._choose(key)
+        self._card.rebuild()
+        self.call_after_refresh(self._tick)
 
     def on_paste(self, event: events.Paste) -> None:
         """Pasted text is dropped, and counts as a key for the quiet before approving."""
         event.stop()
-        if self._summary is not None:
-            self._summary = self._summary.noted(self._desk.pressed_at(event))
+        self._card.note(self._desk.pressed_at(event))
 
     def on_screen_suspend(self) -> None:
         """Covered: what is not seen is not armed."""
-        if self._summary is not None:
-            self._summary = self._summary.hidden()
+        self._card.cover()
 
     def hands(self, on: bool) -> None:
         """A tool took or released the machine."""
-        if self._summary is not None:
-            self._summary = self._summary.hands(on, self._desk.clock())
+        self._card.hands(on)
 
     def _choose(self, key: str) -> None:
         if key == "escape":
@@ -94,39 +89,26 @@ class LeaseScreen(ModalScreen[LeaseTerms | None]):
         elif key in _STEPS:
             self._calls = max(1, min(MOST_CALLS, self._calls + _STEPS[key]))
         elif key == "enter":
-            request = self._request
-            self._summary = Arming(
-                request.risk, request.letter, last_key=self._desk.last_key, hands_on=self._desk.hands_on
-            )
+            self._deciding = True
+            self._card.ask(Arming(self._request.risk, self._request.letter))
 
-    def _decide(self, summary: Arming, key: str, now: float) -> None:
-        was_open = summary.open(now)
-        self._summary, pressed = summary.press(key, now)
-        if pressed is Pressed.APPROVED:
+    def _decide(self, key: str, now: float) -> None:
+        was_open = self._card.arming.open(now)
+        if self._card.press(key, now) is Pressed.APPROVED:
             self.dismiss(self.terms)
         elif key == "escape" and not was_open:
-            self._summary = None
-        elif key in ("up", "down", "pageup", "pagedown"):
-            view = self.query_one(LinesView)
-            view.scroll_to(y=view.scroll_offset.y + (-1 if key in ("up", "pageup") else 1), animate=False)
-
-    def _redraw(self) -> None:
-        self.query_one(LinesView).rebuild()
-        self.query_one("#lease-keys", Bar).redraw()
-        self.call_after_refresh(self._tick)
+            self._deciding = False
+        else:
+            self._card.scroll_by(key)
 
     def _tick(self) -> None:
-        view = self.query_one(LinesView)
-        summary = self._summary
-        if summary is not None and self.is_current and view.painted:
-            if summary.shown_at is None:
-                summary = summary.shown(self._desk.clock()).noted(self._desk.last_key)
-            self._summary = summary.reading(seen_all=summary.seen_all or view.bottom_visible)
+        if self._deciding:
+            self._card.look()
         self.query_one("#lease-keys", Bar).redraw()
 
     def _body(self, width: int) -> Sequence[Line]:
         request, terms = self._request, self.terms
-        if self._summary is None:
+        if not self._deciding:
             minutes: list[Span] = [Span("Minutes  ", Tone.DIM)]
             for at, value in enumerate(LEASE_MINUTES):
                 here = at == self._minutes
@@ -156,20 +138,20 @@ class LeaseScreen(ModalScreen[LeaseTerms | None]):
         return [title, (), *wrapped(facts, width, 8), (), *wrapped(notes, width)]
 
     def _keys(self, width: int) -> Sequence[Line]:
-        if self._summary is None:
+        if not self._deciding:
             pairs = [("←→", "minutes"), ("↑↓ PgUp PgDn", "calls"), ("Enter", "summary"), ("Esc", "back")]
             return wrapped([keys_line(pairs)], width)
-        now = self._desk.clock()
-        if self._summary.open(now):
+        now, summary = self._desk.clock(), self._card.arming
+        if summary.open(now):
             words = "type the code " if self._request.risk is Risk.CRITICAL else "confirm with "
             return [
                 line(
                     span(words, Tone.STRONG),
                     span(f" {self._request.letter} ", Tone.ALARM),
-                    span(self._summary.typed),
+                    span(summary.typed),
                 )
             ]
-        state = self._summary.blocked(now)
+        state = summary.blocked(now)
         return wrapped(
             [
                 line(span(f"{state} ○", Tone.DIM) if state else span("keys ready ●", Tone.GOOD)),

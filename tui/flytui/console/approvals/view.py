@@ -31,8 +31,10 @@ _STATES: dict[RequestState, tuple[str, Tone]] = {
 }
 _EMPTY = (
     "Nothing waits for you.",
-    "When an agent's call needs a person, it appears here as a card: who calls, what exactly would run,"
-    " what it could reach. Until you decide, it does not run.",
+    (
+        "When an agent's call needs a person, it appears here as a card: who calls, what exactly would run,"
+        " what it could reach. Until you decide, it does not run."
+    ),
     "",
     "Try it from another terminal in this folder:",
     "",
