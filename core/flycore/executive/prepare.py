@@ -75,7 +75,8 @@ async def prepare(
         entry, program, environ=rooms.environ, secrets=secrets, call_id=request.call_id
     )
     sandbox = report(entry.permissions, entry.limits, bundled=seal.kind is SealKind.BUNDLED)
-    risk = world.settings.risk.get(request.tool) or risk_of(target.capability, input)
+    user_risk = world.settings.risk.get(request.tool)
+    risk = user_risk or risk_of(target.capability, input)
     verdict = evaluate(
         world.policy,
         target.capability,
@@ -86,6 +87,7 @@ async def prepare(
         bundled_unmodified=seal.kind is SealKind.BUNDLED,
         has_delegate=bool(entry.delegates),
         permissions=entry.permissions,
+        user_risk=user_risk,
     )
     subject = Subject(
         caller=request.caller.key,

@@ -112,6 +112,7 @@ async def open_kernel(
             try:
                 yield kernel
             finally:
+                upkeep.stop()
                 await kernel.stop()
                 group.cancel_scope.cancel()
     finally:

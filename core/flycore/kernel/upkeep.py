@@ -28,6 +28,8 @@ from flycore.registry.watch import watch_files
 
 GATHER_SECONDS = 0.05
 """Findings that come within this time make one new catalog."""
+UNWELL_SECONDS = 30.0
+"""Between two looks at a sidecar that was not well."""
 
 
 class Upkeep:
@@ -53,27 +55,41 @@ class Upkeep:
         self._prober = prober
         self._trust = TrustStore.load(ground.places.state_dir / "trust.json")
         self._probes: dict[str, ProbeFinding] = {}
+        self._remembered: dict[str, ProbeFinding] = {}
+        """Answers of earlier kernels, shown until the sidecar has answered this one."""
         self._version = 0
         self._changed = anyio.Event()
         self._reload = False
         self._wanted: set[str] = set()
         self._probing: set[str] = set()
         self._group: TaskGroup | None = None
+        self._stop = anyio.Event()
 
     def load(self) -> None:
         """Read everything for the first time, without starting any process."""
         self.files = read_files(self._ground, None)
         self.world = self._built()
+        for view in self.world.catalog.sidecars:
+            if view.trusted and view.stability.sandbox is not None:
+                known = self._prober.known(probe_work(self._ground, self.files, view.entry))
+                self._remembered.update({view.id: known} if known is not None else {})
+        self.world = self._built()
         self._want_probes()
 
     async def run(self) -> None:
-        """Keep the world true until cancelled."""
+        """Keep the world true until stopped."""
         async with anyio.create_task_group() as group:
             self._group = group
             group.start_soon(self._watch)
             group.start_soon(self._settle)
+            group.start_soon(self._look_after_the_unwell)
             self._start_probes()
-            await anyio.sleep_forever()
+            await self._stop.wait()
+            group.cancel_scope.cancel()
+
+    def stop(self) -> None:
+        """End `run` soon. The watcher's thread hears this; cancelling alone would wait for its next look."""
+        self._stop.set()
 
     def pending_trust(self) -> tuple[TrustItem, ...]:
         """Entries that wait for trust, described by what they would run."""
@@ -105,17 +121,24 @@ class Upkeep:
         now = self._clock.now()
         seen = Observed(
             trusted=self._trust.trusted_ids(self.files.registry),
-            probes=dict(self._probes),
+            probes={**self._remembered, **self._probes},
             runtime={entry.id: self._runtime.finding(entry.id, now) for entry in self.files.registry.entries},
             diagnostics=self._trust.diagnostics,
         )
         return build_world(self._ground, self.files, seen, version=self._version + 1, now=now)
 
     async def _watch(self) -> None:
-        stop = anyio.Event()
-        async for _ in watch_files(self._ground.places, stop):
+        async for _ in watch_files(self._ground.places, self._stop):
             self._reload = True
             self._note_change()
+
+    async def _look_after_the_unwell(self) -> None:
+        """Ask sidecars that were not well again from time to time: what is behind them may be back."""
+        while True:
+            await anyio.sleep(UNWELL_SECONDS)
+            unwell = {sid for sid, found in self._probes.items() if found.reason is not None}
+            self._wanted |= unwell & set(self.world.entries)
+            self._start_probes()
 
     def _note_change(self) -> None:
         self._changed.set()
@@ -146,6 +169,7 @@ class Upkeep:
         for entry in self.files.registry.entries:
             if old.get(entry.id) != entry.digest:
                 self._probes.pop(entry.id, None)
+                self._remembered.pop(entry.id, None)
         if before.policy.version != self.files.policy.version or before.policy.ok != self.files.policy.ok:
             policy = self.files.policy
             files = tuple(layer.file for layer in policy.layers)
@@ -167,7 +191,8 @@ class Upkeep:
     def _want_probes(self) -> None:
         """Everything that may be asked and has not been."""
         for view in self.world.catalog.sidecars:
-            if view.id not in self._probes and view.trusted and view.stability.sandbox is not None:
+            asked = view.id in self._probes or view.id in self._probing
+            if not asked and view.trusted and view.stability.sandbox is not None:
                 self._wanted.add(view.id)
 
     def _start_probes(self) -> None:
