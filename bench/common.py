@@ -51,11 +51,16 @@ def compare(value: Callable[[], object], reference: Callable[[], object], rounds
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Wall time of one run, on a heap without garbage of the run before."""
+    """Wall time of one run without the garbage collector, as timeit measures: its full passes look at
+    everything else that lives in the process, and their number differs from run to run."""
     gc.collect()
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
+    gc.disable()
+    try:
+        begun = time.perf_counter()
+        work()
+        return time.perf_counter() - begun
+    finally:
+        gc.enable()
 
 
 def spread(figures: Sequence[float]) -> float:

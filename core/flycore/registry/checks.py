@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from flycore.model.canonical import Json
 from flycore.model.enums import Source
 from flycore.registry.located import Findings
@@ -28,6 +30,28 @@ def check_entry(raw: dict[str, Any], findings: Findings, known: frozenset[str]) 
         if key in raw:
             check(raw[key], findings)
     _check_tools(raw, findings, known)
+
+
+def hidden_faults(raw: dict[str, Any]) -> bool:
+    """Whether an entry that the clean validator accepts has a fault all the same."""
+    core = raw.get("compatibleCore")
+    if core is not None and not valid_specifier(core):
+        return True
+    tools = raw["tools"]
+    described = [tool for tool in tools if isinstance(tool, dict)]
+    if described and _references_nothing(described):
+        return True
+    return len({tool["name"] if isinstance(tool, dict) else tool for tool in tools}) < len(tools)
+
+
+def _references_nothing(described: list[dict[str, Any]]) -> bool:
+    """Whether a tool's schema is one that its meta-schema accepts and that means nothing all the same:
+    only references and patterns can be so, and compiling costs more than all other checks together."""
+    written = msgspec.json.encode(described)
+    if b'"$' not in written and b'"pattern' not in written:
+        return False
+    schemas = (tool[key] for tool in described for key in ("inputSchema", "outputSchema") if key in tool)
+    return any(_schema_fault(schema) for schema in schemas)
 
 
 def _unknown_keys(value: dict[str, Any], below: str, keys: frozenset[str], findings: Findings) -> None:

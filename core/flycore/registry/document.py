@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,11 +16,14 @@ from flycore.registry.jsonc import index_findings, parse_jsonc
 from flycore.registry.located import Findings, RegistryText
 from flycore.registry.names import nearest
 from flycore.registry.outline import EntryOutline, outline
-from flycore.registry.spans import pointer_join
+from flycore.registry.spans import line_starts, pointer_join
 
 _ID = re.compile(r"[a-z0-9._-]{1,64}")
 _TOP_KEYS = ("$schema", "schemaVersion", "sidecars")
 _VERSIONS = (1, 2)
+
+_Placed = tuple[Position, dict[str, Position]]
+"""Where an entry's key stands, and the keys inside it."""
 
 Parsed = tuple[tuple[SidecarEntry, ...] | None, tuple[Diagnostic, ...]]
 
@@ -44,16 +48,14 @@ def parse_registry(text: str, shown: str, source: Source, known: frozenset[str])
         if any(finding.severity is Severity.ERROR for finding in frame):
             return None, tuple(frame)
         places = _indexed_places(file, sidecars)
-    liner = _Liner(text, shown)
+    placed = _positions(text, shown, places)
     entries: list[SidecarEntry] = []
     for sidecar, raw in sidecars.items():
         findings = Findings(file, sidecar, _owned(of_entries.get(sidecar, []), sidecar))
-        start, keys = places[sidecar]
-        position = liner.position(start)
+        position, where = placed[sidecar]
         if _ID.fullmatch(sidecar) is None:
             remedy = "write 1 to 64 of a-z 0-9 . _ -"
             findings.add("", "sidecar-id", "not a sidecar id", remedy)
-        where = {key: liner.position(offset) for key, offset in keys.items()}
         entries.append(parse_entry(raw, findings, known, position, where))
     return tuple(entries), tuple(frame)
 
@@ -165,19 +167,19 @@ def _owned(found: list[Diagnostic], sidecar: str) -> list[Diagnostic]:
     ]
 
 
-class _Liner:
-    """Turns rising offsets into lines by counting only what lies between; a falling one starts anew."""
-
-    def __init__(self, text: str, file: str) -> None:
-        self.text, self.file = text, file
-        self.line, self.start = 1, 0
-
-    def position(self, offset: int) -> Position:
-        """Line and column of `offset`."""
-        if offset < self.start:
-            self.line, self.start = 1, 0
-        newlines = self.text.count("\n", self.start, offset)
-        if newlines:
-            self.line += newlines
-            self.start = self.text.rfind("\n", self.start, offset) + 1
-        return Position(file=self.file, line=self.line, column=offset - self.start + 1)
+def _positions(text: str, shown: str, places: dict[str, EntryOutline]) -> dict[str, _Placed]:
+    """Offsets as lines and columns. Most rise; whichever does not is looked for from the start."""
+    starts = line_starts(text)
+    line = last = 0
+    placed: dict[str, _Placed] = {}
+    for sidecar, (start, keys) in places.items():
+        where: dict[str, Position] = {}
+        line = bisect_right(starts, start, line if start >= last else 0)
+        position = Position(file=shown, line=line, column=start - starts[line - 1] + 1)
+        last = start
+        for key, offset in keys.items():
+            line = bisect_right(starts, offset, line if offset >= last else 0)
+            where[key] = Position(file=shown, line=line, column=offset - starts[line - 1] + 1)
+            last = offset
+        placed[sidecar] = position, where
+    return placed

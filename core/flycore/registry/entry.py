@@ -11,10 +11,10 @@ from flycore.model.canonical import JsonObject, digest
 from flycore.model.diagnostics import Position
 from flycore.model.enums import Anchor, Kind, ProbeMode, Source, UpgradeState
 from flycore.model.sidecar import Delegate, Limits, Permissions, Probe, SidecarEntry, ToolClaim
-from flycore.registry.checks import check_entry
+from flycore.registry.checks import check_entry, hidden_faults
 from flycore.registry.legacy import legacy_delegates
 from flycore.registry.located import Findings
-from flycore.registry.schema import entry_validator, violations
+from flycore.registry.schema import clean_validator, entry_validator, violations
 
 _ANCHORS = {"app": Anchor.APP, "project": Anchor.APP, "config": Anchor.CONFIG, "workspace": Anchor.WORKSPACE}
 _KINDS = {kind.value: kind for kind in Kind}
@@ -32,6 +32,9 @@ def parse_entry(
     """The entry's value; `findings` gains every problem. An entry with an error is given with only its
     id, its places, its tools' names as far as they can be read, and the problems."""
     source = findings.file.source
+    clean = isinstance(raw, dict) and not findings.problems and clean_validator(known, source).is_valid(raw)
+    if clean and isinstance(raw, dict) and not hidden_faults(raw):
+        return _build(raw, findings, position, keys)
     if isinstance(raw, dict) and entry_validator().is_valid(raw):
         check_entry(raw, findings, known)
         if not any(problem.severity == "error" for problem in findings.problems):

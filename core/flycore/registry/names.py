@@ -17,6 +17,9 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 
+MAYBE_REFUSED = rf"(?i)KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|^{RESERVED_PREFIX}"
+"""Found in every name that `looks_secret` or is reserved; without look-ahead, so that any engine takes it."""
+
 
 def looks_secret(name: str) -> bool:
     """Whether a variable's name says that it holds a secret; in doubt it does."""

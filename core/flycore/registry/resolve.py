@@ -172,7 +172,7 @@ def _beneath(asked: _Asked, anchor: int, path_env: str) -> ResolvedProgram:
 
 
 def _open_staying(anchor: int, relative: str, flags: int) -> int:
-    """Open beneath the anchor. A link that leads back inside by way of outside is followed by its real name."""
+    """Open beneath the anchor. A link that leaves and comes back is followed by its real name."""
     try:
         return open_beneath(anchor, relative, flags, links=True)
     except OutsideAnchor:

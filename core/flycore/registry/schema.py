@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from flycore.model.canonical import JsonObject
+from flycore.model.enums import Source
+from flycore.registry.names import BUILTIN_PREFIXES, MAYBE_REFUSED
 from flycore.registry.spans import pointer_join
 
 if TYPE_CHECKING:
@@ -36,6 +39,35 @@ def entry_validator() -> jsonschema_rs.Draft202012Validator:
     schema = registry_schema()
     return jsonschema_rs.Draft202012Validator(
         {"$ref": "#/$defs/sidecar", "$defs": schema["$defs"]}, retriever=refuse_retrieval
+    )
+
+
+@lru_cache(maxsize=8)
+def clean_validator(known: frozenset[str], source: Source) -> jsonschema_rs.Draft202012Validator:
+    """Stricter than the schema: also refuses what `checks` may report, so that of an entry it accepts only
+    what no schema can say is left to look at. In doubt it refuses, and `checks` decides."""
+    import jsonschema_rs
+
+    definitions: Any = registry_schema()["$defs"]
+    sidecar, tool = definitions["sidecar"], definitions["tool"]
+    properties = sidecar["properties"]
+    permissions = properties["permissions"]
+    closed = (sidecar, tool, properties["probe"], permissions, permissions["properties"]["fs"])
+    for node in (*closed, properties["limits"], definitions["delegate"]):
+        node["additionalProperties"] = False
+    harmless = {"allOf": [{"$ref": "#/$defs/name"}, {"not": {"pattern": MAYBE_REFUSED}}]}
+    properties["passEnv"]["items"] = properties["env"]["propertyNames"] = harmless
+    own = "app" if source is Source.PROJECT else "config"
+    properties["cwd"] = {"enum": [own, "project", "workspace"] if own == "app" else [own, "workspace"]}
+    sidecar["required"] = ["tools"]
+    properties["tools"] |= {"minItems": 1, "uniqueItems": True}
+    tool |= {"if": {"type": "string"}, "then": {"enum": sorted(known)}}
+    tool["properties"]["name"]["not"] = {"pattern": f"^(?:{'|'.join(map(re.escape, BUILTIN_PREFIXES))})"}
+    of_objects = {"properties": {"type": {"const": "object"}}}
+    tool["properties"]["inputSchema"] = {"allOf": [{"$ref": "#/$defs/schema"}, of_objects]}
+    definitions["schema"] = {"type": "object", "$ref": "https://json-schema.org/draft/2020-12/schema"}
+    return jsonschema_rs.Draft202012Validator(
+        {"$ref": "#/$defs/sidecar", "$defs": definitions}, retriever=refuse_retrieval
     )
 
 

@@ -9,6 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple
 
 _TOKEN = re.compile(
@@ -20,7 +21,6 @@ _TOKEN = re.compile(
 )
 _JSON_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
 _JSON_WORD = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?|true|false|null")
-_NEWLINE = re.compile(r"\n")
 
 
 class Span(NamedTuple):
@@ -75,7 +75,8 @@ class SpanIndex:
 
 def line_starts(text: str) -> list[int]:
     """Offsets at which lines begin."""
-    return [0, *(match.end() for match in _NEWLINE.finditer(text))]
+    lengths = accumulate(len(line) + 1 for line in text.split("\n"))
+    return [0, *lengths][:-1]
 
 
 def pointer_join(parent: str, token: str | int) -> str:
