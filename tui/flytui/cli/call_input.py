@@ -23,15 +23,11 @@ def read_words(
     if option is not None and words:
         raise BadInput("give the input once: either --input or after the tool's name")
     if option is not None:
-        return (
-            _from_stdin(stdin)
-            if option == "-"
-            else _object(option.encode("utf-8", "surrogatepass"), "--input")
-        )
+        return _from_stdin(stdin) if option == "-" else _object(_bytes(option), "--input")
     if words == ("-",):
         return _from_stdin(stdin)
     if len(words) == 1 and words[0].lstrip()[:1] in ("{", "["):
-        return _object(words[0].encode("utf-8", "surrogatepass"), "the input")
+        return _object(_bytes(words[0]), "the input")
     pairs = tuple(_pair(word) for word in words)
     twice = next((key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at])), None)
     if twice is not None:
@@ -51,9 +47,14 @@ def _value(text: str, field: Json) -> Json:
     if isinstance(field, dict) and field.get("type") == "string":
         return text
     try:
-        return read_strict(text.encode("utf-8", "surrogatepass"))
+        return read_strict(_bytes(text))
     except NotStrict:
         return text
+
+
+def _bytes(word: str) -> bytes:
+    """A command-line word as the bytes it came as; what was no UTF-8 is refused by the strict reader."""
+    return word.encode("utf-8", "surrogateescape")
 
 
 def _pair(word: str) -> tuple[str, str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 
 from flycore.model.call import CallError, Progress, ToolResult
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.canonical import Json
 from flycore.model.enums import Code, Phase, Status
 from flytui.cli.output import note, say_json
 
@@ -14,6 +15,9 @@ WAITING = {
     Phase.WAITING_GROUP: "waiting until another call leaves…",
 }
 STDERR_LINES = 20
+EMPTY: tuple[Json, ...] = ("", [], {}, None)
+SAID_ALREADY = frozenset({"nearest"})
+"""Details that the hint names."""
 
 
 def progress_printer(tool: str) -> Callable[[Progress], None]:
@@ -72,18 +76,31 @@ def print_result(result: ToolResult) -> None:
 def outcome_lines(result: ToolResult) -> list[str]:
     """How a call ended, in plain lines; texts are as they came, whoever prints makes them safe."""
     lines = [_headline(result)]
-    error = result.error
-    if error is not None:
-        details = dict(error.details)
-        lines += [f"  {item}" for item in _violations(details.pop("violations", None))]
-        lines += [f"  → {error.hint}"] if error.hint else []
-        lines += [
-            f"  {key}: {_short(value)}" for key, value in details.items() if value not in ("", [], {}, None)
-        ]
+    if result.error is not None:
+        lines += _detail_lines(result.error)
+        lines += [f"  → {result.error.hint}"] if result.error.hint else []
         lines += [f"  stderr │ {line}" for line in result.stderr_tail.splitlines()[-STDERR_LINES:]]
     lines += [f"  artifact {item.path} ({item.mime_type}, {item.bytes} bytes)" for item in result.artifacts]
     lines += [f"  warning: {warning}" for warning in result.warnings]
     return lines
+
+
+def _detail_lines(error: CallError) -> Iterator[str]:
+    """Every violation with its pointer, every further reason, then what else is known. What message
+    and hint say already is left out."""
+    for key, value in error.details.items():
+        if value in EMPTY or key in SAID_ALREADY:
+            continue
+        items = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        if key == "violations":
+            found = [f"{item.get('pointer') or '/'}: {item.get('message', '')}" for item in items]
+            yield from (f"  {line}" for line in found if line not in error.message)
+        elif key == "reasons":
+            yield from (
+                f"  {item.get('code')}: {item.get('message')} → {item.get('remedy')}" for item in items[1:]
+            )
+        else:
+            yield f"  {key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
 
 
 def _headline(result: ToolResult) -> str:
@@ -97,17 +114,3 @@ def _headline(result: ToolResult) -> str:
     if result.error is None:
         return f"{result.status.value}: {result.tool}{by}{tail}"
     return f"{result.status.value}: {result.error.code}: {result.error.message}{tail}"
-
-
-def _violations(listed: Json) -> list[str]:
-    """Each violation with its pointer; nothing where there are none."""
-    found: list[JsonObject] = (
-        [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
-    )
-    return [f"{item.get('pointer') or '/'}: {item.get('message', '')}" for item in found]
-
-
-def _short(value: Json) -> str:
-    import json
-
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -79,7 +79,7 @@ def check_sidecar(view: SidecarView) -> Iterator[Check]:
         yield Check(
             name=name,
             state=CheckState.OK if chosen else state,
-            message=f"{effective.value}: {reason.code.value}: {reason.message}",
+            message=reason.message if chosen else f"{effective.value}: {reason.code.value}: {reason.message}",
             fix="" if chosen else reason.remedy,
         )
     if not reasons and not findings:
@@ -144,7 +144,7 @@ def check_socket(folder: str, found: stat_result | None, uid: int, runtime_dir: 
         return Check(
             name="socket",
             state=CheckState.FAIL,
-            message=f"{folder} is not this user's alone (owner {found.st_uid}, mode {found.st_mode & 0o7777:o})",
+            message=f"{folder} is not this user's alone ({stat.filemode(found.st_mode)})",
             fix=f"remove it, or chmod 700 {folder}",
         )
     return Check(name="socket", state=CheckState.OK, message=folder)

@@ -72,6 +72,8 @@ class PreflightTool(Value, frozen=True, kw_only=True):
     """Whether one tool could be called now."""
 
     tool: str
+    known: bool
+    """Whether there is a tool of that name at all."""
     effective: Effective
     decision: str = ""
     reasons: tuple[Reason, ...] = ()

@@ -16,7 +16,8 @@ from flytui.cli.lazy import LazyGroup
 EXIT_USAGE = 2
 EXIT_CONFIGURATION = 5
 EXIT_LOST = 7
-EXIT_BROKEN_PIPE = 141
+EXIT_BROKEN_PIPE = 1
+"""The reader of standard output has left: what click ends with as well."""
 
 
 @click.group(

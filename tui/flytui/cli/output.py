@@ -1,4 +1,4 @@
-"""What a command prints. Text from outside is made safe here, JSON is ASCII: nothing reaches a terminal raw."""
+"""What a command prints. Text from outside is made safe here and JSON is ASCII: nothing goes out raw."""
 
 from __future__ import annotations
 

@@ -29,13 +29,16 @@ def catalog(invocation: Invocation, everything: bool, words: tuple[str, ...]) ->
 
 def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: bool) -> int:
     """Print the catalog; always exit code 0."""
-    shown = matching(read_catalog(invocation.places(), probe=not invocation.as_json), words)
+    places = invocation.places()
+    shown = matching(read_catalog(places, probe=not invocation.as_json), words)
     if invocation.as_json:
         from flycore.catalog.document import catalog_document
 
         emit(catalog_document(shown))
         return 0
-    waiting = waiting_trust(shown)
+    from flytui.cli.pending import read_pending
+
+    waiting = len(read_pending(places).items)
     if waiting:
         entries = "1 entry waits" if waiting == 1 else f"{waiting} entries wait"
         say(f"{entries} for trust: flytui trust shows what they would run")
@@ -48,16 +51,6 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
         if finding.remedy:
             note(f"  → {finding.remedy}")
     return 0
-
-
-def waiting_trust(catalog: Catalog) -> int:
-    """How many sidecars wait for trust."""
-    from flycore.model.enums import ReasonCode
-
-    return sum(
-        any(reason.code is ReasonCode.FOLDER_UNTRUSTED for reason in view.stability.reasons)
-        for view in catalog.sidecars
-    )
 
 
 def matching(catalog: Catalog, words: tuple[str, ...]) -> Catalog:

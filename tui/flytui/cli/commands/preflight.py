@@ -23,7 +23,6 @@ EXIT_NOT_READY = 3
 def preflight(invocation: Invocation, tools: tuple[str, ...]) -> int:
     """Exit 0 when every tool is available, 3 otherwise. Has no side effects."""
     from flycore.model.enums import Effective
-    from flytui.cli.commands.catalog import reason_sentence
     from flytui.cli.documents import PreflightDocument
 
     catalog = read_catalog(invocation.places(), probe=True)
@@ -32,18 +31,7 @@ def preflight(invocation: Invocation, tools: tuple[str, ...]) -> int:
     if invocation.as_json:
         emit(PreflightDocument(ready=ready, tools=found))
     else:
-        rows = [
-            (
-                tool.tool,
-                tool.effective.value,
-                tool.decision or "–",
-                "; ".join(map(reason_sentence, tool.reasons))
-                or (
-                    f"no such tool; nearest: {', '.join(tool.nearest) or 'none'}" if not tool.decision else ""
-                ),
-            )
-            for tool in found
-        ]
+        rows = [(tool.tool, tool.effective.value, tool.decision or "–", _why(tool)) for tool in found]
         table(invocation, ("TOOL", "STATE", "POLICY", "WHY / FIX"), rows)
     return 0 if ready else EXIT_NOT_READY
 
@@ -57,10 +45,19 @@ def _look(catalog: Catalog, tool: str) -> PreflightTool:
         from flycore.catalog.nearest import nearest
 
         near = nearest(tool, [known.capability.name for known in catalog.capabilities])
-        return PreflightTool(tool=tool, effective=Effective.UNAVAILABLE, nearest=near)
+        return PreflightTool(tool=tool, known=False, effective=Effective.UNAVAILABLE, nearest=near)
     return PreflightTool(
         tool=tool,
+        known=True,
         effective=view.stability.effective,
         decision=view.decision,
         reasons=view.stability.reasons,
     )
+
+
+def _why(tool: PreflightTool) -> str:
+    from flytui.cli.commands.catalog import reason_sentence
+
+    if tool.known:
+        return "; ".join(map(reason_sentence, tool.reasons))
+    return f"no such tool; nearest: {', '.join(tool.nearest) or 'none'}"

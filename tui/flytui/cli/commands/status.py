@@ -50,9 +50,11 @@ def status_lines(document: StatusDocument) -> list[str]:
         lines.append("kernel   none runs: flytui opens a console here")
     else:
         lines += [
-            f"kernel   {kernel.role}, pid {kernel.pid}, since {clock_time(kernel.since)}, flytui {kernel.version}",
+            f"kernel   {kernel.role}, pid {kernel.pid}, since {clock_time(kernel.since)}",
+            f"version  flytui {kernel.version}",
             f"console  {'a person can decide' if kernel.approver else 'nobody can decide'}",
-            f"calls    {kernel.running} running, {kernel.waiting} waiting for approval, {kernel.leases} leases",
+            f"calls    {kernel.running} running, {kernel.waiting} waiting for approval",
+            f"leases   {kernel.leases}",
             f"clients  {kernel.clients}",
             f"policy   {'loaded' if kernel.policy_ok else 'failed to load: flytui doctor says where'}",
             f"sandbox  {kernel.sandbox}",

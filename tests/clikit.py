@@ -1,0 +1,230 @@
+"""The real command `flytui`, as a process, on an app root with folders of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LONGEST = 60.0
+"""Seconds after which a command has hung."""
+LOOK_AGAIN = 0.05
+
+ECHO_TOOL = {
+    "name": "try.echo",
+    "description": "Answers what it was sent.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"message": {"type": "string"}, "delayMs": {"type": "integer"}},
+        "required": ["message"],
+        "additionalProperties": True,
+    },
+    "approvalClass": "read",
+    "risk": "low",
+    "readOnly": True,
+}
+REGISTRY: dict[str, Any] = {
+    "schemaVersion": 2,
+    "sidecars": {
+        "try.local": {"command": "flytui-sidecar", "args": ["mock.echo"], "tools": [ECHO_TOOL]},
+        "utility.local": {
+            "command": "flytui-sidecar",
+            "args": ["utility.local"],
+            "permissions": {"fs": {"read": ["."]}},
+            "tools": ["file.hash"],
+        },
+        "web.search": {
+            "command": "flytui-sidecar",
+            "tools": ["web.search"],
+            "enabled": False,
+            "disabledReason": "not today",
+        },
+        "media.local": {"command": "./bin/nowhere", "tools": ["vision.ocr"]},
+    },
+}
+ALLOW_ECHO = {
+    "schemaVersion": 1,
+    "rules": [{"tool": "try.echo", "decision": "allow", "because": "it only echoes"}],
+}
+
+
+@dataclass(frozen=True)
+class Desk:
+    """An app root, folders of its own, and `flytui` run there as a process."""
+
+    root: Path
+    home: Path
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """Only what leads to this desk's own folders."""
+        return {
+            "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(self.home),
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+            "XDG_CONFIG_HOME": str(self.home / "config"),
+            "XDG_STATE_HOME": str(self.home / "state"),
+            "XDG_DATA_HOME": str(self.home / "data"),
+            "XDG_CACHE_HOME": str(self.home / "cache"),
+            "XDG_RUNTIME_DIR": str(self.home / "run"),
+        }
+
+    def argv(self, *words: str) -> list[str]:
+        """The command line of `flytui WORDS` on this root."""
+        return [sys.executable, "-m", "flytui", "--root", str(self.root), *words]
+
+    def run(self, *words: str, given: bytes | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run to the end without a terminal."""
+        done = subprocess.run(
+            self.argv(*words),
+            env={**self.environ, **more},
+            cwd=self.root,
+            input=given if given is not None else b"",
+            capture_output=True,
+            timeout=LONGEST,
+            check=False,
+        )
+        return subprocess.CompletedProcess(
+            done.args, done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
+        )
+
+    def document(self, *words: str) -> dict[str, Any]:
+        """What `--json` prints: one ASCII document and nothing else on standard output."""
+        done = self.run(*words, "--json")
+        assert done.stdout.isascii()
+        value = json.loads(done.stdout)
+        assert isinstance(value, dict)
+        return value
+
+    def write(self, registry: object) -> None:
+        """Write the project's registry."""
+        folder = self.root / "tools"
+        folder.mkdir(exist_ok=True)
+        (folder / "external.tools.jsonc").write_text(
+            registry if isinstance(registry, str) else json.dumps(registry), encoding="utf-8"
+        )
+
+    def allow(self, policy: object = ALLOW_ECHO) -> None:
+        """Write the user's policy."""
+        folder = self.home / "config" / "flytui"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "policy.jsonc").write_text(json.dumps(policy), encoding="utf-8")
+
+    def trust(self) -> None:
+        """Trust everything, as a script does."""
+        waiting = self.document("trust", "--print-digest")
+        done = self.run("trust", "--digest", waiting["digest"])
+        assert done.returncode == 0, done.stderr
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start without a terminal and go on."""
+        return subprocess.Popen(
+            self.argv(*words),
+            env=self.environ,
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def survivors(self) -> list[str]:
+        """Command lines of processes that still run with this desk's environment."""
+        mark = os.fsencode(f"HOME={self.home}")
+        return [line for line in _command_lines(mark) if line]
+
+    @contextmanager
+    def terminal(self, *words: str) -> Iterator[Terminal]:
+        """Run on a terminal of 100 columns and 30 rows; killed at the end where it still runs."""
+        outer, inner = pty.openpty()
+        os.set_blocking(outer, False)
+        termios.tcsetwinsize(inner, (30, 100))
+        process = subprocess.Popen(
+            self.argv(*words),
+            env=self.environ,
+            cwd=self.root,
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            start_new_session=True,
+        )
+        os.close(inner)
+        shown = Terminal(process, outer)
+        try:
+            yield shown
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.wait(LONGEST)
+            os.close(outer)
+
+
+class Terminal:
+    """The outer end of a pseudo-terminal that a command runs on."""
+
+    def __init__(self, process: subprocess.Popen[bytes], outer: int) -> None:
+        self.process = process
+        self.shown = ""
+        self._outer = outer
+
+    def press(self, keys: str) -> None:
+        """Type."""
+        os.write(self._outer, keys.encode("utf-8"))
+
+    def read(self, seconds: float) -> bool:
+        """Take what comes within that time; False once the command has left."""
+        ready, _, _ = select.select([self._outer], [], [], seconds)
+        if not ready:
+            return True
+        try:
+            data = os.read(self._outer, 65_536)
+        except OSError:
+            return False
+        self.shown += data.decode("utf-8", "replace")
+        return bool(data)
+
+    def until(self, text: str) -> None:
+        """Read until the text has been shown."""
+        end = time.monotonic() + LONGEST
+        while text not in self.shown:
+            assert time.monotonic() < end, f"never shown: {text!r} in {self.shown[-2000:]!r}"
+            assert self.read(LOOK_AGAIN) or text in self.shown, (
+                f"left without {text!r}: {self.shown[-2000:]!r}"
+            )
+
+    def end(self) -> int:
+        """Read to the end; the exit code."""
+        end = time.monotonic() + LONGEST
+        while self.read(LOOK_AGAIN):
+            assert time.monotonic() < end, f"still there: {self.shown[-2000:]!r}"
+        return self.process.wait(LONGEST)
+
+
+def until(what: str, found: Callable[[], bool]) -> None:
+    """Look until it is so; fail naming what never came."""
+    end = time.monotonic() + LONGEST
+    while not found():
+        assert time.monotonic() < end, f"never came: {what}"
+        time.sleep(LOOK_AGAIN)
+
+
+def _command_lines(mark: bytes) -> Iterator[str]:
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal():
+            continue
+        try:
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                yield (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
