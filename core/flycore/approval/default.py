@@ -53,9 +53,16 @@ def objections(capability: Capability, entry: SidecarEntry, standing: Standing) 
         (not permissions.network, "it may use the network"),
         (not permissions.write, "it may write files"),
         (not permissions.secrets, "it is given secrets"),
+        (_plain_environment(entry), "its entry sets environment variables, which may change what runs"),
         (standing.level is Level.ENFORCED or trusted_program, _program_objection(standing)),
     )
     return tuple(sentence for holds, sentence in facts if not holds)
+
+
+def _plain_environment(entry: SidecarEntry) -> bool:
+    """Whether the entry adds nothing to the environment but the language: PYTHONPATH, LD_PRELOAD and their
+    like would make an unmodified program run something else."""
+    return all(name == "LANG" or name.startswith("LC_") for name in (*entry.env, *entry.pass_env))
 
 
 def call_risk(table: Risk, user: Risk | None) -> Risk:

@@ -20,6 +20,7 @@ from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed
 from flycore.model.canonical import JsonObject, digest
 from flycore.model.enums import Code, Phase, Status
+from flycore.registry.resolve import anchor_folder
 from flycore.runners.answer import OnEvent, SidecarEvent
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome, call_sidecar
 from flycore.sandbox.seals import SealBroken, materialise
@@ -61,7 +62,7 @@ def _job(
     return ProcessJsonJob(
         argv=argv,
         env=prepared.environment,
-        cwd=_working_folder(rooms, entry.cwd.value),
+        cwd=str(anchor_folder(entry.cwd, rooms.world().registry)),
         call_id=call.request.call_id,
         tool=call.request.tool,
         input=prepared.input,
@@ -89,11 +90,6 @@ def _desktop_words(rooms: Rooms, prepared: Prepared) -> JsonObject:
             "pid": prepared.preview.pid,
         }
     return words
-
-
-def _working_folder(rooms: Rooms, anchor: str) -> str:
-    places = rooms.places
-    return str({"config": places.config_dir, "workspace": places.workspace}.get(anchor, places.app_root))
 
 
 def _tell(call: Call, prepared: Prepared) -> OnEvent:

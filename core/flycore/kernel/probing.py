@@ -12,6 +12,7 @@ from flycore.kernel.world import Files, Ground
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Code, PathState, ProbeMode, Status
 from flycore.model.sidecar import SidecarEntry
+from flycore.registry.resolve import anchor_folder
 from flycore.runners.probe import probe_sidecar
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome
 from flycore.sandbox.environment import child_environment, declared_secrets
@@ -65,7 +66,7 @@ def _job(ground: Ground, files: Files, entry: SidecarEntry, tool: str, probe_id:
     return ProcessJsonJob(
         argv=materialise(program, seal, folder),
         env=child_environment(entry, program, environ=ground.environ, secrets=values, call_id=probe_id),
-        cwd=working_folder(ground, entry),
+        cwd=str(anchor_folder(entry.cwd, files.registry)),
         call_id=probe_id,
         tool=tool,
         input={"probe": True},
@@ -73,14 +74,6 @@ def _job(ground: Ground, files: Files, entry: SidecarEntry, tool: str, probe_id:
         delegates=delegates,
         project_dir=str(ground.places.app_root),
         limits=entry.limits,
-    )
-
-
-def working_folder(ground: Ground, entry: SidecarEntry) -> str:
-    """The folder the entry's `cwd` anchor names."""
-    places = ground.places
-    return str(
-        {"config": places.config_dir, "workspace": places.workspace}.get(entry.cwd.value, places.app_root)
     )
 
 
