@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import anyio
 import msgspec
+from textual import events
+from textual.pilot import Pilot
 
 from flycore.client.protocol import OnProgress
 from flycore.model.approval import (
@@ -66,6 +68,9 @@ from flycore.model.status import Status as KernelStatus
 from flycore.model.trust import TrustItem
 from flytui.console.app import FlytuiApp
 from flytui.console.desk import Desk
+from flytui.console.paint import text_of
+from flytui.console.rows import RowsView
+from flytui.console.views import Bar, LinesView
 
 NOW = 1_700_000_000.0
 REGISTRY = "tools/external.tools.jsonc"
@@ -495,3 +500,75 @@ def app_of(place: World, clock: HandClock | None = None) -> FlytuiApp:
         client=place, approver=place, title="~/proj/shop", clock=clock or HandClock(), now=lambda: NOW
     )
     return FlytuiApp(desk)
+
+
+@asynccontextmanager
+async def console(
+    place: World, clock: HandClock, size: tuple[int, int] = (100, 30)
+) -> AsyncIterator[tuple[FlytuiApp, Pilot[None]]]:
+    """The console, its first values fetched."""
+    app = app_of(place, clock)
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: app.desk.catalog is not None)
+        yield app, pilot
+
+
+async def settle(pilot: Pilot[None]) -> None:
+    """Wait until what was posted has gone from the application to the focus, up again, and been drawn."""
+    app = pilot.app
+    path = [] if app.focused is None else list(app.focused.ancestors_with_self)
+    for target in (app, *path, app.screen, app):
+        done = anyio.Event()
+        if target.call_later(done.set):
+            with anyio.move_on_after(1):
+                await done.wait()
+    drawn_again = anyio.Event()
+    app.screen.call_after_refresh(drawn_again.set)
+    with anyio.move_on_after(1):
+        await drawn_again.wait()
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    """Keys as the driver sends them, each handled before the next, without Pilot's waits for idleness."""
+    for key in keys:
+        driver = pilot.app._driver
+        assert driver is not None
+        event = events.Key(key, key if len(key) == 1 else {"space": " ", "slash": "/"}.get(key))
+        event.set_sender(pilot.app)
+        driver.send_message(event)
+        await settle(pilot)
+
+
+async def until(pilot: Pilot[None], holds: object) -> None:
+    """Give the application its turns until something holds."""
+    for _ in range(400):
+        if callable(holds) and holds():
+            return
+        await pilot.pause(0.01)
+    raise AssertionError("it never came to hold")
+
+
+def drawn(app: FlytuiApp, name: str) -> str:
+    """The text of a bar or of lines on the present screen."""
+    widget = app.screen.query_one(name)
+    rows = widget._rows if isinstance(widget, (Bar, LinesView)) else ()
+    return "\n".join(text_of(row) for row in rows)
+
+
+def rows_drawn(app: FlytuiApp, name: str) -> str:
+    """The text of all rows of a list, at its present width."""
+    rows = app.screen.query_one(name, RowsView)
+    return "\n".join(text_of(row.draw(rows.size.width - 2)) for row in rows._rows)
+
+
+def trust_items(count: int) -> tuple[TrustItem, ...]:
+    """Entries that wait for trust; every second one had been trusted before."""
+    return tuple(
+        TrustItem(
+            sidecar=f"side{n}.local",
+            digest=f"{n:064x}",
+            changed=n % 2 == 1,
+            lines=(f"command  flytui-sidecar side{n}.local", "permissions  network none"),
+        )
+        for n in range(count)
+    )

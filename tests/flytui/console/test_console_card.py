@@ -2,58 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 import pytest
 from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from consolekit import HandClock, World, app_of, request_of, world
+from consolekit import HandClock, World, console, drawn, press, request_of, until, world
 from flycore.model.approval import LeaseTerms
 from flycore.model.enums import Choice, RequestState, Risk
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.armed import ArmedLines
 from flytui.console.approvals.card import CardScreen
 from flytui.console.main import MainScreen
-from flytui.console.paint import text_of
-from flytui.console.views import Bar, LinesView
 
 pytestmark = pytest.mark.anyio
-
-
-@asynccontextmanager
-async def console(
-    place: World, clock: HandClock, size: tuple[int, int] = (100, 30)
-) -> AsyncIterator[tuple[FlytuiApp, Pilot[None]]]:
-    """The console, its first values fetched."""
-    app = app_of(place, clock)
-    async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: app.desk.catalog is not None)
-        yield app, pilot
-
-
-async def until(pilot: Pilot[None], holds: object) -> None:
-    """Give the application its turns until something holds."""
-    for _ in range(400):
-        if callable(holds) and holds():
-            return
-        await pilot.pause(0.01)
-    raise AssertionError("it never came to hold")
 
 
 def card_of(app: FlytuiApp) -> CardScreen:
     """The card on screen."""
     assert isinstance(app.screen, CardScreen)
     return app.screen
-
-
-def drawn(app: FlytuiApp, name: str) -> str:
-    """The text of a bar or of lines on the present screen."""
-    widget = app.screen.query_one(name)
-    rows = widget._rows if isinstance(widget, (Bar, LinesView)) else ()
-    return "\n".join(text_of(row) for row in rows)
 
 
 async def opened(app: FlytuiApp, pilot: Pilot[None], place: World, *requests: object) -> None:
@@ -69,9 +37,9 @@ async def test_a_high_risk_request_is_approved_by_a_and_the_letter() -> None:
         request = request_of()
         await opened(app, pilot, place, request)
         clock.advance(2)
-        await pilot.press("a")
+        await press(pilot, "a")
         clock.advance(1)
-        await pilot.press("k")
+        await press(pilot, "k")
         await until(pilot, lambda: place.decided)
     [(request_id, digest, answer)] = place.decided
     assert (request_id, digest, answer.choice) == ("r1", request.subject_digest, Choice.APPROVE_ONCE)
@@ -95,7 +63,7 @@ async def test_keys_that_do_not_decide(keys: tuple[str, ...]) -> None:
         if keys != ("a", "k"):
             clock.advance(5)
         for key in keys:
-            await pilot.press(key)
+            await press(pilot, key)
         await pilot.pause()
     assert place.decided == []
     assert place.asks_value[0].state is RequestState.WAITING
@@ -108,7 +76,7 @@ async def test_pasted_text_and_clicks_decide_nothing() -> None:
         clock.advance(5)
         app.post_message(events.Paste("a"))
         await pilot.pause()
-        for y in range(30):
+        for y in (2, 5, 12, 27, 28, 29):
             await pilot.click(offset=(3, y))
         assert card_of(app)._arming.blocked(clock()) == "keys not ready"
     assert place.decided == []
@@ -119,10 +87,10 @@ async def test_deny_is_one_key_at_once() -> None:
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, request_of())
         clock.advance(0.1)
-        await pilot.press("d")
+        await press(pilot, "d")
         await until(pilot, lambda: place.decided)
         await until(pilot, lambda: "denied: computer.keyboard" in drawn(app, "#card-keys"))
-        await pilot.press("d")
+        await press(pilot, "d")
         await pilot.pause()
     assert [answer.choice for _, _, answer in place.decided] == [Choice.DENY]
 
@@ -132,14 +100,14 @@ async def test_a_reason_is_sent_by_enter_and_by_nothing_else() -> None:
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, request_of())
         clock.advance(5)
-        await pilot.press("r", "n", "o", "backspace", "backspace", "enter", "tab", "shift+tab")
+        await press(pilot, "r", "n", "o", "backspace", "backspace", "enter", "tab", "shift+tab")
         await pilot.click(offset=(1, 1))
         assert place.decided == []
         assert app.screen.query_one(Input).value == ""
-        await pilot.press("escape")
+        await press(pilot, "escape")
         assert place.decided == []
         clock.advance(5)
-        await pilot.press("r", "n", "o", "t", "space", "n", "o", "w", "enter")
+        await press(pilot, "r", "n", "o", "t", "space", "n", "o", "w", "enter")
         await until(pilot, lambda: place.decided)
     [(_, _, answer)] = place.decided
     assert (answer.choice, answer.reason) == (Choice.DENY, "not now")
@@ -150,18 +118,18 @@ async def test_a_lease_ends_on_a_summary_that_arms_like_a_card() -> None:
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, request_of())
         clock.advance(5)
-        await pilot.press("l", "right", "up", "pageup", "enter", "a", "k")
+        await press(pilot, "l", "right", "up", "pageup", "enter", "a", "k")
         assert place.decided == []
         await until(pilot, lambda: app.screen.query_one(ArmedLines).arming.shown_at is not None)
         clock.advance(2)
-        await pilot.press("enter", "escape")
+        await press(pilot, "enter", "escape")
         assert place.decided == []
-        await pilot.press("enter")
+        await press(pilot, "enter")
         await until(pilot, lambda: app.screen.query_one(ArmedLines).arming.shown_at is not None)
         clock.advance(2)
-        await pilot.press("a")
+        await press(pilot, "a")
         clock.advance(1)
-        await pilot.press("k")
+        await press(pilot, "k")
         await until(pilot, lambda: place.decided)
     [(_, _, answer)] = place.decided
     assert (answer.choice, answer.lease) == (Choice.LEASE, LeaseTerms(minutes=15, calls=21))
@@ -170,20 +138,20 @@ async def test_a_lease_ends_on_a_summary_that_arms_like_a_card() -> None:
 async def test_it_opens_by_itself_only_when_nobody_types() -> None:
     place, clock = world(), HandClock()
     async with console(place, clock) as (app, pilot):
-        await pilot.press("down")
+        await press(pilot, "down")
         place.ask_for(request_of("r1"))
         await until(pilot, lambda: app.desk.waiting)
         await until(pilot, lambda: "1 request waits" in drawn(app, "#alert"))
         assert isinstance(app.screen, MainScreen)
         assert "Approvals ●1" in drawn(app, "#header")
         clock.advance(9)
-        await pilot.press("slash", "x")
+        await press(pilot, "slash", "x")
         clock.advance(9)
         place.ask_for(request_of("r2"))
         await until(pilot, lambda: len(app.desk.waiting) == 2)
         await pilot.pause()
         assert isinstance(app.screen, MainScreen)
-        await pilot.press("ctrl+o")
+        await press(pilot, "ctrl+o")
         assert isinstance(app.screen, CardScreen)
         assert "1 of 2" in drawn(app, "#card-title")
 
@@ -191,10 +159,10 @@ async def test_it_opens_by_itself_only_when_nobody_types() -> None:
 async def test_keys_typed_for_something_else_do_not_reach_a_card_that_just_came() -> None:
     place, clock = world(), HandClock()
     async with console(place, clock) as (app, pilot):
-        await pilot.press("ctrl+o", "a", "k", "a", "k")
+        await press(pilot, "ctrl+o", "a", "k", "a", "k")
         place.ask_for(request_of(risk=Risk.LOW, letter=""))
         await until(pilot, lambda: app.desk.waiting)
-        await pilot.press("ctrl+o", "a", "a", "a")
+        await press(pilot, "ctrl+o", "a", "a", "a")
         await pilot.pause()
     assert place.decided == []
 
@@ -205,21 +173,21 @@ async def test_a_long_card_must_be_read_to_its_last_line_at_this_width() -> None
     async with console(place, clock, (80, 20)) as (app, pilot):
         await opened(app, pilot, place, long)
         clock.advance(5)
-        await pilot.press("a")
+        await press(pilot, "a")
         clock.advance(1)
-        await pilot.press("k")
+        await press(pilot, "k")
         assert place.decided == []
         assert "read to the last line" in drawn(app, "#card-keys")
-        await pilot.press("end")
+        await press(pilot, "end")
         await until(pilot, lambda: card_of(app)._arming.seen_all)
         await pilot.resize_terminal(50, 20)
         await until(pilot, lambda: not card_of(app)._arming.seen_all)
-        await pilot.press("end")
+        await press(pilot, "end")
         await until(pilot, lambda: card_of(app)._arming.seen_all)
         clock.advance(5)
-        await pilot.press("a")
+        await press(pilot, "a")
         clock.advance(1)
-        await pilot.press("k")
+        await press(pilot, "k")
         await until(pilot, lambda: place.decided)
 
 
@@ -245,16 +213,16 @@ async def test_hands_on_the_machine_kills_the_keys_at_once() -> None:
         place.hands_on = True
         place.publish("hands.changed", on=True)
         await until(pilot, lambda: "hands on the machine" in drawn(app, "#card-keys"))
-        await pilot.press("a")
+        await press(pilot, "a")
         await pilot.pause()
         assert place.decided == []
         place.hands_on = False
         place.publish("hands.changed", on=False)
         await until(pilot, lambda: "hands on the machine" not in drawn(app, "#card-keys"))
-        await pilot.press("a")
+        await press(pilot, "a")
         assert place.decided == []
         clock.advance(5)
-        await pilot.press("a")
+        await press(pilot, "a")
         await until(pilot, lambda: place.decided)
 
 
@@ -264,15 +232,15 @@ async def test_first_in_first_out_and_each_card_arms_anew() -> None:
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, *quiet)
         clock.advance(5)
-        await pilot.press("a")
+        await press(pilot, "a")
         await until(pilot, lambda: len(place.decided) == 1)
         await until(pilot, lambda: "approved once" in drawn(app, "#card-keys"))
-        await pilot.press("n", "a", "a")
+        await press(pilot, "n", "a", "a")
         assert card_of(app)._ask.request.id == "r1"
         assert len(place.decided) == 1
         await until(pilot, lambda: card_of(app)._arming.shown_at is not None)
         clock.advance(5)
-        await pilot.press("a")
+        await press(pilot, "a")
         await until(pilot, lambda: len(place.decided) == 2)
         await until(pilot, lambda: "approved once" in drawn(app, "#card-keys"))
         clock.advance(5)
@@ -286,9 +254,9 @@ async def test_next_and_previous_walk_and_escape_leaves_waiting() -> None:
         await opened(app, pilot, place, *(request_of(f"r{n}") for n in range(3)))
         clock.advance(5)
         for key, shown in (("n", "r1"), ("n", "r2"), ("n", "r0"), ("p", "r2")):
-            await pilot.press(key)
+            await press(pilot, key)
             assert card_of(app)._ask.request.id == shown
-        await pilot.press("escape")
+        await press(pilot, "escape")
         assert isinstance(app.screen, MainScreen)
         assert len(app.desk.waiting) == 3
     assert place.decided == []
@@ -299,7 +267,7 @@ async def test_an_answer_that_did_not_count_is_said() -> None:
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, request_of(risk=Risk.LOW, letter=""))
         clock.advance(5)
-        await pilot.press("a")
+        await press(pilot, "a")
         await until(pilot, lambda: "already answered by another console" in drawn(app, "#card-keys"))
 
 
@@ -315,7 +283,7 @@ async def test_a_withdrawn_request_says_so_and_takes_no_answer() -> None:
         )
         place.publish("approval.withdrawn")
         await until(pilot, lambda: "withdrawn by the caller" in drawn(app, "#card-keys"))
-        await pilot.press("a", "d", "enter")
+        await press(pilot, "a", "d", "enter")
         await pilot.pause()
     assert place.decided == []
 
@@ -329,12 +297,12 @@ async def test_a_request_that_changed_under_its_id_is_another_card() -> None:
         other = request_of(risk=Risk.LOW, letter="", input={"action": "type", "text": "rm -rf"})
         place.ask_for(other)
         await until(pilot, lambda: "rm -rf" in drawn(app, "#card"))
-        await pilot.press("a")
+        await press(pilot, "a")
         await pilot.pause()
         assert place.decided == []
         await until(pilot, lambda: card_of(app)._arming.shown_at is not None)
         clock.advance(5)
-        await pilot.press("a")
+        await press(pilot, "a")
         await until(pilot, lambda: place.decided)
     assert place.decided[0][1] == other.subject_digest
 
@@ -344,13 +312,13 @@ async def test_masked_fields_count_as_unread_until_revealed() -> None:
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, request_of(masked=("/text",)))
         clock.advance(5)
-        await pilot.press("a")
+        await press(pilot, "a")
         assert "reveal" in drawn(app, "#card-keys")
         assert not card_of(app)._arming.open(clock())
-        await pilot.press("v")
+        await press(pilot, "v")
         await until(pilot, lambda: card_of(app)._arming.seen_all)
         clock.advance(5)
-        await pilot.press("a")
+        await press(pilot, "a")
         assert card_of(app)._arming.open(clock())
 
 
@@ -359,7 +327,7 @@ async def test_help_over_the_card_disarms_it() -> None:
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, request_of(risk=Risk.LOW, letter=""))
         clock.advance(5)
-        await pilot.press("question_mark", "a", "escape", "a")
+        await press(pilot, "question_mark", "a", "escape", "a")
         await pilot.pause()
         assert place.decided == []
         assert isinstance(app.screen, CardScreen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -36,43 +37,40 @@ class MainScreen(Screen[None]):
         super().__init__()
         self._desk = desk
         self._view = "catalog"
+        self._views: dict[str, CatalogView | ApprovalsView | ActivityView] = {
+            "catalog": CatalogView(desk, id="catalog"),
+            "approvals": ApprovalsView(desk, id="approvals"),
+            "activity": ActivityView(desk, id="activity"),
+        }
 
     def compose(self) -> ComposeResult:
         """Top to bottom."""
         yield Bar(lambda width: header_lines(self._desk, _NAMES[self._view], width), id="header")
         with ContentSwitcher(initial="catalog"):
-            yield CatalogView(self._desk, id="catalog")
-            yield ApprovalsView(self._desk, id="approvals")
-            yield ActivityView(self._desk, id="activity")
+            yield from self._views.values()
         yield Bar(lambda width: alert_lines(self._desk, width), id="alert")
         yield Bar(self._keys, id="keys")
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Hand fresh values to the views, hidden ones too: they keep their place."""
-        for view in (*self.query(CatalogView), *self.query(ApprovalsView), *self.query(ActivityView)):
+        for view in self._views.values():
             view.changed(topics)
-        for name in ("#header", "#alert", "#keys"):
-            self.query_one(name, Bar).redraw()
+        self._redraw()
 
     def action_view(self, name: str) -> None:
         """Another view; it keeps its cursor and filter."""
         self._view = name
         self._desk.notice = ""
         self.query_one(ContentSwitcher).current = name
-        self._shown().focus_here()
+        self._views[name].focus_here()
         self.changed(frozenset())
 
-    def _shown(self) -> CatalogView | ApprovalsView | ActivityView:
-        match self._view:
-            case "approvals":
-                return self.query_one(ApprovalsView)
-            case "activity":
-                return self.query_one(ActivityView)
-            case _:
-                return self.query_one(CatalogView)
+    @on(Bar.Stale)
+    def _redraw(self) -> None:
+        for bar in self.query(Bar):
+            bar.redraw()
 
     def _keys(self, width: int) -> Sequence[Line]:
-        kinds = {"catalog": CatalogView.KEYS, "approvals": ApprovalsView.KEYS, "activity": ActivityView.KEYS}
-        first, *rest = kinds[self._view]
+        first, *rest = self._views[self._view].KEYS
         pairs = [first, ("?", "help"), ("q", "quit"), *rest, ("ctrl+p", "palette")]
         return [keys_fitting(pairs, width)]

@@ -33,13 +33,13 @@ class PageScreen(Screen[None]):
         super().__init__()
         self._desk = desk
         self._heading = title
-        self._build = build
         self._copy = copy
+        self._page = LinesView(build, id="page")
 
     def compose(self) -> ComposeResult:
         """Header, page, bar, keys."""
         yield Bar(lambda width: header_lines(self._desk, self._heading, width), id="header")
-        yield LinesView(self._build, id="page")
+        yield self._page
         yield Bar(lambda width: alert_lines(self._desk, width), id="alert")
         yield Bar(self._keys, id="keys")
 
@@ -48,7 +48,7 @@ class PageScreen(Screen[None]):
         for bar in self.query(Bar):
             bar.redraw()
         if topics:
-            self.query_one(LinesView).rebuild()
+            self._page.rebuild()
 
     def action_close(self) -> None:
         """Back to where the person was."""
@@ -63,8 +63,7 @@ class PageScreen(Screen[None]):
 
     def action_scroll(self, step: int) -> None:
         """One line, wherever the focus is."""
-        view = self.query_one(LinesView)
-        view.scroll_to(y=view.scroll_offset.y + step, animate=False)
+        self._page.scroll_to(y=self._page.scroll_offset.y + step, animate=False)
 
     def _keys(self, width: int) -> Sequence[Line]:
         pairs = [("↑↓ PgUp PgDn", "scroll"), ("Esc", "back")]

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from rich.style import Style
 from textual.geometry import Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
@@ -46,6 +47,9 @@ class Bar(Toned):
     """A few lines that do not scroll; as high as what `build` gives, hidden when that is nothing."""
 
     ALLOW_SELECT = False
+
+    class Stale(Message):
+        """Something that the screen's bars show has changed."""
 
     def __init__(self, build: Build, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)

@@ -78,11 +78,13 @@ class ActivityView(Vertical):
     def __init__(self, desk: Desk, *, id: str) -> None:
         super().__init__(id=id)
         self._desk = desk
+        self._list = CallRows(id="call-rows")
+        self._empty = LinesView(self._empty_lines, id="calls-empty")
 
     def compose(self) -> ComposeResult:
         """The list, or what will appear in it."""
-        yield CallRows(id="call-rows")
-        yield LinesView(self._empty_lines, id="calls-empty")
+        yield self._list
+        yield self._empty
 
     def on_mount(self) -> None:
         """Elapsed times are drawn as they run."""
@@ -97,20 +99,18 @@ class ActivityView(Vertical):
         running = [CallRow(call, now) for call in self._desk.activity if call.result is None]
         finished = [CallRow(call, now) for call in self._desk.activity if call.result is not None]
         heading = [Heading("finished")] if running and finished else []
-        rows = self.query_one(RowsView)
-        rows.show([*running, *heading, *finished])
-        rows.display = bool(self._desk.activity)
-        empty = self.query_one(LinesView)
-        empty.display = not self._desk.activity
-        empty.rebuild()
+        self._list.show([*running, *heading, *finished])
+        self._list.display = bool(self._desk.activity)
+        self._empty.display = not self._desk.activity
+        self._empty.rebuild()
 
     def focus_here(self) -> None:
         """Where keys go when this screen is shown."""
-        self.query_one(RowsView).focus()
+        self._list.focus()
 
     def action_cancel(self) -> None:
         """Ask, then end the call and its whole process tree."""
-        row = self.query_one(RowsView).row
+        row = self._list.row
         if not isinstance(row, CallRow) or row.call.result is not None:
             return
         call = row.call
@@ -132,12 +132,12 @@ class ActivityView(Vertical):
             self._desk.notice = f"not cancelled: {error}"
         else:
             self._desk.notice = f"{call.tool} {'cancelled' if ended else 'had ended already'}"
-        self.screen.query_one("#alert", Bar).redraw()
+        self.post_message(Bar.Stale())
 
     @on(RowsView.Chosen)
     def _chosen(self, event: RowsView.Chosen) -> None:
         event.stop()
-        row = self.query_one(RowsView).row
+        row = self._list.row
         if not isinstance(row, CallRow):
             return
         first = row.call

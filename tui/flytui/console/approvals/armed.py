@@ -37,7 +37,7 @@ class ArmedLines(LinesView, can_focus=False):
 
     def look(self) -> None:
         """Take note of what is on screen now. What has not been painted, or is covered, does not count."""
-        if not self.screen.is_current or not self.painted:
+        if not self.is_attached or not self.screen.is_current or not self.painted:
             return
         if self.arming.shown_at is None:
             self.arming = self.arming.shown(self._desk.clock()).noted(self._desk.last_key)

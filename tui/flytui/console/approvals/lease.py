@@ -39,13 +39,14 @@ class LeaseScreen(ModalScreen[LeaseTerms | None]):
         self._minutes = 0
         self._calls = FIRST_CALLS
         self._deciding = False
+        self._foot = Bar(self._keys)
         self._card = ArmedLines(desk, self._body, Arming(request.risk, request.letter), id="lease")
 
     def compose(self) -> ComposeResult:
         """One box; form and summary share it."""
         with Vertical(classes="box tall"):
             yield self._card
-            yield Bar(self._keys, id="lease-keys")
+            yield self._foot
 
     def on_mount(self) -> None:
         """The keys line follows the arming."""
@@ -104,7 +105,7 @@ class LeaseScreen(ModalScreen[LeaseTerms | None]):
     def _tick(self) -> None:
         if self._deciding:
             self._card.look()
-        self.query_one("#lease-keys", Bar).redraw()
+        self._foot.redraw()
 
     def _body(self, width: int) -> Sequence[Line]:
         request, terms = self._request, self.terms

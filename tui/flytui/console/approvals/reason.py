@@ -26,13 +26,14 @@ class ReasonScreen(ModalScreen[str | None]):
         super().__init__()
         self._tool = tool
         self._empty = False
+        self._foot = Bar(self._keys)
 
     def compose(self) -> ComposeResult:
         """A box with a line to write on."""
         with Vertical(classes="box"):
             yield Bar(self._top)
             yield Input(id="reason", max_length=MOST_CHARACTERS, select_on_focus=False)
-            yield Bar(self._keys, id="reason-keys")
+            yield self._foot
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter refuses with what is written; nothing written sends nothing."""
@@ -42,7 +43,7 @@ class ReasonScreen(ModalScreen[str | None]):
             self.dismiss(reason)
         else:
             self._empty = True
-            self.query_one("#reason-keys", Bar).redraw()
+            self._foot.redraw()
 
     def action_back(self) -> None:
         """Back to the card, which stays as it was."""

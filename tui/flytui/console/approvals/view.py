@@ -86,11 +86,13 @@ class ApprovalsView(Vertical):
     def __init__(self, desk: Desk, *, id: str) -> None:
         super().__init__(id=id)
         self._desk = desk
+        self._list = RowsView(id="ask-rows")
+        self._empty = LinesView(self._empty_lines, id="asks-empty")
 
     def compose(self) -> ComposeResult:
         """The list, or what will appear in it."""
-        yield RowsView(id="ask-rows")
-        yield LinesView(self._empty_lines, id="asks-empty")
+        yield self._list
+        yield self._empty
 
     def on_mount(self) -> None:
         """Times are drawn as they run."""
@@ -105,21 +107,19 @@ class ApprovalsView(Vertical):
         waiting = [AskRow(ask, now) for ask in asks if ask.state is RequestState.WAITING]
         recent = [AskRow(ask, now) for ask in asks if ask.state is not RequestState.WAITING]
         heading = [Heading("decided and ended")] if recent else []
-        rows = self.query_one(RowsView)
-        rows.show([*waiting, *heading, *recent])
-        rows.display = bool(asks)
-        empty = self.query_one(LinesView)
-        empty.display = not asks
-        empty.rebuild()
+        self._list.show([*waiting, *heading, *recent])
+        self._list.display = bool(asks)
+        self._empty.display = not asks
+        self._empty.rebuild()
 
     def focus_here(self) -> None:
         """Where keys go when this screen is shown."""
-        self.query_one(RowsView).focus()
+        self._list.focus()
 
     @on(RowsView.Chosen)
     def _chosen(self, event: RowsView.Chosen) -> None:
         event.stop()
-        row = self.query_one(RowsView).row
+        row = self._list.row
         if not isinstance(row, AskRow):
             return
         if row.ask.state is RequestState.WAITING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -42,8 +43,8 @@ def details_lines(row: CatalogRow, now: float, width: int) -> list[Line]:
 
 
 def as_json(row: CatalogRow) -> str:
-    """The tool's view, or the sidecar's where it offers no tool."""
-    return pretty(msgspec.to_builtins(row.view or row.offered_by))
+    """The tool's view, or the sidecar's where it offers no tool; ASCII, for nothing hidden is copied."""
+    return json.dumps(msgspec.to_builtins(row.view or row.offered_by), indent=2)
 
 
 def diagnostics_lines(diagnostics: Sequence[Diagnostic], width: int) -> list[Line]:

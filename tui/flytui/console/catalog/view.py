@@ -74,27 +74,32 @@ class CatalogView(Vertical):
         self._filter = ""
         self._side = True
         self._under = ""
-
-    def compose(self) -> ComposeResult:
-        """Filter line, notes, column titles, list and ladder."""
-        yield Input(
+        self._box = Input(
             id="filter",
             placeholder="words that must all occur · Enter keeps · Esc clears",
             select_on_focus=False,
         )
-        yield Bar(self._notes, id="notes")
+        self._note_bar = Bar(self._notes, id="notes")
+        self._title_bar = Bar(self._titles, id="titles")
+        self._list = RowsView(id="catalog-rows")
+        self._empty = LinesView(self._empty_lines, id="catalog-empty")
+        self._side_view = LinesView(self._ladder, id="ladder")
+        self._side_view.can_focus = False
+
+    def compose(self) -> ComposeResult:
+        """Filter line, notes, column titles, list and ladder."""
+        yield self._box
+        yield self._note_bar
         with Horizontal():
             with Vertical(id="list-side"):
-                yield Bar(self._titles, id="titles")
-                yield RowsView(id="catalog-rows")
-                yield LinesView(self._empty_lines, id="catalog-empty")
-            ladder = LinesView(self._ladder, id="ladder")
-            ladder.can_focus = False
-            yield ladder
+                yield self._title_bar
+                yield self._list
+                yield self._empty
+            yield self._side_view
 
     def on_mount(self) -> None:
         """Start without the filter line."""
-        self.query_one("#filter", Input).display = False
+        self._box.display = False
         self.set_interval(1.0, self._older)
         self.changed(frozenset((Topic.CATALOG,)))
 
@@ -107,7 +112,7 @@ class CatalogView(Vertical):
 
     def focus_here(self) -> None:
         """Where keys go when this screen is shown."""
-        self.query_one(RowsView).focus()
+        self._list.focus()
 
     def on_resize(self, event: events.Resize) -> None:
         """The ladder stands beside the list where there is room."""
@@ -116,12 +121,12 @@ class CatalogView(Vertical):
     @property
     def row(self) -> CatalogRow | None:
         """The row under the cursor."""
-        row = self.query_one(RowsView).row
+        row = self._list.row
         return row if isinstance(row, CatalogRow) else None
 
     @on(RowsView.Moved)
     def _moved(self) -> None:
-        ladder = self.query_one("#ladder", LinesView)
+        ladder = self._side_view
         ladder.rebuild()
         key = self.row.key if self.row else ""
         if key != self._under:
@@ -150,19 +155,19 @@ class CatalogView(Vertical):
 
     @on(Input.Submitted, "#filter")
     def _filtered(self) -> None:
-        self.query_one("#filter", Input).display = False
+        self._box.display = False
         self.focus_here()
         self._apply()
 
     def action_filter(self) -> None:
         """Write words that rows must hold."""
-        box = self.query_one("#filter", Input)
+        box = self._box
         box.display = True
         box.focus()
 
     def action_clear(self) -> None:
         """No filter."""
-        box = self.query_one("#filter", Input)
+        box = self._box
         box.value = ""
         box.display = False
         self._filter = ""
@@ -181,7 +186,7 @@ class CatalogView(Vertical):
             return
         self._desk.notice = f"probing {row.sidecar}…"
         self.run_worker(self._probe(row.sidecar), group="probe")
-        self.screen.query_one("#alert", Bar).redraw()
+        self.post_message(Bar.Stale())
 
     async def _probe(self, sidecar: str) -> None:
         try:
@@ -190,7 +195,7 @@ class CatalogView(Vertical):
             self._desk.notice = f"not probed: {error}"
         else:
             self._desk.notice = f"{sidecar} probed"
-        self.screen.query_one("#alert", Bar).redraw()
+        self.post_message(Bar.Stale())
 
     def action_problems(self) -> None:
         """What is wrong in files a person wrote."""
@@ -203,28 +208,28 @@ class CatalogView(Vertical):
         if self.row is not None:
             self.app.copy_to_clipboard(as_json(self.row))
             self._desk.notice = f"{self.row.tool or self.row.sidecar} copied as JSON"
-            self.screen.query_one("#alert", Bar).redraw()
+            self.post_message(Bar.Stale())
 
     def _apply(self) -> None:
         self._shown = filtered(self._rows, self._filter)
-        rows = self.query_one(RowsView)
+        rows = self._list
         rows.show(with_headings(self._shown))
         nothing = not self._shown
         rows.display = not nothing
-        empty = self.query_one("#catalog-empty", LinesView)
+        empty = self._empty
         empty.display = nothing
         empty.rebuild()
-        for bar in self.query(Bar):
-            bar.redraw()
+        self._note_bar.redraw()
+        self._title_bar.redraw()
 
     def _older(self) -> None:
         """Ages grow while nothing else changes."""
-        ladder = self.query_one("#ladder", LinesView)
+        ladder = self._side_view
         if self.display and ladder.display:
             ladder.rebuild()
 
     def _place(self, width: int) -> None:
-        self.query_one("#ladder").display = self._side and width >= BESIDE
+        self._side_view.display = self._side and width >= BESIDE
 
     def _problems(self) -> tuple[Diagnostic, ...]:
         catalog = self._desk.catalog
