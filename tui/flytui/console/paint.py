@@ -121,17 +121,17 @@ def wrap(row: Line, width: int, indent: int = 0) -> list[Line]:
     for tone, word in _words(row):
         size = cell_len(word)
         if used + size > width and current and not word.isspace():
-            done.append(tuple(current))
+            done.append(_joined(current))
             current, used = [Span(" " * indent)] if indent else [], indent
         for piece in _pieces(word, width - used, width - indent):
             if used + cell_len(piece) > width:
-                done.append(tuple(current))
+                done.append(_joined(current))
                 current, used = [Span(" " * indent)] if indent else [], indent
                 if piece.isspace():
                     continue
             current.append(Span(piece, tone))
             used += cell_len(piece)
-    done.append(tuple(current))
+    done.append(_joined(current))
     return done
 
 
@@ -149,6 +149,17 @@ def to_strip(row: Line, width: int, styles: Mapping[Tone, Style], base: Style) -
     """The line as exactly `width` cells for Textual's line API."""
     segments = [Segment(part.text, base + styles[part.tone]) for part in fit(row, width) if part.text]
     return Strip(segments).adjust_cell_length(width, base)
+
+
+def _joined(spans: Iterable[Span]) -> Line:
+    """Neighbours of one tone as one span: fewer style changes on the wire."""
+    joined: list[Span] = []
+    for part in spans:
+        if joined and joined[-1].tone is part.tone:
+            joined[-1] = Span(joined[-1].text + part.text, part.tone)
+        else:
+            joined.append(part)
+    return tuple(joined)
 
 
 def _words(row: Line) -> Iterator[tuple[Tone, str]]:
