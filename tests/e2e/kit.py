@@ -58,6 +58,7 @@ class Root:
     folder: Path
     home: Path
     extra: dict[str, str] = field(default_factory=dict)
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def environ(self) -> dict[str, str]:
@@ -91,9 +92,15 @@ class Root:
             check=False,
         )
 
+    def end(self) -> None:
+        """End every command that was started and still runs."""
+        for process in self.started:
+            process.kill()
+            process.communicate(timeout=PATIENCE)
+
     def start(self, *args: str) -> subprocess.Popen[str]:
-        """Start the command and go on."""
-        return subprocess.Popen(
+        """Start the command and go on; `end` ends it."""
+        process = subprocess.Popen(
             [str(BIN / "flytui"), "--root", str(self.folder), *args],
             env=self.environ,
             cwd=self.folder,
@@ -102,6 +109,8 @@ class Root:
             stderr=subprocess.PIPE,
             text=True,
         )
+        self.started.append(process)
+        return process
 
     def trust(self) -> None:
         """Trust everything the registry would run, as a script does."""
@@ -222,7 +231,9 @@ def xdotool(display_name: str, *args: str) -> str:
 
 
 @contextmanager
-def xterm(display_name: str, title: str, *command: str, environ: dict[str, str] | None = None) -> Iterator[str]:
+def xterm(
+    display_name: str, title: str, *command: str, environ: dict[str, str] | None = None
+) -> Iterator[str]:
     """A terminal window running the command; its window id."""
     process = subprocess.Popen(
         ["xterm", "-T", title, "-geometry", "110x34+0+0", "-e", *command],
