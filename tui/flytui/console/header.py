@@ -7,6 +7,8 @@ from flytui.console.paint import Line, Span, Tone, column, fit, line, span, widt
 from flytui.console.words import plural
 
 SCREENS = (("1", "Catalog"), ("2", "Approvals"), ("3", "Activity"))
+FIRST_CELLS = 16
+"""The first fact, the sandbox's sentence, may be cut down to so much before it is left out."""
 _DOT = Span(" · ", Tone.DIM)
 
 
@@ -14,6 +16,9 @@ def header_lines(desk: Desk, screen: str, width: int) -> list[Line]:
     """App root, policy, sandbox, agents, waiting and leases; below it the screens with their badges."""
     left = line(span(" flytui ", Tone.HEAD), span(" " + desk.title, Tone.STRONG))
     facts = _facts(desk)
+    room = width - width_of(left) - sum(width_of((fact,)) + 3 for fact in facts[1:]) - 4
+    if facts and width_of((facts[0],)) > room >= FIRST_CELLS:
+        facts[:1] = fit((facts[0],), room)
     while facts and width_of(left) + sum(width_of((fact,)) + 3 for fact in facts) > width:
         facts.pop(0)
     right: Line = tuple(part for fact in facts for part in (_DOT, fact))[1:]

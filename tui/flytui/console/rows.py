@@ -101,7 +101,7 @@ class RowsView(Toned, ScrollView, can_focus=True):
         index, width = self.scroll_offset.y + y, self.size.width
         if index >= len(self._rows):
             return to_strip(BLANK, width, self.tones, self.rich_style)
-        drawn = self._rows[index].draw(width - 2)
+        drawn = self._rows[index].draw(self.scrollable_content_region.width - 2)
         here = index == self.cursor and bool(self._rows[index].key)
         base = self.rich_style
         if here:

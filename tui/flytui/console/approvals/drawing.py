@@ -127,10 +127,11 @@ def outcome_of(ask: Ask) -> tuple[str, bool]:
 
 def _state(arming: Arming, now: float, width: int) -> list[Line]:
     blocked = arming.blocked(now)
-    if not blocked:
-        return [_right(line(span("keys ready ●", Tone.GOOD)), width)]
-    tone = Tone.WARN if arming.hands_on or arming.strict else Tone.DIM
-    return [_right(line(span(f"{blocked} ○", tone)), width)]
+    if blocked:
+        tone = Tone.WARN if arming.hands_on or arming.strict else Tone.DIM
+        return [_right(line(span(f"{blocked} ○", tone)), width)]
+    below = span("more below ↓  ", Tone.WARN)
+    return [_right(line(*([] if arming.seen_all else [below]), span("keys ready ●", Tone.GOOD)), width)]
 
 
 def _confirming(request: ApprovalRequest, arming: Arming, width: int) -> list[Line]:

@@ -38,7 +38,7 @@ _EMPTY = (
     "",
     "Try it from another terminal in this folder:",
     "",
-    '  flytui call mock.echo \'{"text": "hello"}\'',
+    "  flytui call mock.echo message=hello",
 )
 
 

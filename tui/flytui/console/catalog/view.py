@@ -100,6 +100,7 @@ class CatalogView(Vertical):
     def on_mount(self) -> None:
         """Start without the filter line."""
         self._box.display = False
+        self._place(self.app.size.width)
         self.set_interval(1.0, self._older)
         self.changed(frozenset((Topic.CATALOG,)))
 
