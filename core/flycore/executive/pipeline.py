@@ -20,7 +20,7 @@ from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed, refused
 from flycore.model.call import CallRequest, ToolResult
 from flycore.model.canonical import Json, JsonObject, canonical_json, digest
-from flycore.model.enums import Code, Decision, Phase
+from flycore.model.enums import Code, Phase
 from flycore.model.errors import AuditUnwritable
 from flycore.sandbox.masks import Masks
 
@@ -174,9 +174,6 @@ class _Walk:
         if isinstance(prepared, Stop):
             return prepared
         self.prepared, self.masks = prepared, prepared.masks
-        if prepared.verdict.decision is Decision.DENY:
-            because = "; ".join(rule.because for rule in prepared.verdict.rules)
-            return refused(Code.POLICY, "policy denies this call", because)
         return prepared
 
     def _called(self, input: JsonObject) -> None:

@@ -15,13 +15,13 @@ from flycore.catalog.effects import effect_sentence, risk_of
 from flycore.executive.preview import take_preview
 from flycore.executive.resolve import Target
 from flycore.executive.rooms import Rooms
-from flycore.executive.stop import Stop, failed
+from flycore.executive.stop import Stop, failed, refused
 from flycore.executive.world import World
 from flycore.model.approval import Preview, Subject, Verdict
 from flycore.model.base import Value
 from flycore.model.call import CallRequest
 from flycore.model.canonical import JsonObject, digest
-from flycore.model.enums import Code, PathState, ReasonCode, Risk, SealKind, Status
+from flycore.model.enums import Code, Decision, PathState, ReasonCode, Risk, SealKind, Status
 from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import SandboxReport
@@ -59,7 +59,7 @@ class Prepared(Value, frozen=True, kw_only=True):
 async def prepare(
     rooms: Rooms, world: World, request: CallRequest, target: Target, input: JsonObject
 ) -> Prepared | Stop:
-    """Seal the programs, look at the target, ask policy; or say what is missing."""
+    """Seal the programs, ask policy, look at the target; or say what is missing or denied."""
     entry = target.entry
     sealed = seal_entry(rooms, world, target)
     if isinstance(sealed, Stop):
@@ -68,26 +68,16 @@ async def prepare(
     secrets, missing = declared_secrets(entry.permissions, rooms.environ)
     if missing:
         return _secret_missing(missing)
+    sandbox = report(entry.permissions, entry.limits, bundled=seal.kind is SealKind.BUNDLED)
+    risk, verdict = _judge(world, target, input, seal, sandbox)
+    if verdict.decision is Decision.DENY:
+        because = "; ".join(rule.because for rule in verdict.rules)
+        return refused(Code.POLICY, "policy denies this call", because)
     preview = await take_preview(rooms.desktop, rooms.seat(), request.tool, input)
     if isinstance(preview, Stop):
         return preview
     environment = child_environment(
         entry, program, environ=rooms.environ, secrets=secrets, call_id=request.call_id
-    )
-    sandbox = report(entry.permissions, entry.limits, bundled=seal.kind is SealKind.BUNDLED)
-    user_risk = world.settings.risk.get(request.tool)
-    risk = user_risk or risk_of(target.capability, input)
-    verdict = evaluate(
-        world.policy,
-        target.capability,
-        entry,
-        risk=risk,
-        input=input,
-        level=sandbox.level,
-        bundled_unmodified=seal.kind is SealKind.BUNDLED,
-        has_delegate=bool(entry.delegates),
-        permissions=entry.permissions,
-        user_risk=user_risk,
     )
     subject = Subject(
         caller=request.caller.key,
@@ -118,6 +108,28 @@ async def prepare(
         subject=subject,
         subject_digest=subject.digest(),
     )
+
+
+def _judge(
+    world: World, target: Target, input: JsonObject, seal: Seal, sandbox: SandboxReport
+) -> tuple[Risk, Verdict]:
+    """How risky this call is, and what policy says of it."""
+    entry = target.entry
+    user_risk = world.settings.risk.get(target.capability.name)
+    risk = user_risk or risk_of(target.capability, input)
+    verdict = evaluate(
+        world.policy,
+        target.capability,
+        entry,
+        risk=risk,
+        input=input,
+        level=sandbox.level,
+        bundled_unmodified=seal.kind is SealKind.BUNDLED,
+        has_delegate=bool(entry.delegates),
+        permissions=entry.permissions,
+        user_risk=user_risk,
+    )
+    return risk, verdict
 
 
 def masks_for(entry: SidecarEntry, environ: Mapping[str, str]) -> Masks:

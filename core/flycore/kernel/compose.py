@@ -64,8 +64,6 @@ async def open_kernel(
     surroundings = dict(os.environ if environ is None else environ)
     private_folder(places.state_dir)
     clock, bus = SystemClock(), Bus()
-    hands = HandsOn(clock, bus.publish)
-    runtime = RuntimeTracker()
     ground = find_ground(places, surroundings)
     audit = AuditLog.open(
         places.state_dir / "audit",
@@ -76,35 +74,13 @@ async def open_kernel(
     cache = ProbeCache(places.cache_dir)
     try:
         prober = Prober(probe_spawn(ground, lambda: upkeep.files), cache, clock.now)
-        upkeep = Upkeep(ground, clock, bus.publish, audit, runtime, prober)
+        upkeep = Upkeep(ground, clock, bus.publish, audit, RuntimeTracker(), prober)
         await anyio.to_thread.run_sync(upkeep.load)
+        hands = HandsOn(clock, bus.publish)
         queue = ApprovalQueue(clock, bus.publish, queue_limits(upkeep.world.settings), hands)
         approver = KernelApprover(queue, upkeep.trust)
-        book = ActivityBook(clock, bus.publish)
-
-        async def approver_within(milliseconds: int) -> bool:
-            waits = holder.role == "console"
-            return approver.present or (waits and await approver.arrives_within(milliseconds / 1000))
-
-        rooms = Rooms(
-            places=places,
-            clock=clock,
-            environ=surroundings,
-            interpreter_dir=ground.interpreter_dir,
-            distribution=ground.distribution,
-            world=lambda: upkeep.world,
-            audit=audit,
-            queue=queue,
-            groups=GroupLocks(),
-            quota=Quota(clock, quota_limits(upkeep.world.settings)),
-            hands=hands,
-            runtime=runtime,
-            desktop=X11Desktop(surroundings),
-            seat=lambda: approver.seat,
-            approver_within=approver_within,
-            publish=bus.publish,
-        )
-        kernel = Kernel(rooms, book, bus, upkeep, approver, holder)
+        rooms = _rooms(ground, clock, bus, audit, upkeep, queue, hands, approver, holder)
+        kernel = Kernel(rooms, ActivityBook(clock, bus.publish), bus, upkeep, approver, holder)
         async with anyio.create_task_group() as group:
             group.start_soon(upkeep.run)
             group.start_soon(hands.run)
@@ -119,6 +95,41 @@ async def open_kernel(
         cache.save()
         with suppress(AuditUnwritable):
             audit.close()
+
+
+def _rooms(
+    ground: Ground,
+    clock: SystemClock,
+    bus: Bus,
+    audit: AuditLog,
+    upkeep: Upkeep,
+    queue: ApprovalQueue,
+    hands: HandsOn,
+    approver: KernelApprover,
+    holder: Holder,
+) -> Rooms:
+    async def approver_within(milliseconds: int) -> bool:
+        waits = holder.role == "console"
+        return approver.present or (waits and await approver.arrives_within(milliseconds / 1000))
+
+    return Rooms(
+        places=ground.places,
+        clock=clock,
+        environ=ground.environ,
+        interpreter_dir=ground.interpreter_dir,
+        distribution=ground.distribution,
+        world=lambda: upkeep.world,
+        audit=audit,
+        queue=queue,
+        groups=GroupLocks(),
+        quota=Quota(clock, quota_limits(upkeep.world.settings)),
+        hands=hands,
+        runtime=upkeep.runtime,
+        desktop=X11Desktop(ground.environ),
+        seat=lambda: approver.seat,
+        approver_within=approver_within,
+        publish=bus.publish,
+    )
 
 
 def quota_limits(settings: Settings) -> QuotaLimits:
