@@ -153,12 +153,12 @@ class _Walk:
         outcome = await perform(self._rooms, self._call, prepared, granted)
         if isinstance(outcome, Stop):
             return outcome
-        self._rooms.runtime.note(
+        masks = prepared.masks
+        self._rooms.note_run(
             prepared.target.entry.id,
             outcome.code,
-            self._rooms.clock.now(),
-            message=outcome.message,
-            stderr_tail=outcome.stderr_tail,
+            masks.text(outcome.message),
+            masks.text(outcome.stderr_tail),
         )
         return finish.ran(self._call, prepared, outcome)
 

@@ -12,7 +12,6 @@ from flycore.approval.guards import Quota
 from flycore.approval.hands import HandsOn
 from flycore.approval.queue import ApprovalQueue
 from flycore.audit.log import AuditLog
-from flycore.catalog.runtime import RuntimeTracker
 from flycore.executive.preview import Desktop, Seat
 from flycore.executive.world import World
 from flycore.model.events import Publish
@@ -47,7 +46,8 @@ class Rooms:
     groups: GroupLocks
     quota: Quota
     hands: HandsOn
-    runtime: RuntimeTracker
+    note_run: Callable[[str, str, str, str], None]
+    """Told how each run ended: sidecar, code (empty for success), message, stderr tail."""
     desktop: Desktop
     seat: Callable[[], Seat]
     approver_within: Callable[[int], Awaitable[bool]]

@@ -124,7 +124,7 @@ def _rooms(
         groups=GroupLocks(),
         quota=Quota(clock, quota_limits(upkeep.world.settings)),
         hands=hands,
-        runtime=upkeep.runtime,
+        note_run=upkeep.note_run,
         desktop=X11Desktop(ground.environ),
         seat=lambda: approver.seat,
         approver_within=approver_within,

@@ -51,7 +51,7 @@ class Upkeep:
         self._clock = clock
         self._publish = publish
         self._audit = audit
-        self.runtime = runtime
+        self._runtime = runtime
         self._prober = prober
         self._trust = TrustStore.load(ground.places.state_dir / "trust.json")
         self._probes: dict[str, ProbeFinding] = {}
@@ -110,9 +110,13 @@ class Upkeep:
             self._wanted.add(sidecar)
             self._start_probes()
 
-    def look_again(self) -> None:
-        """Something that the catalog shows may have moved, such as the runtime dimension."""
-        self._note_change()
+    def note_run(self, sidecar: str, code: str, message: str, stderr_tail: str) -> None:
+        """A run has ended; the catalog follows where the runtime dimension moved."""
+        now = self._clock.now()
+        before = self._runtime.finding(sidecar, now).state
+        self._runtime.note(sidecar, code, now, message=message, stderr_tail=stderr_tail)
+        if self._runtime.finding(sidecar, now).state is not before:
+            self._note_change()
 
     def _describe(self, entry: SidecarEntry) -> tuple[str, ...]:
         return describe_entry(entry, self.files.resolutions(entry.id))
@@ -122,7 +126,7 @@ class Upkeep:
         seen = Observed(
             trusted=self._trust.trusted_ids(self.files.registry),
             probes={**self._remembered, **self._probes},
-            runtime={entry.id: self.runtime.finding(entry.id, now) for entry in self.files.registry.entries},
+            runtime={entry.id: self._runtime.finding(entry.id, now) for entry in self.files.registry.entries},
             diagnostics=self._trust.diagnostics,
         )
         return build_world(self._ground, self.files, seen, version=self._version + 1, now=now)
@@ -161,7 +165,7 @@ class Upkeep:
     def _until_ready(self) -> float:
         """Seconds until a failed sidecar counts as ready again for lack of calls."""
         now = self._clock.now()
-        moment = self.runtime.next_change(now)
+        moment = self._runtime.next_change(now)
         return float("inf") if moment is None else max(0.0, moment - now)
 
     def _reloaded(self, before: Files) -> None:
@@ -210,7 +214,7 @@ class Upkeep:
                 finding = await self._prober.probe(probe_work(self._ground, self.files, entry))
                 self._probes[sidecar] = finding
                 if finding.state is ProbeState.HEALTHY:
-                    self.runtime.note(sidecar, "", self._clock.now())
+                    self._runtime.note(sidecar, "", self._clock.now())
         finally:
             self._probing.discard(sidecar)
         self._note_change()

@@ -407,3 +407,31 @@ async def test_a_sidecar_that_says_unavailable_is_unavailable_with_its_reason(ro
     assert (result.status, result.error.code) == (Status.UNAVAILABLE, ReasonCode.TOOL_UNAVAILABLE)
     assert "no printer" in result.error.message
     assert result.exit_status == 3
+
+
+GARBAGE = """#!/bin/sh
+read -r request
+[ -e good ] && printf '{"ok": true}\\n' || echo garbage
+"""
+
+
+async def test_a_sidecar_that_talks_nonsense_is_degraded_until_its_next_good_call(root: Root) -> None:
+    root.sidecar("odd", GARBAGE)
+    root.policy({"tool": "odd.*", "decision": "allow", "because": "test"})
+
+    def effective() -> str:
+        view = kernel.catalog().capability("odd.do")
+        return view.stability.effective.value if view else ""
+
+    async with kernel_of(root) as kernel:
+        first = await kernel.call(request(kernel, "odd.do"))
+        await until(lambda: effective() == "degraded")
+        view = kernel.catalog().capability("odd.do")
+        (root.folder / "good").touch()
+        second = await kernel.call(request(kernel, "odd.do"))
+        await until(lambda: effective() == "available")
+    assert first.error is not None
+    assert first.error.code == Code.INVALID_OUTPUT
+    assert view is not None
+    assert [reason.code for reason in view.stability.reasons] == [ReasonCode.RUNTIME_SCHEMA_ERROR]
+    assert second.status is Status.SUCCESS
