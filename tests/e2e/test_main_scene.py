@@ -109,6 +109,7 @@ def test_approved_text_cannot_approve_the_next_request(root: Root, tmp_path: Pat
     typed = tmp_path / "typed"
     command = [str(BIN / "flytui"), "--root", str(root.folder)]
     with recorder(name, "target", typed), console_in_xterm(root, name, command) as seat:
+        until("the console is ready", lambda: _waiting(root) == 0)
         attack = keyboard("aaaa" + "abcdefghijklmnopqrstuvwxyz" * 6, window="target")
         first = root.start("call", "computer.keyboard", attack, "--json")
         until("the first request", lambda: _waiting(root) == 1)
@@ -137,7 +138,8 @@ def console_in_xterm(root: Root, name: str, command: list[str]):  # type: ignore
 
 def _waiting(root: Root) -> int:
     shown = root.flytui("status", "--json")
-    return int(json.loads(shown.stdout).get("waiting", -1)) if shown.returncode == 0 else -1
+    kernel = json.loads(shown.stdout).get("kernel") or {}
+    return int(kernel["waiting"]) if kernel.get("approver") else -1
 
 
 def _approve_by_hand(root: Root, name: str, seat: str, agent) -> None:  # type: ignore[no-untyped-def]  # a Popen
@@ -147,7 +149,7 @@ def _approve_by_hand(root: Root, name: str, seat: str, agent) -> None:  # type: 
     screen, so the keys are tried one after the other: each wrong one closes the window again.
     """
     xdotool(name, "windowfocus", "--sync", seat)
-    xdotool(name, "key", "ctrl+o")
+    xdotool(name, "key", "--delay", "200", "ctrl+o", "End", "Next", "Next", "Next")
     letters = iter("cfgijkmoqsxyz" * 3)
 
     def try_next() -> bool:
