@@ -28,6 +28,7 @@ from flycore.kernel.clock import SystemClock
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import Holder
 from flycore.kernel.probing import probe_spawn
+from flycore.kernel.sweep import sweep
 from flycore.kernel.upkeep import Upkeep
 from flycore.kernel.world import Ground
 from flycore.model.enums import Risk
@@ -75,6 +76,7 @@ async def open_kernel(
     try:
         prober = Prober(probe_spawn(ground, lambda: upkeep.files), cache, clock.now)
         upkeep = Upkeep(ground, clock, bus.publish, audit, RuntimeTracker(), prober)
+        await anyio.to_thread.run_sync(sweep, places.state_dir, clock.now())
         await anyio.to_thread.run_sync(upkeep.load)
         hands = HandsOn(clock, bus.publish)
         queue = ApprovalQueue(clock, bus.publish, queue_limits(upkeep.world.settings), hands)
