@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from typing import Any
 LONGEST = 60.0
 """Seconds after which a command has hung."""
 LOOK_AGAIN = 0.05
+ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?<>=]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B]|.)")
 
 ECHO_TOOL = {
     "name": "try.echo",
@@ -175,8 +177,13 @@ class Terminal:
 
     def __init__(self, process: subprocess.Popen[bytes], outer: int) -> None:
         self.process = process
-        self.shown = ""
+        self.raw = ""
         self._outer = outer
+
+    @property
+    def shown(self) -> str:
+        """What was written, without escape sequences; cells keep the order they were painted in."""
+        return ESCAPES.sub("", self.raw)
 
     def press(self, keys: str) -> None:
         """Type."""
@@ -191,7 +198,7 @@ class Terminal:
             data = os.read(self._outer, 65_536)
         except OSError:
             return False
-        self.shown += data.decode("utf-8", "replace")
+        self.raw += data.decode("utf-8", "replace")
         return bool(data)
 
     def until(self, text: str) -> None:

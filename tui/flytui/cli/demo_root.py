@@ -14,7 +14,7 @@ from flycore.registry.places import Places, find_places
 ALLOWED, MEDIUM, HIGH = "demo.allowed", "demo.medium", "demo.high"
 SIDECAR = "demo.echo"
 TOOLS = {
-    ALLOWED: ("low", "Says hello; this root's user policy allows it"),
+    ALLOWED: ("medium", "Says hello; this root's user policy allows it"),
     MEDIUM: ("medium", "Says hello; needs you"),
     HIGH: ("high", "Says hello as if it were dangerous; needs you, and a letter"),
 }
@@ -64,9 +64,8 @@ def registry() -> JsonObject:
             "name": name,
             "description": words,
             "inputSchema": schema,
-            "approvalClass": "read" if risk == "low" else "execute",
+            "approvalClass": "execute",
             "risk": risk,
-            "readOnly": risk == "low",
         }
         for name, (risk, words) in TOOLS.items()
     ]

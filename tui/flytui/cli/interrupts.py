@@ -1,4 +1,4 @@
-"""INT and TERM end a command by cancelling it, so that what it started is ended too."""
+"""INT, TERM and HUP end a command by cancelling it, so that what it started is ended too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The person pressed ctrl-c, somebody asked the process to stop, the terminal was closed."""
 
 
 class Interrupted(Exception):  # noqa: N818 - the word says what happened; it is not an error
@@ -18,23 +21,28 @@ class Interrupted(Exception):  # noqa: N818 - the word says what happened; it is
 
     @property
     def exit_code(self) -> int:
-        """What a shell shows for that signal: 130 for INT, 143 for TERM."""
+        """What a shell shows for that signal: 130 for INT, 143 for TERM, 129 for HUP."""
         return 128 + self.signum
 
 
 def run_async(work: Callable[[], Awaitable[T]]) -> T:
     """Run `work` to its end on asyncio.
 
-    The first INT or TERM cancels it; later ones change nothing, because clean-up is bounded by itself.
-    Raises Interrupted once the clean-up is through; a result that was there first is returned. What
-    `work` raises comes as itself, not wrapped in the groups of the tasks it passed.
+    The first of ENDING cancels it; later ones change nothing, because clean-up is bounded by itself.
+    Raises Interrupted once the clean-up is through, even where a result was there: no signal is lost,
+    and what may not be lost with it has to be kept by `work`. What `work` raises comes as itself, not
+    wrapped in the groups of the tasks it passed.
     """
     import anyio
 
+    caught: list[int] = []
     try:
-        return anyio.run(_until_signalled, work)
+        result = anyio.run(_until_signalled, work, caught)
     except BaseExceptionGroup as group:
         raise _only(group) from None
+    if caught or result is None:
+        raise Interrupted(caught[0])
+    return result[0]
 
 
 def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -45,24 +53,21 @@ def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return group if isinstance(leaf, BaseExceptionGroup) else leaf
 
 
-async def _until_signalled(work: Callable[[], Awaitable[T]]) -> T:
+async def _until_signalled(work: Callable[[], Awaitable[T]], caught: list[int]) -> tuple[T] | None:
+    """The result, or None where a signal ended it. The loop keeps the handlers until it closes, so that
+    no signal falls between."""
     import asyncio
 
     import anyio
 
     loop = asyncio.get_running_loop()
-    caught: list[int] = []
     with anyio.CancelScope() as scope:
 
         def stop(signum: int) -> None:
             caught.append(signum)
             scope.cancel()
 
-        for signum in (signal.SIGINT, signal.SIGTERM):
+        for signum in ENDING:
             loop.add_signal_handler(signum, stop, signum)
-        try:
-            return await work()
-        finally:
-            for signum in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(signum)
-    raise Interrupted(caught[0])
+        return (await work(),)
+    return None

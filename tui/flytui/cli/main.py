@@ -44,7 +44,9 @@ def flytui(invocation: Invocation, list_tools: bool, version: bool) -> int:
         from flytui.cli.commands.tools import list_visible
 
         return list_visible(invocation)
-    if invocation.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    from flytui.cli.output import at_terminal
+
+    if invocation.as_json or not at_terminal():
         from flytui.cli.commands.catalog import show_catalog
 
         return show_catalog(invocation, words=(), everything=False)

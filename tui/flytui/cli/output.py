@@ -62,6 +62,12 @@ def fancy(invocation: Invocation, environ: Mapping[str, str] | None = None) -> b
     return sys.stdout.isatty() and not plain
 
 
+def at_terminal() -> bool:
+    """Whether a console can be drawn and typed into: keys come from standard input, and it is drawn on
+    standard error where standard output is piped, so all three have to be the terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
+
+
 def width() -> int:
     """Cells of the terminal; UNBOUNDED where standard output is none."""
     if not sys.stdout.isatty():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -54,30 +53,34 @@ def call(
         raise click.UsageError(str(problem)) from None
     places = invocation.places()
 
-    async def perform() -> ToolResult:
+    ended: list[ToolResult] = []
+
+    async def perform() -> None:
         from flycore.client.connect import connect
 
         async with connect(places, wait_approver=wait_approver) as client:
-            return await client.call(
+            result = await client.call(
                 tool,
                 await _finished_input(client, tool, given),
                 timeout_ms=timeout_ms,
                 said=said,
                 on_progress=progress_printer(tool) if sys.stderr.isatty() else None,
             )
+            ended.append(result)
 
     interrupted = 0
     try:
-        result = run_async(perform)
+        run_async(perform)
     except Interrupted as stop:
-        result, interrupted = cancelled(tool), stop.exit_code
+        interrupted = stop.exit_code
     except ConnectionLost:
-        result = lost(tool)
+        ended = ended or [lost(tool)]
+    result = ended[0] if ended else cancelled(tool)
     if invocation.as_json:
         emit(result)
     else:
         print_result(result)
-    return interrupted if interrupted == 128 + signal.SIGTERM else result.exit_status
+    return interrupted or result.exit_status
 
 
 async def _finished_input(client: Client, tool: str, given: JsonObject | Pairs) -> JsonObject:

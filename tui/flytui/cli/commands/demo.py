@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -11,7 +12,7 @@ import click
 
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, say
+from flytui.cli.output import at_terminal, emit, say
 
 if TYPE_CHECKING:
     from flytui.cli.demo_root import DemoRoot
@@ -26,11 +27,9 @@ TITLE = "demo"
 @common
 def demo(invocation: Invocation) -> int:
     """See an approval without risk: an echo tool is called as allowed, medium and high."""
-    import os
-
     from flytui.cli.demo_root import prepare_demo
 
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not at_terminal():
         raise click.UsageError("the demo opens a console, and a console needs a terminal")
     with tempfile.TemporaryDirectory(prefix="flytui-demo-") as folder:
         calls = _play(prepare_demo(Path(folder), os.environ))
@@ -73,10 +72,10 @@ async def make_calls(root: DemoRoot, calls: list[DemoCall]) -> None:
     from flytui.cli.demo_root import TOOLS
     from flytui.cli.documents import DemoCall
 
-    for tool, (risk, _) in TOOLS.items():
+    for tool in TOOLS:
         done = await anyio.run_process(
             [
-                *(sys.executable, "-m", "flytui", "call", tool, f"message=hello, {risk} risk"),
+                *(sys.executable, "-m", "flytui", "call", tool, f"message=hello from {tool}"),
                 *("--root", str(root.places.app_root), "--json"),
                 *("--wait-approver", WAIT_SECONDS, "--say", "the demo's call"),
             ],

@@ -1,0 +1,192 @@
+"""The command line where a person sits: signals, the trust question, the console, the demo."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from clikit import REGISTRY, Desk, until
+from flycore.client.oneoff import read_catalog
+from flycore.model.enums import Effective
+from flytui.cli.demo_root import ALLOWED, HIGH, MEDIUM, TOOLS, prepare_demo
+
+SLOW = ("call", "try.echo", "message=hi", "delayMs=60000", "--json")
+
+
+def events(desk: Desk) -> list[str]:
+    """Names of the log's lines."""
+    return [line["event"] for line in desk.document("audit", "tail", "-n", "50")["lines"]]
+
+
+@pytest.mark.parametrize(
+    ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_cancels_the_call_and_nothing_of_it_survives(
+    trusted: Desk, signum: signal.Signals, code: int
+) -> None:
+    process = trusted.start(*SLOW)
+    until("the call runs", lambda: "TOOL_STARTED" in events(trusted))
+    process.send_signal(signum)
+    said, _ = process.communicate(timeout=60)
+    result = json.loads(said)
+    assert process.returncode == code
+    assert (result["status"], result["error"]["code"]) == ("failed", "cancelled")
+    assert trusted.survivors() == []
+    last = trusted.document("audit", "tail", "-n", "1")["lines"][0]
+    assert (last["event"], last["tool"], last["code"]) == ("TOOL_EXECUTED", "try.echo", "cancelled")
+
+
+def test_a_kernel_that_runs_is_asked_and_its_loss_is_said(trusted: Desk) -> None:
+    holder = trusted.start(*SLOW)
+    until("it serves", lambda: bool(trusted.document("status")["running"]))
+    status = trusted.document("status")["kernel"]
+    assert (status["pid"], status["role"]) == (holder.pid, "provisional")
+    guest = trusted.start(*SLOW)
+    until("both run", lambda: trusted.document("status")["kernel"]["running"] == 2)
+    assert trusted.run("trust", "--revoke").returncode == 4
+    holder.kill()
+    said, _ = guest.communicate(timeout=60)
+    holder.communicate(timeout=60)
+    assert guest.returncode == 7
+    assert json.loads(said)["status"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"), [("y", 0), ("yes", 0), ("", 4), ("n", 4), ("yy", 4), ("always", 4)]
+)
+def test_only_yes_trusts(desk: Desk, answer: str, code: int) -> None:
+    with desk.terminal("trust") as shown:
+        shown.until("y/N")
+        shown.press(f"{answer}\n")
+        assert shown.end() == code
+    assert "flytui-sidecar" in shown.shown
+    assert bool(desk.document("trust")["waiting"]) is (code != 0)
+
+
+def test_end_of_file_trusts_nothing(desk: Desk) -> None:
+    with desk.terminal("trust") as shown:
+        shown.until("y/N")
+        shown.press("\x04")
+        assert shown.end() == 4
+    assert desk.document("trust")["waiting"]
+
+
+def test_without_a_terminal_trust_prints_its_digest(desk: Desk) -> None:
+    done = desk.run("trust")
+    assert done.returncode == 4
+    digest = desk.document("trust", "--print-digest")["digest"]
+    assert done.stdout.splitlines()[-1] == f"digest {digest}"
+    assert desk.run("trust", "--digest", "0" * 64).returncode == 4
+    assert desk.run("trust", "--digest", digest).returncode == 0
+    assert desk.run("trust").stdout == ""
+    assert events(desk) == ["TRUST_DECIDED"]
+
+
+def test_a_digest_accepts_only_what_it_was_shown_for(desk: Desk) -> None:
+    digest = desk.document("trust", "--print-digest")["digest"]
+    changed = json.loads(json.dumps(REGISTRY))
+    changed["sidecars"]["try.local"]["args"] = ["mock.echo", "--more"]
+    desk.write(changed)
+    assert desk.run("trust", "--digest", digest).returncode == 4
+    assert len(desk.document("trust")["waiting"]) == 3
+
+
+def test_revoked_trust_is_gone(trusted: Desk) -> None:
+    assert trusted.document("trust", "--revoke")["outcome"] == "revoked"
+    assert trusted.document("call", "try.echo", "message=hi")["error"]["code"] == "folder-untrusted"
+
+
+def test_what_would_run_is_shown_as_it_is(desk: Desk) -> None:
+    hostile = json.loads(json.dumps(REGISTRY))
+    hostile["sidecars"]["try.local"]["args"] = ["\x1b[2J\u202epаypal"]
+    desk.write(hostile)
+    done = desk.run("trust")
+    assert "⟦U+202E⟧" in done.stdout
+    assert "⟦U+0430⟧" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_the_console_is_found_by_the_others(trusted: Desk) -> None:
+    trusted.allow({"schemaVersion": 1, "rules": []})
+    registry = json.loads(json.dumps(REGISTRY))
+    registry["sidecars"]["try.local"]["tools"][0]["risk"] = "high"
+    trusted.write(registry)
+    trusted.trust()
+    with trusted.terminal() as console:
+        console.until("try.echo")
+        until("somebody can decide", lambda: bool(trusted.document("status")["kernel"]["approver"]))
+        second = trusted.run("--json", "trust", "--digest", "0" * 64)
+        assert second.returncode == 4
+        assert f"pid {console.process.pid}" in second.stderr
+        with trusted.terminal() as other:
+            assert other.end() == 5
+        assert f"pid {console.process.pid}" in other.shown
+        waiting = trusted.start("call", "try.echo", "message=please", "--json")
+        until("it waits", lambda: bool(trusted.document("approvals")["asks"]))
+        (ask,) = trusted.document("approvals")["asks"]
+        listed = trusted.run("approvals")
+        assert "waiting" in listed.stdout
+        assert ask["request"]["id"] in listed.stdout
+        card = trusted.run("approvals", "show", ask["request"]["id"]).stdout
+        assert '{"message":"please"}' in card
+        waiting.send_signal(signal.SIGINT)
+        waiting.communicate(timeout=60)
+        assert waiting.returncode == 130
+        until("it is withdrawn", lambda: trusted.document("approvals")["asks"][0]["state"] == "withdrawn")
+        console.process.send_signal(signal.SIGTERM)
+        assert console.end() == 143
+    assert trusted.survivors() == []
+
+
+def test_trust_waits_for_the_console(desk: Desk) -> None:
+    with desk.terminal() as console:
+        until("it is open", lambda: bool(desk.document("status")["running"]))
+        with desk.terminal("trust") as asking:
+            asking.until(f"pid {console.process.pid}")
+            asking.process.send_signal(signal.SIGINT)
+            assert asking.end() == 130, asking.shown
+        assert desk.document("trust", "--print-digest")["waiting"]
+
+
+@pytest.mark.anyio
+async def test_the_demo_root_is_ready_to_play(tmp_path: Path) -> None:
+    made = prepare_demo(tmp_path, {**os.environ, "FLYTUI_ROOT": "/nowhere"})
+    assert "FLYTUI_ROOT" not in made.environ
+    for folder in (made.places.state_dir, made.places.config_dir, made.places.socket):
+        assert folder.is_relative_to(tmp_path)
+    catalog = await read_catalog(made.places, probe=False, environ=made.environ)
+    assert catalog.diagnostics == ()
+    seen = {name: catalog.capability(name) for name in TOOLS}
+    found = {
+        name: (view.stability.effective, view.decision, view.capability.risk.value)
+        for name, view in seen.items()
+        if view is not None
+    }
+    assert found == {
+        ALLOWED: (Effective.AVAILABLE, "allow", "medium"),
+        MEDIUM: (Effective.AVAILABLE, "ask", "medium"),
+        HIGH: (Effective.AVAILABLE, "ask", "high"),
+    }
+
+
+def test_the_demo_opens_a_console_and_calls_it(desk: Desk) -> None:
+    with desk.terminal("demo") as shown:
+        shown.until(MEDIUM)
+        shown.until("approve once")
+        shown.press("d")
+        shown.until(HIGH)
+        shown.process.send_signal(signal.SIGTERM)
+        assert shown.end() == 143
+    until("its calls are gone", lambda: desk.survivors() == [])
+
+
+def test_documents_survive_a_round_trip(trusted: Desk) -> None:
+    from flytui.cli.documents import StatusDocument
+
+    done = trusted.run("status", "--json")
+    assert msgspec.json.decode(done.stdout, type=StatusDocument).app_root == str(trusted.root)
