@@ -110,7 +110,8 @@ class _Asked:
         if interpreter is not None and interpreter.missing:
             name = interpreter.missing
             message = f"its #! line asks for {name}, which is not here"
-            return self.unresolved(ReasonCode.INTERPRETER_MISSING, message, _install(name))
+            remedy = f"{_install(name)}, or correct the first line of {self.command}"
+            return self.unresolved(ReasonCode.INTERPRETER_MISSING, message, remedy)
         line = interpreter.argv if interpreter is not None else ()
         return ResolvedProgram(
             state=PathState.RESOLVED,

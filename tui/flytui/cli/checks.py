@@ -76,11 +76,12 @@ def check_sidecar(view: SidecarView) -> Iterator[Check]:
     for reason in reasons:
         chosen = effective is Effective.DISABLED
         state = CheckState.FAIL if reason.code in WRITTEN_WRONG else CheckState.WARN
+        code = "" if chosen else f" {reason.code.value}:"
         yield Check(
             name=name,
             state=CheckState.OK if chosen else state,
-            message=reason.message if chosen else f"{effective.value}: {reason.code.value}: {reason.message}",
-            fix="" if chosen else reason.remedy,
+            message=f"{effective.value}:{code} {reason.message}",
+            fix=reason.remedy,
         )
     if not reasons and not findings:
         yield Check(name=name, state=CheckState.OK, message=effective.value)

@@ -102,7 +102,7 @@ def _entry(entry: SidecarEntry, trusted: bool, width: int) -> list[Line]:
     wants = entry.permissions
     rows = _section("Sidecar")
     rows += _pair("id", f"{entry.id}  ({entry.source.value}, {entry.position})", width)
-    rows += _pair("trusted", "yes" if trusted else "no: press T", width)
+    rows += _pair("trusted", "yes" if trusted else "no: T in the console, or flytui trust", width)
     rows += _pair("kind", entry.kind.value, width)
     rows += _pair("command", " ".join((entry.command, *entry.args)), width)
     for name, delegate in entry.delegates.items():
@@ -118,6 +118,7 @@ def _entry(entry: SidecarEntry, trusted: bool, width: int) -> list[Line]:
     rows += _pair("time limit", f"{entry.timeout_ms} ms", width)
     for problem in entry.problems:
         rows += _pair("problem", f"{problem.position or ''} {problem.message}".strip(), width)
+        rows += _pair("", f"→ {problem.remedy}" if problem.remedy else "", width)
     return rows
 
 
