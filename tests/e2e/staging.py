@@ -1,0 +1,89 @@
+"""What a scene stands on: a registry, programs, a policy, and the log read back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from e2e.kit import Root
+
+REGISTRY = "tools/external.tools.jsonc"
+PLACE = "external.tools.jsonc:"
+
+
+def write_registry(root: Root, content: object) -> None:
+    """Replace the registry at once, as editors do. A text is written as it is, a dict is its sidecars."""
+    whole = content if isinstance(content, str) else json.dumps({"schemaVersion": 2, "sidecars": content})
+    target = root.folder / REGISTRY
+    fresh = target.with_suffix(".new")
+    fresh.write_text(whole)
+    os.replace(fresh, target)
+
+
+def program(root: Root, name: str, text: str) -> str:
+    """Write a program into a folder of its own; the command that starts it."""
+    folder = root.folder / "tools" / f"bin-{name}"
+    folder.mkdir(exist_ok=True)
+    (folder / "run").write_text(text)
+    (folder / "run").chmod(0o755)
+    return f"./tools/bin-{name}/run"
+
+
+def described(name: str, risk: str = "medium", **more: Any) -> dict[str, Any]:
+    """A registry's own tool, which takes anything."""
+    return {
+        "name": name,
+        "description": name,
+        "inputSchema": {"type": "object"},
+        "risk": risk,
+        **more,
+    }
+
+
+def allow(root: Root, *tools: str) -> None:
+    """A user's rule for each tool: it runs without asking."""
+    rules = [{"tool": tool, "decision": "allow", "because": "the scene says so"} for tool in tools]
+    folder = root.home / "config" / "flytui"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "policy.jsonc").write_text(json.dumps({"schemaVersion": 1, "rules": rules}))
+
+
+def call(root: Root, tool: str, input: object, *more: str) -> tuple[int, dict[str, Any]]:
+    """Call to the end: exit code and result."""
+    done = root.flytui("call", tool, json.dumps(input), "--json", *more)
+    assert "Traceback" not in done.stderr, done.stderr
+    result = json.loads(done.stdout)
+    assert isinstance(result, dict)
+    return done.returncode, result
+
+
+def assert_whole(root: Root) -> None:
+    """The log is as it was written."""
+    verified = root.flytui("audit", "verify")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def flat(text: str) -> str:
+    """The text with each run of blanks and line ends as one space: wrapped sentences become whole."""
+    return " ".join(text.split())
+
+
+def line_of(text: str, part: str) -> int:
+    """The line, from 1, on which a part of the text stands; it stands there once."""
+    (found,) = re.finditer(re.escape(part), text)
+    return text.count("\n", 0, found.start()) + 1
+
+
+def holder(root: Root) -> dict[str, Any]:
+    """What the lock file says of its holder; empty where nobody holds the root."""
+    for path in (root.home / "state").glob("flytui/roots/*/kernel.lock"):
+        return dict(json.loads(path.read_text() or "{}"))
+    return {}
+
+
+def state_folder(root: Root) -> Path:
+    """Where the state of all roots lies."""
+    return root.home / "state" / "flytui"
