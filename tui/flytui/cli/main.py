@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from flytui.cli.interrupts import Interrupted
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.lazy import LazyGroup
+
+if TYPE_CHECKING:
+    from flycore.model.errors import RootBusy
 
 EXIT_USAGE = 2
 EXIT_CONFIGURATION = 5
@@ -96,13 +99,10 @@ def _run() -> int:
     return code if isinstance(code, int) else 0
 
 
-def busy_sentence(busy: object) -> str:
+def busy_sentence(busy: RootBusy) -> str:
     """Who holds the root, since when, and what to do about it."""
-    from flycore.model.errors import RootBusy
     from flytui.cli.output import clock_time
 
-    if not isinstance(busy, RootBusy):
-        raise TypeError("only a busy root has a holder")
     who = f"pid {busy.pid} ({busy.role}), since {clock_time(busy.since)}" if busy.pid else "another process"
     return f"this root is held by {who}. Only one console can be open on a root: go there, or end it first."
 

@@ -23,7 +23,10 @@ UNBOUNDED = 1_000_000
 """Width of a line that goes to a file or a pipe: nothing is wrapped, so that a search finds it."""
 NARROWEST = 40
 GAP = "  "
-LEAST_LAST = 24
+BORDER = 3
+"""Cells between the columns of a drawn table."""
+BELOW = "    "
+LEAST_LAST = 40
 """Cells a table's last column keeps; where there is less, it stands on lines of its own."""
 
 
@@ -83,30 +86,35 @@ def clock_time(seconds: float) -> str:
 def table(invocation: Invocation, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print rows under headings. Nothing is cut: the last column wraps on a terminal."""
     safe = [[safe_text(cell) for cell in row] for row in rows]
-    if fancy(invocation):
+    room = width()
+    before_last = sum(size + BORDER for size in _sizes(headings, safe)) + BORDER
+    if fancy(invocation) and room - before_last >= LEAST_LAST:
         _rich_table(headings, safe)
         return
-    for line in plain_table(headings, safe, width()):
+    for line in plain_table(headings, safe, room):
         click.echo(line)
+
+
+def _sizes(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Cells that each column but the last one needs."""
+    from flycore.approval.cells import cell_width
+
+    return [max(cell_width(row[at]) for row in [headings, *rows]) for at in range(len(headings) - 1)]
 
 
 def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[str]:
     """The table as lines of at most `room` cells where words allow it. Cells have to be safe already."""
     from flycore.approval.cells import cell_width, wrap_words
 
-    whole = [headings, *rows]
-    sizes = [max(cell_width(row[at]) for row in whole) for at in range(len(headings) - 1)]
+    sizes = _sizes(headings, rows)
     indent = sum(sizes) + len(GAP) * len(sizes)
     lines = []
-    for row in whole:
-        head = "".join(
-            cell + " " * (size - cell_width(cell)) + GAP for cell, size in zip(row, sizes, strict=False)
-        )
+    for row in [headings, *rows]:
+        cells = zip(row, sizes, strict=False)
+        head = "".join(cell + " " * (size - cell_width(cell)) + GAP for cell, size in cells)
         if room - indent < LEAST_LAST:
-            lines += [
-                head.rstrip(),
-                *(f"    {part}" for part in wrap_words(row[-1], max(room - 4, LEAST_LAST))),
-            ]
+            below = wrap_words(row[-1], room - len(BELOW)) if row[-1] else []
+            lines += [head.rstrip(), *(BELOW + part for part in below)]
             continue
         first, *more = wrap_words(row[-1], room - indent)
         lines += [(head + first).rstrip(), *(" " * indent + part for part in more)]
