@@ -1,4 +1,4 @@
-"""A registry with every fault there is: what is well works, and each fault says what, where and what to do."""
+"""A registry with every fault there is: what is well works; each fault says what, where and what to do."""
 
 from __future__ import annotations
 
@@ -231,8 +231,8 @@ CALLS = [
 
 
 def test_a_call_of_each_ends_unavailable_with_its_reason(root: Root) -> None:
-    for tool, input, code in CALLS:
-        exit_code, result = call(root, tool, input)
+    for tool, given, code in CALLS:
+        exit_code, result = call(root, tool, given)
         assert (exit_code, result["status"], result["error"]["code"]) == (3, "unavailable", code), tool
         assert result["error"]["hint"], tool
 
