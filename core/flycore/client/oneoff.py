@@ -13,9 +13,8 @@ from flycore.approval.trust import TrustStore
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.probe_cache import ProbeCache
 from flycore.catalog.probes import Prober
-from flycore.kernel.compose import find_ground
 from flycore.kernel.probing import probe_spawn, probe_work
-from flycore.kernel.world import Files, Ground, Observed, build_world, read_files
+from flycore.kernel.world import Files, Ground, Observed, build_world, find_ground, read_files
 from flycore.model.catalog import Catalog
 from flycore.model.trust import TrustItem
 from flycore.registry.places import Places

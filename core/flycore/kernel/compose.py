@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 import anyio
 
@@ -30,22 +28,15 @@ from flycore.kernel.lock import Holder
 from flycore.kernel.probing import probe_spawn
 from flycore.kernel.sweep import sweep
 from flycore.kernel.upkeep import Upkeep
-from flycore.kernel.world import Ground
+from flycore.kernel.world import Ground, find_ground
 from flycore.model.enums import Risk
 from flycore.model.errors import AuditUnwritable
 from flycore.registry.places import Places
 from flycore.registry.settings import Settings
-from flycore.sandbox.seals import find_distribution
 from flysafe.atomic import private_folder
 
 AUDIT_GROUP_SECONDS = 0.05
 """Result lines are synced together within this time; lines before an effect are synced at once."""
-
-
-def find_ground(places: Places, environ: Mapping[str, str]) -> Ground:
-    """The ground of this process: console scripts installed beside its interpreter are found first."""
-    beside = Path(sys.executable).parent
-    return Ground(places, environ, beside, find_distribution(beside))
 
 
 def queue_limits(settings: Settings) -> QueueLimits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from flycore.registry.resolve import resolve_program
 from flycore.registry.settings import Settings, load_settings
 from flycore.sandbox.environment import declared_secrets
 from flycore.sandbox.levels import report
-from flycore.sandbox.seals import Distribution, is_bundled
+from flycore.sandbox.seals import Distribution, find_distribution, is_bundled
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,12 @@ class Ground:
         return (
             program is not None and self.distribution is not None and is_bundled(program, self.distribution)
         )
+
+
+def find_ground(places: Places, environ: Mapping[str, str]) -> Ground:
+    """The ground of this process: console scripts installed beside its interpreter are found first."""
+    beside = Path(sys.executable).parent
+    return Ground(places, environ, beside, find_distribution(beside))
 
 
 @dataclass(frozen=True, slots=True)
