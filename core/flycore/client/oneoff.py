@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 import anyio
 
-from flycore.approval.describe import describe_entry
 from flycore.approval.trust import TrustStore
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.probe_cache import ProbeCache
@@ -16,7 +15,6 @@ from flycore.catalog.probes import Prober
 from flycore.kernel.probing import probe_spawn, probe_work
 from flycore.kernel.world import Files, Ground, Observed, build_world, find_ground, read_files
 from flycore.model.catalog import Catalog
-from flycore.model.trust import TrustItem
 from flycore.registry.places import Places
 
 
@@ -45,15 +43,6 @@ async def read_catalog(places: Places, *, probe: bool, environ: Mapping[str, str
             if view.id in trusted and view.stability.sandbox is not None:
                 group.start_soon(look, view.id)
     return _built(ground, files, trust, found)
-
-
-def read_pending_trust(places: Places, environ: Mapping[str, str] | None = None) -> tuple[TrustItem, ...]:
-    """Entries that wait for trust, with what they would run."""
-    ground = find_ground(places, dict(os.environ if environ is None else environ))
-    files = read_files(ground, None)
-    return _trust(places).pending(
-        files.registry, lambda entry: describe_entry(entry, files.resolutions(entry.id))
-    )
 
 
 def _trust(places: Places) -> TrustStore:

@@ -33,8 +33,7 @@ def read_pending(places: Places) -> Pending:
     """Read registry and trust. Spawns nothing, writes nothing."""
     from flycore.approval.describe import describe_entry
     from flycore.approval.trust import TrustStore
-    from flycore.kernel.world import find_ground
-    from flycore.kernel.world import read_files
+    from flycore.kernel.world import find_ground, read_files
 
     files = read_files(find_ground(places, dict(os.environ)), None)
     store = TrustStore.load(places.state_dir / "trust.json")
