@@ -51,7 +51,11 @@ def probe_spawn(ground: Ground, files: Callable[[], Files]) -> ProbeSpawn:
 
 
 def _job(ground: Ground, files: Files, entry: SidecarEntry, tool: str, probe_id: str) -> ProcessJsonJob:
-    program = files.programs[entry.id]
+    """The probe as a job. Raises SealBroken where the entry is another by now: its program is not the one
+    that was trusted."""
+    current, program = files.registry.entry(entry.id), files.programs.get(entry.id)
+    if current is None or current.digest != entry.digest or program is None:
+        raise SealBroken(None, "the entry changed while it waited to be asked", entry.id)
     delegates: JsonObject = {
         name: {"argv": list(found.argv)}
         for name, found in files.delegates.get(entry.id, {}).items()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 
 from flycore.approval.describe import describe_entry
@@ -19,13 +22,16 @@ from flycore.kernel.probing import probe_work
 from flycore.kernel.world import Files, Ground, Observed, build_world, read_files
 from flycore.model.approval import DecideOutcome
 from flycore.model.canonical import JsonObject
-from flycore.model.enums import ProbeState
+from flycore.model.catalog import SidecarView
+from flycore.model.enums import PathState, ProbeState
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import Event, EventClass, Publish
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.trust import TrustItem
 from flycore.registry.watch import watch_files
 
+FIRST_VERSION = 1
+"""Of the catalog; it grows by one whenever the catalog shows something else."""
 GATHER_SECONDS = 0.05
 """Findings that come within this time make one new catalog."""
 UNWELL_SECONDS = 30.0
@@ -57,7 +63,6 @@ class Upkeep:
         self._probes: dict[str, ProbeFinding] = {}
         self._remembered: dict[str, ProbeFinding] = {}
         """Answers of earlier kernels, shown until the sidecar has answered this one."""
-        self._version = 0
         self._changed = anyio.Event()
         self._reload = False
         self._wanted: set[str] = set()
@@ -70,7 +75,7 @@ class Upkeep:
         self.files = read_files(self._ground, None)
         self.world = self._built()
         for view in self.world.catalog.sidecars:
-            if view.trusted and view.stability.sandbox is not None:
+            if _may_be_asked(view):
                 known = self._prober.known(probe_work(self._ground, self.files, view.entry))
                 self._remembered.update({view.id: known} if known is not None else {})
         self.world = self._built()
@@ -97,15 +102,25 @@ class Upkeep:
 
     def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
         """Trust entries that still are what was shown."""
-        outcome = self._trust.accept(accepted, self.world.registry, self._clock.now())
-        self._record(audit_events.TRUST_DECIDED, audit_events.trust_decided(accepted, by="console"))
+        registry = self.world.registry
+        outcome = self._trust.accept(accepted, registry, self._clock.now())
+        given = tuple(
+            (sidecar, shown)
+            for sidecar, shown in accepted
+            if (entry := registry.entry(sidecar)) is not None
+            and entry.digest == shown
+            and self._trust.is_trusted(entry)
+        )
+        if given:
+            self._record(audit_events.TRUST_DECIDED, audit_events.trust_decided(given, by="console"))
         self._tell(EventClass.SNAPSHOT, "trust.changed", {})
         self._note_change()
         return outcome
 
     def probe_again(self, sidecar: str) -> None:
-        """Ask a sidecar, cached or not; its finding comes with a new catalog."""
-        if sidecar in self.world.entries:
+        """Ask a sidecar, cached or not; its finding comes with a new catalog. What is not trusted, or has
+        nothing that could be asked, is left alone."""
+        if self._askable(sidecar) is not None:
             self._prober.forget(sidecar)
             self._wanted.add(sidecar)
             self._start_probes()
@@ -129,7 +144,7 @@ class Upkeep:
             runtime={entry.id: self._runtime.finding(entry.id, now) for entry in self.files.registry.entries},
             diagnostics=self._trust.diagnostics,
         )
-        return build_world(self._ground, self.files, seen, version=self._version + 1, now=now)
+        return build_world(self._ground, self.files, seen, version=FIRST_VERSION, now=now)
 
     async def _watch(self) -> None:
         async for _ in watch_files(self._ground.places, self._stop):
@@ -141,7 +156,7 @@ class Upkeep:
         while True:
             await anyio.sleep(UNWELL_SECONDS)
             unwell = {sid for sid, found in self._probes.items() if found.reason is not None}
-            self._wanted |= unwell & set(self.world.entries)
+            self._wanted |= unwell
             self._start_probes()
 
     def _note_change(self) -> None:
@@ -170,10 +185,9 @@ class Upkeep:
 
     def _reloaded(self, before: Files) -> None:
         old = {entry.id: entry.digest for entry in before.registry.entries}
-        for entry in self.files.registry.entries:
-            if old.get(entry.id) != entry.digest:
-                self._probes.pop(entry.id, None)
-                self._remembered.pop(entry.id, None)
+        same = {entry.id for entry in self.files.registry.entries if old.get(entry.id) == entry.digest}
+        self._probes = {sidecar: found for sidecar, found in self._probes.items() if sidecar in same}
+        self._remembered = {sidecar: found for sidecar, found in self._remembered.items() if sidecar in same}
         if before.policy.version != self.files.policy.version or before.policy.ok != self.files.policy.ok:
             policy = self.files.policy
             files = tuple(layer.file for layer in policy.layers)
@@ -183,11 +197,13 @@ class Upkeep:
 
     def _replace(self, new: World) -> None:
         changed = difference(self.world.catalog, new.catalog)
-        self.world = new
+        version = self.world.catalog.version + bool(changed)
+        self.world = replace(new, catalog=msgspec.structs.replace(new.catalog, version=version))
         if changed:
-            self._version = new.catalog.version
-            self._record(audit_events.SNAPSHOT_CHANGED, audit_events.snapshot_changed(new.catalog, changed))
-            names: JsonObject = {"version": self._version, "names": list(changed[:200])}
+            self._record(
+                audit_events.SNAPSHOT_CHANGED, audit_events.snapshot_changed(self.world.catalog, changed)
+            )
+            names: JsonObject = {"version": version, "names": list(changed[:200])}
             self._tell(EventClass.CATALOG, "catalog.changed", names)
         self._want_probes()
         self._start_probes()
@@ -196,8 +212,16 @@ class Upkeep:
         """Everything that may be asked and has not been."""
         for view in self.world.catalog.sidecars:
             asked = view.id in self._probes or view.id in self._probing
-            if not asked and view.trusted and view.stability.sandbox is not None:
+            if not asked and _may_be_asked(view):
                 self._wanted.add(view.id)
+
+    def _askable(self, sidecar: str) -> SidecarEntry | None:
+        """The entry as it is in the files now, where that very value is trusted and leads to a program."""
+        view, entry = self.world.catalog.sidecar(sidecar), self.files.registry.entry(sidecar)
+        program = self.files.programs.get(sidecar)
+        if view is None or entry is None or program is None or program.state is not PathState.RESOLVED:
+            return None
+        return entry if _may_be_asked(view) and view.entry.digest == entry.digest else None
 
     def _start_probes(self) -> None:
         if self._group is None:
@@ -208,16 +232,23 @@ class Upkeep:
         self._wanted.clear()
 
     async def _probe(self, sidecar: str) -> None:
-        entry = self.world.entries.get(sidecar)
+        entry = self._askable(sidecar)
         try:
-            if entry is not None:
-                finding = await self._prober.probe(probe_work(self._ground, self.files, entry))
-                self._probes[sidecar] = finding
-                if finding.state is ProbeState.HEALTHY:
-                    self._runtime.note(sidecar, "", self._clock.now())
+            if entry is None:
+                return
+            self._keep(entry, await self._prober.probe(probe_work(self._ground, self.files, entry)))
         finally:
             self._probing.discard(sidecar)
         self._note_change()
+
+    def _keep(self, entry: SidecarEntry, finding: ProbeFinding) -> None:
+        """What was found, unless the entry is another by now: then it says nothing of that one."""
+        now = self.files.registry.entry(entry.id)
+        if now is None or now.digest != entry.digest:
+            return
+        self._probes[entry.id] = finding
+        if finding.state is ProbeState.HEALTHY:
+            self._runtime.note(entry.id, "", self._clock.now())
 
     def _record(self, event: str, fields: JsonObject) -> None:
         """Write what happened. Nothing runs because of these lines, so a full disk stops only the line;
@@ -229,3 +260,8 @@ class Upkeep:
 
     def _tell(self, cls: EventClass, kind: str, payload: JsonObject) -> None:
         self._publish(Event(cls=cls, type=kind, at=self._clock.now(), payload=payload))
+
+
+def _may_be_asked(view: SidecarView) -> bool:
+    """Trusted, and everything before the sandbox in order."""
+    return view.trusted and view.stability.sandbox is not None
