@@ -103,6 +103,11 @@ class RequestBook:
         """The caller is gone; None where the request was settled before."""
         return self._settle(request_id, Move.WITHDRAW, at)
 
+    def leave(self, at: float) -> tuple[Ask, ...]:
+        """The person is gone: every request that waited, settled as a refusal."""
+        left = [self._settle(request_id, Move.LEAVE, at) for request_id in tuple(self._waiting)]
+        return tuple(ask for ask in left if ask is not None)
+
     def of_call(self, call_id: str) -> tuple[str, ...]:
         """Ids of the requests that wait for that call."""
         return tuple(key for key, item in self._waiting.items() if item.ask.request.call_id == call_id)

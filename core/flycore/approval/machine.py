@@ -3,7 +3,7 @@
     waiting ── approve / lease ──▶ approved
        ├────── deny ─────────────▶ denied
        ├────── time ─────────────▶ timed-out
-       └────── caller gone ──────▶ withdrawn
+       └─ caller or person gone ─▶ withdrawn
 
 Only `waiting` has ways out, so exactly one answer counts.
 """
@@ -30,6 +30,8 @@ class Move(StrEnum):
     DENY = "deny"
     EXPIRE = "expire"
     WITHDRAW = "withdraw"
+    LEAVE = "leave"
+    """The person has left: nobody is there to decide."""
 
 
 _WAYS_OUT = {
@@ -37,6 +39,7 @@ _WAYS_OUT = {
     Move.DENY: (RequestState.DENIED, Code.DENIED),
     Move.EXPIRE: (RequestState.TIMED_OUT, Code.APPROVAL_TIMEOUT),
     Move.WITHDRAW: (RequestState.WITHDRAWN, Code.WITHDRAWN),
+    Move.LEAVE: (RequestState.WITHDRAWN, Code.NO_APPROVER),
 }
 _MOVE_OF = {Choice.APPROVE_ONCE: Move.APPROVE, Choice.LEASE: Move.APPROVE, Choice.DENY: Move.DENY}
 _ENDED = {

@@ -35,6 +35,8 @@ _EVENTS = {
 class _Pending:
     ask: Ask
     settled: anyio.Event = field(default_factory=anyio.Event)
+    taken: anyio.Event = field(default_factory=anyio.Event)
+    """Set once the caller's side has gone on with it."""
 
 
 class ApprovalQueue:
@@ -85,6 +87,7 @@ class ApprovalQueue:
             waited = True
         finally:
             del self._pending[request.id]
+            pending.taken.set()
             if not waited:
                 self._abandon(request.id)
         return pending.ask
@@ -116,6 +119,17 @@ class ApprovalQueue:
             if ask is not None:
                 self._finish(ask)
         return bool(asks)
+
+    def leave(self) -> None:
+        """The person is gone: whoever waits is told that nobody will decide."""
+        for ask in self._book.leave(self._clock.now()):
+            self._finish(ask)
+
+    async def taken_up(self) -> None:
+        """Wait until every settled request has been gone on with by its caller's side."""
+        for pending in tuple(self._pending.values()):
+            if pending.settled.is_set():
+                await pending.taken.wait()
 
     def use_lease(self, grant_id: str, subject: Subject) -> Grant | None:
         """A grant for one call drawn from a lease that covers it; None where a person has to be asked."""

@@ -39,11 +39,7 @@ async def permit(
     if grant is not None:
         return Permit(authority=f"lease {grant.lease}", grant_id=grant.id)
     if not await rooms.approver_within(max(call.request.wait_approver_ms, CONSOLE_SETTLES_MS)):
-        return refused(
-            Code.NO_APPROVER,
-            "this call needs a person's approval and no console is open",
-            f"open one beside the agent: flytui --root {rooms.places.app_root}",
-        )
+        return _nobody(rooms, "this call needs a person's approval and no console is open")
     return await _ask_person(rooms, call, prepared, difference)
 
 
@@ -65,7 +61,14 @@ async def _ask_person(
             _decided(rooms, settled, took_ms)
     if ask.state is RequestState.APPROVED:
         return Permit(authority=f"request {card.id}", grant_id=card.id)
+    if ask.code is Code.NO_APPROVER:
+        return _nobody(rooms, "the console was closed before anyone decided; the call did not run")
     return _refusal(ask)
+
+
+def _nobody(rooms: Rooms, message: str) -> Stop:
+    hint = f"open a console beside the agent: flytui --root {rooms.places.app_root}"
+    return refused(Code.NO_APPROVER, message, hint)
 
 
 def _decided(rooms: Rooms, ask: Ask, took_ms: int) -> None:

@@ -33,6 +33,7 @@ class KernelApprover:
         """See Approver."""
         self.present = False
         self._arrived = anyio.Event()
+        self._queue.leave()
 
     async def arrives_within(self, seconds: float) -> bool:
         """Wait so long for a console; whether one is there."""

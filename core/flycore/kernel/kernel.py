@@ -29,7 +29,7 @@ from flycore.model.trust import TrustItem
 
 STOP_SECONDS = 6.0
 """How long a stopping kernel waits for its calls: TERM, two seconds, KILL, and the lines written."""
-SANDBOX_WORDS = "no confinement yet: declared permissions are shown, not enforced"
+SANDBOX_WORDS = "not enforced yet"
 
 
 class Kernel:
@@ -151,8 +151,12 @@ class Kernel:
             await self._idle.wait()
 
     async def stop(self) -> None:
-        """End every call and wait, bounded, until their trees are gone and their lines written."""
-        for activity in self._book.all():
-            self._book.cancel(activity.call_id)
+        """Take no more calls, refuse what waits for a person, end every other call, and wait, bounded,
+        until their trees are gone and their lines written."""
+        self.yielding = True
+        self._rooms.queue.leave()
         with anyio.move_on_after(STOP_SECONDS, shield=True):
+            await self._rooms.queue.taken_up()
+            for activity in self._book.all():
+                self._book.cancel(activity.call_id)
             await self.drained()

@@ -58,6 +58,7 @@ class Session:
         self._viewer = False
         self._ids = itertools.count(1)
         self._calls: dict[str, str] = {}
+        self._quiet = anyio.Event()
         self._subscription: m.Subscribe | None = None
         self._handlers: dict[str, Callable[[m.Envelope, TaskGroup], Awaitable[None]]] = {
             "client.hello": self._hello,
@@ -89,6 +90,11 @@ class Session:
                     group.cancel_scope.cancel()
             except* ConnectionClosed:
                 pass
+
+    async def settled(self) -> None:
+        """Wait until the peer has been told how each of its calls ended."""
+        while self._calls:
+            await self._quiet.wait()
 
     async def _read(self, group: TaskGroup) -> None:
         while True:
@@ -228,6 +234,8 @@ class Session:
             await self._send("tool.result", result, message)
         finally:
             del self._calls[message.id]
+            self._quiet.set()
+            self._quiet = anyio.Event()
 
     async def _cancel(self, message: m.Envelope, _: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.ToolCancel)

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
 
+import anyio
 from websockets.asyncio.server import ServerConnection, unix_serve
 from websockets.http11 import Request, Response
 
@@ -60,12 +61,19 @@ async def _admit(connection: ServerConnection, request: Request) -> Response | N
 
 @asynccontextmanager
 async def serve_unix(kernel: Kernel, path: Path) -> AsyncIterator[None]:
-    """Serve the kernel on `path` until the block ends; then connections are closed, the file removed."""
+    """Serve the kernel on `path` until the block ends; then the file is removed, the kernel's calls are
+    ended, their callers told, and connections closed."""
+    sessions: set[Session] = set()
 
     async def handle(connection: ServerConnection) -> None:
         raw = cast(socket.socket, connection.transport.get_extra_info("socket"))
         pid, _ = peer_credentials(raw)
-        await Session(kernel, connection, identify_peer(pid, DOOR)).run()
+        session = Session(kernel, connection, identify_peer(pid, DOOR))
+        sessions.add(session)
+        try:
+            await session.run()
+        finally:
+            sessions.remove(session)
 
     listener = _bind(path)
     server = await unix_serve(
@@ -81,5 +89,9 @@ async def serve_unix(kernel: Kernel, path: Path) -> AsyncIterator[None]:
         yield
     finally:
         _unbind(path)
+        await kernel.stop()
+        with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+            for session in tuple(sessions):
+                await session.settled()
         server.close()
         await server.wait_closed()

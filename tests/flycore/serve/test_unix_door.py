@@ -278,3 +278,37 @@ async def test_a_thousand_broken_and_good_connections(root: Root) -> None:
                 group.start_soon(bad)
             for _ in range(4):
                 group.start_soon(good)
+
+
+async def test_who_waits_is_told_when_the_console_closes(root: Root) -> None:
+    """A caller whose request nobody decided learns that it did not run, not that the line was cut."""
+    told: list[ToolResult] = []
+
+    async def call() -> None:
+        async with connect_socket(root.places.socket) as client:
+            told.append(await client.call("echo.ask", {}))
+
+    async with anyio.create_task_group() as group, served(root) as kernel:
+        group.start_soon(call)
+        await waiting_ask(kernel)
+        kernel.approver.detach()
+    assert [(result.status, result.error and result.error.code) for result in told] == [
+        (Status.DENIED, Code.NO_APPROVER)
+    ]
+
+
+async def test_who_runs_is_told_that_it_was_ended(root: Root) -> None:
+    root.sidecar("slow", "#!/bin/sh\nexec sleep 600\n", tool("slow.nap"))
+    root.policy({"tool": "slow.*", "decision": "allow", "because": "test"})
+    told: list[ToolResult] = []
+
+    async def call() -> None:
+        async with connect_socket(root.places.socket) as client:
+            told.append(await client.call("slow.nap", {}))
+
+    async with anyio.create_task_group() as group, served(root) as kernel:
+        group.start_soon(call)
+        await until(lambda: any(item.phase is Phase.RUNNING for item in kernel.activity()))
+    assert [(result.status, result.error and result.error.code) for result in told] == [
+        (Status.FAILED, Code.CANCELLED)
+    ]
