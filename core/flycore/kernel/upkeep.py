@@ -226,10 +226,11 @@ class Upkeep:
     def _start_probes(self) -> None:
         if self._group is None:
             return
-        for sidecar in sorted(self._wanted - self._probing):
+        busy = frozenset(self._probing)
+        for sidecar in sorted(self._wanted - busy):
             self._probing.add(sidecar)
             self._group.start_soon(self._probe, sidecar)
-        self._wanted.clear()
+        self._wanted &= busy  # asked for while it is being asked: once more when that is done
 
     async def _probe(self, sidecar: str) -> None:
         entry = self._askable(sidecar)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from flycore.model.enums import Effective, ProbeState, RuntimeState, Status
@@ -125,7 +126,7 @@ async def test_a_call_still_works_after_two_hundred_flips(root: Root) -> None:
         for round_ in range(200):
             root.sidecars = {} if round_ % 2 else good
             root.write()
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
         root.sidecars = good
         root.write()
         await until(
