@@ -66,7 +66,8 @@ def materialise(program: ResolvedProgram, seal: Seal, folder: Path) -> tuple[str
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         copied = _digest(program, seal.kind, _copy(program.path, target))
     except OSError as fault:
-        raise SealBroken(fault.errno, fault.strerror or str(fault), program.path) from fault
+        # a write names no file: what lacks room then is the folder of the copy
+        raise SealBroken(fault.errno, fault.strerror or str(fault), fault.filename or str(folder)) from fault
     if copied != seal.digest:
         target.unlink()
         raise SealBroken(None, "is not what was sealed", program.path)
