@@ -145,8 +145,10 @@ def _reach(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
 
 
 def _permission(report: PermissionReport) -> str:
-    mark = "✓ enforced" if report.enforced else "not enforced here"
-    text = f"{strict_text(report.name)}: {strict_text(report.declared)} · {mark}"
+    mark = " · ✓ enforced" if report.enforced else " · not enforced here"
+    if not report.enforced and report.why.startswith("not enforced"):
+        mark = ""
+    text = f"{strict_text(report.name)}: {strict_text(report.declared)}{mark}"
     if report.why:
         text += f" · {strict_text(report.why)}"
     harmless = report.enforced and report.declared.casefold() in _NOTHING
@@ -165,7 +167,7 @@ def _seal(seal: Seal) -> str:
     parts = [f"{seal.kind.value} {strict_text(seal.program)}"]
     if seal.digest:
         parts.append(f"sha256 {strict_text(seal.digest[:DIGEST_SHOWN])}")
-    if seal.editable:
+    if seal.editable and not seal.note.startswith("editable"):
         parts.append("editable")
     if seal.copy:
         parts.append("runs as a private copy")

@@ -53,6 +53,7 @@ ContentSwitcher { height: 1fr; }
 CatalogView, ApprovalsView, ActivityView { height: 1fr; }
 #list-side { width: 1fr; }
 #ladder { width: 46%; max-width: 76; border-left: vkey $panel; }
+#call-below { height: 50%; border-top: hkey $panel; }
 #notes { margin-bottom: 0; }
 #filter { height: 1; border: none; padding: 0 1; background: $panel; }
 #filter:focus { border: none; }

@@ -23,6 +23,9 @@ from flytui.console.views import Bar, LinesView
 from flytui.console.words import PHASE, STATUS, said
 
 BAR_CELLS = 12
+ROOMY = 26
+"""From so many lines the call under the cursor is shown below the list."""
+_TITLES = ("STATE", "TOOL", "TIME", "CALLER")
 _EMPTY = (
     "No calls yet.",
     "Calls of agents, of flytui call and of any other door run here, each with its caller and its outcome.",
@@ -48,18 +51,13 @@ class CallRow:
     def draw(self, width: int) -> Line:
         """State, tool, time, caller, and how far it is or how it ended."""
         call = self.call
-        state = said(STATUS[call.result.status] if call.result else PHASE[call.phase])
-        cells: list[tuple[Span, int]] = [
-            (state, 13),
-            (span(call.tool, Tone.STRONG), 20 if width < 90 else 24),
-        ]
-        cells.append((span(elapsed(call, self.now), Tone.DIM), 9 if width < 90 else 17))
-        if width >= 90:
-            cells.append((span(call.caller, Tone.DIM), 20 if width < 116 else 30))
-        row: Line = ()
-        for cell, size in cells:
-            row = (*row, *column((cell,), size), Span(" "))
-        return fit((*row, *self._end()), width)
+        cells = (
+            said(STATUS[call.result.status] if call.result else PHASE[call.phase]),
+            span(call.tool, Tone.STRONG),
+            span(elapsed(call, self.now), Tone.DIM),
+            span(call.caller, Tone.DIM),
+        )
+        return fit((*_in_columns(cells, width), *self._end()), width)
 
     def _end(self) -> Line:
         call = self.call
@@ -67,6 +65,15 @@ class CallRow:
             error = call.result.error
             return line(span(f"{error.code}: {error.message}", Tone.DIM)) if error else ()
         return progress_bar(call)
+
+
+def _in_columns(cells: Sequence[Span], width: int) -> Line:
+    """State, tool, time and, where there is room, caller, each in its column."""
+    sizes = (13, 20, 9) if width < 90 else (13, 20, 16, 20 if width < 116 else 28)
+    row: Line = ()
+    for cell, size in zip(cells, sizes, strict=False):
+        row = (*row, *column((cell,), size), Span(" "))
+    return row
 
 
 class ActivityView(Vertical):
@@ -80,10 +87,16 @@ class ActivityView(Vertical):
         self._desk = desk
         self._list = CallRows(id="call-rows")
         self._empty = LinesView(self._empty_lines, id="calls-empty")
+        self._titles = Bar(self._title_lines, id="call-titles")
+        self._below = LinesView(self._below_lines, id="call-below")
+        self._below.can_focus = False
+        self._under = ""
 
     def compose(self) -> ComposeResult:
-        """The list, or what will appear in it."""
+        """The list and the call under its cursor, or what will appear there."""
+        yield self._titles
         yield self._list
+        yield self._below
         yield self._empty
 
     def on_mount(self) -> None:
@@ -102,7 +115,35 @@ class ActivityView(Vertical):
         self._list.show([*running, *heading, *finished])
         self._list.display = bool(self._desk.activity)
         self._empty.display = not self._desk.activity
+        self._place()
         self._empty.rebuild()
+
+    def on_resize(self) -> None:
+        """The call under the cursor is shown where there is room."""
+        self._place()
+
+    def _place(self) -> None:
+        self._below.display = bool(self._desk.activity) and self.size.height >= ROOMY
+        self._titles.redraw()
+
+    @on(RowsView.Moved)
+    def _moved(self) -> None:
+        self._below.rebuild()
+        row = self._list.row
+        key = row.key if row else ""
+        if key != self._under:
+            self._under = key
+            self._below.scroll_to(y=0, animate=False)
+
+    def _below_lines(self, width: int) -> Sequence[Line]:
+        row = self._list.row
+        return call_lines(row.call, self._desk.now(), width) if isinstance(row, CallRow) else []
+
+    def _title_lines(self, width: int) -> Sequence[Line]:
+        if not self._desk.activity:
+            return []
+        titles = _in_columns([span(title, Tone.DIM) for title in _TITLES], width - 4)
+        return [fit((Span("  "), *titles, span("HOW IT GOES", Tone.DIM)), width)]
 
     def focus_here(self) -> None:
         """Where keys go when this screen is shown."""

@@ -81,9 +81,9 @@ def _facts(stability: Stability, dimension: str, now: float) -> Iterator[str]:
                 yield f"{where}{problem.message}"
         case "path" if evidence.path:
             path = evidence.path
-            yield path.resolved or path.command
-            scope = "portable" if path.portable else "only on this machine"
-            yield f"{path.command} from {path.base.value}, {scope}"
+            yield path.resolved
+            scope = ", portable" if path.portable else ", only on this machine"
+            yield f"{path.command} from {path.base.value}{scope if path.resolved else ''}"
         case "version" if evidence.version:
             version = evidence.version
             yield f"core {version.core}" + (
@@ -114,7 +114,10 @@ def _facts(stability: Stability, dimension: str, now: float) -> Iterator[str]:
 
 def _permission(report: PermissionReport) -> str:
     held = "✓ enforced" if report.enforced else "not enforced"
-    return f"{report.name}: {report.declared} · {held}{', ' + report.why if report.why else ''}"
+    why = report.why.removeprefix(held) if not report.enforced else report.why
+    if why == report.why and why:
+        why = f", {why}"
+    return f"{report.name}: {report.declared} · {held}{why}"
 
 
 def _stderr(tail: str) -> Iterator[str]:

@@ -1,0 +1,354 @@
+"""Takes the pictures of docs/images from the real console: `make docs-images`.
+
+A kernel on a temporary root with this repository's registry, an X server with one terminal window, a caller
+that asks to type into it. The values are the kernel's own; only the root's folder, this installation's
+folders and the calendar are replaced, so that a picture shows nothing of the machine that took it.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import msgspec
+from rich.cells import cell_len
+from textual.pilot import Pilot
+
+from flycore.client.local import LocalClient
+from flycore.client.protocol import Approver
+from flycore.kernel.compose import open_kernel
+from flycore.kernel.kernel import Kernel
+from flycore.kernel.lock import RootLock
+from flycore.model.approval import Answer, Ask, DecideOutcome, Lease
+from flycore.model.call import Activity, Caller, CallRequest
+from flycore.model.canonical import Json, JsonObject
+from flycore.model.catalog import Catalog
+from flycore.model.enums import Choice, Effective, RequestState
+from flycore.model.events import Event, EventClass
+from flycore.model.status import Status
+from flycore.model.trust import TrustItem
+from flycore.registry.places import Places, find_places
+from flytui.console.app import FlytuiApp
+from flytui.console.approvals.card import CardScreen
+from flytui.console.desk import Desk
+from flytui.console.main import MainScreen
+from flytui.console.trust import TrustScreen
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+IMAGES = Path(__file__).resolve().parent / "images"
+SIZE = (120, 40)
+TITLE = "~/shop"
+MIDDAY = 1_735_732_800.0
+"""When it is in the pictures: 1 January 2025, 12:00 UTC, Unix seconds."""
+PATIENCE = 60.0
+AGENT = Caller(door="socket", program="agent", executable="/usr/bin/agent", pid=4121, started=1)
+WINDOW = "notes"
+NEEDED = {"Xvfb": "xvfb", "xterm": "xterm", "xdotool": "xdotool"}
+"""Program to Debian package."""
+
+T = TypeVar("T")
+
+
+@dataclass
+class HandClock:
+    """The console's clock: arming waits for it, and it moves when told to."""
+
+    at: float = 1_000.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+@dataclass
+class NeutralClient:
+    """The kernel's values with this machine's folders and the calendar replaced."""
+
+    inner: LocalClient
+    folders: dict[str, str]
+    began: float = field(default_factory=time.time)
+
+    def neutral(self, value: T, kind: Any) -> T:
+        """The same value as it would be in the folder `TITLE` at `MIDDAY`."""
+        fresh: T = msgspec.convert(self._replaced(msgspec.to_builtins(value)), kind)
+        return fresh
+
+    def _replaced(self, value: Json) -> Json:
+        if isinstance(value, dict):
+            return {key: self._replaced(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._replaced(item) for item in value]
+        if isinstance(value, float) and abs(value - self.began) < 3_600:
+            return value - self.began + MIDDAY
+        if isinstance(value, str):
+            for folder, shown in self.folders.items():
+                value = value.replace(folder, shown)
+        return value
+
+    async def status(self) -> Status:
+        """See Client."""
+        return self.neutral(await self.inner.status(), Status)
+
+    async def catalog(self) -> Catalog:
+        """See Client."""
+        return self.neutral(await self.inner.catalog(), Catalog)
+
+    async def activity(self) -> tuple[Activity, ...]:
+        """See Client."""
+        return self.neutral(await self.inner.activity(), tuple[Activity, ...])
+
+    async def asks(self) -> tuple[Ask, ...]:
+        """See Client."""
+        return self.neutral(await self.inner.asks(), tuple[Ask, ...])
+
+    async def pending_trust(self) -> tuple[TrustItem, ...]:
+        """See Client."""
+        return self.neutral(await self.inner.pending_trust(), tuple[TrustItem, ...])
+
+    async def leases(self) -> tuple[Lease, ...]:
+        """See Client."""
+        return await self.inner.leases()
+
+    async def call(self, tool: str, input: JsonObject, **more: Any) -> Any:
+        """See Client."""
+        return await self.inner.call(tool, input, **more)
+
+    async def cancel(self, call_id: str) -> bool:
+        """See Client."""
+        return await self.inner.cancel(call_id)
+
+    async def probe(self, sidecar: str) -> None:
+        """See Client."""
+        await self.inner.probe(sidecar)
+
+    def events(
+        self, classes: frozenset[EventClass] | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
+        """See Client."""
+        return self.inner.events(classes)
+
+
+@dataclass
+class Stage:
+    """The console in front of its kernel, ready to be photographed."""
+
+    app: FlytuiApp
+    pilot: Pilot[None]
+    clock: HandClock
+    kernel: Kernel
+
+    async def until(self, what: str, found: Callable[[], object]) -> None:
+        """Let things go on until `found` gives something true."""
+        with anyio.move_on_after(PATIENCE):
+            while not found():
+                await self.pilot.pause(0.02)
+            return
+        raise TimeoutError(f"never came: {what}")
+
+    async def later(self, seconds: float = 5.0) -> None:
+        """The console's clock goes on; keys are armed, and drawn as armed."""
+        self.clock.at += seconds
+        await self.pilot.pause(0.3)
+
+    async def keys(self, *keys: str) -> None:
+        """A person's keys."""
+        for key in keys:
+            await self.later(1.0)
+            await self.pilot.press(key)
+
+    async def picture(self, name: str) -> None:
+        """Write `docs/images/NAME.svg`, without the font that its template would fetch."""
+        await self.pilot.pause(0.3)
+        drawn = self.app.export_screenshot(title="flytui")
+        drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
+        drawn = re.sub(r"terminal-\d+", "terminal", drawn)
+        drawn = _TEXT.sub(_unpadded, drawn)
+        (IMAGES / f"{name}.svg").write_text(re.sub(r"[ \t]+$", "", drawn, flags=re.MULTILINE))
+
+
+_TEXT = re.compile(
+    r'(<text class="[^"]*") x="([\d.]+)"( y="[^"]*") textLength="[\d.]+"([^>]*)>([^<]*)</text>'
+)
+_CELL = 12.2
+"""Width of a cell in the picture's units, as Rich draws it."""
+
+
+def _unpadded(found: re.Match[str]) -> str:
+    """A text that begins where its first letter is: some programs leave out spaces at its ends."""
+    head, left, top, clip, text = found.groups()
+    plain = html.unescape(text)
+    shown = plain.strip("\xa0")
+    if not shown:
+        return ""
+    start = float(left) + _CELL * cell_len(plain[: plain.index(shown)])
+    body = html.escape(shown, quote=False).replace("\xa0", "&#160;")
+    return f'{head} x="{start:g}"{top} textLength="{_CELL * cell_len(shown):g}"{clip}>{body}</text>'
+
+
+@contextmanager
+def desktop() -> Iterator[str]:
+    """An X server with one terminal window, focused; the name of its display."""
+    missing = [package for program, package in NEEDED.items() if shutil.which(program) is None]
+    if missing:
+        sys.exit(f"the pictures need a desktop of their own: apt install {' '.join(missing)}")
+    reading, writing = os.pipe()
+    command = ["Xvfb", "-displayfd", str(writing), "-screen", "0", "1280x800x24", "-nolisten", "tcp"]
+    server = subprocess.Popen(command, pass_fds=(writing,), stderr=subprocess.DEVNULL)
+    os.close(writing)
+    try:
+        display = f":{os.read(reading, 16).decode().strip()}"
+        environ = {**os.environ, "DISPLAY": display}
+        window = subprocess.Popen(["xterm", "-T", WINDOW, "-e", "cat"], env=environ)
+        try:
+            search = ["xdotool", "search", "--sync", "--onlyvisible", "--name", WINDOW]
+            subprocess.run([*search, "windowfocus", "--sync"], env=environ, check=True, timeout=PATIENCE)
+            yield display
+        finally:
+            window.terminate()
+            window.wait()
+    finally:
+        os.close(reading)
+        server.terminate()
+        server.wait()
+
+
+def make_root(base: Path, display: str) -> tuple[Places, dict[str, str]]:
+    """A project of its own with this repository's registry, and the environment that leads there."""
+    root = base / "shop"
+    (root / "tools").mkdir(parents=True)
+    registry = "tools/external.tools.jsonc"
+    shutil.copy(REPOSITORY / registry, root / registry)
+    (root / "README.md").write_text("# shop\n")
+    environ = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(base), "LANG": "C.UTF-8"}
+    for name in ("config", "state", "data", "cache", "runtime"):
+        (base / name).mkdir(mode=0o700)
+        environ[f"XDG_{name.upper()}_{'DIR' if name == 'runtime' else 'HOME'}"] = str(base / name)
+    return find_places(str(root), None, environ, root), {**environ, "DISPLAY": display}
+
+
+@asynccontextmanager
+async def stage(places: Places, environ: dict[str, str]) -> AsyncIterator[Stage]:
+    """Kernel and console, nobody having answered anything yet."""
+    folders = {
+        str(places.app_root): TITLE,
+        str(places.app_root.parent): "~",
+        str(Path(sys.prefix)): "~/flytui/.venv",
+        str(Path(sys.base_prefix)): "/usr",
+        str(REPOSITORY): "~/flytui",
+    }
+    with RootLock.acquire(places, "console") as holder:
+        async with open_kernel(places, holder, environ) as kernel:
+            client = NeutralClient(LocalClient(kernel, AGENT), folders)
+            approver: Approver = kernel.approver
+            approver.attach((), ())
+            clock = HandClock()
+            desk = Desk(client=client, approver=approver, title=TITLE, clock=clock, now=lambda: MIDDAY + 12)
+            app = FlytuiApp(desk)
+            async with app.run_test(size=SIZE) as pilot:
+                yield Stage(app, pilot, clock, kernel)
+
+
+async def take_pictures(places: Places, environ: dict[str, str]) -> None:
+    """The trust question, the catalog, a card, and what came of it."""
+    async with stage(places, environ) as scene, anyio.create_task_group() as group:
+
+        def call(tool: str, said: str = "", **given: Json) -> None:
+            request = CallRequest(
+                call_id=scene.kernel.new_call_id(), tool=tool, input=given, caller=AGENT, said=said
+            )
+            group.start_soon(scene.kernel.call, request)
+
+        await picture_trust(scene)
+        await picture_catalog(scene)
+        call("computer.keyboard", "note what is open", action="type", text="milk, bread\n", window=WINDOW)
+        await picture_card(scene)
+        await picture_activity(scene, call)
+        group.cancel_scope.cancel()
+
+
+async def picture_trust(scene: Stage) -> None:
+    """Asked at the first start; then answered."""
+    await scene.until("the trust question", lambda: isinstance(scene.app.screen, TrustScreen))
+    await scene.pilot.press("end")
+    await scene.pilot.press("home")
+    await scene.later()
+    await scene.picture("trust")
+    await scene.keys("end", "a")
+    await scene.until("the catalog", lambda: isinstance(scene.app.screen, MainScreen))
+
+
+async def picture_catalog(scene: Stage) -> None:
+    """Probed, with the cursor on a tool that does not work."""
+
+    def probed() -> bool:
+        view = scene.app.desk.catalog and scene.app.desk.catalog.capability("mock.echo")
+        return bool(view and view.stability.effective is Effective.DEGRADED)
+
+    await scene.until("the probes", probed)
+    await scene.keys("slash", *"ocr", "enter")
+    await scene.keys("slash", *["backspace"] * 3, "enter")
+    await scene.picture("catalog")
+    await scene.later()
+
+
+async def picture_card(scene: Stage) -> None:
+    """Armed; then approved with the letter it shows."""
+    await scene.until("the card", lambda: isinstance(scene.app.screen, CardScreen))
+    await scene.later()
+    await scene.picture("card")
+    [ask] = scene.app.desk.waiting
+    await scene.keys("end", "a", ask.request.letter)
+    await scene.until("the decision", lambda: not scene.app.desk.waiting)
+    await scene.until("the typing", lambda: not scene.app.desk.hands_on)
+
+
+async def picture_activity(scene: Stage, call: Callable[..., None]) -> None:
+    """Finished, refused and running calls beside each other."""
+    call("file.hash", path="README.md")
+    call("vision.ocr", path="scan.png")
+    await answer(scene, lambda: call("computer.window", action="list"), Choice.DENY, "not on my desktop")
+    await answer(scene, lambda: call("mock.echo", message="hello", fail="crash"), Choice.APPROVE_ONCE)
+    await answer(scene, lambda: call("mock.echo", message="hello", delayMs=60_000), Choice.APPROVE_ONCE)
+    if not isinstance(scene.app.screen, MainScreen):
+        await scene.keys("escape")
+    await scene.keys("3")
+    await scene.until("progress", lambda: any(item.progress for item in scene.app.desk.activity))
+    await scene.keys("home", "down")
+    await scene.picture("activity")
+
+
+async def answer(scene: Stage, ask: Callable[[], None], choice: Choice, reason: str = "") -> None:
+    """Call, and decide as the person would."""
+    ask()
+    await scene.until("the request", lambda: scene.kernel.asks()[0].state is RequestState.WAITING)
+    request = scene.kernel.asks()[0].request
+    outcome: DecideOutcome = await scene.kernel.approver.decide(
+        request.id, request.subject_digest, Answer(choice=choice, reason=reason)
+    )
+    if not outcome.accepted:
+        raise RuntimeError(outcome.why_not)
+    await scene.pilot.pause(0.3)
+
+
+def main() -> None:
+    """Take all pictures."""
+    IMAGES.mkdir(exist_ok=True)
+    os.environ.update(TZ="UTC", COLORTERM="truecolor")
+    os.environ.pop("NO_COLOR", None)
+    with tempfile.TemporaryDirectory(prefix="flytui-images-") as base, desktop() as display:
+        anyio.run(take_pictures, *make_root(Path(base), display))
+
+
+if __name__ == "__main__":
+    main()
