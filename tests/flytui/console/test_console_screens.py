@@ -24,7 +24,6 @@ from consolekit import (
     until,
     world,
 )
-from flycore.model.catalog import Catalog
 from flytui.console.app import run_console
 from flytui.console.approvals.armed import ArmedLines
 from flytui.console.catalog.view import CatalogView
@@ -113,10 +112,13 @@ async def test_problems_and_probe_and_copy() -> None:
 
 
 async def test_no_registry_teaches_what_to_paste() -> None:
-    place = World(catalog_value=Catalog(version=1, app_root="/srv/shop"))
-    async with console(place, HandClock()) as (app, _):
-        assert '"schemaVersion": 1' in drawn(app, "#catalog-empty")
-        assert '"tools": ["file.hash"]' in drawn(app, "#catalog-empty")
+    known = msgspec.structs.replace(sample_catalog(), sidecars=(), diagnostics=())
+    place = World(catalog_value=known)
+    async with console(place, HandClock()) as (app, pilot):
+        assert '{"schemaVersion": 2, "sidecars"' in drawn(app, "#notes")
+        assert '"tools": ["file.hash"]' in drawn(app, "#notes")
+        await press(pilot, "slash", *"file")
+        assert "schemaVersion" not in drawn(app, "#notes")
 
 
 async def test_ten_thousand_tools_draw_only_what_is_on_screen() -> None:
@@ -240,3 +242,25 @@ async def test_colour_is_never_needed(monkeypatch: pytest.MonkeyPatch) -> None:
             colour = segment.style.color if segment.style else None
             if colour is not None and colour.triplet is not None:
                 assert colour.triplet.red == colour.triplet.green == colour.triplet.blue
+
+
+async def test_a_filter_puts_the_cursor_on_its_first_row_and_clearing_puts_it_back() -> None:
+    async with console(world(), HandClock()) as (app, pilot):
+        view = app.screen.query_one(CatalogView)
+        await press(pilot, "end")
+        before = view.row
+        assert before is not None
+        await press(pilot, "slash", *"computer")
+        assert "Enter keep the filter" in drawn(app, "#keys")
+        assert "quit" not in drawn(app, "#keys")
+        assert view.row is view._shown[0]
+        await press(pilot, *"zzz", "escape")
+        assert view.row is before
+        assert "q quit" in drawn(app, "#keys")
+
+
+async def test_without_room_beside_the_list_the_ladder_opens_over_it() -> None:
+    async with console(world(), HandClock(), (80, 24)) as (app, pilot):
+        await press(pilot, "s")
+        assert isinstance(app.screen, PageScreen)
+        assert "effective" in drawn(app, "#page")

@@ -22,7 +22,7 @@ import anyio
 from test_console_hostile import BIDI, C0, C1, HIDDEN, hostile_world
 from flytui.console.app import run_console
 place = hostile_world(C0 + C1 + BIDI + HIDDEN + "the end")
-anyio.run(lambda: run_console(place, place, C0 + "shop"))
+anyio.run(lambda: run_console(place, place, C0 + "\\x1bshop"))
 """
 DEADLINE_S = 60
 FORBIDDEN = [

@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flytui.console.desk import Desk
 from flytui.console.paint import Line, Span, Tone, column, fit, line, span, width_of
 from flytui.console.words import plural
 
 SCREENS = (("1", "Catalog"), ("2", "Approvals"), ("3", "Activity"))
-FIRST_CELLS = 16
-"""The first fact, the sandbox's sentence, may be cut down to so much before it is left out."""
+LEAST_ROOT = 12
+"""Cells the app root keeps however many facts there are."""
 _DOT = Span(" · ", Tone.DIM)
 
 
 def header_lines(desk: Desk, screen: str, width: int) -> list[Line]:
-    """App root, policy, sandbox, agents, waiting and leases; below it the screens with their badges."""
-    left = line(span(" flytui ", Tone.HEAD), span(" " + desk.title, Tone.STRONG))
-    facts = _facts(desk)
-    room = width - width_of(left) - sum(width_of((fact,)) + 3 for fact in facts[1:]) - 4
-    if facts and width_of((facts[0],)) > room >= FIRST_CELLS:
-        facts[:1] = fit((facts[0],), room)
-    while facts and width_of(left) + sum(width_of((fact,)) + 3 for fact in facts) > width:
-        facts.pop(0)
+    """App root and facts; below it the screens with their badges, and the facts that found no room."""
+    left = line(span(" flytui ", Tone.HEAD), Span(" "), _root(desk.title, max(LEAST_ROOT, width // 3)))
+    tabs = _tabs(desk, screen)
+    above, below = list(_facts(desk)), list[Span]()
+    while above and _width(above) + width_of(left) > width:
+        below.append(above.pop(0))
+    while below and _width(below) + width_of(tabs) > width:
+        below.pop(0)
+    return [_spread(left, above, width), _spread(tabs, below, width)]
+
+
+def _root(title: str, room: int) -> Span:
+    """The root's name; of a long one its end, which tells projects apart."""
+    name = span(title, Tone.STRONG)
+    while width_of((name,)) > room:
+        name = Span("…" + name.text[1 + name.text.startswith("…") :], Tone.STRONG)
+    return name
+
+
+def _width(facts: Sequence[Span]) -> int:
+    return sum(width_of((fact,)) + 3 for fact in facts)
+
+
+def _spread(left: Line, facts: Sequence[Span], width: int) -> Line:
+    """`left`, then the facts at the right edge."""
     right: Line = tuple(part for fact in facts for part in (_DOT, fact))[1:]
-    top = (*column(left, max(12, width - width_of(right) - 1)), *right)
-    return [fit(top, width), fit(_tabs(desk, screen), width)]
+    return fit((*column(left, max(LEAST_ROOT, width - width_of(right) - 1)), *right), width)
 
 
 def _facts(desk: Desk) -> list[Span]:
-    """Least needed first: what does not fit is dropped from the front."""
+    """Least needed first: what does not fit beside the root goes below, from the front."""
     status = desk.status
     if desk.lost:
         return [span("kernel gone", Tone.ALARM)]

@@ -71,6 +71,9 @@ class MainScreen(Screen[None]):
             bar.redraw()
 
     def _keys(self, width: int) -> Sequence[Line]:
-        first, *rest = self._views[self._view].KEYS
+        view = self._views[self._view]
+        if isinstance(view, CatalogView) and view.typing:
+            return [keys_fitting(view.TYPING_KEYS, width)]
+        first, *rest = view.KEYS
         pairs = [first, ("?", "help"), ("q", "quit"), *rest, ("ctrl+p", "palette")]
         return [keys_fitting(pairs, width)]

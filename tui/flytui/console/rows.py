@@ -63,6 +63,7 @@ class RowsView(Toned, ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._rows: Sequence[Row] = ()
+        self._key = ""
         self.cursor = 0
 
     @property
@@ -78,13 +79,17 @@ class RowsView(Toned, ScrollView, can_focus=True):
         """How many rows there are, headings included."""
         return len(self._rows)
 
-    def show(self, rows: Sequence[Row]) -> None:
-        """Take new rows; the cursor stays on its key, or near where it was."""
-        before = self.row
+    def show(self, rows: Sequence[Row], *, narrowed: bool = False) -> None:
+        """Take new rows; the cursor stays on its key, or near where it was. `narrowed`: the rows were
+        chosen by words, so where its row is not among them the cursor goes to the first, and back to
+        its row once that is there again."""
         self._rows = rows
-        if before is None or self.cursor >= len(rows) or rows[self.cursor].key != before.key:
-            found = next((at for at, row in enumerate(rows) if before and row.key == before.key), None)
-            self.cursor = self._nearest(self.cursor if found is None else found)
+        if self.cursor >= len(rows) or rows[self.cursor].key != self._key:
+            found = next((at for at, row in enumerate(rows) if row.key == self._key and self._key), None)
+            near = 0 if narrowed else self.cursor
+            self.cursor = self._nearest(near if found is None else found)
+        if not narrowed:
+            self._key = self.row.key if self.row else self._key
         self.virtual_size = Size(self.scrollable_content_region.width, len(rows))
         self._reveal()
         self.refresh()
@@ -149,6 +154,7 @@ class RowsView(Toned, ScrollView, can_focus=True):
 
     def _go(self, index: int) -> None:
         self.cursor = index
+        self._key = self.row.key if self.row else self._key
         self._reveal()
         self.refresh()
         self.post_message(self.Moved(self))

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import cast
 
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
-from flycore.model.enums import Discovery, Risk
+from flycore.model.enums import Discovery, ReasonCode, Risk
 from flycore.model.stability import Reason, Stability
-from flytui.console.paint import Line, Span, Tone, column, fit, line, span
+from flytui.console.paint import Line, Span, Tone, column, fit, line, span, width_of
 from flytui.console.words import CHANGED, RISK, STATE, said
 
 WIDE = 96
 MIDDLE = 68
 STATE_CELLS = 14
+BRIEF_CELLS = 30
+"""Below this the reason stands alone, without the way out, which would be cut after a word or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class CatalogRow:
     risk: Risk | None
     policy: str
     why: str
+    brief: str
+    """`why` for a narrow column."""
     words: str
     """Everything the filter looks at, casefolded."""
     view: CapabilityView | None
@@ -59,7 +63,8 @@ class CatalogRow:
         row: Line = ()
         for cell, size in cells:
             row = (*row, *column(cell if isinstance(cell, tuple) else (cell,), size), Span(" "))
-        return fit((*row, span(self.why, Tone.DIM)), width)
+        why = self.brief if width - width_of(row) < BRIEF_CELLS else self.why
+        return fit((*row, span(why, Tone.DIM)), width)
 
     def _tool(self) -> Line:
         if not self.view:
@@ -188,7 +193,7 @@ def _row(
     state = CHANGED if changed else STATE[stability.effective]
     if stability.discovery is Discovery.MISSING:
         state = (state[0], Tone.DIM)
-    why = _why(stability.reasons)
+    why, brief = _why(stability.reasons)
     summary = view.capability.summary if view else ""
     return CatalogRow(
         key=key,
@@ -199,15 +204,20 @@ def _row(
         risk=risk,
         policy=policy,
         why=why or summary,
+        brief=brief or summary,
         words=f"{tool} {name} {state[0]} {why} {summary}".casefold(),
         view=view,
         offered_by=sidecar,
     )
 
 
-def _why(reasons: tuple[Reason, ...]) -> str:
+def _why(reasons: tuple[Reason, ...]) -> tuple[str, str]:
+    """The first reason with the way out, and in brief. That something is switched off stands in its
+    state already; why it is comes first."""
     if not reasons:
-        return ""
+        return "", ""
     first = reasons[0]
+    off = first.code is ReasonCode.DISABLED
+    brief = first.message if off else first.code.value
     more = f"  (+{len(reasons) - 1})" if len(reasons) > 1 else ""
-    return f"{first.code.value} · {first.remedy or first.message}{more}"
+    return f"{brief} · {first.remedy or first.message}{more}", brief

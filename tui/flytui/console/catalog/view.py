@@ -36,13 +36,14 @@ from flytui.console.words import plural
 
 BESIDE = 100
 """From this width the ladder stands beside the list."""
-_EMPTY = (
-    "No tools yet: this project declares no sidecar.",
+_FIRST = (
+    "No sidecar is declared here yet, so no tool can run.",
     "Put this into tools/external.tools.jsonc and save; the list fills by itself:",
     "",
-    '{"schemaVersion": 1, "sidecars": {"utility.local": {',
-    '  "command": "flytui-sidecar", "args": ["utility.local"],',
-    '  "tools": ["file.hash"]}}}',
+    '  {"schemaVersion": 2, "sidecars": {"utility.local": {',
+    '    "command": "flytui-sidecar", "args": ["utility.local"],',
+    '    "tools": ["file.hash"]}}}',
+    "",
 )
 
 
@@ -66,6 +67,8 @@ class CatalogView(Vertical):
         ("y", "copy"),
     ]
 
+    TYPING_KEYS: ClassVar[list[tuple[str, str]]] = [("Enter", "keep the filter"), ("Esc", "clear it")]
+
     def __init__(self, desk: Desk, *, id: str) -> None:
         super().__init__(id=id)
         self._desk = desk
@@ -73,6 +76,7 @@ class CatalogView(Vertical):
         self._shown: CatalogRows = ()
         self._filter = ""
         self._side = True
+        self._wide = True
         self._under = ""
         self._box = Input(
             id="filter",
@@ -149,6 +153,16 @@ class CatalogView(Vertical):
         page = PageScreen(self._desk, row.tool or row.sidecar, lines, copy=lambda: as_json(row))
         self.app.push_screen(page)
 
+    @property
+    def typing(self) -> bool:
+        """Whether keys go to the filter line, where letters are text."""
+        return self._box.has_focus
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _focus_moved(self) -> None:
+        self.post_message(Bar.Stale())
+
     @on(Input.Changed, "#filter")
     def _filtering(self, event: Input.Changed) -> None:
         self._filter = event.value
@@ -176,9 +190,13 @@ class CatalogView(Vertical):
         self._apply()
 
     def action_side(self) -> None:
-        """Ladder beside the list, or more columns."""
-        self._side = not self._side
-        self._place(self.size.width)
+        """Ladder beside the list, or more columns; where there is no room beside it, over the list."""
+        if self._wide:
+            self._side = not self._side
+            self._place(self.size.width)
+        elif self.row is not None:
+            row = self.row
+            self.app.push_screen(PageScreen(self._desk, row.tool or row.sidecar, self._ladder))
 
     def action_probe(self) -> None:
         """Ask the sidecar of this row again."""
@@ -214,7 +232,7 @@ class CatalogView(Vertical):
     def _apply(self) -> None:
         self._shown = filtered(self._rows, self._filter)
         rows = self._list
-        rows.show(with_headings(self._shown))
+        rows.show(with_headings(self._shown), narrowed=bool(self._filter))
         nothing = not self._shown
         rows.display = not nothing
         empty = self._empty
@@ -230,7 +248,8 @@ class CatalogView(Vertical):
             ladder.rebuild()
 
     def _place(self, width: int) -> None:
-        self._side_view.display = self._side and width >= BESIDE
+        self._wide = width >= BESIDE
+        self._side_view.display = self._side and self._wide
 
     def _problems(self) -> tuple[Diagnostic, ...]:
         catalog = self._desk.catalog
@@ -246,8 +265,11 @@ class CatalogView(Vertical):
             where = f" in {', '.join(files)}" if files else ""
             note = line(span(" ! ", Tone.WARN), span(f"{plural(len(problems), 'problem')}{where}"))
             rows.append((*note, Span(" · ", Tone.DIM), span("p", Tone.KEY), span(" shows them", Tone.DIM)))
-        if self._desk.catalog is None:
+        catalog = self._desk.catalog
+        if catalog is None:
             rows.append(line(span(" reading the registry…", Tone.DIM)))
+        elif not catalog.sidecars and not self._filter:
+            rows += wrapped([line(span(f" {text}")) for text in _FIRST], width, 1)
         elif self._filter:
             found = f" {len(self._shown)} of {len(self._rows)} match “{self._filter}”"
             rows.append(line(span(found, Tone.ACCENT), span(" · Esc clears", Tone.DIM)))
@@ -283,6 +305,4 @@ class CatalogView(Vertical):
     def _empty_lines(self, width: int) -> Sequence[Line]:
         if self._filter:
             return [(), line(span(" Nothing matches. Esc clears the filter.", Tone.DIM))]
-        if self._desk.catalog is None:
-            return []
-        return [(), *wrapped([line(span(f" {text}")) for text in _EMPTY], width, 1)]
+        return []
