@@ -1,259 +1,72 @@
-"""P1: a call of a C echo sidecar through the runner, against C's own posix_spawn of the same program.
-
-Both are measured in turn, round by round, in one run; a figure is the median of the rounds.
-"""
+"""P1, the runner alone: a call of a C echo sidecar against C's own posix_spawn of the same program."""
 
 from __future__ import annotations
 
-import json
-import math
 import os
-import resource
-import subprocess
-import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from pathlib import Path
-from statistics import median
 
 import anyio
-from common import Row, spread
+from calls import (
+    CALLS,
+    ENVIRONMENT,
+    IN_FLIGHT,
+    ROUNDS,
+    Figures,
+    ballast,
+    c_caller,
+    echo_program,
+    in_flight,
+    measure_calls,
+    one_at_a_time,
+    row,
+    threads,
+)
+from common import Row
 
 from flycore.model.enums import Status
 from flycore.runners.process_json import ProcessJsonJob, call_sidecar, request_line
 
-BUILD = Path(__file__).parent / ".build"
-ROUNDS = {"quick": 3, "full": 9}
-CALLS = {"quick": 150, "full": 600}
-GIB = 1 << 30
-IN_FLIGHT = (8, 64)
 NOTE = "the runner, without the pipeline"
-
-ECHO_C = r"""
-#include <unistd.h>
-int main(void) {
-    static char buffer[65536];
-    while (read(0, buffer, sizeof buffer) > 0) { }
-    return write(1, "{\"ok\": true}\n", 13) == 13 ? 0 : 1;
-}
-"""
-
-REFERENCE_C = r"""
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <poll.h>
-#include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-extern char **environ;
-struct call { pid_t pid; int out, err; double begun; };
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1e6 + t.tv_nsec / 1e3;
-}
-static double cpu(int who) {
-    struct rusage u;
-    getrusage(who, &u);
-    return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e6 + u.ru_utime.tv_usec + u.ru_stime.tv_usec;
-}
-static int compare(const void *a, const void *b) {
-    double x = *(double *)a, y = *(double *)b;
-    return (x > y) - (x < y);
-}
-static void begin(struct call *c, char *program, const char *request, size_t length) {
-    int in[2], out[2], err[2];
-    char *argv[] = {program, NULL};
-    posix_spawn_file_actions_t actions; posix_spawnattr_t attributes;
-    c->begun = now();
-    if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) exit(2);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in[0], 0);
-    posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-    posix_spawn_file_actions_adddup2(&actions, err[1], 2);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-    if (posix_spawn(&c->pid, program, &actions, &attributes, argv, environ)) exit(3);
-    posix_spawn_file_actions_destroy(&actions); posix_spawnattr_destroy(&attributes);
-    close(in[0]); close(out[1]); close(err[1]);
-    if (write(in[1], request, length) != (ssize_t)length) exit(4);
-    close(in[1]); c->out = out[0]; c->err = err[0];
-}
-int main(int argc, char **argv) {
-    int calls = atoi(argv[2]), width = atoi(argv[3]), started = 0, done = 0;
-    const char *request = argv[4]; size_t length = strlen(request);
-    struct call *slots = calloc(width, sizeof *slots); struct pollfd *polls = calloc(width, sizeof *polls);
-    double *times = calloc(calls, sizeof *times), begun = now();
-    double used = cpu(RUSAGE_SELF) + cpu(RUSAGE_CHILDREN);
-    static char buffer[65536];
-    (void)argc;
-    for (int i = 0; i < width; i++) { polls[i].fd = -1; polls[i].events = POLLIN; }
-    while (done < calls) {
-        for (int i = 0; i < width && started < calls; i++)
-            if (polls[i].fd < 0) {
-                begin(&slots[i], argv[1], request, length);
-                polls[i].fd = slots[i].out;
-                started++;
-            }
-        poll(polls, width, -1);
-        for (int i = 0; i < width; i++) {
-            if (polls[i].fd < 0 || !polls[i].revents) continue;
-            if (read(slots[i].out, buffer, sizeof buffer) > 0) continue;
-            while (read(slots[i].err, buffer, sizeof buffer) > 0) { }
-            close(slots[i].out); close(slots[i].err);
-            waitpid(slots[i].pid, NULL, 0);
-            times[done++] = now() - slots[i].begun; polls[i].fd = -1;
-        }
-    }
-    double took = now() - begun, spent = cpu(RUSAGE_SELF) + cpu(RUSAGE_CHILDREN) - used;
-    qsort(times, calls, sizeof *times, compare);
-    printf("{\"p50\": %f, \"cpu\": %f, \"rate\": %f}\n", times[calls / 2], spent / calls, calls / took * 1e6);
-    return 0;
-}
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Of one round. `p50` and `cpu` in microseconds a call, `rate` in calls a second."""
-
-    p50: float
-    cpu: float
-    rate: float
 
 
 def run(size: str) -> list[Row]:
-    """All rows of P1; `size` is `quick` or `full`."""
-    echo, reference = _compile("echo", ECHO_C), _compile("reference", REFERENCE_C)
+    """All rows; `size` is `quick` or `full`."""
+    echo, calls, rounds = echo_program(), CALLS[size], ROUNDS[size]
     job = ProcessJsonJob(
         argv=(str(echo),),
-        env={"PATH": "/usr/bin:/bin", "FLYTUI_CALL_ID": "bench"},
+        env=ENVIRONMENT,
         cwd="/",
         call_id="bench",
         tool="bench.echo",
         input={"path": "README.md"},
         project_dir="/",
     )
-    calls, rounds = CALLS[size], ROUNDS[size]
-    request = request_line(job).decode()
-
-    def c_reference(width: int) -> Figures:
-        command = (str(reference), str(echo), str(calls), str(width), request)
-        done = subprocess.run(command, capture_output=True, check=True, env=job.env)
-        return Figures(**json.loads(done.stdout))
-
-    def ours(width: int) -> Figures:
-        return anyio.run(_measure, lambda: _call(job), calls, width)
-
-    def anyios() -> Figures:
-        return anyio.run(_measure, lambda: _anyio_call(job, request.encode()), calls, 1)
-
-    rows = _one_at_a_time([(c_reference(1), ours(1), anyios()) for _ in range(rounds)])
-    for width in IN_FLIGHT:
-        rows.append(_in_flight(width, [(c_reference(width), ours(width)) for _ in range(rounds)]))
-    rows.append(_threads(job))
-    rows.append(_large_parent(lambda: ours(1), rounds))
-    return rows
-
-
-async def _measure(call: Callable[[], Awaitable[None]], calls: int, width: int) -> Figures:
-    times: list[float] = []
-    left = iter(range(calls))
-
-    async def worker() -> None:
-        for _ in left:
-            begun = time.perf_counter()
-            await call()
-            times.append(time.perf_counter() - begun)
-
-    begun, used = time.perf_counter(), _cpu()
-    async with anyio.create_task_group() as group:
-        for _ in range(width):
-            group.start_soon(worker)
-    took, spent = time.perf_counter() - begun, _cpu() - used
-    return Figures(p50=median(times) * 1e6, cpu=spent / calls * 1e6, rate=calls / took)
-
-
-async def _call(job: ProcessJsonJob) -> None:
-    outcome = await call_sidecar(job)
-    if outcome.status is not Status.SUCCESS:
-        raise RuntimeError(outcome.message)
-
-
-async def _anyio_call(job: ProcessJsonJob, request: bytes) -> None:
-    await anyio.run_process(job.argv, input=request, env=job.env, cwd=job.cwd, start_new_session=True)
-
-
-def _one_at_a_time(rounds: list[tuple[Figures, Figures, Figures]]) -> list[Row]:
-    p50 = [(ours.p50, ours.p50 / c.p50) for c, ours, _ in rounds]
-    cpu = [(ours.cpu, ours.cpu / c.cpu) for c, ours, _ in rounds]
-    against = [(ours.cpu, ours.cpu / anyios.cpu) for _, ours, anyios in rounds]
-    return [
-        _row("p50 of a call", "µs", p50, "≤ 1.5 × C", most=1.5),
-        _row("cpu of a call", "µs", cpu, "≤ 1.6 × C", most=1.6),
-        _row("cpu of a call, against anyio", "µs", against, "≤ 0.85 × anyio", most=0.85),
-    ]
-
-
-def _in_flight(width: int, rounds: list[tuple[Figures, Figures]]) -> Row:
-    rates = [(ours.rate, ours.rate / c.rate) for c, ours in rounds]
-    return _row(f"{width} in flight", "calls/s", rates, "≥ 0.75 × C", least=0.75)
-
-
-def _threads(job: ProcessJsonJob) -> Row:
-    counted: list[int] = []
+    request = request_line(job)
+    c_reference = c_caller(echo, request, calls)
 
     async def call() -> None:
-        await _call(job)
-        counted.append(len(os.listdir("/proc/self/task")))
+        outcome = await call_sidecar(job)
+        if outcome.status is not Status.SUCCESS:
+            raise RuntimeError(outcome.message)
 
-    anyio.run(_measure, call, 64, 32)
-    most = float(max(counted))
-    return _row("threads at 32 in flight", "threads", [(most, most)], "1", most=1)
+    async def anyio_call() -> None:
+        await anyio.run_process(job.argv, input=request, env=job.env, cwd=job.cwd, start_new_session=True)
 
+    def ours(width: int) -> Figures:
+        return anyio.run(measure_calls, call, calls, width)
 
-def _large_parent(measure: Callable[[], Figures], rounds: int) -> Row:
-    """The same with 1 GiB touched by this process: a spawn that forks would copy its page tables."""
+    def anyios() -> Figures:
+        return anyio.run(measure_calls, anyio_call, calls, 1)
+
+    rows = one_at_a_time([(c_reference(1), ours(1), anyios()) for _ in range(rounds)], NOTE)
+    for width in IN_FLIGHT:
+        rows.append(in_flight(width, [(c_reference(width), ours(width)) for _ in range(rounds)], NOTE))
+    rows.append(anyio.run(threads, call, len(os.listdir("/proc/self/task")), NOTE))
     p50: list[tuple[float, float]] = []
     for _ in range(rounds):
-        small = measure().p50
-        ballast = bytearray(GIB)
-        ballast[::4096] = b"x" * (GIB // 4096)
-        large = measure().p50
-        del ballast
+        small = ours(1).p50
+        held = ballast()
+        large = ours(1).p50
+        del held
         p50.append((large, large / small))
-    return _row("p50 with a 1 GiB parent", "µs", p50, "≤ 1.15 × small", most=1.15)
-
-
-def _row(
-    name: str,
-    unit: str,
-    rounds: list[tuple[float, float]],
-    target: str,
-    *,
-    least: float = 0.0,
-    most: float = math.inf,
-) -> Row:
-    """`rounds`: of each the figure and its ratio to the reference measured just before."""
-    ratios = [ratio for _, ratio in rounds]
-    ratio = median(ratios)
-    value = median(figure for figure, _ in rounds)
-    return Row("P1", name, value, unit, ratio, target, least <= ratio <= most, NOTE, spread(ratios))
-
-
-def _cpu() -> float:
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(of.ru_utime + of.ru_stime for of in used)
-
-
-def _compile(name: str, source: str) -> Path:
-    BUILD.mkdir(exist_ok=True)
-    code, program = BUILD / f"{name}.c", BUILD / name
-    code.write_text(source)
-    subprocess.run(["cc", "-O2", "-o", program, code], check=True)
-    return program
+    rows.append(row("p50 with a 1 GiB parent", "µs", p50, "≤ 1.15 × small", NOTE, most=1.15))
+    return rows

@@ -7,6 +7,7 @@ A file that does not parse keeps its last good rules; where there never were any
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,7 @@ class PolicyFile(Value, frozen=True, kw_only=True):
     present: bool = True
 
 
-class Policy(Value, frozen=True, kw_only=True):
+class Policy(Value, frozen=True, kw_only=True, dict=True):
     """All that is in force at one moment."""
 
     layers: tuple[PolicyFile, ...] = ()
@@ -57,7 +58,7 @@ class Policy(Value, frozen=True, kw_only=True):
         """Whether every file parsed; the console's header is red where not."""
         return all(layer.ok for layer in self.layers)
 
-    @property
+    @cached_property
     def version(self) -> str:
         """Digest over what the rules say and their order; comments and places do not count."""
         said = [
@@ -65,7 +66,7 @@ class Policy(Value, frozen=True, kw_only=True):
         ]
         return digest([DEFAULTS_VERSION, said])
 
-    @property
+    @cached_property
     def rules(self) -> tuple[Rule, ...]:
         """Every rule in force, the user's first."""
         return tuple(rule for layer in self.layers for rule in layer.rules)

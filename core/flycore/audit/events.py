@@ -14,7 +14,7 @@ import msgspec
 
 from flycore.model.approval import Answer, ApprovalRequest, LeaseTerms
 from flycore.model.call import Caller, CallRequest, ToolResult
-from flycore.model.canonical import Json, JsonObject, canonical_json, digest
+from flycore.model.canonical import Json, JsonObject, canonical_json, digest, text_digest
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Level, RequestState
 
@@ -121,7 +121,7 @@ def tool_executed(
         fields |= {"code": _bounded(result.error.code), "message": _bounded(result.error.message)}
     if result.output is not None:
         text = canonical_json(result.output)
-        fields |= {"outputDigest": digest(result.output), "outputBytes": len(text)}
+        fields |= {"outputDigest": text_digest(text), "outputBytes": len(text)}
     if result.artifacts:
         fields["artifacts"] = len(result.artifacts)
     return fields

@@ -38,10 +38,11 @@ class RuntimeTracker:
 
     def note(self, sidecar: str, code: str, at: float, *, message: str = "", stderr_tail: str = "") -> None:
         """A call ended at `at`: `code` is empty for a success (a healthy probe counts as one)."""
-        state = STATE_BY_CODE.get(Code(code)) if code in set(Code) else None
         if not code:
             self._moved.pop(sidecar, None)
-        elif state is not None:
+            return
+        state = STATE_BY_CODE.get(Code(code)) if code in set(Code) else None
+        if state is not None:
             evidence = RuntimeEvidence(at=at, code=code, message=message, stderr_tail=stderr_tail)
             self._moved[sidecar] = (RuntimeFinding(state=state, evidence=evidence), at)
         elif sidecar in self._moved:

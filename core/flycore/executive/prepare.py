@@ -7,6 +7,7 @@ the spawn. Equal subject digests mean that what was approved is what runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -23,7 +24,7 @@ from flycore.model.call import CallRequest
 from flycore.model.canonical import JsonObject, digest
 from flycore.model.enums import Code, Decision, PathState, ReasonCode, Risk, SealKind, Status
 from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
-from flycore.model.sidecar import SidecarEntry
+from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.model.stability import SandboxReport
 from flycore.registry.resolve import resolve_program
 from flycore.sandbox.environment import child_environment, declared_secrets
@@ -49,11 +50,9 @@ class Prepared(Value, frozen=True, kw_only=True):
     verdict: Verdict
     subject: Subject
     subject_digest: str
-
-    @property
-    def masks(self) -> Masks:
-        """Replaces the secrets this call injects."""
-        return Masks(self.secrets)
+    input_digest: str
+    masks: Masks
+    """Replaces the secrets this call injects."""
 
 
 async def prepare(
@@ -86,7 +85,7 @@ async def prepare(
         seal=seal.digest,
         delegates={item.name: digest([list(item.argv), item.seal.digest]) for item in delegates},
         entry=entry.digest,
-        permissions=digest(msgspec.to_builtins(entry.permissions)),
+        permissions=_permissions_digest(entry.permissions),
         level=sandbox.level,
         env_names=tuple(sorted(environment)),
         policy=world.policy.version,
@@ -107,7 +106,14 @@ async def prepare(
         verdict=verdict,
         subject=subject,
         subject_digest=subject.digest(),
+        input_digest=digest(input),
+        masks=Masks(secrets),
     )
+
+
+@lru_cache(maxsize=1024)
+def _permissions_digest(permissions: Permissions) -> str:
+    return digest(msgspec.to_builtins(permissions))
 
 
 def _judge(

@@ -12,6 +12,7 @@ from flycore.approval.guards import Quota
 from flycore.approval.hands import HandsOn
 from flycore.approval.queue import ApprovalQueue
 from flycore.audit.log import AuditLog
+from flycore.executive.folders import ArtifactFolders
 from flycore.executive.preview import Desktop, Seat
 from flycore.executive.world import World
 from flycore.model.events import Publish
@@ -50,6 +51,7 @@ class Rooms:
     """Told how each run ended: sidecar, code (empty for success), message, stderr tail."""
     desktop: Desktop
     seat: Callable[[], Seat]
+    folders: ArtifactFolders
     approver_within: Callable[[int], Awaitable[bool]]
     """Whether a console can decide, waiting so many milliseconds at most for one to open."""
     publish: Publish

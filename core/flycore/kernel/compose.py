@@ -19,6 +19,7 @@ from flycore.catalog.probes import Prober
 from flycore.catalog.runtime import RuntimeTracker
 from flycore.executive.activity import ActivityBook
 from flycore.executive.desktop_x11 import X11Desktop
+from flycore.executive.folders import ArtifactFolders
 from flycore.executive.rooms import Rooms
 from flycore.kernel.approver import KernelApprover
 from flycore.kernel.bus import Bus
@@ -83,6 +84,7 @@ async def open_kernel(
             finally:
                 upkeep.stop()
                 await kernel.stop()
+                rooms.folders.close()
                 group.cancel_scope.cancel()
     finally:
         cache.save()
@@ -120,6 +122,7 @@ def _rooms(
         note_run=upkeep.note_run,
         desktop=X11Desktop(ground.environ),
         seat=lambda: approver.seat,
+        folders=ArtifactFolders(ground.places.state_dir / "artifacts"),
         approver_within=approver_within,
         publish=bus.publish,
     )

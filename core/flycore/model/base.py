@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cache
 
 import msgspec
 
@@ -11,13 +12,18 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A frozen value. `msgspec.to_builtins(value)` gives its JSON shape, with camelCase keys."""
 
 
+@cache
+def _ranks(kind: type[OrderedEnum]) -> dict[OrderedEnum, int]:
+    return {member: rank for rank, member in enumerate(kind)}
+
+
 class OrderedEnum(StrEnum):
     """A string enum whose members are ordered as they are written, weakest first."""
 
     @property
     def rank(self) -> int:
         """Position in the definition, 0 for the weakest."""
-        return list(type(self)).index(self)
+        return _ranks(type(self))[self]
 
     def at_least(self, other: OrderedEnum) -> bool:
         """Whether this member is as strong as `other` or stronger."""

@@ -70,6 +70,8 @@ class RunOutcome:
     exit_code: int | None = None
     stderr_tail: str = ""
     duration_ms: int = 0
+    survivors: int = 0
+    """Processes of the call that the system would not let us end."""
     warnings: tuple[str, ...] = ()
 
     def with_warnings(self, more: tuple[str, ...]) -> RunOutcome:
@@ -141,6 +143,7 @@ def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome
         exit_code=ended.exit_code,
         stderr_tail=stderr_tail,
         duration_ms=ended.duration_ms,
+        survivors=ended.survivors,
         warnings=(*meaning.warnings, *dropped, *left),
     )
 
