@@ -15,7 +15,7 @@ from flycore.model.approval import ApprovalRequest, MatchedRule
 from flycore.model.base import Value
 from flycore.model.enums import Choice, Risk
 from flycore.model.program import Seal
-from flycore.model.stability import PermissionReport
+from flycore.model.stability import PermissionReport, held_alike
 from flysafe.text import strict_text
 
 LABEL_CELLS = 9
@@ -24,6 +24,7 @@ MIN_TEXT_CELLS = 11
 DIGEST_SHOWN = 12
 NETWORK_REMARK = "network means this machine's whole network"
 _NOTHING = frozenset({"", "none", "no", "false"})
+_NOT_ENFORCED = "not enforced"
 
 
 class CardStyle(StrEnum):
@@ -139,28 +140,38 @@ def _reach(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
     if request.mechanism:
         level += f" · {strict_text(request.mechanism)}"
     yield from _lines("REACH", level, style, room)
-    for report in request.reach:
-        style = CardStyle.REACH_OK if report.enforced else CardStyle.REACH_OPEN
-        yield from _lines("", _permission(report), style, room)
+    for group in held_alike(request.reach):
+        style = CardStyle.REACH_OK if group[0].enforced else CardStyle.REACH_OPEN
+        yield from _lines("", _permissions(group), style, room)
 
 
-def _permission(report: PermissionReport) -> str:
-    mark = " · ✓ enforced" if report.enforced else " · not enforced here"
-    if not report.enforced and report.why.startswith("not enforced"):
-        mark = ""
-    text = f"{strict_text(report.name)}: {strict_text(report.declared)}{mark}"
-    if report.why:
-        text += f" · {strict_text(report.why)}"
-    harmless = report.enforced and report.declared.casefold() in _NOTHING
-    return f"{text} · {NETWORK_REMARK}" if report.name == "network" and not harmless else text
+def _permissions(group: tuple[PermissionReport, ...]) -> str:
+    """Permissions that share one reason, and the reason once."""
+    enforced, why = group[0].enforced, group[0].why
+    parts = [f"{strict_text(report.name)}: {strict_text(report.declared)}" for report in group]
+    if enforced or not why.startswith(_NOT_ENFORCED):
+        parts.append("✓ enforced" if enforced else f"{_NOT_ENFORCED} here")
+    if why:
+        parts.append(strict_text(why))
+    if any(report.name == "network" and not _harmless(report) for report in group):
+        parts.append(NETWORK_REMARK)
+    return " · ".join(parts)
+
+
+def _harmless(report: PermissionReport) -> bool:
+    return report.enforced and report.declared.casefold() in _NOTHING
 
 
 def _seals(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
     yield from _lines("SEAL", _seal(request.seal), CardStyle.SEAL, room)
+    by_program: dict[tuple[tuple[str, ...], Seal], list[str]] = {}
     for delegate in request.delegates:
-        argv = " ".join(strict_text(part) for part in delegate.argv)
-        text = f"delegate {strict_text(delegate.name)}: {argv} · {_seal(delegate.seal)}"
-        yield from _lines("", text, CardStyle.SEAL, room)
+        by_program.setdefault((delegate.argv, delegate.seal), []).append(strict_text(delegate.name))
+    for (argv, seal), names in by_program.items():
+        words = " ".join(strict_text(part) for part in argv)
+        held = "sealed with the program above" if seal == request.seal else _seal(seal)
+        plural = "s" if len(names) > 1 else ""
+        yield from _lines("", f"delegate{plural} {', '.join(names)}: {words} · {held}", CardStyle.SEAL, room)
 
 
 def _seal(seal: Seal) -> str:

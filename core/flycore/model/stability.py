@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import groupby
+
 from flycore.model.base import Value
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.enums import (
@@ -88,6 +91,11 @@ class PermissionReport(Value, frozen=True, kw_only=True):
     enforced: bool
     why: str
     """By which mechanism it is enforced, or why it cannot be here."""
+
+
+def held_alike(reports: Iterable[PermissionReport]) -> tuple[tuple[PermissionReport, ...], ...]:
+    """The reports in their order, those beside each other together that are held, or not, for one reason."""
+    return tuple(tuple(group) for _, group in groupby(reports, lambda report: (report.enforced, report.why)))
 
 
 class SandboxReport(Value, frozen=True, kw_only=True):

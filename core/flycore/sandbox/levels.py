@@ -9,7 +9,7 @@ from flycore.model.sidecar import Limits, Permissions
 from flycore.model.stability import PermissionReport, SandboxReport
 
 MECHANISM = "own session, resource limits, closed descriptors, environment allow-list"
-NOT_YET = "not enforced yet: this version has no sandbox backend"
+NOT_YET = "not enforced yet: this version has no sandbox"
 _OWN = "; the program is one of flytui's own"
 
 

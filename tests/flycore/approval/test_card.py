@@ -25,7 +25,9 @@ from flycore.model.call import Caller
 from flycore.model.canonical import canonical_json
 from flycore.model.enums import Decision, Level, Risk, SealKind
 from flycore.model.program import Seal, SealedDelegate
+from flycore.model.sidecar import Limits, Permissions
 from flycore.model.stability import PermissionReport
+from flycore.sandbox.levels import NOT_YET, report
 from flysafe.text import strict_text
 
 PAYLOADS = [
@@ -212,6 +214,37 @@ def test_a_plain_card_reads_well(make_request) -> None:
         "WHY|why|rule computer.* → ask · policy.jsonc:14 · “hands”",
         "|why|default → ask · no rule matches",
         "CHECKS|checks|same call approved 0×, denied 0× today",
+    ]
+
+
+def test_one_reason_and_one_program_are_said_once(make_request) -> None:
+    """Sentences that repeat are read as noise, and what differs between them is overlooked."""
+    ours = Seal(kind=SealKind.BUNDLED, digest="ab" * 32, program="/usr/bin/flytui-sidecar", editable=True)
+    other = Seal(kind=SealKind.SYSTEM, digest="cd" * 32, program="/usr/bin/xdotool")
+    argv = ("/usr/bin/flytui-sidecar", "xdotool")
+    request = make_request(
+        seal=ours,
+        reach=report(Permissions(desktop=True), Limits(), bundled=True).permissions,
+        delegates=(
+            SealedDelegate(name="keyboard", argv=argv, seal=ours),
+            SealedDelegate(name="mouse", argv=argv, seal=ours),
+            SealedDelegate(name="window", argv=("/usr/bin/xdotool",), seal=other),
+        ),
+    )
+    text = [line.text for line in render_card(request, 400)]
+    assert text[text.index("level host-control") + 1 : -1] == [
+        (
+            "network: none · files read: none · files write: none · "
+            f"{NOT_YET}; the program is one of flytui's own · {NETWORK_REMARK}"
+        ),
+        "secrets: none · ✓ enforced · its environment holds the declared ones and no other",
+        (
+            "desktop: sees and controls the screen · not enforced here · "
+            "cannot be: a tool that works on the desktop cannot be kept from it"
+        ),
+        "bundled /usr/bin/flytui-sidecar · sha256 abababababab · editable",
+        "delegates keyboard, mouse: /usr/bin/flytui-sidecar xdotool · sealed with the program above",
+        "delegate window: /usr/bin/xdotool · system /usr/bin/xdotool · sha256 cdcdcdcdcdcd",
     ]
 
 

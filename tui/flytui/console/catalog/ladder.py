@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from flycore.model.enums import Effective
-from flycore.model.stability import PermissionReport, Reason, Stability
+from flycore.model.stability import PermissionReport, Reason, Stability, held_alike
 from flytui.console.paint import Line, Span, Tone, column, line, span, wrap
 from flytui.console.words import STATE, age, took
 
@@ -107,17 +107,18 @@ def _facts(stability: Stability, dimension: str, now: float) -> Iterator[str]:
         case "sandbox" if evidence.sandbox:
             report = evidence.sandbox
             yield f"level {report.level.value}{', ' + report.mechanism if report.mechanism else ''}"
-            yield from (_permission(permission) for permission in report.permissions)
+            yield from (_permissions(group) for group in held_alike(report.permissions))
         case _:
             pass
 
 
-def _permission(report: PermissionReport) -> str:
-    held = "✓ enforced" if report.enforced else "not enforced"
-    why = report.why.removeprefix(held) if not report.enforced else report.why
-    if why == report.why and why:
-        why = f", {why}"
-    return f"{report.name}: {report.declared} · {held}{why}"
+def _permissions(group: tuple[PermissionReport, ...]) -> str:
+    """Permissions that share one reason, and the reason once."""
+    enforced, why = group[0].enforced, group[0].why
+    parts = [f"{report.name}: {report.declared}" for report in group]
+    if enforced or not why.startswith("not enforced"):
+        parts.append("✓ enforced" if enforced else "not enforced")
+    return " · ".join([*parts, *([why] if why else [])])
 
 
 def _stderr(tail: str) -> Iterator[str]:
