@@ -144,7 +144,8 @@ def _instead(path: list[str | int], pointer: str) -> str:
         return said
     leaf = pointer.rsplit("/", 1)[-1]
     example = json.dumps(examples[0], ensure_ascii=False)
-    return f"write for example {example if leaf.isdigit() else f'{json.dumps(leaf)}: {example}'} ({said})"
+    written = example if leaf.isdigit() else f"{json.dumps(leaf)}: {example}"
+    return f"write for example {written}" + (f" ({said})" if said else "")
 
 
 def _name_instead(path: list[str | int]) -> str:
