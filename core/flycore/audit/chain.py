@@ -24,11 +24,24 @@ MOST_LINE_BYTES = 1_048_576
 RESERVED = frozenset(("seq", "time", "mono", "boot", "event", "prev", "hash"))
 """Members that the log itself writes."""
 
-_MONTH_FILE = re.compile(r"\d{4}-\d{2}\.jsonl")
+_PART_FILE = re.compile(r"(\d{4}-\d{2})(?:\.([2-9]|[1-9]\d{1,5}))?\.jsonl", re.ASCII)
 _HEAD = re.compile(rb'\{"seq":([1-9][0-9]{0,18}),"time":')
 _TAIL = re.compile(rb',"prev":"([0-9a-f]{64})"')
 _PREV_BYTES = len(',"prev":""') + 64
 _HASH_BYTES = len(',"hash":""}') + 64
+
+
+class Part(NamedTuple):
+    """One file of the log. A month that outgrows its first file goes on in `YYYY-MM.2.jsonl`, then `.3`."""
+
+    month: str
+    """`YYYY-MM`."""
+    number: int = 1
+
+    @property
+    def name(self) -> str:
+        """Of the file."""
+        return f"{self.month}.jsonl" if self.number == 1 else f"{self.month}.{self.number}.jsonl"
 
 
 class Link(NamedTuple):
@@ -57,9 +70,16 @@ def read_link(line: bytes) -> Link | None:
     return Link(int(head[1]), tail[1].decode("ascii"), own)
 
 
+def part_of(path: Path) -> Part | None:
+    """Which part of the log the file is, by its name; None for anything else."""
+    named = _PART_FILE.fullmatch(path.name)
+    return Part(named[1], int(named[2] or 1)) if named else None
+
+
 def month_files(folder: Path) -> tuple[Path, ...]:
     """The log's files, oldest first; nothing else in the folder counts. OSError as the system says."""
-    return tuple(sorted(path for path in folder.iterdir() if _MONTH_FILE.fullmatch(path.name)))
+    parts = ((part_of(path), path) for path in folder.iterdir())
+    return tuple(path for _, path in sorted((part, path) for part, path in parts if part is not None))
 
 
 def read_lines(file: BinaryIO) -> Iterator[bytes]:

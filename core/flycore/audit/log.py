@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from flycore.audit.anchors import Anchor, AnchorFile
-from flycore.audit.chain import GENESIS, MOST_LINE_BYTES, RESERVED, Link, seal_line
+from flycore.audit.chain import GENESIS, MOST_LINE_BYTES, RESERVED, Link, Part, seal_line
 from flycore.audit.events import APPROVAL_DECIDED, TAIL_TORN
 from flycore.audit.recover import Broken, Standing, recover
 from flycore.model.canonical import JsonObject
@@ -29,6 +29,8 @@ ANCHOR_EVERY = 64
 """Lines after which the next sync leaves an anchor."""
 MOST_UNSYNCED = 1024
 """Lines after which `append` syncs by itself, should nobody flush."""
+MOST_FILE_BYTES = 256 * 1024 * 1024
+"""A month that would outgrow this goes on in a further file. No file is ever deleted."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -46,7 +48,8 @@ class AuditLog:
         self._clock, self._monotonic = clock, monotonic
         self._folder_fd = self._fd = -1
         self._path = folder
-        self._month, self._size = "", 0
+        self._part: Part | None = None
+        self._size = 0
         self._last = Link(0, "", GENESIS)
         self._mono, self._boot = 0.0, _boot_id()
         self._unsynced = self._anchored = 0
@@ -110,8 +113,8 @@ class AuditLog:
         if not RESERVED.isdisjoint(fields):
             raise ValueError(f"the log's own members: {sorted(RESERVED & fields.keys())}")
         moment = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="microseconds")
-        self._turn_to(max(moment[:7], self._month))
         line, link = self._line(f"{moment[:-6]}Z", event, fields)
+        self._turn_to(moment[:7], len(line))
         self._write(line)
         self._last = link
         self._unsynced += 1
@@ -141,14 +144,14 @@ class AuditLog:
         fcntl.flock(self._folder_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _go_on(self, standing: Standing) -> None:
-        self._month, self._last = "", standing.link
+        self._last = standing.link
         self._anchored = standing.link.seq
         if standing.line:
             written = json.loads(standing.line)
             if written["boot"] == self._boot:
                 self._mono = float(written["mono"])
-        if standing.month:
-            self._open_month(standing.month)
+        if standing.part is not None:
+            self._open_part(standing.part)
 
     def _line(self, moment: str, event: str, fields: JsonObject) -> tuple[bytes, Link]:
         self._mono = max(self._mono, self._monotonic())
@@ -167,25 +170,33 @@ class AuditLog:
             raise self._unwritable(f"{event} would be a line of {len(line)} bytes")
         return line, Link(seq, prev, own)
 
-    def _turn_to(self, month: str) -> None:
-        """Go on in the file of that month; what the last one holds is on disk before that."""
-        if month == self._month:
+    def _turn_to(self, month: str, more: int) -> None:
+        """Go on in the file that has room for `more` bytes of that month, never in an earlier one.
+
+        What the last one holds is on disk before that.
+        """
+        part = self._part or Part(month)
+        if month > part.month:
+            part = Part(month)
+        elif self._size and self._size + more > MOST_FILE_BYTES:
+            part = Part(part.month, part.number + 1)
+        if part == self._part:
             return
         if self.dirty:
             self._sync(anchor=False)
         try:
-            self._open_month(month)
+            self._open_part(part)
         except OSError as error:
             raise self._failed(error) from error
 
-    def _open_month(self, month: str) -> None:
+    def _open_part(self, part: Part) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        path = self._folder / f"{month}.jsonl"
+        path = self._folder / part.name
         fd = os.open(path, flags, 0o600)
         os.fsync(self._folder_fd)
         if self._fd >= 0:
             os.close(self._fd)
-        self._fd, self._path, self._month = fd, path, month
+        self._fd, self._path, self._part = fd, path, part
         self._size = os.fstat(fd).st_size
 
     def _write(self, line: bytes) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flycore.audit.anchors import UnreadableAnchors, last_anchor
-from flycore.audit.chain import GENESIS, Link, month_files, read_lines, read_link
+from flycore.audit.chain import GENESIS, Link, Part, month_files, part_of, read_lines, read_link
 from flycore.model.canonical import JsonObject
 
 _CHECKED_BYTES = 8 * 1024 * 1024
@@ -27,8 +27,8 @@ class Broken(Exception):  # noqa: N818 - says what the log is
 class Standing(NamedTuple):
     """The end of the log."""
 
-    month: str
-    """Of the newest file, `YYYY-MM`; empty where there is none."""
+    part: Part | None
+    """The newest file; None where there is none."""
     link: Link
     line: bytes
     """The last line; empty in a new log."""
@@ -45,7 +45,7 @@ class _End(NamedTuple):
 def recover(folder: Path, anchors: Path) -> Standing:
     """Find the end of the log, setting a torn last line aside. Raises Broken, OSError."""
     files = month_files(folder)
-    month = files[-1].stem if files else ""
+    part = part_of(files[-1]) if files else None
     written = [path for path in files if path.stat().st_size]
     torn = None
     if written:
@@ -56,7 +56,7 @@ def recover(folder: Path, anchors: Path) -> Standing:
     else:
         link, line = Link(0, "", GENESIS), b""
     _compare(link, anchors)
-    return Standing(month, link, line, torn)
+    return Standing(part, link, line, torn)
 
 
 def _check(written: list[Path]) -> _End:
