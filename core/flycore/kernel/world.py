@@ -12,6 +12,7 @@ import msgspec
 
 import flycore
 from flycore.approval.describe import COMMAND
+from flycore.approval.layers import SystemFile
 from flycore.approval.policy import Policy, evaluate_general, load_policy
 from flycore.catalog.builder import CatalogFacts, build_catalog
 from flycore.catalog.findings import ProbeFinding
@@ -100,7 +101,9 @@ def read_files(ground: Ground, last: Files | None) -> Files:
     registry = load_registry(
         ground.places, known=known, environ=ground.environ, previous=last.registry if last else None
     )
-    policy = load_policy(ground.places, last.policy if last else None, names=known)
+    claimed = {name for entry in registry.entries for name in entry.tool_names}
+    before = last.policy if last else None
+    policy = load_policy(ground.places, before, names=known | claimed, system=SystemFile())
     settings, problems = load_settings(ground.places.config_dir)
     registry = _with_diagnostics(registry, (*policy.diagnostics, *problems))
     usable = [entry for entry in registry.entries if entry.valid and entry.command]
@@ -136,6 +139,7 @@ def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, n
             entry,
             bundled_unmodified=entry.id in bundled,
             user_risk=files.settings.risk.get(capability.name),
+            now=now,
         )
         return verdict.decision, "; ".join(f"{rule.because} ({rule.where})" for rule in verdict.rules)
 
