@@ -48,7 +48,7 @@ async def _ask_person(
 ) -> Permit | Stop:
     card = make_request(rooms, call, prepared, difference)
     fields = audit_events.approval_asked(card)
-    rooms.audit.append(audit_events.APPROVAL_ASKED, fields)
+    rooms.audit.append(audit_events.APPROVAL_ASKED, prepared.masks.json(fields))
     call.at(Phase.WAITING_APPROVAL, "waiting for approval in the console")
     began = call.wait_from()
     try:

@@ -9,16 +9,21 @@ from flycore.executive.call import Call
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop
-from flycore.model.call import CallError, ToolResult
+from flycore.model.call import Artifact, CallError, ToolResult
 from flycore.model.canonical import digest
 from flycore.model.enums import Code, ReasonCode, Status
 from flycore.runners.process_json import RunOutcome
 from flycore.sandbox.masks import Masks
 
 
-def stopped(call: Call, stop: Stop, sidecar: str | None) -> ToolResult:
-    """The result of a call that did not run."""
-    error = CallError(code=stop.code, message=stop.message, hint=stop.hint, details=stop.details)
+def stopped(call: Call, stop: Stop, sidecar: str | None, masks: Masks) -> ToolResult:
+    """The result of a call that did not run. What it says may quote an input or a file's name."""
+    error = CallError(
+        code=stop.code,
+        message=masks.text(stop.message),
+        hint=masks.text(stop.hint),
+        details=masks.json(stop.details),
+    )
     return ToolResult(
         status=stop.status,
         tool=call.request.tool,
@@ -37,9 +42,9 @@ def ran(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult:
         code = ReasonCode.TOOL_UNAVAILABLE if outcome.status is Status.UNAVAILABLE else outcome.code
         error = CallError(
             code=code or Code.FAILED,
-            message=masks.text(outcome.message),
+            message=masks.text(outcome.message, cut=True),
             hint=masks.text(outcome.hint),
-            details=masks.json(outcome.details),
+            details=masks.json(outcome.details, cut=True),
         )
     return ToolResult(
         status=outcome.status,
@@ -48,13 +53,20 @@ def ran(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult:
         call_id=call.request.call_id,
         output=masks.json(outcome.output) if outcome.status is Status.SUCCESS else None,
         error=error,
-        artifacts=outcome.artifacts,
+        artifacts=tuple(_masked(artifact, masks) for artifact in outcome.artifacts),
         duration_ms=outcome.duration_ms,
         waited_ms=call.waited_ms,
         exit_code=outcome.exit_code,
-        stderr_tail=masks.text(outcome.stderr_tail),
+        stderr_tail=masks.text(outcome.stderr_tail, cut=True),
         sandbox=prepared.sandbox.level,
         warnings=tuple(masks.text(warning) for warning in outcome.warnings),
+    )
+
+
+def _masked(artifact: Artifact, masks: Masks) -> Artifact:
+    """Names are chosen by the tool, too; a file whose name was masked is found by looking."""
+    return msgspec.structs.replace(
+        artifact, path=masks.text(artifact.path), mime_type=masks.text(artifact.mime_type)
     )
 
 

@@ -96,7 +96,7 @@ def _tell(call: Call, prepared: Prepared) -> OnEvent:
     masks = prepared.masks
 
     def tell(event: SidecarEvent) -> None:
-        call.at(Phase.RUNNING, masks.text(event.message), event.progress, event.total)
+        call.at(Phase.RUNNING, masks.text(event.message, cut=True), event.progress, event.total)
 
     return tell
 

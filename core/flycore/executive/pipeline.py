@@ -40,11 +40,11 @@ async def execute(rooms: Rooms, book: ActivityBook, request: CallRequest, tell: 
             try:
                 result = await walk.result()
             except AuditUnwritable as error:
-                result = finish.stopped(call, _unwritable(error), None)
+                result = finish.stopped(call, _unwritable(error), walk.sidecar, walk.masks)
     finally:
         if result is None:
             stop = failed(Code.CANCELLED, "the call was cancelled")
-            result = finish.stopped(call, stop, walk.sidecar)
+            result = finish.stopped(call, stop, walk.sidecar, walk.masks)
         result = _recorded(rooms, call, result, walk)
         book.finish(result)
     return result
@@ -84,10 +84,12 @@ class _Walk:
         world = rooms.world()
         view = world.index.get(call.request.tool)
         self.sidecar = view.sidecar if view is not None else None
+        entry = world.entries.get(self.sidecar or "")
+        if entry is not None:
+            self.masks = masks_for(entry, rooms.environ)
         target = resolve(world, call.request.tool)
         if isinstance(target, Stop):
             return self._stopped(target, call.request.input)
-        self.masks = masks_for(target.entry, rooms.environ)
         checked = _checked(target, call.request.input)
         if isinstance(checked, Stop):
             return self._stopped(checked, call.request.input)
@@ -153,14 +155,10 @@ class _Walk:
         outcome = await perform(self._rooms, self._call, prepared, granted)
         if isinstance(outcome, Stop):
             return outcome
-        masks = prepared.masks
-        self._rooms.note_run(
-            prepared.target.entry.id,
-            outcome.code,
-            masks.text(outcome.message),
-            masks.text(outcome.stderr_tail),
-        )
-        return finish.ran(self._call, prepared, outcome)
+        result = finish.ran(self._call, prepared, outcome)
+        said = result.error.message if result.error is not None else ""
+        self._rooms.note_run(prepared.target.entry.id, outcome.code, said, result.stderr_tail)
+        return result
 
     async def _look_again(self, prepared: Prepared) -> Prepared | Stop:
         world = self._rooms.world()
@@ -177,10 +175,8 @@ class _Walk:
         return prepared
 
     def _called(self, input: JsonObject) -> None:
-        fields = audit_events.tool_called(
-            self._call.request, self.masks.json(input), input_digest=digest(input)
-        )
-        self._rooms.audit.append(audit_events.TOOL_CALLED, fields)
+        fields = audit_events.tool_called(self._call.request, input, input_digest=digest(input))
+        self._rooms.audit.append(audit_events.TOOL_CALLED, self.masks.json(fields))
         self._call.show(self.sidecar or "", self.masks.text(canonical_json(input)))
 
     def _stale(self, before: Prepared, after: Prepared, changes: tuple[str, ...]) -> None:
@@ -198,7 +194,7 @@ class _Walk:
         return self._ended(stop)
 
     def _ended(self, stop: Stop) -> ToolResult:
-        return finish.stopped(self._call, stop, self.sidecar)
+        return finish.stopped(self._call, stop, self.sidecar, self.masks)
 
 
 def _checked(target: Target, input: JsonObject) -> JsonObject | Stop:

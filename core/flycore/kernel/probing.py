@@ -86,10 +86,10 @@ def _answer(outcome: RunOutcome, masks: Masks) -> ProbeAnswer:
     return ProbeAnswer(
         ok=outcome.status is Status.SUCCESS,
         code=Code.FAILED if outcome.status is Status.FAILED and not outcome.code else outcome.code,
-        error=masks.text(outcome.message),
-        fields=masks.json(fields),
+        error=masks.text(outcome.message, cut=True),
+        fields=masks.json(fields, cut=True),
         duration_ms=outcome.duration_ms,
-        stderr_tail=masks.text(outcome.stderr_tail),
+        stderr_tail=masks.text(outcome.stderr_tail, cut=True),
         timed_out=outcome.code == Code.TIMEOUT,
         crashed=outcome.code in (Code.CRASHED, Code.SPAWN, Code.EXIT),
     )

@@ -12,6 +12,10 @@ from urllib.parse import quote, quote_plus
 from flycore.model.canonical import Json, JsonObject
 
 MASK = "•••"
+PIECE = 4
+"""Characters from which a piece of a secret at a cut counts as one; fewer say too little."""
+CUT_CHARACTER = "\ufffd"
+"""What decoding leaves of a character that was cut through."""
 
 
 class Masks:
@@ -23,74 +27,55 @@ class Masks:
     def __init__(self, secrets: Mapping[str, str]) -> None:
         spelled = {text for value in secrets.values() for text in spellings(value) if text}
         self._spellings = sorted(spelled, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, self._spellings))) if spelled else None
 
-    @property
-    def longest(self) -> int:
-        """Characters of the longest spelling, 0 without secrets."""
-        return len(self._spellings[0]) if self._spellings else 0
+    def text(self, text: str, *, cut: bool = False) -> str:
+        """The text with every spelling replaced; longer ones first, so that no rest of one remains.
 
-    def text(self, text: str) -> str:
-        """The text with every spelling replaced; longer ones first, so that no rest of one remains."""
+        `cut`: the text was shortened by someone who did not know the secrets, so that a piece of one may
+        stand at either end; that is replaced, too.
+        """
+        if cut and self._spellings:
+            text = self._edges(text)
         for spelling in self._spellings:
             if spelling in text:
                 text = text.replace(spelling, MASK)
         return text
 
     @overload
-    def json(self, value: JsonObject) -> JsonObject: ...
+    def json(self, value: JsonObject, *, cut: bool = False) -> JsonObject: ...
     @overload
-    def json(self, value: Json) -> Json: ...
-    def json(self, value: Json) -> Json:
-        """The value with every string, key and number in it masked."""
-        return self._json(value) if self._spellings else value
+    def json(self, value: Json, *, cut: bool = False) -> Json: ...
+    def json(self, value: Json, *, cut: bool = False) -> Json:
+        """The value with every string, key and number in it masked; for `cut` see `text`."""
+        return self._json(value, cut) if self._spellings else value
 
-    def _json(self, value: Json) -> Json:
+    def _json(self, value: Json, cut: bool) -> Json:
         if isinstance(value, str):
-            return self.text(value)
+            return self.text(value, cut=cut)
         if isinstance(value, dict):
-            return {self.text(key): self._json(item) for key, item in value.items()}
+            return {self.text(key): self._json(item, cut) for key, item in value.items()}
         if isinstance(value, list):
-            return [self._json(item) for item in value]
+            return [self._json(item, cut) for item in value]
         if isinstance(value, int | float) and not isinstance(value, bool):
             return value if self.text(str(value)) == str(value) else MASK
         return value
 
-    def split(self, text: str) -> tuple[str, str]:
-        """What of a running text can be shown now, masked, and what has to wait for more.
-
-        A spelling that begins before the last `longest - 1` characters is complete, whichever it is.
-        """
-        if self._pattern is None:
-            return text, ""
-        safe = max(0, len(text) - (self.longest - 1))
-        shown: list[str] = []
-        at = 0
-        for match in self._pattern.finditer(text):
-            if match.start() >= safe:
-                break
-            shown += (text[at : match.start()], MASK)
-            at = match.end()
-        cut = max(at, safe)
-        return "".join((*shown, text[at:cut])), text[cut:]
+    def _edges(self, text: str) -> str:
+        """The text without a piece of a spelling at its beginning or its end, or all over it."""
+        body = text.strip(CUT_CHARACTER)
+        if len(body) >= PIECE and any(body in spelling for spelling in self._spellings):
+            return MASK
+        front = max((_overlap(spelling, body) for spelling in self._spellings), default=0)
+        body = MASK + body[front:] if front else text
+        back = max((_overlap(body, spelling) for spelling in self._spellings), default=0)
+        return body[: len(body) - back] + MASK if back else body
 
 
-class StreamMask:
-    """Masks a text that comes in pieces: a secret split over two pieces is masked all the same."""
-
-    def __init__(self, masks: Masks) -> None:
-        self._masks = masks
-        self._held = ""
-
-    def feed(self, text: str) -> str:
-        """What may be shown after this piece; the end of it may be held back."""
-        shown, self._held = self._masks.split(self._held + text)
-        return shown
-
-    def flush(self) -> str:
-        """The rest, at the end of the stream."""
-        rest, self._held = self._held, ""
-        return self._masks.text(rest)
+def _overlap(before: str, after: str) -> int:
+    """How many characters the end of `before` and the beginning of `after` share, 0 where too few to say
+    anything."""
+    longest = min(len(before), len(after))
+    return next((size for size in range(longest, PIECE - 1, -1) if before.endswith(after[:size])), 0)
 
 
 def spellings(secret: str) -> Iterator[str]:
