@@ -10,7 +10,6 @@ from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop
 from flycore.model.call import Artifact, CallError, ToolResult
-from flycore.model.canonical import digest
 from flycore.model.enums import Code, ReasonCode, Status
 from flycore.runners.process_json import RunOutcome
 from flycore.sandbox.masks import Masks
@@ -76,7 +75,7 @@ def record(rooms: Rooms, call: Call, result: ToolResult, prepared: Prepared | No
         result,
         call.request.caller,
         subject=prepared.subject_digest if prepared else "",
-        input_digest=digest(prepared.input) if prepared else "",
+        input_digest=prepared.input_digest if prepared else "",
     )
     rooms.audit.append(audit_events.TOOL_EXECUTED, masks.json(fields))
 

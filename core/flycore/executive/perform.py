@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 
 from flycore.approval.hands import uses_hands
 from flycore.audit import events as audit_events
@@ -18,7 +15,7 @@ from flycore.executive.call import Call
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed
-from flycore.model.canonical import JsonObject, digest
+from flycore.model.canonical import JsonObject
 from flycore.model.enums import Code, Phase, Status
 from flycore.registry.resolve import anchor_folder
 from flycore.runners.answer import OnEvent, SidecarEvent
@@ -29,31 +26,38 @@ from flycore.sandbox.seals import SealBroken, materialise
 async def perform(rooms: Rooms, call: Call, prepared: Prepared, permit: Permit) -> RunOutcome | Stop:
     """Write the start line, run the sidecar, check its output. A start line that cannot be written
     raises AuditUnwritable and nothing runs."""
-    request = call.request
-    hands = rooms.hands.on() if uses_hands(request.tool) else nullcontext()
-    with _folders(rooms.places.state_dir, request.call_id) as (artifacts, programs):
-        try:
-            argv = materialise(prepared.program, prepared.seal, programs)
-        except SealBroken as error:
-            return failed(Code.SPAWN, f"the program changed while it was being copied: {error}")
-        fields = audit_events.tool_started(
-            request,
-            sidecar=prepared.target.entry.id,
-            subject=prepared.subject_digest,
-            input_digest=digest(prepared.input),
-            level=prepared.sandbox.level,
-            seal=prepared.seal.digest,
-            authority=permit.authority,
-        )
-        rooms.audit.append(audit_events.TOOL_STARTED, fields, sync=True)
-        call.at(Phase.RUNNING)
-        with hands:
-            outcome = await call_sidecar(_job(rooms, call, prepared, argv, artifacts), _tell(call, prepared))
+    artifacts = rooms.folders.take(call.request.call_id)
+    settled = False
+    try:
+        with _program(rooms, call, prepared) as argv:
+            _started(rooms, call, prepared, permit)
+            job = _job(rooms, call, prepared, argv, artifacts)
+            with rooms.hands.on() if uses_hands(call.request.tool) else nullcontext():
+                outcome = await call_sidecar(job, _tell(call, prepared))
+        settled = outcome.survivors == 0
+    except SealBroken as error:
+        return failed(Code.SPAWN, f"the program changed while it was being copied: {error}")
+    finally:
+        rooms.folders.give_back(artifacts, settled=settled)
     return _checked(prepared, outcome)
 
 
+def _started(rooms: Rooms, call: Call, prepared: Prepared, permit: Permit) -> None:
+    fields = audit_events.tool_started(
+        call.request,
+        sidecar=prepared.target.entry.id,
+        subject=prepared.subject_digest,
+        input_digest=prepared.input_digest,
+        level=prepared.sandbox.level,
+        seal=prepared.seal.digest,
+        authority=permit.authority,
+    )
+    rooms.audit.append(audit_events.TOOL_STARTED, fields, sync=True)
+    call.at(Phase.RUNNING)
+
+
 def _job(
-    rooms: Rooms, call: Call, prepared: Prepared, argv: tuple[str, ...], artifacts: Path
+    rooms: Rooms, call: Call, prepared: Prepared, argv: tuple[str, ...], artifacts: str
 ) -> ProcessJsonJob:
     entry = prepared.target.entry
     limit = entry.timeout_ms
@@ -69,7 +73,7 @@ def _job(
         config=entry.config,
         delegates={item.name: {"argv": list(item.argv)} for item in prepared.delegates},
         project_dir=str(rooms.places.app_root),
-        artifact_dir=str(artifacts),
+        artifact_dir=artifacts,
         timeout_ms=limit,
         max_output_bytes=entry.max_output_bytes,
         limits=entry.limits,
@@ -106,21 +110,20 @@ def _checked(prepared: Prepared, outcome: RunOutcome) -> RunOutcome:
     if outcome.status is not Status.SUCCESS:
         return outcome
     violations = check_output(prepared.target.capability.output_schema, outcome.output)
+    if not violations:
+        return outcome
     said = tuple(f"output {v.pointer or '/'}: {v.message}" for v in violations)
     return replace(outcome, warnings=(*outcome.warnings, *said))
 
 
 @contextmanager
-def _folders(state_dir: Path, call_id: str) -> Iterator[tuple[Path, Path]]:
-    """The call's own folders: artifacts, kept when something is in them, and programs, removed."""
-    artifacts = state_dir / "artifacts" / call_id
-    programs = state_dir / "programs" / call_id
-    artifacts.mkdir(mode=stat.S_IRWXU, parents=True)
+def _program(rooms: Rooms, call: Call, prepared: Prepared) -> Iterator[tuple[str, ...]]:
+    """The argv to run; a private copy is there for as long as the call is. Raises SealBroken."""
+    if not prepared.seal.copy:
+        yield prepared.program.argv
+        return
+    folder = rooms.places.state_dir / "programs" / call.request.call_id
     try:
-        yield artifacts, programs
+        yield materialise(prepared.program, prepared.seal, folder)
     finally:
-        shutil.rmtree(programs, ignore_errors=True)
-        try:
-            os.rmdir(artifacts)
-        except OSError:
-            return
+        shutil.rmtree(folder, ignore_errors=True)

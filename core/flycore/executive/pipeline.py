@@ -19,7 +19,7 @@ from flycore.executive.resolve import Target, resolve
 from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed, refused
 from flycore.model.call import CallRequest, ToolResult
-from flycore.model.canonical import Json, JsonObject, canonical_json, digest
+from flycore.model.canonical import Json, JsonObject, canonical_json, text_digest
 from flycore.model.enums import Code, Phase
 from flycore.model.errors import AuditUnwritable
 from flycore.sandbox.masks import Masks
@@ -175,9 +175,10 @@ class _Walk:
         return prepared
 
     def _called(self, input: JsonObject) -> None:
-        fields = audit_events.tool_called(self._call.request, input, input_digest=digest(input))
+        text = canonical_json(input)
+        fields = audit_events.tool_called(self._call.request, input, input_digest=text_digest(text))
         self._rooms.audit.append(audit_events.TOOL_CALLED, self.masks.json(fields))
-        self._call.show(self.sidecar or "", self.masks.text(canonical_json(input)))
+        self._call.show(self.sidecar or "", self.masks.text(text))
 
     def _stale(self, before: Prepared, after: Prepared, changes: tuple[str, ...]) -> None:
         fields: JsonObject = {
