@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flycore.catalog.nearest import nearest
+
 MAX_PATTERN = 256
 """Characters; a longer pattern is refused when the file is loaded."""
 
@@ -29,3 +31,12 @@ def near_miss(pattern: str, names: frozenset[str]) -> str | None:
         return None
     plain = pattern.casefold().replace("_", ".")
     return next((name for name in sorted(names) if name.casefold().replace("_", ".") == plain), None)
+
+
+def nearest_patterns(pattern: str, names: frozenset[str]) -> tuple[str, ...]:
+    """What may have been meant by a pattern that matches none of the names, likeliest first."""
+    near = near_miss(pattern, names)
+    if near is not None:
+        return (near,)
+    families = {f"{name.partition('.')[0]}.*" for name in names if "." in name}
+    return nearest(pattern, sorted(families if "*" in pattern else names))

@@ -1,50 +1,35 @@
-"""Policy: rules from the user's and the project's `policy.jsonc`, and a verdict for each call.
+"""Policy: a verdict for each call, from the rules of three files and, where none matches, the default.
 
-Allow < ask < deny; the strictest rule that matches wins, and where none does, `default.py` decides.
-A file that does not parse keeps its last good rules; where there never were any, everything asks.
+Allow < ask < deny; the strictest rule that matches wins. What a rule says of a call can be unknown: of the
+input before there is a call, of the caller where it could not be told. Then an allow does not count, and a
+deny asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from flycore.approval.conditions import Fit, PolicyCall
 from flycore.approval.default import Standing, default_rule
-from flycore.approval.patterns import matches
-from flycore.approval.rules import Rule, RuleSource, parse_rules
+from flycore.approval.layers import PolicyFile, SystemFile, kept, load_files, load_system
+from flycore.approval.rules import Rule
 from flycore.model.approval import MatchedRule, Verdict
 from flycore.model.base import Value
+from flycore.model.call import Caller
 from flycore.model.canonical import JsonObject, digest
 from flycore.model.capability import Capability
 from flycore.model.diagnostics import Diagnostic, Position, Severity
-from flycore.model.enums import Decision, Level, Risk, Source
+from flycore.model.enums import Decision, Level, Risk
 from flycore.model.sidecar import Permissions, SidecarEntry
-from flycore.registry.jsonc import read_jsonc
-from flycore.registry.places import POLICY_FILE, PROJECT_POLICY_FILE
-from flysafe.beneath import read_beneath
 
 if TYPE_CHECKING:
     from flycore.registry.places import Places
 
-MAX_BYTES = 1_048_576
-SCHEMA_VERSION = 1
-NO_OBJECT = 'is not an object: write {"schemaVersion": 1, "rules": []}'
 DEFAULTS_VERSION = 1
 """Grows when the built-in defaults change, so that a grant given under the old ones is void."""
-
-
-class PolicyFile(Value, frozen=True, kw_only=True):
-    """One layer. `ok` is False where the file does not parse: `rules` are then the last good ones."""
-
-    source: Source
-    file: str
-    rules: tuple[Rule, ...] = ()
-    ok: bool = True
-    present: bool = True
 
 
 class Policy(Value, frozen=True, kw_only=True, dict=True):
@@ -61,29 +46,62 @@ class Policy(Value, frozen=True, kw_only=True, dict=True):
     @cached_property
     def version(self) -> str:
         """Digest over what the rules say and their order; comments and places do not count."""
-        said = [
-            [layer.source, [[r.tool, r.decision, r.because] for r in layer.rules]] for layer in self.layers
-        ]
+        said = [[layer.source, [rule.said() for rule in layer.rules]] for layer in self.layers]
         return digest([DEFAULTS_VERSION, said])
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
-        """Every rule in force, the user's first."""
+        """Every rule in force: the system's, the user's, the project's."""
         return tuple(rule for layer in self.layers for rule in layer.rules)
 
+    @cached_property
+    def moments(self) -> tuple[float, ...]:
+        """Unix times at which a rule ends, in order."""
+        return tuple(sorted({rule.expires for rule in self.rules if rule.expires is not None}))
 
-def load_policy(places: Places, last_good: Policy | None, *, names: frozenset[str] = frozenset()) -> Policy:
-    """Read both files. Never raises for what is in them; `names` are the tools known, for hints."""
-    found: list[Diagnostic] = []
-    layers = []
-    for source, anchor, relative in (
-        (Source.USER, places.config_dir, POLICY_FILE),
-        (Source.PROJECT, places.app_root, PROJECT_POLICY_FILE),
-    ):
-        layer, diagnostics = _load_layer(source, anchor, relative, names)
-        found.extend(diagnostics)
-        layers.append(layer if layer.ok else _kept(layer, last_good))
-    return Policy(layers=tuple(layers), diagnostics=tuple(found))
+    def version_at(self, now: float) -> str:
+        """The version with what has expired by then: a rule that ends voids what was granted under it."""
+        over = sum(moment <= now for moment in self.moments)
+        return digest([self.version, over]) if over else self.version
+
+
+class Looked(NamedTuple):
+    """A rule about the tool, and whether it is about the call."""
+
+    rule: Rule
+    fit: Fit
+
+
+def load_policy(
+    places: Places,
+    last_good: Policy | None,
+    *,
+    names: frozenset[str] = frozenset(),
+    system: SystemFile | None = None,
+) -> Policy:
+    """Read the files. Never raises for what is in them; `names` are the tools there are, for hints."""
+    loaded = load_files(places, names)
+    read = (load_system(system, names), *loaded) if system is not None else loaded
+    before = {layer.source: layer for layer in last_good.layers} if last_good is not None else {}
+    return Policy(
+        layers=tuple(kept(layer, before.get(layer.source)) for layer, _ in read),
+        diagnostics=tuple(item for _, found in read for item in found),
+    )
+
+
+def look(policy: Policy, call: PolicyCall) -> tuple[Looked, ...]:
+    """Every rule that is about the call, could be, or was until it expired."""
+    looked = (Looked(rule, rule.fit(call)) for rule in policy.rules)
+    return tuple(item for item in looked if item.fit is not Fit.NO)
+
+
+def counted(looked: tuple[Looked, ...]) -> tuple[MatchedRule, ...]:
+    """What these rules say together. One that only may be about the call is no allow, and no deny yet."""
+    return tuple(
+        item.rule.matched() if item.fit is Fit.YES else _perhaps(item.rule)
+        for item in looked
+        if item.fit is Fit.YES or (item.fit is Fit.UNKNOWN and item.rule.decision is not Decision.ALLOW)
+    )
 
 
 def evaluate(
@@ -92,16 +110,20 @@ def evaluate(
     entry: SidecarEntry,
     *,
     risk: Risk,
-    input: JsonObject,
+    input: JsonObject | None,
     level: Level,
     bundled_unmodified: bool,
     has_delegate: bool,
     permissions: Permissions,
     user_risk: Risk | None = None,
+    caller: Caller | None = None,
+    now: float | None = None,
 ) -> Verdict:
-    """The verdict on one call. `input` is for conditions of a later version; no rule reads it yet."""
-    del input
-    matched = tuple(rule.matched() for rule in policy.rules if matches(rule.tool, capability.name))
+    """The verdict on one call. `input`, `caller` and `now` (Unix time) are None where they are not known;
+    then no allow that asks for them counts."""
+    call = PolicyCall(tool=capability.name, input=input, caller=caller, now=now)
+    looked = look(policy, call)
+    matched = counted(looked)
     if not matched:
         standing = Standing(
             risk=risk,
@@ -111,8 +133,8 @@ def evaluate(
             has_delegate=has_delegate,
             permissions=permissions,
         )
-        matched = (default_rule(capability, entry, standing),)
-    return Verdict(decision=_strictest(matched), rules=matched)
+        matched = (_naming_expired(default_rule(capability, entry, standing), looked),)
+    return Verdict(decision=strictest(matched), rules=matched)
 
 
 def evaluate_general(
@@ -123,93 +145,57 @@ def evaluate_general(
     level: Level = Level.NONE,
     bundled_unmodified: bool = False,
     user_risk: Risk | None = None,
+    now: float | None = None,
 ) -> Verdict:
-    """The verdict the catalog shows, before an input is known."""
+    """The verdict the catalog shows, before caller and input are known."""
     return evaluate(
         policy,
         capability,
         entry,
         risk=user_risk or capability.risk,
-        input={},
+        input=None,
         level=level,
         bundled_unmodified=bundled_unmodified,
         has_delegate=bool(entry.delegates),
         permissions=entry.permissions,
         user_risk=user_risk,
+        now=now,
     )
 
 
-def _strictest(rules: tuple[MatchedRule, ...]) -> Decision:
+def strictest(rules: tuple[MatchedRule, ...]) -> Decision:
+    """What several rules decide together; ValueError for none."""
     return max((rule.decision for rule in rules), key=lambda decision: decision.rank)
 
 
-def _load_layer(
-    source: Source, anchor: Path, relative: str, names: frozenset[str]
-) -> tuple[PolicyFile, tuple[Diagnostic, ...]]:
-    file = str(anchor / relative)
-    try:
-        text = read_beneath(anchor, relative, MAX_BYTES, links=True).decode("utf-8")
-    except FileNotFoundError:
-        return PolicyFile(source=source, file=file, present=False), ()
-    except (OSError, ValueError) as error:
-        return _broken(source, file, f"cannot be read: {error}")
-    value, index, problems = read_jsonc(text, file)
-    if index is None or not isinstance(value, dict):
-        return PolicyFile(source=source, file=file, ok=False), problems or _broken(source, file, NO_OBJECT)[1]
-
-    def locate(pointer: str) -> Position | None:
-        span = index.value(pointer)
-        if span is None:
-            return None
-        line, column = index.position(span.start)
-        return Position(file=file, line=line, column=column)
-
-    broken = frozenset(item.pointer for item in problems if item.severity is Severity.ERROR)
-    origin = RuleSource(file=file, source=source, locate=locate, broken=broken, names=names)
-    layer, diagnostics = _read_document(value, origin)
-    return layer, problems + diagnostics
-
-
-def _read_document(value: JsonObject, origin: RuleSource) -> tuple[PolicyFile, tuple[Diagnostic, ...]]:
-    """The layer of a file that is an object; anything unclear about the whole makes it not ok."""
-    version, rules = value.get("schemaVersion"), value.get("rules")
-    unknown = sorted(set(value) - {"schemaVersion", "rules", "$schema"})
-    if type(version) is not int or version != SCHEMA_VERSION:
-        return _broken(origin.source, origin.file, f"needs schemaVersion {SCHEMA_VERSION}", origin.locate)
-    if not isinstance(rules, list):
-        return _broken(origin.source, origin.file, "needs `rules`, a list", origin.locate)
-    if unknown:
-        return _broken(origin.source, origin.file, f"has an unknown key {unknown[0]!r}", origin.locate)
-    if any(not pointer.startswith("/rules/") for pointer in origin.broken):
-        return _broken(origin.source, origin.file, "is ambiguous: a key is given twice", origin.locate)
-    parsed, diagnostics = parse_rules(rules, origin)
-    return PolicyFile(source=origin.source, file=origin.file, rules=parsed), diagnostics
-
-
-def _broken(
-    source: Source, file: str, what: str, locate: Callable[[str], Position | None] | None = None
-) -> tuple[PolicyFile, tuple[Diagnostic, ...]]:
-    position = locate("") if locate is not None else None
-    diagnostic = Diagnostic(
-        severity=Severity.ERROR,
-        rule="policy-file",
-        message=f"the policy file {what}",
-        remedy="mend the file; until then its last good rules hold, and without any everything asks",
-        position=position or Position(file=file, line=1, column=1),
+def expired_rules(policy: Policy, now: float) -> tuple[Diagnostic, ...]:
+    """A warning for each rule whose time is over."""
+    return tuple(
+        Diagnostic(
+            severity=Severity.WARNING,
+            rule="policy-expired",
+            message=f"this {rule.decision.value} for {rule.tool!r} has expired and decides nothing any more",
+            remedy="remove the rule, or give it a later `expires`",
+            position=Position(file=rule.file, line=rule.line, column=rule.column),
+        )
+        for rule in policy.rules
+        if rule.expires is not None and now >= rule.expires
     )
-    return PolicyFile(source=source, file=file, ok=False), (diagnostic,)
 
 
-def _kept(layer: PolicyFile, last_good: Policy | None) -> PolicyFile:
-    """The broken layer with the rules it last had; asking everything where there was no file before,
-    because nobody knows what the first one was meant to forbid."""
-    before = None if last_good is None else _layer_of(last_good, layer.source)
-    if before is not None and before.present:
-        return msgspec.structs.replace(layer, rules=before.rules)
-    because = "the policy file cannot be read"
-    rule = Rule(tool="*", decision=Decision.ASK, because=because, file=layer.file, line=1)
-    return msgspec.structs.replace(layer, rules=(rule,))
+def _perhaps(rule: Rule) -> MatchedRule:
+    """A deny or ask of which it is not known yet whether it is about the call."""
+    conditions = (("caller", rule.caller), ("input", rule.when), ("time", rule.expires))
+    named = " and ".join(name for name, given in conditions if given not in ("", None))
+    because = f"{rule.because} ({rule.decision.value}, depending on {named})"
+    return msgspec.structs.replace(rule.matched(), decision=Decision.ASK, because=because)
 
 
-def _layer_of(policy: Policy, source: Source) -> PolicyFile | None:
-    return next((layer for layer in policy.layers if layer.source is source), None)
+def _naming_expired(default: MatchedRule, looked: tuple[Looked, ...]) -> MatchedRule:
+    """The default's sentence, with the rules that would have decided, had they not expired."""
+    over = [
+        f"the {item.rule.decision.value} at {item.rule.place} has expired"
+        for item in looked
+        if item.fit is Fit.EXPIRED
+    ]
+    return msgspec.structs.replace(default, because="; ".join((default.because, *over)))

@@ -20,7 +20,7 @@ from flycore.executive.stop import Stop, failed, refused
 from flycore.executive.world import World
 from flycore.model.approval import Preview, Subject, Verdict
 from flycore.model.base import Value
-from flycore.model.call import CallRequest
+from flycore.model.call import Caller, CallRequest
 from flycore.model.canonical import JsonObject, digest
 from flycore.model.enums import Code, Decision, PathState, ReasonCode, Risk, SealKind, Status
 from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
@@ -68,7 +68,8 @@ async def prepare(
     if missing:
         return _secret_missing(missing)
     sandbox = report(entry.permissions, entry.limits, bundled=seal.kind is SealKind.BUNDLED)
-    risk, verdict = _judge(world, target, input, seal, sandbox)
+    now = rooms.clock.now()
+    risk, verdict = _judge(world, target, input, seal, sandbox, caller=request.caller, now=now)
     if verdict.decision is Decision.DENY:
         because = "; ".join(rule.because for rule in verdict.rules)
         return refused(Code.POLICY, "policy denies this call", because)
@@ -88,7 +89,7 @@ async def prepare(
         permissions=_permissions_digest(entry.permissions),
         level=sandbox.level,
         env_names=tuple(sorted(environment)),
-        policy=world.policy.version,
+        policy=world.policy.version_at(now),
         preview=preview,
     )
     return Prepared(
@@ -117,7 +118,14 @@ def _permissions_digest(permissions: Permissions) -> str:
 
 
 def _judge(
-    world: World, target: Target, input: JsonObject, seal: Seal, sandbox: SandboxReport
+    world: World,
+    target: Target,
+    input: JsonObject,
+    seal: Seal,
+    sandbox: SandboxReport,
+    *,
+    caller: Caller,
+    now: float,
 ) -> tuple[Risk, Verdict]:
     """How risky this call is, and what policy says of it."""
     entry = target.entry
@@ -134,6 +142,8 @@ def _judge(
         has_delegate=bool(entry.delegates),
         permissions=entry.permissions,
         user_risk=user_risk,
+        caller=caller,
+        now=now,
     )
     return risk, verdict
 

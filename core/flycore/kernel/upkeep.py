@@ -178,10 +178,14 @@ class Upkeep:
             self._replace(new)
 
     def _until_ready(self) -> float:
-        """Seconds until a failed sidecar counts as ready again for lack of calls."""
+        """Seconds until time alone changes the catalog: a failed sidecar counts as ready again for lack of
+        calls, or a policy rule expires."""
         now = self._clock.now()
-        moment = self._runtime.next_change(now)
-        return float("inf") if moment is None else max(0.0, moment - now)
+        ready = self._runtime.next_change(now)
+        moments = [moment for moment in self.files.policy.moments if moment > now]
+        if ready is not None:
+            moments.append(ready)
+        return max(0.0, min(moments) - now) if moments else float("inf")
 
     def _reloaded(self, before: Files) -> None:
         old = {entry.id: entry.digest for entry in before.registry.entries}

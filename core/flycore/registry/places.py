@@ -15,6 +15,8 @@ LEGACY_REGISTRY_FILE = ".flyflor/tools/external.tools.jsonc"
 POLICY_FILE = "policy.jsonc"
 PROJECT_POLICY_FILE = "tools/policy.jsonc"
 SETTINGS_FILE = "config.jsonc"
+SYSTEM_CONFIG_DIR = Path("/etc/flytui")
+"""The machine's own folder: a policy that holds for every user."""
 MAX_SOCKET_PATH = 107
 """Bytes of a Unix socket's path on Linux, without the closing NUL."""
 

@@ -17,6 +17,7 @@ from flycore.registry.places import (
     PROJECT_POLICY_FILE,
     REGISTRY_FILE,
     SETTINGS_FILE,
+    SYSTEM_CONFIG_DIR,
     Places,
 )
 from flysafe.beneath import read_beneath
@@ -38,6 +39,7 @@ def watched_files(places: Places) -> tuple[tuple[Path, str], ...]:
         (config, REGISTRY_FILE),
         (config, POLICY_FILE),
         (config, SETTINGS_FILE),
+        (SYSTEM_CONFIG_DIR, POLICY_FILE),
     )
 
 

@@ -7,8 +7,9 @@ from itertools import product
 import pytest
 
 from flycore.approval.default import DEFAULT, call_risk
-from flycore.approval.policy import Policy, PolicyFile, evaluate, evaluate_general
-from flycore.approval.rules import Rule
+from flycore.approval.layers import PolicyFile
+from flycore.approval.policy import Policy, evaluate, evaluate_general
+from flycore.approval.rules import Rule, RuleLayer
 from flycore.model.enums import Decision, Level, Risk, Source
 from flycore.model.sidecar import Delegate, Permissions
 
@@ -64,7 +65,7 @@ def test_the_strictest_rule_wins_and_all_are_shown(make_capability, make_entry, 
         Rule(tool="file.*", decision=Decision(word), because=word, file="p", line=number)
         for number, word in enumerate(decisions)
     )
-    policy = Policy(layers=(PolicyFile(source=Source.USER, file="p", rules=rules),))
+    policy = Policy(layers=(PolicyFile(source=RuleLayer.USER, file="p", rules=rules),))
     verdict = evaluate_general(policy, make_capability(), make_entry())
     assert verdict.decision == expected
     assert [rule.where for rule in verdict.rules] == [f"p:{number}" for number in range(len(rules))]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flycore.approval.patterns import matches, near_miss
+from flycore.approval.patterns import matches, nearest_patterns
 from flycore.approval.policy import Policy, evaluate_general, load_policy
 from flycore.model.enums import Decision
 
@@ -74,13 +74,25 @@ def test_a_rule_names_its_line_and_reason(folders: Folders, make_capability, mak
 @pytest.mark.parametrize(
     ("bad", "left"),
     [
-        (rule(when={"type": "object"}), [("web.*", "ask")]),
-        (rule(decision="allow", when={"type": "object"}), []),
-        (rule(decision="ask", when={"type": "object"}), [("web.*", "ask")]),
-        (rule(caller="claude"), [("web.*", "ask")]),
-        (rule(decision="allow", caller="claude"), []),
+        (rule(when=7), [("web.*", "ask")]),
+        (rule(when=True), [("web.*", "ask")]),
+        (rule(when={"type": "objekt"}), [("web.*", "ask")]),
+        (rule(decision="allow", when={"type": "objekt"}), []),
+        (rule(decision="ask", when={"url": {"const": "x"}}), [("web.*", "ask")]),
+        (rule(decision="allow", when={"propertis": {"url": {"const": "x"}}}), []),
+        (rule(when={"properties": {"url": {"format": "uri"}}}), [("web.*", "ask")]),
+        (rule(decision="allow", when={"anyOf": [{"requird": ["url"]}]}), []),
+        (rule(when={"pattern": "("}), [("web.*", "ask")]),
+        (rule(when={"$ref": "https://example.org/s.json"}), [("web.*", "ask")]),
+        (rule(decision="allow", when={"$ref": "file:///etc/passwd"}), []),
+        (rule(when={"$schema": "http://json-schema.org/draft-07/schema#"}), [("web.*", "ask")]),
+        (rule(caller=7), [("web.*", "ask")]),
+        (rule(decision="allow", caller=""), []),
+        (rule(caller="c" * 257), [("web.*", "ask")]),
         (rule(expires="2030-01-01"), [("web.*", "ask")]),
-        (rule(decision="allow", expires="2030-01-01"), []),
+        (rule(expires="2030-01-01T10:00:00"), [("web.*", "ask")]),
+        (rule(decision="allow", expires="tomorrow"), []),
+        (rule(expires=1893456000), [("web.*", "ask")]),
         (rule(aplies=1), [("web.*", "ask")]),
         (rule(decision="allow", wehn={}), []),
         (rule(decision="denied"), [("web.*", "ask")]),
@@ -99,7 +111,14 @@ def test_a_rule_names_its_line_and_reason(folders: Folders, make_capability, mak
         (rule(not_match=["web.fetch"]), [("web.*", "ask")]),
         (rule(decision="allow", match=["file.hash"]), []),
         (rule(match="web.fetch"), [("web.*", "ask")]),
-        (rule(match=[{"tool": "web.fetch"}]), [("web.*", "ask")]),
+        (rule(match=[{}]), [("web.*", "ask")]),
+        (rule(match=[{"tool": "web.fetch", "inputs": {}}]), [("web.*", "ask")]),
+        (rule(match=[{"input": "x"}]), [("web.*", "ask")]),
+        (rule(match=[{"tool": "file.hash", "input": {}}]), [("web.*", "ask")]),
+        (rule(when={"required": ["url"]}, match=[{"input": {"uri": "x"}}]), [("web.*", "ask")]),
+        (rule(when={"required": ["url"]}, not_match=[{"input": {"url": "x"}}]), [("web.*", "ask")]),
+        (rule(decision="allow", caller="claude", match=[{"caller": "codex"}]), []),
+        (rule(match=["web.fetch"] * 101), [("web.*", "ask")]),
         ("web.*", [("*", "ask")]),
         (None, [("*", "ask")]),
         ([], [("*", "ask")]),
@@ -219,9 +238,12 @@ def test_a_pattern_that_misses_a_tool_by_its_spelling_is_told(folders: Folders) 
     assert [item.remedy for item in policy.diagnostics] == [
         "did you mean 'web.fetch'?",
         "did you mean 'file.hash'?",
+        "flytui catalog lists every tool",
     ]
+    assert {item.severity for item in policy.diagnostics} == {"warning"}
     assert len(policy.rules) == 4
-    assert near_miss("web.*", folders.names) is None
+    assert nearest_patterns("wbe.*", folders.names) == ("web.*",)
+    assert nearest_patterns("web.fech", folders.names) == ("web.fetch",)
 
 
 @pytest.mark.parametrize(
