@@ -36,6 +36,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+) ([^\n]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+NAMES = frozenset((*KNOWN, "notes.search"))
+"""Tools that there are where the registry's example is in force."""
 MACHINE = re.compile(r"/(?:home|root|tmp|work|Users)/\w")
 PICTURES = ("activity", "card", "catalog", "trust")
 VARIES = "…"
@@ -143,7 +145,7 @@ def test_the_policy_example_decides_as_it_says(root: Root) -> None:
     folder = root.places.config_dir
     folder.mkdir(parents=True)
     (folder / "policy.jsonc").write_text(block.text)
-    policy = load_policy(root.places, None, names=frozenset(KNOWN))
+    policy = load_policy(root.places, None, names=NAMES)
     assert policy.ok
     assert policy.diagnostics == ()
     assert [(rule.tool, rule.decision) for rule in policy.rules] == [
@@ -156,7 +158,7 @@ def test_the_policy_example_decides_as_it_says(root: Root) -> None:
 def test_in_the_project_the_allow_of_the_example_is_ignored(root: Root) -> None:
     [block] = blocks("docs/approvals.md", "policy")
     (root.folder / "tools" / "policy.jsonc").write_text(block.text)
-    policy = load_policy(root.places, None, names=frozenset(KNOWN))
+    policy = load_policy(root.places, None, names=NAMES)
     assert [rule.decision for rule in policy.rules] == [Decision.ASK, Decision.DENY]
     assert [problem.severity for problem in policy.diagnostics] == [Severity.WARNING]
 
