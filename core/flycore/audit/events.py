@@ -34,6 +34,8 @@ MOST_NAMES = 256
 MOST_TEXT = 4_096
 """Characters kept of a text from outside, such as an error message."""
 
+_compact = json.JSONEncoder(separators=(",", ":")).encode
+
 
 def tool_called(request: CallRequest, masked_input: Json, *, input_digest: str = "") -> JsonObject:
     """A call has arrived. `input_digest` is known once the input was validated and its defaults filled in."""
@@ -169,7 +171,7 @@ def _caller(caller: Caller) -> dict[str, Json]:
 
 
 def _kept_input(masked: Json) -> dict[str, Json]:
-    size = len(json.dumps(masked, separators=(",", ":")))
+    size = len(_compact(masked))
     return {"inputBytes": size} if size > MOST_INPUT_BYTES else {"input": masked, "inputBytes": size}
 
 

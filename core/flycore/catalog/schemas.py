@@ -113,6 +113,8 @@ def _fill_object(schema: JsonObject, value: JsonObject) -> JsonObject:
 
 
 _validators: OrderedDict[str, Validator] = OrderedDict()
+_by_object: dict[int, tuple[JsonObject, Validator]] = {}
+"""The same by the very object, which is held, so that its number stays its own. No schema is ever changed."""
 
 
 def _check(schema: JsonObject, value: Json) -> tuple[Violation, ...]:
@@ -133,6 +135,17 @@ def _check(schema: JsonObject, value: Json) -> tuple[Violation, ...]:
 
 
 def _validator(schema: JsonObject) -> Validator:
+    held = _by_object.get(id(schema))
+    if held is not None:
+        return held[1]
+    validator = _by_digest(schema)
+    if len(_by_object) >= KEPT:
+        _by_object.clear()
+    _by_object[id(schema)] = schema, validator
+    return validator
+
+
+def _by_digest(schema: JsonObject) -> Validator:
     try:
         key = digest(schema)
     except (ValueError, TypeError, RecursionError) as problem:

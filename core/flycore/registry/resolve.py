@@ -12,11 +12,13 @@ import os
 import re
 import stat
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from flycore.model.enums import Anchor, PathState, ReasonCode
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.registry.seen import Look, look_at, recall, remember
 from flycore.registry.shebang import MAX_LINE, find_on_path, read_interpreter
 from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of
 
@@ -38,8 +40,13 @@ _PACKAGES = {
 def anchor_folder(anchor: Anchor, registry: Registry) -> Path:
     """The folder that relative commands and the child's working directory start from."""
     if anchor is Anchor.CONFIG:
-        return Path(registry.config_dir) / "tools"
-    return Path(registry.workspace if anchor is Anchor.WORKSPACE else registry.app_root)
+        return _folder(os.path.join(registry.config_dir, "tools"))
+    return _folder(registry.workspace if anchor is Anchor.WORKSPACE else registry.app_root)
+
+
+@lru_cache(maxsize=64)
+def _folder(path: str) -> Path:
+    return Path(path)
 
 
 def resolve_program(
@@ -158,6 +165,14 @@ def _beneath(asked: _Asked, anchor: int, path_env: str) -> ResolvedProgram:
         real = real_path_of(file)
     finally:
         os.close(file)
+    look = look_at(status, real, asked.command, asked.args, asked.entry.cwd)
+    return recall(look) or _looked_at(asked, anchor, path_env, look, status)
+
+
+def _looked_at(
+    asked: _Asked, anchor: int, path_env: str, look: Look, status: os.stat_result
+) -> ResolvedProgram:
+    real = look.real
     if not stat.S_ISREG(status.st_mode):
         what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a file"
         return asked.unresolved(ReasonCode.NOT_EXECUTABLE, f"is {what}", "name the program itself")
@@ -169,7 +184,9 @@ def _beneath(asked: _Asked, anchor: int, path_env: str) -> ResolvedProgram:
     except PermissionError:
         return asked.resolved(real, b"", path_env)
     with os.fdopen(reader, "rb") as opened:
-        return asked.resolved(real, opened.read(MAX_LINE), path_env)
+        program = asked.resolved(real, opened.read(MAX_LINE), path_env)
+    remember(look, program)
+    return program
 
 
 def _open_staying(anchor: int, relative: str, flags: int) -> int:

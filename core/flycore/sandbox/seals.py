@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from pathlib import Path
 
 from flycore.model.canonical import digest
@@ -31,58 +32,75 @@ class SealBroken(OSError):  # noqa: N818 - says what the seal is
     """What would be run is not what was sealed, or it cannot be copied. Nothing may be run."""
 
 
-def seal_program(program: ResolvedProgram, *, in_place: bool, distribution: Distribution | None) -> Seal:
+def seal_program(
+    program: ResolvedProgram, *, in_place: bool, distribution: Distribution | None, packages: Path
+) -> Seal:
     """What is sealed of a resolved program; the same program gives the same digest again.
 
-    `in_place` forbids the private copy (`"seal": "in-place"`, delegates). Raises OSError, with the file's
-    name, where something cannot be read.
+    `in_place` forbids copies (`"seal": "in-place"`); `packages` is the folder that packages are installed in.
+    Raises OSError, with the file's name, where something cannot be read, and for a package that holds what
+    cannot be copied.
     """
     if distribution is not None and is_bundled(program, distribution):
         return _bundled(program, distribution)
-    packaged = program.declared.startswith(PACKAGES_PREFIX)
-    if not packaged and all(map(_holds_still, filter(None, (program.path, program.interpreter)))):
+    package = package_of(program, packages)
+    if package and not in_place:
+        return _copied(program, SealKind.PACKAGE, package)
+    if not package and all(map(_holds_still, filter(None, (program.path, program.interpreter)))):
         return _system(program)
-    alone = len(os.listdir(os.path.dirname(program.path))) == 1
-    copy = alone and not in_place and not packaged
+    if _is_alone(program.path) and not in_place:
+        return _copied(program, SealKind.FILE, os.path.dirname(program.path))
     return Seal(
         kind=SealKind.FILE,
         digest=_digest(program, SealKind.FILE, file_digest(program.path)[1]),
         program=program.path,
-        note="" if copy else NOT_SEALED,
-        leasable=copy,
-        copy=copy,
+        note=NOT_SEALED,
+        leasable=False,
     )
 
 
-def materialise(program: ResolvedProgram, seal: Seal, folder: Path) -> tuple[str, ...]:
-    """The argv to run. Where the seal wants a copy it is made in `folder`, which is created, private.
+def package_of(program: ResolvedProgram, packages: Path) -> str:
+    """The real folder of the package the program belongs to; empty where it belongs to none.
 
-    Raises SealBroken when the bytes copied, or the interpreter, are not what was sealed.
+    Raises Unsealable for a command that names a package and leads, by a link, somewhere else.
     """
-    if not seal.copy:
-        return program.argv
-    target = folder / os.path.basename(program.path)
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        copied = _digest(program, seal.kind, _copy(program.path, target))
-    except OSError as fault:
-        # a write names no file: what lacks room then is the folder of the copy
-        raise SealBroken(fault.errno, fault.strerror or str(fault), fault.filename or str(folder)) from fault
-    if copied != seal.digest:
-        target.unlink()
-        raise SealBroken(None, "is not what was sealed", program.path)
-    return (*program.interpreter_argv, str(target), *_arguments(program))
+    folder = os.path.realpath(packages)
+    declared = os.path.normpath(program.declared).split("/")
+    if program.base is Anchor.APP and declared[:2] == PACKAGES and len(declared) > PACKAGE_DEPTH:
+        root = os.path.realpath(os.path.join(folder, declared[2]))
+        if _beneath(program.path, root):
+            return root
+        raise Unsealable(errno.EXDEV, "leads out of its package", program.path)
+    if not _beneath(program.path, folder):
+        return ""
+    name, _, inside = program.path[len(folder) + 1 :].partition("/")
+    return os.path.join(folder, name) if inside else ""
 
 
-def _copy(source: str, target: Path) -> str:
-    """Copy and hash in one pass over one descriptor; the copy can be executed and not written."""
-    reading = open_regular(source)
-    try:
-        writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o500)
-        with os.fdopen(writing, "wb") as file:
-            return read_through(reading, source, file.write)
-    finally:
-        os.close(reading)
+def materialise(program: ResolvedProgram, seal: Seal, store: Path) -> ResolvedProgram:
+    """The program to run: `argv` and all paths lead into the copies of the content store at `store`, which
+    are made where they are not there. What is sealed without a copy is looked at once more.
+
+    Raises SealBroken when it, or its interpreter, is not what was sealed.
+    """
+    if not seal.copies:
+        if seal.kind in (SealKind.FILE, SealKind.SYSTEM):
+            _look_again(program, seal)
+        return program
+    held = [(root, str(hold(store, content, root))) for root, content in seal.copies]
+    if _sealed_digest(program, seal) != seal.digest:
+        raise SealBroken(None, "is not what was sealed", program.interpreter or program.path)
+    path = _moved(program.path, held)
+    line = program.interpreter_argv
+    if line:
+        line = (_interpreter_in(line[0], program.interpreter, held), *line[1:])
+    return msgspec.structs.replace(
+        program,
+        path=path,
+        argv=(*line, path, *_arguments(program)),
+        interpreter=_moved(program.interpreter, held),
+        interpreter_argv=line,
+    )
 
 
 def is_bundled(program: ResolvedProgram, distribution: Distribution) -> bool:
@@ -116,19 +134,27 @@ def _system(program: ResolvedProgram) -> Seal:
     runs_others = bool(_arguments(program)) and _INTERPRETERS.fullmatch(os.path.basename(program.path))
     return Seal(
         kind=SealKind.SYSTEM,
-        digest=_digest(program, SealKind.SYSTEM, [*about, content]),
+        digest=_digest(program, SealKind.SYSTEM, (*about, content)),
         program=program.path,
         note=NOT_SEALED if runs_others else "",
         leasable=not runs_others,
     )
 
 
-def _digest(program: ResolvedProgram, kind: SealKind, content: str | list[int | str]) -> str:
-    interpreter: list[int | str] = []
+_Facts = tuple[int | str, ...]
+
+
+def _digest(program: ResolvedProgram, kind: SealKind, content: str | _Facts) -> str:
+    interpreter: _Facts = ()
     if program.interpreter:
         about, sha = file_digest(program.interpreter)
-        interpreter = [program.interpreter, *about, sha, *program.interpreter_argv]
-    return digest({"kind": kind, "program": program.path, "content": content, "interpreter": interpreter})
+        interpreter = (program.interpreter, *about, sha, *program.interpreter_argv)
+    return _digest_of(kind, program.path, content, interpreter)
+
+
+@lru_cache(maxsize=1_024)
+def _digest_of(kind: SealKind, path: str, content: str | _Facts, interpreter: _Facts) -> str:
+    return digest({"kind": kind, "program": path, "content": content, "interpreter": interpreter})
 
 
 def _arguments(program: ResolvedProgram) -> tuple[str, ...]:
