@@ -167,6 +167,10 @@ class Stage:
             await self.later(1.0)
             await self.pilot.press(key)
 
+    def shows(self, words: str) -> bool:
+        """Whether those words are on screen, next to each other."""
+        return words.replace(" ", "&#160;") in self.app.export_screenshot()
+
     async def picture(self, name: str) -> None:
         """Write `docs/images/NAME.svg`, without the font that its template would fetch."""
         await self.pilot.pause(0.3)
@@ -282,7 +286,8 @@ async def picture_trust(scene: Stage) -> None:
     await scene.until("the trust question", lambda: isinstance(scene.app.screen, TrustScreen))
     await scene.pilot.press("end")
     await scene.pilot.press("home")
-    await scene.later()
+    while not scene.shows("keys ready"):
+        await scene.later(1.0)
     await scene.picture("trust")
     await scene.keys("end", "a")
     await scene.until("the catalog", lambda: isinstance(scene.app.screen, MainScreen))
@@ -296,8 +301,8 @@ async def picture_catalog(scene: Stage) -> None:
         return bool(view and view.stability.effective is Effective.DEGRADED)
 
     await scene.until("the probes", probed)
-    await scene.keys("slash", *"ocr", "enter")
-    await scene.keys("slash", *["backspace"] * 3, "enter")
+    while not scene.shows("there is no such file"):
+        await scene.pilot.press("down")
     await scene.picture("catalog")
     await scene.later()
 
@@ -305,7 +310,8 @@ async def picture_catalog(scene: Stage) -> None:
 async def picture_card(scene: Stage) -> None:
     """Armed; then approved with the letter it shows."""
     await scene.until("the card", lambda: isinstance(scene.app.screen, CardScreen))
-    await scene.later()
+    while not scene.shows("keys ready"):
+        await scene.later(1.0)
     await scene.picture("card")
     [ask] = scene.app.desk.waiting
     await scene.keys("end", "a", ask.request.letter)
