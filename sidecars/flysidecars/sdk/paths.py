@@ -6,7 +6,6 @@ import os
 import stat
 
 from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath
-
 from flysidecars.sdk.call import Call
 from flysidecars.sdk.failures import ToolFailed
 
