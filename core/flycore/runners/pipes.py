@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 import struct
 import termios
 from collections.abc import Callable
+
+from flycore.runners.reactor import WRITABLE, Reactor
 
 FIRST_READ = 65_536
 CHUNK = 262_144
@@ -22,13 +23,13 @@ class Intake:
     full: small answers never pay for it, and the user's share of pipe memory is spared.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int, take: Callable[[bytes], bool]) -> None:
-        self._loop, self._fd, self._take = loop, fd, take
+    def __init__(self, reactor: Reactor, fd: int, take: Callable[[bytes], bool]) -> None:
+        self._reactor, self._fd, self._take = reactor, fd, take
         self._size = FIRST_READ
         os.set_blocking(fd, False)
-        loop.add_reader(fd, self._read, CHUNK)
+        reactor.watch(fd, self._read)
 
-    def _read(self, most: int) -> int:
+    def _read(self, most: int = CHUNK) -> int:
         """Read once; returns the number of bytes, 0 at the end or when nothing is there."""
         try:
             data = os.read(self._fd, min(self._size, most))
@@ -62,9 +63,9 @@ class Intake:
             waiting -= got
 
     def close(self) -> None:
-        """Stop reading. The reader is removed first: a closed number may be somebody else's at once."""
+        """Stop reading. It is forgotten first: a closed number may be somebody else's at once."""
         if self._fd >= 0:
-            self._loop.remove_reader(self._fd)
+            self._reactor.forget(self._fd)
             os.close(self._fd)
             self._fd = -1
 
@@ -72,14 +73,12 @@ class Intake:
 class Outlet:
     """Writes one document into a pipe and closes it; a child that does not read, or leaves, is no error."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int, data: bytes) -> None:
-        self._loop, self._fd, self._rest = loop, fd, memoryview(data)
-        self._registered = False
+    def __init__(self, reactor: Reactor, fd: int, data: bytes) -> None:
+        self._reactor, self._fd, self._rest = reactor, fd, memoryview(data)
         os.set_blocking(fd, False)
         self._write()
         if self._fd >= 0:
-            loop.add_writer(fd, self._write)
-            self._registered = True
+            reactor.watch(fd, self._write, WRITABLE)
 
     def _write(self) -> None:
         try:
@@ -94,8 +93,7 @@ class Outlet:
     def close(self) -> None:
         """Close the pipe, written out or not."""
         if self._fd >= 0:
-            if self._registered:
-                self._loop.remove_writer(self._fd)
+            self._reactor.forget(self._fd)
             os.close(self._fd)
             self._fd = -1
 

@@ -12,6 +12,7 @@ import anyio
 
 from flycore.runners.pipes import Bounded, Intake, Outlet, Tail
 from flycore.runners.processes import become_subreaper, ticks_now
+from flycore.runners.reactor import reactor_of
 from flycore.runners.spawn import Child, SpawnError, SpawnFailed, SpawnSpec, spawn
 from flycore.runners.trees import Tree, end_tree, fell, has_strays, plant
 
@@ -93,23 +94,23 @@ class _Running:
         on_stdout: Callable[[bytes], None] | None,
     ) -> None:
         loop = asyncio.get_running_loop()
-        self._child, self._tree, self._loop = child, tree, loop
+        self._child, self._tree, self._reactor = child, tree, reactor_of(loop)
         self.stopped = anyio.Event()
         self.stdout = Bounded(limits.max_output_bytes, on_stdout, self.stopped.set)
         self.stderr = Tail()
         self.timed_out = False
         self._exited = False
         self._deadline = loop.call_later(limits.timeout_ms / 1000, self._on_deadline)
-        loop.add_reader(child.pidfd, self._on_exit)
+        self._reactor.watch(child.pidfd, self._on_exit)
         self._pipes = (
-            Intake(loop, child.stdout, self.stdout.take),
-            Intake(loop, child.stderr, self.stderr.take),
+            Intake(self._reactor, child.stdout, self.stdout.take),
+            Intake(self._reactor, child.stderr, self.stderr.take),
         )
-        self._outlet = Outlet(loop, child.stdin, stdin)
+        self._outlet = Outlet(self._reactor, child.stdin, stdin)
 
     def _on_exit(self) -> None:
         self._exited = True
-        self._loop.remove_reader(self._child.pidfd)
+        self._reactor.forget(self._child.pidfd)
         self.stopped.set()
 
     def _on_deadline(self) -> None:
@@ -144,7 +145,7 @@ class _Running:
         for pipe in self._pipes:
             pipe.close()
         self._outlet.close()
-        self._loop.remove_reader(self._child.pidfd)
+        self._reactor.forget(self._child.pidfd)
         os.close(self._child.pidfd)
         self._child.popen.poll()
         fell(self._tree)
