@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from textual import events
 from textual.pilot import Pilot
@@ -246,6 +247,22 @@ async def test_first_in_first_out_and_each_card_arms_anew() -> None:
         clock.advance(5)
         await until(pilot, lambda: card_of(app)._ask.request.id == "r2")
     assert [request_id for request_id, _, _ in place.decided] == ["r0", "r1"]
+
+
+async def test_a_withdrawn_request_gives_way_once_another_waits() -> None:
+    place, clock = world(), HandClock()
+    async with console(place, clock) as (app, pilot):
+        await opened(app, pilot, place, request_of("r0"))
+        gone = msgspec.structs.replace(place.asks_value[0], state=RequestState.WITHDRAWN)
+        place.asks_value = (gone,)
+        place.publish("approval.withdrawn")
+        await until(pilot, lambda: "withdrawn" in drawn(app, "#card-keys"))
+        clock.advance(60)
+        card_of(app)._tick()
+        assert card_of(app)._ask.request.id == "r0"
+        place.ask_for(request_of("r1"))
+        await until(pilot, lambda: card_of(app)._ask.request.id == "r1")
+    assert place.decided == []
 
 
 async def test_next_and_previous_walk_and_escape_leaves_waiting() -> None:

@@ -1,14 +1,19 @@
-"""The header keeps its facts: what has no room beside the root stands below."""
+"""Header and terminal title: what has no room beside the root stands below, and what waits stands first."""
 
 from __future__ import annotations
+
+import io
 
 import anyio
 import pytest
 
-from consolekit import world
+from consolekit import request_of, world
+from flycore.model.approval import Ask
+from flycore.model.enums import RequestState, Risk
 from flytui.console.desk import Desk
 from flytui.console.header import header_lines
 from flytui.console.paint import text_of
+from flytui.console.title import kept_title, title_sequence
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
@@ -22,3 +27,41 @@ def test_the_header_keeps_every_fact_it_has_room_for(width: int) -> None:
     assert len(head) <= width
     assert len(tabs) <= width
     assert ("sandbox not enforced yet" in head + tabs) == (width >= 80)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "risk", "said"),
+    [
+        (0, Risk.LOW, "shop · flytui"),
+        (1, Risk.MEDIUM, "1 waiting · shop · flytui"),
+        (2, Risk.HIGH, "▲ 2 waiting · shop · flytui"),
+    ],
+)
+def test_the_title_says_how_many_wait(waiting: int, risk: Risk, said: str) -> None:
+    desk = Desk(client=world(), approver=world(), title="/srv/shop")
+    requests = (request_of(f"r{at}", risk=risk) for at in range(waiting))
+    desk.asks = tuple(Ask(request=request, state=RequestState.WAITING) for request in requests)
+    assert title_sequence(desk) == f"\x1b]2;{said}\x07"
+
+
+def test_a_root_cannot_write_the_title() -> None:
+    desk = Desk(client=world(), approver=world(), title="/srv/sh\x07op\x1b]0;owned\x9c\u202e" + "x" * 500)
+    sequence = title_sequence(desk)
+    assert sequence.removeprefix("\x1b]2;").removesuffix("\x07").isprintable()
+    assert len(sequence) < 100
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_title_of_before_comes_back_whatever_ends_the_console() -> None:
+    terminal, piped = Terminal(), io.StringIO()
+    for stream in (terminal, piped, None):
+        with pytest.raises(KeyError), kept_title(stream):
+            raise KeyError
+    assert terminal.getvalue() == "\x1b[22;2t\x1b[23;2t"
+    assert piped.getvalue() == ""

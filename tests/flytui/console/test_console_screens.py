@@ -146,6 +146,8 @@ async def test_activity_shows_progress_and_details_and_cancels_after_asking() ->
         assert isinstance(app.screen, AgainScreen)
         await press(pilot, "k")
         await until(pilot, lambda: place.cancelled == ["c1"])
+        await press(pilot, "down", "k")
+        assert "has ended already" in drawn(app, "#alert")
         await press(pilot, "end", "enter")
         page = drawn(app, "#page")
         for words in ("signal 11", "→ look at stderr", "segmentation fault", '"path": "README.md"', "310ms"):
@@ -264,3 +266,25 @@ async def test_without_room_beside_the_list_the_ladder_opens_over_it() -> None:
         await press(pilot, "s")
         assert isinstance(app.screen, PageScreen)
         assert "effective" in drawn(app, "#page")
+
+
+async def test_no_key_is_dead() -> None:
+    """A key that has nothing to do says so."""
+    place = world(activity_value=(), trust_value=())
+    async with console(place, HandClock()) as (app, pilot):
+        for key, said in (
+            ("T", "nothing waits for trust"),
+            ("ctrl+o", "no request waits"),
+            ("2", ""),
+            ("exclamation_mark", "flytui demo"),
+        ):
+            await press(pilot, key)
+            assert said in drawn(app, "#alert")
+
+
+async def test_what_cannot_be_asked_is_not_said_to_be() -> None:
+    place = world()
+    async with console(place, HandClock()) as (app, pilot):
+        await press(pilot, "slash", *"disabled", "enter", "R")
+        assert "not probed: " in drawn(app, "#alert")
+    assert place.probed == []

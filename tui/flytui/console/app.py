@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
@@ -28,6 +29,7 @@ from flytui.console.main import MainScreen
 from flytui.console.pages import AgainScreen, PageScreen
 from flytui.console.pump import Pump
 from flytui.console.style import CSS, THEME
+from flytui.console.title import kept_title, title_sequence
 from flytui.console.trust import TrustScreen
 from flytui.console.views import Bar
 from flytui.console.words import plural
@@ -57,6 +59,7 @@ class FlytuiApp(App[None]):
         self._pump = Pump(desk, self._told, self._hands)
         self._known: frozenset[str] = frozenset()
         self._asked_trust = False
+        self._title_told = ""
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """The last filter on every line of every widget lets nothing through that a terminal obeys."""
@@ -111,12 +114,20 @@ class FlytuiApp(App[None]):
         for screen in self.screen_stack:
             if isinstance(screen, Watching) and screen.is_mounted:
                 screen.changed(topics)
+        self._tell_title()
         if Topic.ASKS in topics:
             self._greet()
         if Topic.TRUST in topics and self.desk.trust and not self._asked_trust:
             self._asked_trust = True
             if self._idle() and isinstance(self.screen, MainScreen):
                 self.push_screen(TrustScreen(self.desk))
+
+    def _tell_title(self) -> None:
+        """How many wait stands in the terminal's title, too."""
+        sequence = title_sequence(self.desk)
+        if self._driver is not None and not self.is_headless and sequence != self._title_told:
+            self._title_told = sequence
+            self._driver.write(sequence)
 
     def _greet(self) -> None:
         """Ring for requests that were not there before; open the first when nobody is busy."""
@@ -157,11 +168,21 @@ class FlytuiApp(App[None]):
         """The request that waits longest."""
         if self.desk.waiting:
             self._open(self.desk.waiting[0])
+        else:
+            self._say("no request waits")
 
     def action_trust(self) -> None:
         """What waits for trust."""
-        if self.desk.trust and isinstance(self.screen, (MainScreen, PageScreen)):
+        if not self.desk.trust:
+            self._say("nothing waits for trust")
+        elif isinstance(self.screen, (MainScreen, PageScreen)):
             self.push_screen(TrustScreen(self.desk))
+
+    def _say(self, notice: str) -> None:
+        """Answer a key that had nothing to do, so that it does not seem dead."""
+        self.desk.notice = notice
+        for bar in self.screen.query("#alert").results(Bar):
+            bar.redraw()
 
     def action_help(self) -> None:
         """Keys and words."""
@@ -173,7 +194,8 @@ class FlytuiApp(App[None]):
 
     def action_leave(self) -> None:
         """Quit; ask first while someone waits or runs."""
-        waiting, running = len(self.desk.waiting), self.desk.status.running if self.desk.status else 0
+        waiting = len(self.desk.waiting)
+        running = max(0, (self.desk.status.running if self.desk.status else 0) - waiting)
         if isinstance(self.screen, AgainScreen):
             return
         if not waiting and not running:
@@ -182,11 +204,11 @@ class FlytuiApp(App[None]):
         question = ["Quit flytui?"]
         if waiting:
             question.append(
-                f"{plural(waiting, 'request waits', 'requests wait')}: left undecided, never approved."
+                f"{plural(waiting, 'request waits', 'requests wait')}: refused, because nobody decided."
             )
         if running:
-            question.append(f"{plural(running, 'call')} in work: ended with the kernel.")
-        question.append("Without a console, calls that need a person end as denied, no-approver.")
+            question.append(f"{plural(running, 'call runs', 'calls run')}: ended, with all their processes.")
+        question.append("Without a console, whatever needs a person is refused.")
 
         def answered(again: bool | None) -> None:
             if again:
@@ -216,6 +238,7 @@ class FlytuiApp(App[None]):
     def _probe_all(self) -> None:
         catalog = self.desk.catalog
         if catalog is not None:
+            self._say("asking every sidecar again")
             self.run_worker(self._probe([view.id for view in catalog.sidecars]), group="probe")
 
     async def _probe(self, sidecars: Sequence[str]) -> None:
@@ -223,7 +246,7 @@ class FlytuiApp(App[None]):
             for sidecar in sidecars:
                 await self.desk.client.probe(sidecar)
         except FlyError as error:
-            self.desk.notice = f"not probed: {error}"
+            self._say(f"not probed: {error}")
         self._pump.again(ALL_TOPICS)
 
 
@@ -245,6 +268,7 @@ async def run_console(
     app = FlytuiApp(Desk(client=client, approver=approver, title=title, clock=clock, now=now))
     approver.attach(window_ids, pids)
     try:
-        await app.run_async()
+        with kept_title(sys.__stderr__):
+            await app.run_async()
     finally:
         approver.detach()

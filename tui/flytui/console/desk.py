@@ -17,7 +17,7 @@ from flycore.client.protocol import Approver, Client
 from flycore.model.approval import Ask
 from flycore.model.call import Activity
 from flycore.model.catalog import Catalog
-from flycore.model.enums import RequestState, Risk
+from flycore.model.enums import Effective, RequestState, Risk
 from flycore.model.events import Event
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
@@ -95,6 +95,12 @@ class Desk:
     def high_waiting(self) -> bool:
         """Whether a request of high or critical risk waits."""
         return any(ask.request.risk.at_least(Risk.HIGH) for ask in self.waiting)
+
+    def offers(self, tool: str) -> bool:
+        """Whether the catalog has that tool ready to be called."""
+        ready = (Effective.AVAILABLE, Effective.DEGRADED)
+        views = self.catalog.capabilities if self.catalog else ()
+        return any(view.capability.name == tool and view.stability.effective in ready for view in views)
 
     def ask(self, request_id: str) -> Ask | None:
         """The request of that id."""

@@ -30,6 +30,13 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     (
+        "Approvals",
+        (
+            ("Enter", "open the card, or what became of it"),
+            ("!", "how to see an approval without risk"),
+        ),
+    ),
+    (
         "The card",
         (
             ("a", "approve this one call; for high risk then the letter the card shows"),

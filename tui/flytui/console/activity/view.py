@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from flycore.model.call import Activity
+from flycore.model.enums import Phase
 from flycore.model.errors import FlyError
 from flytui.console.activity.details import call_lines, elapsed
 from flytui.console.catalog.model import Heading
@@ -30,9 +31,12 @@ _EMPTY = (
     "No calls yet.",
     "Calls of agents, of flytui call and of any other door run here, each with its caller and its outcome.",
     "",
+)
+TRY_TOOL = "file.hash"
+_TRY = (
     "Try it from another terminal in this folder:",
     "",
-    "  flytui call file.hash path=README.md",
+    f"  flytui call {TRY_TOOL} path=tools/external.tools.jsonc",
 )
 
 
@@ -106,6 +110,8 @@ class ActivityView(Vertical):
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """A call started, moved or ended."""
+        if Topic.CATALOG in topics:
+            self._empty.rebuild()
         if Topic.ACTIVITY not in topics:
             return
         now = self._desk.now()
@@ -152,27 +158,32 @@ class ActivityView(Vertical):
     def action_cancel(self) -> None:
         """Ask, then end the call and its whole process tree."""
         row = self._list.row
-        if not isinstance(row, CallRow) or row.call.result is not None:
+        if not isinstance(row, CallRow):
             return
         call = row.call
+        if call.result is not None:
+            self._say(f"{call.tool} has ended already")
+            return
 
         def answered(again: bool | None) -> None:
             if again:
                 self.run_worker(self._end(call), group="cancel")
 
-        question = (
-            f"Cancel {call.tool}?",
-            f"{call.caller} asked for it. Its processes end; it may be half done.",
-        )
+        started = call.phase is Phase.RUNNING
+        state = "Its processes end; it may be half done." if started else "It has not started."
+        question = (f"Cancel {call.tool}?", f"{call.caller} asked for it. {state}")
         self.app.push_screen(AgainScreen("k", question, "cancels the call", "leaves it running"), answered)
 
     async def _end(self, call: Activity) -> None:
         try:
             ended = await self._desk.client.cancel(call.call_id)
         except FlyError as error:
-            self._desk.notice = f"not cancelled: {error}"
+            self._say(f"not cancelled: {error}")
         else:
-            self._desk.notice = f"{call.tool} {'cancelled' if ended else 'had ended already'}"
+            self._say(f"{call.tool} {'cancelled' if ended else 'had ended already'}")
+
+    def _say(self, notice: str) -> None:
+        self._desk.notice = notice
         self.post_message(Bar.Stale())
 
     @on(RowsView.Chosen)
@@ -195,7 +206,8 @@ class ActivityView(Vertical):
             self.changed(frozenset((Topic.ACTIVITY,)))
 
     def _empty_lines(self, width: int) -> Sequence[Line]:
-        return [(), *wrapped([line(span(f" {text}")) for text in _EMPTY], width, 1)]
+        texts = (*_EMPTY, *(_TRY if self._desk.offers(TRY_TOOL) else ()))
+        return [(), *wrapped([line(span(f" {text}")) for text in texts], width, 1)]
 
 
 class CallRows(RowsView, inherit_bindings=False):

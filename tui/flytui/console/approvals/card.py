@@ -39,7 +39,7 @@ from flytui.console.views import Bar
 
 TICK_S = 0.1
 ADVANCE_S = 2.0
-"""After so long without a key an answered card gives way to the next; `n` does so at once."""
+"""After so long, and without a key, a card that is over gives way to the next; `n` does so at once."""
 _SAYS = {
     Choice.APPROVE_ONCE: "approved once",
     Choice.LEASE: "leased",
@@ -62,6 +62,7 @@ class CardScreen(Screen[None]):
         self._good = True
         self._deciding = False
         self._answered = False
+        self._over_at: float | None = None
         self._card = ArmedLines(desk, self._body, self._fresh(ask), id="card")
 
     def compose(self) -> ComposeResult:
@@ -218,7 +219,7 @@ class CardScreen(Screen[None]):
         self._end(f"{_SAYS[answer.choice]}: {request.tool}", good=True)
 
     def _end(self, outcome: str, *, good: bool) -> None:
-        self._outcome, self._good = outcome, good
+        self._outcome, self._good, self._over_at = outcome, good, self._desk.clock()
         self._redraw()
 
     def _next(self) -> None:
@@ -236,6 +237,7 @@ class CardScreen(Screen[None]):
 
     def _take(self, ask: Ask) -> None:
         self._ask, self._outcome, self._reveal, self._answered = ask, "", False, False
+        self._over_at = None
         self._card.ask(self._fresh(ask))
         self._redraw()
         self.call_after_refresh(self._tick)
@@ -250,12 +252,21 @@ class CardScreen(Screen[None]):
         return self._card.arming
 
     def _tick(self) -> None:
-        quiet = self._desk.clock() - max(self._arming.last_key, self._desk.last_key)
-        if self.is_current and self._answered and quiet >= ADVANCE_S:
+        if self._gives_way():
             self._next()
             return
         self._card.look()
         self._redraw()
+
+    def _gives_way(self) -> bool:
+        """Whether what became of this request has been on screen long enough. One that the person did
+        not answer stays until another waits."""
+        now = self._desk.clock()
+        if not self._outcome and self._ask.state is RequestState.WAITING:
+            return False
+        self._over_at = now if self._over_at is None else self._over_at
+        quiet = now - max(self._over_at, self._arming.last_key, self._desk.last_key)
+        return self.is_current and quiet >= ADVANCE_S and (self._answered or bool(self._desk.waiting))
 
     def _redraw(self) -> None:
         for bar in self.query(Bar):

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 
@@ -19,9 +20,11 @@ from flytui.console.desk import Desk, Topic
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrapped
 from flytui.console.rows import RowsView
-from flytui.console.views import LinesView
+from flytui.console.views import Bar, LinesView
 from flytui.console.words import RISK, age, clock, said
 
+TRY_TOOL = "mock.echo"
+TRY_CALL = f"flytui call {TRY_TOOL} message=hello"
 _STATES: dict[RequestState, tuple[str, Tone]] = {
     RequestState.WAITING: ("▲ waiting", Tone.WARN),
     RequestState.APPROVED: ("✓ approved", Tone.GOOD),
@@ -36,10 +39,11 @@ _EMPTY = (
         " what it could reach. Until you decide, it does not run."
     ),
     "",
-    "Try it from another terminal in this folder:",
+    "See one without any risk, in another terminal:",
     "",
-    "  flytui call mock.echo message=hello",
+    "  flytui demo",
 )
+_TRY = ("", "Or let one come here, from another terminal in this folder:", "", f"  {TRY_CALL}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,12 @@ class AskRow:
 class ApprovalsView(Vertical):
     """Waiting requests, then recent ones."""
 
-    KEYS: ClassVar[list[tuple[str, str]]] = [("Enter", "open the card"), ("ctrl+o", "open the first")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("exclamation_mark", "demo", "Demo", show=False)]
+    KEYS: ClassVar[list[tuple[str, str]]] = [
+        ("Enter", "open the card"),
+        ("ctrl+o", "open the first"),
+        ("!", "demo"),
+    ]
 
     class OpenCard(Message):
         """The person wants this request's card."""
@@ -101,6 +110,8 @@ class ApprovalsView(Vertical):
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """The queue moved."""
+        if Topic.CATALOG in topics:
+            self._empty.rebuild()
         if Topic.ASKS not in topics:
             return
         asks, now = self._desk.asks, self._desk.now()
@@ -115,6 +126,11 @@ class ApprovalsView(Vertical):
     def focus_here(self) -> None:
         """Where keys go when this screen is shown."""
         self._list.focus()
+
+    def action_demo(self) -> None:
+        """Say how to see an approval without risk: the demo is a console on a root of its own."""
+        self._desk.notice = "run  flytui demo  in another terminal: an approval without any risk"
+        self.post_message(Bar.Stale())
 
     @on(RowsView.Chosen)
     def _chosen(self, event: RowsView.Chosen) -> None:
@@ -131,11 +147,12 @@ class ApprovalsView(Vertical):
         )
 
     def _tick(self) -> None:
-        if self._desk.waiting and self.display:
+        if self._desk.asks and self.display:
             self.changed(frozenset((Topic.ASKS,)))
 
     def _empty_lines(self, width: int) -> Sequence[Line]:
-        return [(), *wrapped([line(span(f" {text}")) for text in _EMPTY], width, 1)]
+        texts = (*_EMPTY, *(_TRY if self._desk.offers(TRY_TOOL) else ()))
+        return [(), *wrapped([line(span(f" {text}")) for text in texts], width, 1)]
 
 
 def ended_lines(ask: Ask, now: float, width: int) -> list[Line]:

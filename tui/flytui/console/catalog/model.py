@@ -46,23 +46,15 @@ class CatalogRow:
 
     def draw(self, width: int) -> Line:
         """The columns that fit, the reason last."""
-        state, tool = said(self.state), self._tool()
-        if width >= WIDE:
-            risk = said(RISK[self.risk]) if self.risk else span("–", Tone.DIM)
-            cells = [
-                (state, STATE_CELLS),
-                (tool, 24),
-                (span(f"{self.sidecar} {self.version}".strip() or "–", Tone.DIM), 20),
-                (risk, 5),
-                (span(self.policy or "–"), 6),
-            ]
-        elif width >= MIDDLE:
-            cells = [(state, STATE_CELLS), (tool, 22), (span(self.policy or "–"), 6)]
-        else:
-            cells = [(state, STATE_CELLS), (tool, 20)]
-        row: Line = ()
-        for cell, size in cells:
-            row = (*row, *column(cell if isinstance(cell, tuple) else (cell,), size), Span(" "))
+        risk = said(RISK[self.risk]) if self.risk else span("–", Tone.DIM)
+        cells: dict[str, Line] = {
+            "STATE": (said(self.state),),
+            "TOOL": self._tool(),
+            "SIDECAR": (span(f"{self.sidecar} {self.version}".strip() or "–", Tone.DIM),),
+            "RISK": (risk,),
+            "POLICY": (span(self.policy or "–"),),
+        }
+        row = _in_columns(cells, width)
         why = self.brief if width - width_of(row) < BRIEF_CELLS else self.why
         return fit((*row, span(why, Tone.DIM)), width)
 
@@ -75,6 +67,27 @@ class CatalogRow:
             if rest
             else line(span(family, Tone.STRONG))
         )
+
+
+def titles(width: int) -> Line:
+    """The columns' names, over rows drawn for the same width."""
+    names = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY")
+    row = _in_columns({name: (span(name, Tone.DIM),) for name in names}, width)
+    return (*row, span("WHY / FIX", Tone.DIM))
+
+
+def _in_columns(cells: Mapping[str, Line], width: int) -> Line:
+    """The cells that have room at that width, each in its column."""
+    if width >= WIDE:
+        sizes = {"STATE": STATE_CELLS, "TOOL": 24, "SIDECAR": 20, "RISK": 5, "POLICY": 6}
+    elif width >= MIDDLE:
+        sizes = {"STATE": STATE_CELLS, "TOOL": 22, "POLICY": 6}
+    else:
+        sizes = {"STATE": STATE_CELLS, "TOOL": 20}
+    row: Line = ()
+    for name, size in sizes.items():
+        row = (*row, *column(cells[name], size), Span(" "))
+    return row
 
 
 @dataclass(frozen=True, slots=True)

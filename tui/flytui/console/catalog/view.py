@@ -11,40 +11,29 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
-from flycore.model.diagnostics import Diagnostic
 from flycore.model.errors import FlyError
 from flytui.console.catalog.details import as_json, details_lines, diagnostics_lines
 from flytui.console.catalog.ladder import headline, ladder_lines
 from flytui.console.catalog.model import (
-    MIDDLE,
-    STATE_CELLS,
-    WIDE,
     CatalogRow,
     CatalogRows,
     by_key,
-    counts,
     filtered,
     rows_of,
+    titles,
     with_headings,
 )
+from flytui.console.catalog.notes import note_lines, problems_of
 from flytui.console.desk import Desk, Topic
 from flytui.console.pages import PageScreen
-from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrapped
+from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
 from flytui.console.rows import RowsView
 from flytui.console.views import Bar, LinesView
-from flytui.console.words import plural
 
+NOTHING_TO_ASK = frozenset(("discovery", "manifest"))
+"""Dimensions that only an edit of the registry makes well."""
 BESIDE = 100
 """From this width the ladder stands beside the list."""
-_FIRST = (
-    "No sidecar is declared here yet, so no tool can run.",
-    "Put this into tools/external.tools.jsonc and save; the list fills by itself:",
-    "",
-    '  {"schemaVersion": 2, "sidecars": {"utility.local": {',
-    '    "command": "flytui-sidecar", "args": ["utility.local"],',
-    '    "tools": ["file.hash"]}}}',
-    "",
-)
 
 
 class CatalogView(Vertical):
@@ -176,9 +165,8 @@ class CatalogView(Vertical):
 
     def action_filter(self) -> None:
         """Write words that rows must hold."""
-        box = self._box
-        box.display = True
-        box.focus()
+        self._box.display = True
+        self.screen.set_focus(self._box)  # at once: `focus()` comes later than the letters typed next
 
     def action_clear(self) -> None:
         """No filter."""
@@ -201,33 +189,38 @@ class CatalogView(Vertical):
     def action_probe(self) -> None:
         """Ask the sidecar of this row again."""
         row = self.row
-        if row is None or not row.sidecar:
+        if row is None:
             return
-        self._desk.notice = f"probing {row.sidecar}…"
+        first = next((reason for reason in row.stability.reasons if reason.dimension in NOTHING_TO_ASK), None)
+        if first is not None:
+            self._say(f"not probed: {first.message}")
+            return
+        self._say(f"asking {row.sidecar} again; its answer shows on the ladder")
         self.run_worker(self._probe(row.sidecar), group="probe")
-        self.post_message(Bar.Stale())
 
     async def _probe(self, sidecar: str) -> None:
         try:
             await self._desk.client.probe(sidecar)
         except FlyError as error:
-            self._desk.notice = f"not probed: {error}"
-        else:
-            self._desk.notice = f"{sidecar} probed"
+            self._say(f"not probed: {error}")
+
+    def _say(self, notice: str) -> None:
+        self._desk.notice = notice
         self.post_message(Bar.Stale())
 
     def action_problems(self) -> None:
         """What is wrong in files a person wrote."""
-        self.app.push_screen(
-            PageScreen(self._desk, "Problems", lambda width: diagnostics_lines(self._problems(), width))
-        )
+
+        def lines(width: int) -> Sequence[Line]:
+            return diagnostics_lines(problems_of(self._desk.catalog), width)
+
+        self.app.push_screen(PageScreen(self._desk, "Problems", lines))
 
     def action_copy(self) -> None:
         """This row as JSON, to the terminal's clipboard."""
         if self.row is not None:
             self.app.copy_to_clipboard(as_json(self.row))
-            self._desk.notice = f"{self.row.tool or self.row.sidecar} copied as JSON"
-            self.post_message(Bar.Stale())
+            self._say(f"{self.row.tool or self.row.sidecar} copied as JSON")
 
     def _apply(self) -> None:
         self._shown = filtered(self._rows, self._filter)
@@ -251,47 +244,11 @@ class CatalogView(Vertical):
         self._wide = width >= BESIDE
         self._side_view.display = self._side and self._wide
 
-    def _problems(self) -> tuple[Diagnostic, ...]:
-        catalog = self._desk.catalog
-        if catalog is None:
-            return ()
-        own = [problem for view in catalog.sidecars for problem in view.entry.problems]
-        return (*catalog.diagnostics, *(problem for problem in own if problem not in catalog.diagnostics))
-
     def _notes(self, width: int) -> Sequence[Line]:
-        rows: list[Line] = []
-        if problems := self._problems():
-            files = sorted({problem.position.file for problem in problems if problem.position})
-            where = f" in {', '.join(files)}" if files else ""
-            note = line(span(" ! ", Tone.WARN), span(f"{plural(len(problems), 'problem')}{where}"))
-            rows.append((*note, Span(" · ", Tone.DIM), span("p", Tone.KEY), span(" shows them", Tone.DIM)))
-        catalog = self._desk.catalog
-        if catalog is None:
-            rows.append(line(span(" reading the registry…", Tone.DIM)))
-        elif not catalog.sidecars and not self._filter:
-            rows += wrapped([line(span(f" {text}")) for text in _FIRST], width, 1)
-        elif self._filter:
-            found = f" {len(self._shown)} of {len(self._rows)} match “{self._filter}”"
-            rows.append(line(span(found, Tone.ACCENT), span(" · Esc clears", Tone.DIM)))
-        elif self._rows:
-            rows.append(line(span(f" {counts(self._rows)}", Tone.DIM)))
-        return [fit(row, width) for row in rows]
+        return note_lines(self._desk.catalog, self._rows, len(self._shown), self._filter, width)
 
     def _titles(self, width: int) -> Sequence[Line]:
-        if not self._shown:
-            return []
-        room = width - 4
-        cells = [("STATE", STATE_CELLS)]
-        if room >= WIDE:
-            cells += [("TOOL", 24), ("SIDECAR", 20), ("RISK", 5), ("POLICY", 6)]
-        elif room >= MIDDLE:
-            cells += [("TOOL", 22), ("POLICY", 6)]
-        else:
-            cells += [("TOOL", 20)]
-        row: Line = (Span("  "),)
-        for title, size in cells:
-            row = (*row, *column((span(title, Tone.DIM),), size), Span(" "))
-        return [fit((*row, span("WHY / FIX", Tone.DIM)), width)]
+        return [fit((Span("  "), *titles(width - 4)), width)] if self._shown else []
 
     def _ladder(self, width: int) -> Sequence[Line]:
         row = self.row

@@ -1,0 +1,51 @@
+"""The lines above the Catalog's list: problems, counts, and what to write into an empty project. Pure."""
+
+from __future__ import annotations
+
+from flycore.model.catalog import Catalog
+from flycore.model.diagnostics import Diagnostic
+from flytui.console.catalog.model import CatalogRows, counts
+from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
+from flytui.console.words import plural
+
+_FIRST = (
+    "No sidecar is declared here yet, so no tool can run.",
+    "Put this into tools/external.tools.jsonc and save; the list fills by itself:",
+    "",
+    '  {"schemaVersion": 2, "sidecars": {"utility.local": {',
+    '    "command": "flytui-sidecar", "args": ["utility.local"],',
+    '    "tools": ["file.hash"]}}}',
+    "",
+)
+
+
+def problems_of(catalog: Catalog | None) -> tuple[Diagnostic, ...]:
+    """What is wrong in files a person wrote, the files' own problems first."""
+    if catalog is None:
+        return ()
+    own = [problem for view in catalog.sidecars for problem in view.entry.problems]
+    return (*catalog.diagnostics, *(problem for problem in own if problem not in catalog.diagnostics))
+
+
+def note_lines(catalog: Catalog | None, rows: CatalogRows, shown: int, words: str, width: int) -> list[Line]:
+    """`shown` of all `rows` match the filter's `words`."""
+    notes = _problem_note(problems_of(catalog))
+    if catalog is None:
+        notes.append(line(span(" reading the registry…", Tone.DIM)))
+    elif words:
+        found = f" {shown} of {len(rows)} match “{words}”"
+        notes.append(line(span(found, Tone.ACCENT), span(" · Esc clears", Tone.DIM)))
+    elif not catalog.sidecars:
+        notes += wrapped([line(span(f" {text}")) for text in _FIRST], width, 1)
+    else:
+        notes.append(line(span(f" {counts(rows)}", Tone.DIM)))
+    return [fit(note, width) for note in notes]
+
+
+def _problem_note(problems: tuple[Diagnostic, ...]) -> list[Line]:
+    if not problems:
+        return []
+    files = sorted({problem.position.file for problem in problems if problem.position})
+    where = f" in {', '.join(files)}" if files else ""
+    note = line(span(" ! ", Tone.WARN), span(f"{plural(len(problems), 'problem')}{where}"))
+    return [(*note, Span(" · ", Tone.DIM), span("p", Tone.KEY), span(" shows them", Tone.DIM))]
