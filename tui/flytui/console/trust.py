@@ -12,6 +12,7 @@ from textual.screen import Screen
 from flycore.model.enums import Risk
 from flycore.model.errors import FlyError
 from flycore.model.trust import TrustItem
+from flysafe.text import strict_text
 from flytui.console.approvals.armed import ArmedLines, key_of
 from flytui.console.approvals.keys import Arming, Pressed
 from flytui.console.desk import Desk, Topic
@@ -141,9 +142,10 @@ class TrustScreen(Screen[bool]):
             mark = (
                 span("± changed since it was trusted", Tone.WARN) if item.changed else span("new", Tone.DIM)
             )
-            rows += [(), *wrap(line(Span(" "), span(item.sidecar, Tone.STRONG), Span("  "), mark), width, 3)]
+            name = Span(strict_text(item.sidecar), Tone.STRONG)
+            rows += [(), *wrap(line(Span(" "), name, Span("  "), mark), width, 3)]
             for text in item.lines:
-                rows += wrap(line(Span("   "), span(text)), width, 5)
+                rows += wrap(line(Span("   "), Span(strict_text(text))), width, 5)
             rows += wrap(line(Span("   "), span(f"sha256 {item.digest}", Tone.DIM)), width, 5)
         return rows[1:]
 
