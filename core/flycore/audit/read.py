@@ -24,7 +24,9 @@ _MOST_BYTES = 64 * 1024 * 1024
 _SHOWN = 200
 """Characters of one value in a readable line; the JSON has all of it."""
 
-_BARE = re.compile(r"[A-Za-z_./@][A-Za-z0-9_./:@+-]*|[0-9a-f]{64}")
+_BARE = re.compile(r"[A-Za-z_./@][A-Za-z0-9_./:@+-]*")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIGEST_SHOWN = 12
 _LITERAL = re.compile(r"true|false|null")
 _TIME = re.compile(r"[0-9T:.Z-]{1,40}")
 _EVENT = re.compile(r"[A-Z][A-Z_]{0,63}")
@@ -68,7 +70,8 @@ def as_text(line: JsonObject) -> str:
     """`[time] TOOL_EXECUTED name=… caller=… status=… …`: one line, safe to draw.
 
     Text that is more than a plain word stands in double quotes, `"` and `\\` in it escaped by `\\`: no field
-    can look like another. Long values end in `…` and their length; the chain's members are left out.
+    can look like another. Long values end in `…` and their length, digests after their first digits; the
+    chain's members are left out.
     """
     moment, event = line.get("time"), line.get("event")
     shown = [
@@ -124,6 +127,8 @@ def _parse(raw: bytes) -> JsonObject:
 
 
 def _shown(value: Json) -> str:
+    if isinstance(value, str) and _DIGEST.fullmatch(value):
+        return f"{value[:_DIGEST_SHOWN]}…"
     if isinstance(value, str):
         plain = len(value) <= _SHOWN and _BARE.fullmatch(value) and not _LITERAL.fullmatch(value)
         return value if plain else _quoted(value)

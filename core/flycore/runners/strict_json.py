@@ -44,7 +44,7 @@ def read_strict(data: bytes, *, max_depth: int = MAX_DEPTH, max_digits: int = MA
     try:
         value = cast(Json, _decoder(max_digits).decode(text))
     except json.JSONDecodeError as fault:
-        raise NotStrict(f"{fault.msg} at line {fault.lineno}, column {fault.colno}") from None
+        raise NotStrict(f"is not JSON: {fault.msg} at line {fault.lineno}, column {fault.colno}") from None
     if _SURROGATE_ESCAPE.search(data):
         _check_surrogates(value)
     return value

@@ -72,6 +72,37 @@ def test_further_reasons_follow_the_first() -> None:
     assert lines[1:] == ["  two: two it is → do", "  exitCode: 3", "  → mend it"]
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "message", "said"),
+    [
+        (Status.DENIED, Code.DENIED, "denied by a person: not now", "denied by a person: not now"),
+        (Status.FAILED, Code.FAILED, "x does not exist", "failed: x does not exist"),
+        (Status.DENIED, Code.NO_APPROVER, "no console is open", "denied: no-approver: no console is open"),
+    ],
+)
+def test_a_headline_repeats_no_word(status: Status, code: Code, message: str, said: str) -> None:
+    error = CallError(code=code, message=message, details={"reason": "not now", "path": "/x"})
+    result = ToolResult(status=status, tool="t", sidecar=None, call_id="c", error=error)
+    assert outcome_lines(result)[0] == said
+    assert ("  reason: not now" in outcome_lines(result)) == ("not now" not in message)
+
+
+def test_progress_comes_at_most_once_a_second_and_what_it_waits_for_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    at = 0.0
+    show = progress_printer("t", lambda: at)
+    show(Progress(call_id="c", phase=Phase.WAITING_APPROVAL))
+    for tenth in range(25):
+        at = tenth / 10
+        show(Progress(call_id="c", phase=Phase.RUNNING, progress=tenth, total=100))
+    assert capsys.readouterr().err.splitlines() == [
+        "t: waiting for approval in the console…",
+        "t: 10%",
+        "t: 20%",
+    ]
+
+
 def test_a_success_says_how_it_ran() -> None:
     result = ToolResult(
         status=Status.SUCCESS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 
 from flycore.model.call import CallError, Progress, ToolResult
@@ -14,21 +15,24 @@ WAITING = {
     Phase.WAITING_APPROVAL: "waiting for approval in the console…",
     Phase.WAITING_GROUP: "waiting until another call leaves…",
 }
+PACE_S = 1.0
+"""A tool that tells its progress ten times a second must not fill the terminal."""
 STDERR_LINES = 20
 EMPTY: tuple[Json, ...] = ("", [], {}, None)
 SAID_ALREADY = frozenset({"nearest"})
 """Details that the hint names."""
 
 
-def progress_printer(tool: str) -> Callable[[Progress], None]:
-    """Prints each new thing that is to be said of a call, once."""
-    last = ""
+def progress_printer(tool: str, clock: Callable[[], float] = time.monotonic) -> Callable[[Progress], None]:
+    """Prints each new thing that is to be said of a call, once; how far it runs at most every PACE_S."""
+    last, told_at = "", float("-inf")
 
     def show(progress: Progress) -> None:
-        nonlocal last
-        text = progress_words(progress)
-        if text and text != last:
-            last = text
+        nonlocal last, told_at
+        text, now = progress_words(progress), clock()
+        early = progress.phase not in WAITING and now - told_at < PACE_S
+        if text and text != last and not early:
+            last, told_at = text, now
             note(f"{tool}: {text}")
 
     return show
@@ -89,7 +93,7 @@ def _detail_lines(error: CallError) -> Iterator[str]:
     """Every violation with its pointer, every further reason, then what else is known. What message
     and hint say already is left out."""
     for key, value in error.details.items():
-        if value in EMPTY or key in SAID_ALREADY:
+        if value in EMPTY or key in SAID_ALREADY or (isinstance(value, str) and value in error.message):
             continue
         items = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
         if key == "violations":
@@ -113,4 +117,10 @@ def _headline(result: ToolResult) -> str:
     tail = f" ({', '.join(times)})" if times else ""
     if result.error is None:
         return f"{result.status.value}: {result.tool}{by}{tail}"
-    return f"{result.status.value}: {result.error.code}: {result.error.message}{tail}"
+    return f"{': '.join(_how(result.status.value, str(result.error.code), result.error.message))}{tail}"
+
+
+def _how(status: str, code: str, message: str) -> list[str]:
+    """Status, code and message, without a word that the next one repeats."""
+    words = [status] if code == status else [status, code]
+    return [message] if message.startswith(f"{words[0]} by ") else [*words, message]

@@ -16,6 +16,7 @@ COMMANDS = (
     "tools",
     "trust",
     "approvals",
+    "policy",
     "status",
     "demo",
     "audit",
@@ -49,6 +50,6 @@ class LazyGroup(click.Group):
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], COMMANDS, 3)
-            hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            ctx.fail(f"There is no command {args[0]}.{hint}")
+            hint = f"Did you mean {' or '.join(near)}?" if near else "flytui --help lists them all."
+            ctx.fail(f"There is no command {args[0]}. {hint}")
         return super().resolve_command(ctx, args)

@@ -47,11 +47,13 @@ def flytui(invocation: Invocation, list_tools: bool, version: bool) -> int:
         from flytui.cli.commands.tools import list_visible
 
         return list_visible(invocation)
-    from flytui.cli.output import at_terminal
+    from flytui.cli.output import at_terminal, dumb, note
 
     if invocation.as_json or not at_terminal():
         from flytui.cli.commands.catalog import show_catalog
 
+        if dumb() and sys.stdout.isatty():
+            note("TERM=dumb: no console can be drawn here, so this is the catalog")
         return show_catalog(invocation, words=(), everything=False)
     from flytui.cli.console import open_console
 
@@ -111,7 +113,7 @@ def _refuse(problem: click.ClickException) -> int:
     context = getattr(problem, "ctx", None)
     if isinstance(context, click.Context):
         _complain(context.get_usage(), EXIT_USAGE)
-    _complain(problem.format_message(), EXIT_USAGE)
+    _complain(problem.format_message().replace("\n\t", " "), EXIT_USAGE)
     return problem.exit_code if problem.exit_code != 1 else EXIT_USAGE
 
 

@@ -67,8 +67,14 @@ def fancy(invocation: Invocation, environ: Mapping[str, str] | None = None) -> b
 
 def at_terminal() -> bool:
     """Whether a console can be drawn and typed into: keys come from standard input, and it is drawn on
-    standard error where standard output is piped, so all three have to be the terminal."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
+    standard error where standard output is piped, so all three have to be the terminal, and one that
+    moves its cursor."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty() and not dumb()
+
+
+def dumb() -> bool:
+    """Whether the terminal says that it only prints."""
+    return os.environ.get("TERM") == "dumb"
 
 
 def width() -> int:

@@ -60,4 +60,5 @@ def _why(tool: PreflightTool) -> str:
 
     if tool.known:
         return "; ".join(map(reason_sentence, tool.reasons))
-    return f"no such tool; nearest: {', '.join(tool.nearest) or 'none'}"
+    hint = f"did you mean {' or '.join(tool.nearest)}?" if tool.nearest else "flytui catalog lists every tool"
+    return f"no such tool: {hint}"

@@ -30,10 +30,13 @@ NAMES = (
 
 
 @click.command()
-@click.argument("name", type=click.Choice(NAMES))
+@click.argument("name", metavar="NAME", type=click.Choice(NAMES))
 @common
 def schema(invocation: Invocation, name: str) -> int:
-    """Print the JSON Schema of the registry file, of a result, or of what COMMAND --json prints."""
+    """Print the JSON Schema of the registry file, of a result, or of what COMMAND --json prints.
+
+    NAME is registry, result, catalog or another command that has --json.
+    """
     emit(schema_of(name))
     return 0
 
