@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+import anyio.to_thread
 
 from flycore.approval.hands import uses_hands
 from flycore.audit import events as audit_events
@@ -16,11 +16,14 @@ from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed
 from flycore.model.canonical import JsonObject
-from flycore.model.enums import Code, Phase, Status
+from flycore.model.enums import Code, Phase, SealKind, Status
+from flycore.model.program import ResolvedProgram
 from flycore.registry.resolve import anchor_folder
 from flycore.runners.answer import OnEvent, SidecarEvent
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome, call_sidecar
+from flycore.sandbox.environment import child_environment
 from flycore.sandbox.seals import SealBroken, materialise
+from flycore.sandbox.store import STORE
 
 
 async def perform(rooms: Rooms, call: Call, prepared: Prepared, permit: Permit) -> RunOutcome | Stop:
@@ -29,11 +32,11 @@ async def perform(rooms: Rooms, call: Call, prepared: Prepared, permit: Permit) 
     artifacts = rooms.folders.take(call.request.call_id)
     settled = False
     try:
-        with _program(rooms, call, prepared) as argv:
-            _started(rooms, call, prepared, permit)
-            job = _job(rooms, call, prepared, argv, artifacts)
-            with rooms.hands.on() if uses_hands(call.request.tool) else nullcontext():
-                outcome = await call_sidecar(job, _tell(call, prepared))
+        runs = await _runs(rooms, prepared)
+        _started(rooms, call, prepared, permit)
+        job = _job(rooms, call, prepared, runs, artifacts)
+        with rooms.hands.on() if uses_hands(call.request.tool) else nullcontext():
+            outcome = await call_sidecar(job, _tell(call, prepared))
         settled = outcome.survivors == 0
     except SealBroken as error:
         return failed(Code.SPAWN, f"the program changed while it was being copied: {error}")
@@ -56,22 +59,20 @@ def _started(rooms: Rooms, call: Call, prepared: Prepared, permit: Permit) -> No
     call.at(Phase.RUNNING)
 
 
-def _job(
-    rooms: Rooms, call: Call, prepared: Prepared, argv: tuple[str, ...], artifacts: str
-) -> ProcessJsonJob:
+def _job(rooms: Rooms, call: Call, prepared: Prepared, runs: _Runs, artifacts: str) -> ProcessJsonJob:
     entry = prepared.target.entry
     limit = entry.timeout_ms
     if call.request.timeout_ms is not None:
         limit = max(1, min(limit, call.request.timeout_ms))
     return ProcessJsonJob(
-        argv=argv,
-        env=prepared.environment,
+        argv=runs.program.argv,
+        env=_environment(rooms, call, prepared, runs.program),
         cwd=str(anchor_folder(entry.cwd, rooms.world().registry)),
         call_id=call.request.call_id,
         tool=call.request.tool,
         input=prepared.input,
         config=entry.config,
-        delegates={item.name: {"argv": list(item.argv)} for item in prepared.delegates},
+        delegates={name: {"argv": list(program.argv)} for name, program in runs.delegates.items()},
         project_dir=str(rooms.places.app_root),
         artifact_dir=artifacts,
         timeout_ms=limit,
@@ -116,14 +117,36 @@ def _checked(prepared: Prepared, outcome: RunOutcome) -> RunOutcome:
     return replace(outcome, warnings=(*outcome.warnings, *said))
 
 
-@contextmanager
-def _program(rooms: Rooms, call: Call, prepared: Prepared) -> Iterator[tuple[str, ...]]:
-    """The argv to run; a private copy is there for as long as the call is. Raises SealBroken."""
-    if not prepared.seal.copy:
-        yield prepared.program.argv
-        return
-    folder = rooms.places.state_dir / "programs" / call.request.call_id
-    try:
-        yield materialise(prepared.program, prepared.seal, folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """What is executed: the programs themselves, or their copies."""
+
+    program: ResolvedProgram
+    delegates: dict[str, ResolvedProgram]
+
+
+async def _runs(rooms: Rooms, prepared: Prepared) -> _Runs:
+    """Exactly the programs that were sealed. Raises SealBroken. A package is looked at beside the loop."""
+    seals = (prepared.seal, *(item.seal for item in prepared.delegates))
+    if any(seal.kind is SealKind.PACKAGE for seal in seals):
+        return await anyio.to_thread.run_sync(_materialised, rooms, prepared)
+    return _materialised(rooms, prepared)
+
+
+def _materialised(rooms: Rooms, prepared: Prepared) -> _Runs:
+    store = rooms.places.data_dir / STORE
+    return _Runs(
+        materialise(prepared.program, prepared.seal, store),
+        {
+            item.name: materialise(prepared.delegate_programs[item.name], item.seal, store)
+            for item in prepared.delegates
+        },
+    )
+
+
+def _environment(rooms: Rooms, call: Call, prepared: Prepared, program: ResolvedProgram) -> dict[str, str]:
+    """The environment that was prepared; its search path leads into the copy, not beside it."""
+    if program is prepared.program:
+        return prepared.environment
+    entry, call_id = prepared.target.entry, call.request.call_id
+    return child_environment(entry, program, environ=rooms.environ, secrets=prepared.secrets, call_id=call_id)

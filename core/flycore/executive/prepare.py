@@ -7,8 +7,10 @@ the spawn. Equal subject digests mean that what was approved is what runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
+from pathlib import Path
 
+import anyio.to_thread
 import msgspec
 
 from flycore.approval.policy import evaluate
@@ -30,7 +32,9 @@ from flycore.registry.resolve import resolve_program
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import report
 from flycore.sandbox.masks import Masks
+from flycore.sandbox.members import PACKAGES
 from flycore.sandbox.seals import seal_program
+from flycore.sandbox.trees import Unsealable
 
 
 class Prepared(Value, frozen=True, kw_only=True):
@@ -41,6 +45,8 @@ class Prepared(Value, frozen=True, kw_only=True):
     program: ResolvedProgram
     seal: Seal
     delegates: tuple[SealedDelegate, ...]
+    delegate_programs: dict[str, ResolvedProgram]
+    """Where each delegate leads, by name."""
     sandbox: SandboxReport
     environment: dict[str, str]
     secrets: dict[str, str]
@@ -60,10 +66,10 @@ async def prepare(
 ) -> Prepared | Stop:
     """Seal the programs, ask policy, look at the target; or say what is missing or denied."""
     entry = target.entry
-    sealed = seal_entry(rooms, world, target)
+    sealed = await sealed_entry(rooms, world, target)
     if isinstance(sealed, Stop):
         return sealed
-    program, seal, delegates = sealed
+    program, seal, delegates, delegate_programs = sealed
     secrets, missing = declared_secrets(entry.permissions, rooms.environ)
     if missing:
         return _secret_missing(missing)
@@ -98,6 +104,7 @@ async def prepare(
         program=program,
         seal=seal,
         delegates=delegates,
+        delegate_programs=delegate_programs,
         sandbox=sandbox,
         environment=environment,
         secrets=dict(secrets),
@@ -153,25 +160,40 @@ def masks_for(entry: SidecarEntry, environ: Mapping[str, str]) -> Masks:
     return Masks(declared_secrets(entry.permissions, environ)[0])
 
 
-def seal_entry(
-    rooms: Rooms, world: World, target: Target
-) -> tuple[ResolvedProgram, Seal, tuple[SealedDelegate, ...]] | Stop:
-    """Follow and seal the entry's command and every delegate that resolves."""
+Sealed = tuple[ResolvedProgram, Seal, tuple[SealedDelegate, ...], dict[str, ResolvedProgram]]
+
+
+async def sealed_entry(rooms: Rooms, world: World, target: Target) -> Sealed | Stop:
+    """Follow and seal the entry's command and every delegate that resolves. Packages are looked at beside
+    the loop: reading one for the first time takes as long as its size asks for."""
+    packages = rooms.places.app_root / PACKAGES
+    if packages.is_dir():
+        return await anyio.to_thread.run_sync(_seal_entry, rooms, world, target, packages)
+    return _seal_entry(rooms, world, target, packages)
+
+
+def _seal_entry(rooms: Rooms, world: World, target: Target, packages: Path) -> Sealed | Stop:
     entry = target.entry
     program = _follow(rooms, world, target, entry.command, entry.args)
     if program.state is not PathState.RESOLVED:
         return _unresolved(program)
+    seal = partial(
+        seal_program, in_place=entry.seal_in_place, distribution=rooms.distribution, packages=packages
+    )
     try:
-        seal = seal_program(program, in_place=entry.seal_in_place, distribution=rooms.distribution)
-        delegates = []
+        own = seal(program)
+        delegates, programs = [], {}
         for name, delegate in sorted(entry.delegates.items()):
             followed = _follow(rooms, world, target, delegate.command, delegate.args)
             if followed.state is PathState.RESOLVED:
-                sealed = seal_program(followed, in_place=True, distribution=rooms.distribution)
-                delegates.append(SealedDelegate(name=name, argv=followed.argv, seal=sealed))
+                programs[name] = followed
+                delegates.append(SealedDelegate(name=name, argv=followed.argv, seal=seal(followed)))
+    except Unsealable as error:
+        hint = 'mend that, or set "seal": "in-place" to be asked each time'
+        return failed(Code.SPAWN, f"it cannot be sealed: {error.filename} {error.strerror}", hint)
     except OSError as error:
         return failed(Code.SPAWN, f"the program cannot be read: {error.strerror}", path=str(error.filename))
-    return program, seal, tuple(delegates)
+    return program, own, tuple(delegates), programs
 
 
 def _follow(

@@ -68,7 +68,7 @@ async def open_kernel(
     try:
         prober = Prober(probe_spawn(ground, lambda: upkeep.files), cache, clock.now)
         upkeep = Upkeep(ground, clock, bus.publish, audit, RuntimeTracker(), prober)
-        await anyio.to_thread.run_sync(sweep, places.state_dir, clock.now())
+        await anyio.to_thread.run_sync(sweep, places.state_dir, places.data_dir, clock.now())
         await anyio.to_thread.run_sync(upkeep.load)
         hands = HandsOn(clock, bus.publish)
         queue = ApprovalQueue(clock, bus.publish, queue_limits(upkeep.world.settings), hands)

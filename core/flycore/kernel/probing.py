@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import secrets
-import shutil
 from collections.abc import Callable
+
+import anyio.to_thread
 
 from flycore.catalog.probe_answer import ProbeAnswer
 from flycore.catalog.probes import ProbeSpawn, ProbeWork
 from flycore.kernel.world import Files, Ground
 from flycore.model.canonical import JsonObject
-from flycore.model.enums import Code, PathState, ProbeMode, Status
+from flycore.model.enums import Code, ProbeMode, Status
+from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
 from flycore.registry.resolve import anchor_folder
 from flycore.runners.probe import probe_sidecar
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.masks import Masks
+from flycore.sandbox.members import PACKAGES
 from flycore.sandbox.seals import SealBroken, materialise, seal_program
+from flycore.sandbox.store import STORE
 
 
 def probe_work(ground: Ground, files: Files, entry: SidecarEntry) -> ProbeWork:
@@ -37,14 +41,11 @@ def probe_spawn(ground: Ground, files: Callable[[], Files]) -> ProbeSpawn:
 
     async def spawn(entry: SidecarEntry, tool: str, mode: ProbeMode, timeout_ms: int) -> ProbeAnswer:
         probe_id = f"probe-{secrets.token_hex(6)}"
-        folder = ground.places.state_dir / "programs" / probe_id
         try:
-            job = _job(ground, files(), entry, tool, probe_id)
+            job = await anyio.to_thread.run_sync(_job, ground, files(), entry, tool, probe_id)
             outcome = await probe_sidecar(job, mode, timeout_ms)
         except SealBroken as error:
             return ProbeAnswer(ok=False, code=Code.SPAWN, error=str(error), crashed=True)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
         return _answer(outcome, Masks(declared_secrets(entry.permissions, ground.environ)[0]))
 
     return spawn
@@ -56,20 +57,15 @@ def _job(ground: Ground, files: Files, entry: SidecarEntry, tool: str, probe_id:
     current, program = files.registry.entry(entry.id), files.programs.get(entry.id)
     if current is None or current.digest != entry.digest or program is None:
         raise SealBroken(None, "the entry changed while it waited to be asked", entry.id)
+    found = {name: item for name, item in files.delegates.get(entry.id, {}).items() if item.argv}
+    runs = _sealed(ground, entry, program)
     delegates: JsonObject = {
-        name: {"argv": list(found.argv)}
-        for name, found in files.delegates.get(entry.id, {}).items()
-        if found.state is PathState.RESOLVED
+        name: {"argv": list(_sealed(ground, entry, item).argv)} for name, item in found.items()
     }
-    try:
-        seal = seal_program(program, in_place=entry.seal_in_place, distribution=ground.distribution)
-    except OSError as error:
-        raise SealBroken(error.errno, error.strerror or "cannot be read", program.path) from error
     values, _ = declared_secrets(entry.permissions, ground.environ)
-    folder = ground.places.state_dir / "programs" / probe_id
     return ProcessJsonJob(
-        argv=materialise(program, seal, folder),
-        env=child_environment(entry, program, environ=ground.environ, secrets=values, call_id=probe_id),
+        argv=runs.argv,
+        env=child_environment(entry, runs, environ=ground.environ, secrets=values, call_id=probe_id),
         cwd=str(anchor_folder(entry.cwd, files.registry)),
         call_id=probe_id,
         tool=tool,
@@ -79,6 +75,21 @@ def _job(ground: Ground, files: Files, entry: SidecarEntry, tool: str, probe_id:
         project_dir=str(ground.places.app_root),
         limits=entry.limits,
     )
+
+
+def _sealed(ground: Ground, entry: SidecarEntry, program: ResolvedProgram) -> ResolvedProgram:
+    """The program as a call would run it. Raises SealBroken."""
+    places = ground.places
+    try:
+        seal = seal_program(
+            program,
+            in_place=entry.seal_in_place,
+            distribution=ground.distribution,
+            packages=places.app_root / PACKAGES,
+        )
+    except OSError as error:
+        raise SealBroken(error.errno, error.strerror or "cannot be read", error.filename) from error
+    return materialise(program, seal, places.data_dir / STORE)
 
 
 def _answer(outcome: RunOutcome, masks: Masks) -> ProbeAnswer:

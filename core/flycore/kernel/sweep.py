@@ -1,4 +1,4 @@
-"""Clears what earlier kernels left: artifacts past their time, and private copies of calls long over."""
+"""Clears what earlier kernels left: artifacts past their time, and copies of programs nobody runs now."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import shutil
 import stat
 from pathlib import Path
 
+from flycore.sandbox.store import STORE, prune
+
 ARTIFACT_DAYS = 7
 
 
-def sweep(state_dir: Path, now: float) -> int:
-    """Remove artifact folders not changed for a week and all private copies; how many were removed.
+def sweep(state_dir: Path, data_dir: Path, now: float) -> int:
+    """Remove artifact folders not changed for a week and copies of programs not run for a month; how many
+    were removed.
 
     The caller holds the root's lock and has started no call yet. `now` is Unix time, seconds.
     """
     oldest = now - ARTIFACT_DAYS * 86_400
     expired = [folder for folder in _folders(state_dir / "artifacts") if folder.lstat().st_mtime < oldest]
-    left = _folders(state_dir / "programs")
-    for folder in (*expired, *left):
+    for folder in expired:
         shutil.rmtree(folder, ignore_errors=True)
-    return len(expired) + len(left)
+    return len(expired) + prune(data_dir / STORE, now)
 
 
 def _folders(parent: Path) -> list[Path]:

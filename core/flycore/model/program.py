@@ -36,7 +36,8 @@ class Seal(Value, frozen=True, kw_only=True):
 
     kind: SealKind
     digest: str
-    """Over the program's bytes and its interpreter's identity, for `bundled` over the distribution."""
+    """Over the program's bytes, for a copy those of its whole folder, and its interpreter's identity; for
+    `bundled` over the distribution."""
     program: str
     """Path of the sealed file."""
     note: str = ""
@@ -45,6 +46,8 @@ class Seal(Value, frozen=True, kw_only=True):
     """False where each call has to be asked: what runs cannot be held still."""
     copy: bool = False
     """Whether the call runs a private copy."""
+    copies: tuple[tuple[str, str], ...] = ()
+    """Folders that are run from the content store: path, and digest of everything below it."""
     editable: bool = False
 
 

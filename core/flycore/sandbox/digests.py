@@ -35,7 +35,7 @@ def file_digest(path: str) -> tuple[Identity, str]:
         return identity(about), known
     descriptor = open_regular(path)
     try:
-        return _remember(descriptor, read_through(descriptor, path, lambda _: None))
+        return remember(descriptor, read_through(descriptor, path, lambda _: None))
     finally:
         os.close(descriptor)
 
@@ -61,10 +61,21 @@ def read_through(descriptor: int, path: str, take: Callable[[bytes], object]) ->
     return sha.hexdigest()
 
 
-def _remember(descriptor: int, sha: str) -> tuple[Identity, str]:
+def known_digest(about: Identity) -> str | None:
+    """The digest of that content, where it was read before."""
+    return _remembered.get(about)
+
+
+def remember(descriptor: int, sha: str) -> tuple[Identity, str]:
+    """Note the digest that was just read through `descriptor`; its identity with it."""
     now = identity(os.fstat(descriptor))
-    if time.time_ns() - max(now[3], now[4]) > _SETTLED_NS:
+    if settled(now):
         if len(_remembered) >= _MOST_REMEMBERED:
             _remembered.clear()
         _remembered[now] = sha
     return now, sha
+
+
+def settled(about: Identity) -> bool:
+    """Whether the last change is so long ago that another one shows. Whatever sets mtime moves ctime."""
+    return time.time_ns() - about[4] > _SETTLED_NS

@@ -1,8 +1,8 @@
 """Seals: what «the program» means when it is approved, and running exactly that.
 
 Hashing a path and executing the path later loses the race against whoever swaps the file in between. A
-program this user can write is therefore run from a private copy whose bytes are hashed as they are copied;
-where a copy cannot work, the seal says so and is good for one question only.
+program this user can write is therefore run from a copy in the content store, named by what it holds; where
+a copy cannot work, the seal says so and is good for one question only.
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+import msgspec
+
 from flycore.model.canonical import digest
 from flycore.model.enums import SealKind
 from flycore.model.program import ResolvedProgram, Seal
-from flycore.sandbox.digests import file_digest, open_regular, read_through
+from flycore.sandbox.digests import file_digest
 from flycore.sandbox.distribution import SIDECARS, Distribution, find_distribution
+from flycore.sandbox.members import beneath, is_alone, moved, package_of
+from flycore.sandbox.store import SealBroken, hold
+from flycore.sandbox.trees import tree_digest
 
 __all__ = ["Distribution", "SealBroken", "find_distribution", "is_bundled", "materialise", "seal_program"]
 
 NOT_SEALED = "may load other files, not sealed"
-PACKAGES_PREFIX = "./tools/packages/"
 _INTERPRETERS = re.compile(
     r"(python|pypy|node|deno|bun|ruby|perl|php|lua|Rscript|java|osascript|pwsh|env|busybox|(ba|da|z|k|a|fi)?sh"
     r"|npx|npm|uvx?|pipx|make)[\d.]*"
 )
-
-
-class SealBroken(OSError):  # noqa: N818 - says what the seal is
-    """What would be run is not what was sealed, or it cannot be copied. Nothing may be run."""
+_Facts = tuple[int | str, ...]
 
 
 def seal_program(
@@ -43,38 +44,16 @@ def seal_program(
     """
     if distribution is not None and is_bundled(program, distribution):
         return _bundled(program, distribution)
-    package = package_of(program, packages)
-    if package and not in_place:
+    if in_place and beneath(program.path, os.path.realpath(packages)):
+        return _in_place(program, NOT_SEALED)
+    package = "" if in_place else package_of(program, packages)
+    if package:
         return _copied(program, SealKind.PACKAGE, package)
-    if not package and all(map(_holds_still, filter(None, (program.path, program.interpreter)))):
+    if all(map(_holds_still, filter(None, (program.path, program.interpreter)))):
         return _system(program)
-    if _is_alone(program.path) and not in_place:
+    if is_alone(program.path) and not in_place:
         return _copied(program, SealKind.FILE, os.path.dirname(program.path))
-    return Seal(
-        kind=SealKind.FILE,
-        digest=_digest(program, SealKind.FILE, file_digest(program.path)[1]),
-        program=program.path,
-        note=NOT_SEALED,
-        leasable=False,
-    )
-
-
-def package_of(program: ResolvedProgram, packages: Path) -> str:
-    """The real folder of the package the program belongs to; empty where it belongs to none.
-
-    Raises Unsealable for a command that names a package and leads, by a link, somewhere else.
-    """
-    folder = os.path.realpath(packages)
-    declared = os.path.normpath(program.declared).split("/")
-    if program.base is Anchor.APP and declared[:2] == PACKAGES and len(declared) > PACKAGE_DEPTH:
-        root = os.path.realpath(os.path.join(folder, declared[2]))
-        if _beneath(program.path, root):
-            return root
-        raise Unsealable(errno.EXDEV, "leads out of its package", program.path)
-    if not _beneath(program.path, folder):
-        return ""
-    name, _, inside = program.path[len(folder) + 1 :].partition("/")
-    return os.path.join(folder, name) if inside else ""
+    return _in_place(program, NOT_SEALED)
 
 
 def materialise(program: ResolvedProgram, seal: Seal, store: Path) -> ResolvedProgram:
@@ -83,24 +62,14 @@ def materialise(program: ResolvedProgram, seal: Seal, store: Path) -> ResolvedPr
 
     Raises SealBroken when it, or its interpreter, is not what was sealed.
     """
-    if not seal.copies:
-        if seal.kind in (SealKind.FILE, SealKind.SYSTEM):
-            _look_again(program, seal)
-        return program
     held = [(root, str(hold(store, content, root))) for root, content in seal.copies]
-    if _sealed_digest(program, seal) != seal.digest:
-        raise SealBroken(None, "is not what was sealed", program.interpreter or program.path)
-    path = _moved(program.path, held)
-    line = program.interpreter_argv
-    if line:
-        line = (_interpreter_in(line[0], program.interpreter, held), *line[1:])
-    return msgspec.structs.replace(
-        program,
-        path=path,
-        argv=(*line, path, *_arguments(program)),
-        interpreter=_moved(program.interpreter, held),
-        interpreter_argv=line,
-    )
+    try:
+        now = _digest_now(program, seal)
+    except OSError as fault:
+        raise SealBroken(fault.errno, fault.strerror or str(fault), fault.filename or program.path) from fault
+    if now != seal.digest:
+        raise SealBroken(None, "is not what was sealed", program.path)
+    return _run_from(program, held) if held else program
 
 
 def is_bundled(program: ResolvedProgram, distribution: Distribution) -> bool:
@@ -113,19 +82,30 @@ def _bundled(program: ResolvedProgram, distribution: Distribution) -> Seal:
     try:
         files = distribution.digest()
     except OSError as fault:
-        return Seal(
-            kind=SealKind.FILE,
-            digest=_digest(program, SealKind.FILE, file_digest(program.path)[1]),
-            program=program.path,
-            note=f"flytui's own, but {fault.filename} {fault.strerror}: not sealed",
-            leasable=False,
-        )
+        return _in_place(program, f"flytui's own, but {fault.filename} {fault.strerror}: not sealed")
     return Seal(
         kind=SealKind.BUNDLED,
         digest=_digest(program, SealKind.BUNDLED, files),
         program=program.path,
         note="editable: runs from its source folder" if distribution.editable else "",
         editable=distribution.editable,
+    )
+
+
+def _copied(program: ResolvedProgram, kind: SealKind, root: str) -> Seal:
+    """A seal over the folder `root`, and over that of an interpreter that can be changed and copied."""
+    roots = [root]
+    interpreter = program.interpreter
+    outside = bool(interpreter) and not beneath(interpreter, root)
+    if outside and is_alone(interpreter) and not _holds_still(interpreter):
+        roots.append(os.path.dirname(interpreter))
+    copies = tuple((folder, tree_digest(folder)) for folder in roots)
+    return Seal(
+        kind=kind,
+        digest=_copied_digest(program, kind, copies),
+        program=program.path,
+        copy=True,
+        copies=copies,
     )
 
 
@@ -141,15 +121,63 @@ def _system(program: ResolvedProgram) -> Seal:
     )
 
 
-_Facts = tuple[int | str, ...]
+def _in_place(program: ResolvedProgram, note: str) -> Seal:
+    return Seal(
+        kind=SealKind.FILE,
+        digest=_digest(program, SealKind.FILE, file_digest(program.path)[1]),
+        program=program.path,
+        note=note,
+        leasable=False,
+    )
+
+
+def _run_from(program: ResolvedProgram, held: list[tuple[str, str]]) -> ResolvedProgram:
+    """The program with every path below a folder that was copied led into its copy."""
+    path = moved(program.path, held)
+    line = program.interpreter_argv
+    if line:
+        folder, name = os.path.split(line[0])
+        named = os.path.join(os.path.realpath(folder), name)
+        copied = next(
+            (here for it in (named, program.interpreter) if (here := moved(it, held)) != it), line[0]
+        )
+        line = (copied, *line[1:])
+    return msgspec.structs.replace(
+        program,
+        path=path,
+        argv=(*line, path, *_arguments(program)),
+        interpreter=moved(program.interpreter, held),
+        interpreter_argv=line,
+    )
+
+
+def _digest_now(program: ResolvedProgram, seal: Seal) -> str:
+    """The seal's digest as the files are now; what is copied counts as its copy. The distribution's own
+    files were read a moment ago."""
+    if seal.copies:
+        return _copied_digest(program, seal.kind, seal.copies)
+    if seal.kind is SealKind.SYSTEM:
+        return _system(program).digest
+    if seal.kind is SealKind.FILE:
+        return _in_place(program, seal.note).digest
+    return seal.digest
+
+
+def _copied_digest(program: ResolvedProgram, kind: SealKind, copies: tuple[tuple[str, str], ...]) -> str:
+    copied = any(beneath(program.interpreter, root) for root, _ in copies)
+    interpreter = ("copied", *program.interpreter_argv) if copied else _interpreter(program)
+    return _digest_of(kind, program.path, tuple(part for copy in copies for part in copy), interpreter)
 
 
 def _digest(program: ResolvedProgram, kind: SealKind, content: str | _Facts) -> str:
-    interpreter: _Facts = ()
-    if program.interpreter:
-        about, sha = file_digest(program.interpreter)
-        interpreter = (program.interpreter, *about, sha, *program.interpreter_argv)
-    return _digest_of(kind, program.path, content, interpreter)
+    return _digest_of(kind, program.path, content, _interpreter(program))
+
+
+def _interpreter(program: ResolvedProgram) -> _Facts:
+    if not program.interpreter:
+        return ()
+    about, sha = file_digest(program.interpreter)
+    return (program.interpreter, *about, sha, *program.interpreter_argv)
 
 
 @lru_cache(maxsize=1_024)

@@ -185,8 +185,7 @@ async def test_a_lone_program_runs_from_a_private_copy(root: Root) -> None:
         result = await approved_call(kernel, "where.do")
     assert isinstance(result.output, dict)
     ran_at = str(result.output["at"])
-    assert ran_at.startswith(str(root.places.state_dir / "programs"))
-    assert not list((root.places.state_dir / "programs").iterdir())
+    assert ran_at.startswith(str(root.places.data_dir / "store"))
 
 
 async def test_every_violation_of_the_input_is_named_and_nothing_starts(root: Root) -> None:

@@ -18,21 +18,24 @@ def folder(path: Path, age_days: float) -> Path:
     return path
 
 
-def test_old_artifacts_and_all_private_copies_go(tmp_path: Path) -> None:
+def test_old_artifacts_and_copies_go(tmp_path: Path) -> None:
     old = folder(tmp_path / "artifacts" / "old", 8)
     young = folder(tmp_path / "artifacts" / "young", 6)
-    copy = folder(tmp_path / "programs" / "call", 0)
-    assert sweep(tmp_path, NOW) == 2
-    assert [path.exists() for path in (old, young, copy)] == [False, True, False]
+    unused = folder(tmp_path / "store" / ("0" * 64), 31)
+    used = folder(tmp_path / "store" / ("1" * 64), 29)
+    (tmp_path / "store").chmod(0o700)
+    assert sweep(tmp_path, tmp_path, NOW) == 2
+    assert [path.exists() for path in (old, young, unused, used)] == [False, True, False, True]
 
 
 def test_a_link_is_left_alone_and_never_followed(tmp_path: Path) -> None:
     elsewhere = folder(tmp_path / "elsewhere", 30)
     (tmp_path / "state" / "artifacts").mkdir(parents=True)
     (tmp_path / "state" / "artifacts" / "link").symlink_to(elsewhere)
-    assert sweep(tmp_path / "state", NOW) == 0
+    assert sweep(tmp_path / "state", tmp_path / "data", NOW) == 0
     assert (elsewhere / "file").exists()
 
 
 def test_a_fresh_root_has_nothing_to_clear(tmp_path: Path) -> None:
-    assert sweep(tmp_path, NOW) == 0
+    assert sweep(tmp_path, tmp_path, NOW) == 0
+    assert list(tmp_path.iterdir()) == []

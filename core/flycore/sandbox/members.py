@@ -1,0 +1,53 @@
+"""Which folder a program belongs to, and where its files are in a copy of that folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from flycore.model.enums import Anchor
+from flycore.model.program import ResolvedProgram
+from flycore.sandbox.trees import CACHE, Unsealable
+
+PACKAGES = "tools/packages"
+"""Below the app root: each package in a folder of its own."""
+
+
+def package_of(program: ResolvedProgram, packages: Path) -> str:
+    """The real folder of the package the program belongs to; empty where it belongs to none.
+
+    Raises Unsealable for a command that names a package and leads, by a link, somewhere else.
+    """
+    folder = os.path.realpath(packages)
+    if program.base is Anchor.APP:
+        package, _, inside = os.path.normpath(program.declared).removeprefix(PACKAGES + "/").partition("/")
+        if inside and os.path.normpath(program.declared).startswith(PACKAGES + "/"):
+            root = os.path.realpath(os.path.join(folder, package))
+            if beneath(program.path, root):
+                return root
+            raise Unsealable(errno.EXDEV, "leads out of its package", program.path)
+    if not beneath(program.path, folder):
+        return ""
+    package, _, inside = program.path[len(folder) + 1 :].partition("/")
+    return os.path.join(folder, package) if inside else ""
+
+
+def beneath(path: str, folder: str) -> bool:
+    """Whether a real path lies below a real folder."""
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def is_alone(path: str) -> bool:
+    """Whether the file is the only one of its folder, so that a copy leaves nothing behind."""
+    return not set(os.listdir(os.path.dirname(path))) - {os.path.basename(path), CACHE}
+
+
+def moved(path: str, held: Iterable[tuple[str, str]]) -> str:
+    """The path in the copy of the folder it lies below; itself where it lies below none. `held`: each folder
+    and its copy."""
+    for root, copy in held:
+        if beneath(path, root):
+            return copy + path[len(root) :]
+    return path
