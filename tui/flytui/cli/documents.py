@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from flycore.approval.conditions import Fit
+from flycore.approval.replay import Replayed
+from flycore.approval.rules import RuleLayer
 from flycore.audit.verify import Verification
-from flycore.model.approval import Ask
+from flycore.model.approval import Ask, MatchedRule
 from flycore.model.base import Value
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import CapabilityView, SidecarView
-from flycore.model.enums import Effective
+from flycore.model.diagnostics import Diagnostic
+from flycore.model.enums import Decision, Effective, Risk
 from flycore.model.stability import Reason, Stability
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
@@ -158,6 +162,71 @@ class AuditDocument(Document, frozen=True, kw_only=True, tag="flytui.audit/1"):
     verification: Verification | None = None
 
 
+class PolicyLayer(Value, frozen=True, kw_only=True):
+    """One policy file."""
+
+    layer: RuleLayer
+    file: str
+    present: bool
+    """Whether it takes part at all."""
+    ok: bool
+    rules: int
+    """How many of its rules are in force."""
+
+
+class PolicyCheckDocument(Document, frozen=True, kw_only=True, tag="flytui.policy-check/1"):
+    """The policy files, and everything that is wrong with them."""
+
+    version: str
+    """Digest over all that decides."""
+    layers: tuple[PolicyLayer, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+class ExplainedRule(Value, frozen=True, kw_only=True):
+    """A rule about the tool."""
+
+    decision: Decision
+    because: str
+    where: str
+    """`file:line`."""
+    tool: str
+    counts: Fit
+    """`yes`, `unknown` (depends on the input or the caller) or `expired`."""
+    caller: str = ""
+    when: JsonObject | None = None
+    expires: float | None = None
+    """Unix time, seconds."""
+
+
+class PolicyExplainDocument(Document, frozen=True, kw_only=True, tag="flytui.policy-explain/1"):
+    """What is decided of a call, and why."""
+
+    tool: str
+    sidecar: str | None
+    """What offers the tool; None where nothing does."""
+    risk: Risk | None
+    input_known: bool
+    """Whether an input was given; without one, rules with `when` cannot be decided."""
+    caller: str
+    """The program that was named; without one, rules with `caller` cannot be decided."""
+    decision: Decision | None
+    """None where no rule matches and nothing offers the tool."""
+    rules: tuple[ExplainedRule, ...]
+    default: MatchedRule | None
+    """What holds where no rule matches."""
+    default_used: bool
+
+
+class PolicyReplayDocument(Document, frozen=True, kw_only=True, tag="flytui.policy-replay/1"):
+    """Calls of the log, oldest first, and what the rules say of them now."""
+
+    draft: str
+    """The file that was tried in place of the user's; empty for the policy in force."""
+    calls: tuple[Replayed, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
 DOCUMENTS: dict[str, type[Document]] = {
     "inspect": InspectDocument,
     "why": WhyDocument,
@@ -166,6 +235,9 @@ DOCUMENTS: dict[str, type[Document]] = {
     "tools": ToolsDocument,
     "trust": TrustDocument,
     "approvals": ApprovalsDocument,
+    "policy-check": PolicyCheckDocument,
+    "policy-explain": PolicyExplainDocument,
+    "policy-replay": PolicyReplayDocument,
     "status": StatusDocument,
     "demo": DemoDocument,
     "audit": AuditDocument,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 NAMES = (
     "registry",
+    "policy",
     "result",
     "catalog",
     "inspect",
@@ -23,6 +24,9 @@ NAMES = (
     "tools",
     "trust",
     "approvals",
+    "policy-check",
+    "policy-explain",
+    "policy-replay",
     "status",
     "demo",
     "audit",
@@ -33,9 +37,9 @@ NAMES = (
 @click.argument("name", metavar="NAME", type=click.Choice(NAMES))
 @common
 def schema(invocation: Invocation, name: str) -> int:
-    """Print the JSON Schema of the registry file, of a result, or of what COMMAND --json prints.
+    """Print the JSON Schema of the registry or policy file, of a result, or of what COMMAND --json prints.
 
-    NAME is registry, result, catalog or another command that has --json.
+    NAME is registry, policy, result, catalog or another command that has --json.
     """
     emit(schema_of(name))
     return 0
@@ -47,6 +51,10 @@ def schema_of(name: str) -> JsonObject:
         from flycore.registry.schema import registry_schema
 
         return registry_schema()
+    if name == "policy":
+        from flycore.approval.schema import policy_schema
+
+        return policy_schema()
     if name == "catalog":
         from flycore.catalog.document import catalog_schema
 

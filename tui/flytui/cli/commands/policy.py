@@ -1,0 +1,204 @@
+"""`flytui policy`: the rules that decide which calls run, ask or are denied. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import emit, note, say
+
+if TYPE_CHECKING:
+    from flycore.approval.policy import Policy
+    from flycore.model.canonical import JsonObject
+    from flycore.model.capability import Capability
+    from flycore.model.diagnostics import Diagnostic
+    from flytui.cli.documents import PolicyLayer
+    from flytui.cli.judging import Bench
+
+EXIT_ERRORS = 5
+EXIT_USAGE = 2
+DEFAULT_CALLS = 100
+MOST_CALLS = 10_000
+EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group()
+@common
+def policy(invocation: Invocation) -> int:
+    """Check the rules, ask what they say of a call, and try a draft on calls that were made."""
+    return 0
+
+
+@policy.command("check")
+@click.argument("file", type=EXISTING, required=False)
+@common
+def check(invocation: Invocation, file: Path | None) -> int:
+    """Report what is wrong in the files in force, or in FILE. Exit 0, or 5 for an error."""
+    from flycore.approval.policy import expired_rules
+    from flycore.model.diagnostics import Severity
+    from flytui.cli.documents import PolicyCheckDocument, PolicyLayer
+    from flytui.cli.judging import read_bench
+
+    bench = read_bench(invocation.places())
+    read = bench.files.policy if file is None else _alone(bench, file, invocation)
+    diagnostics = (*read.diagnostics, *expired_rules(read, bench.now))
+    layers = tuple(
+        PolicyLayer(
+            layer=item.source, file=item.file, present=item.present, ok=item.ok, rules=len(item.rules)
+        )
+        for item in read.layers
+    )
+    if invocation.as_json:
+        emit(PolicyCheckDocument(version=read.version, layers=layers, diagnostics=diagnostics))
+    else:
+        for layer in layers:
+            say(f"{layer.layer:<7}  {layer.file}: {_layer_words(layer)}")
+        _say_findings(diagnostics, say)
+    return EXIT_ERRORS if any(item.severity is Severity.ERROR for item in diagnostics) else 0
+
+
+@policy.command("explain")
+@click.argument("tool")
+@click.argument("words", metavar="[JSON | KEY=VALUE…]", nargs=-1)
+@click.option("--caller", "named", default="", metavar="NAME|PATH", help="As called by that program.")
+@common
+def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: str) -> int:
+    """Say what is decided of a call of TOOL, by which rules, and what holds without them."""
+    from flycore.approval.rule_checks import caller_named
+    from flytui.cli.judging import read_bench
+    from flytui.cli.policy_words import explain_document, explain_lines
+
+    bench = read_bench(invocation.places())
+    capability = bench.capability(tool)
+    if capability is None:
+        from flytui.cli.unknown import no_such
+
+        return no_such(bench.world.catalog, tool, sidecars=False)
+    given = _input(capability, words)
+    if isinstance(given, str):
+        note(f"the input would be refused before policy is asked: {given}")
+        return EXIT_USAGE
+    in_force = bench.files.policy
+    if not in_force.ok:
+        _say_findings(in_force.diagnostics, note)
+        note("a kernel that runs since before goes on with the last good rules of such a file")
+    judgement = bench.judge(in_force, tool, given, caller_named(named))
+    sidecar = bench.world.index[tool].sidecar
+    document = explain_document(tool, sidecar, judgement, input_known=given is not None, caller=named)
+    if invocation.as_json:
+        emit(document)
+    else:
+        explain_lines(invocation, document)
+    return 0
+
+
+@policy.command("replay")
+@click.option(
+    "--last", "count", type=click.IntRange(1, MOST_CALLS), default=DEFAULT_CALLS, show_default=True,
+    help="How many calls of the log.",
+)  # fmt: skip
+@click.option("--draft", type=EXISTING, help="Rules to try in place of your own policy.jsonc.")
+@common
+def replay_command(invocation: Invocation, count: int, draft: Path | None) -> int:
+    """Say which calls that were made the rules, or a draft, would have matched."""
+    from flycore.approval.replay import PastCall, past_calls, replay
+    from flycore.audit.read import MOST_LINES, tail
+    from flycore.catalog.schemas import fill_defaults
+    from flycore.model.approval import Verdict
+    from flytui.cli.documents import PolicyReplayDocument
+    from flytui.cli.judging import read_bench
+    from flytui.cli.policy_words import replay_lines
+
+    places = invocation.places()
+    bench = read_bench(places)
+    tried = bench.files.policy if draft is None else _with_draft(bench, draft)
+    if not tried.ok:
+        _say_findings(tried.diagnostics, note)
+        return EXIT_ERRORS
+
+    def judge(call: PastCall) -> Verdict | None:
+        capability = bench.capability(call.tool)
+        filled = call.input if capability is None else fill_defaults(capability.input_schema, call.input)
+        judged = bench.judge(tried, call.tool, filled if isinstance(filled, dict) else None, call.caller)
+        rules = judged.rules or ((judged.default,) if judged.default is not None else ())
+        return None if judged.decision is None else Verdict(decision=judged.decision, rules=rules)
+
+    calls = past_calls(tail(places.state_dir / "audit", MOST_LINES), count)
+    found = replay(calls, judge, None if draft is None else str(_absolute(draft)))
+    if invocation.as_json:
+        emit(PolicyReplayDocument(draft=str(draft or ""), calls=found, diagnostics=tried.diagnostics))
+        return 0
+    _say_findings(tried.diagnostics, note)
+    replay_lines(invocation, found)
+    return 0
+
+
+def _input(capability: Capability, words: tuple[str, ...]) -> JsonObject | str | None:
+    """The input as policy would see it; None for none given; why it would be refused."""
+    from flycore.catalog.schemas import check_input
+    from flytui.cli.call_input import BadInput, read_words, typed
+
+    if not words:
+        return None
+    try:
+        given = read_words(words, None, _no_stdin)
+    except BadInput as problem:
+        raise click.UsageError(str(problem)) from None
+    raw = given if isinstance(given, dict) else typed(given, capability.input_schema)
+    filled, violations = check_input(capability.input_schema, raw)
+    return "; ".join(f"{item.pointer} {item.message}".strip() for item in violations) or filled
+
+
+def _no_stdin(limit: int) -> bytes:
+    raise click.UsageError("write the input after the tool's name")
+
+
+def _absolute(file: Path) -> Path:
+    return file.resolve()
+
+
+def _alone(bench: Bench, file: Path, invocation: Invocation) -> Policy:
+    """FILE as the only layer: the project's where it stands there, else a user's."""
+    from flycore.approval.layers import load_draft
+    from flycore.approval.policy import Policy
+    from flycore.approval.rules import RuleLayer
+    from flycore.registry.places import PROJECT_POLICY_FILE
+
+    path = _absolute(file)
+    project = (invocation.places().app_root / PROJECT_POLICY_FILE).resolve()
+    layer = RuleLayer.PROJECT if path == project else RuleLayer.USER
+    read, diagnostics = load_draft(path, layer, bench.names())
+    return Policy(layers=(read,), diagnostics=diagnostics)
+
+
+def _with_draft(bench: Bench, draft: Path) -> Policy:
+    """The files in force with the draft in the place of the user's; only its own diagnostics."""
+    from flycore.approval.layers import load_draft
+    from flycore.approval.policy import Policy
+    from flycore.approval.rules import RuleLayer
+
+    read, diagnostics = load_draft(_absolute(draft), RuleLayer.USER, bench.names())
+    others = bench.files.policy.layers
+    layers = tuple(read if layer.source is RuleLayer.USER else layer for layer in others)
+    return Policy(layers=layers, diagnostics=diagnostics)
+
+
+def _layer_words(layer: PolicyLayer) -> str:
+    if not layer.present:
+        return "not used" if not layer.ok else "no file"
+    rules = "1 rule" if layer.rules == 1 else f"{layer.rules} rules"
+    return f"{rules} in force" if layer.ok else "does not parse"
+
+
+def _say_findings(diagnostics: tuple[Diagnostic, ...], out: Callable[[str], None]) -> None:
+    for item in diagnostics:
+        where = f"{item.position}: " if item.position else ""
+        out(f"{item.severity.value:<7}  {where}{item.message}")
+        for line in item.excerpt.splitlines():
+            out(f"         {line}")
+        if item.remedy:
+            out(f"         → {item.remedy}")

@@ -1,0 +1,121 @@
+"""How `flytui policy explain` and `replay` say what they found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flycore.approval.conditions import Fit
+from flytui.cli.documents import ExplainedRule, PolicyExplainDocument
+from flytui.cli.output import clock_time, say, table
+
+if TYPE_CHECKING:
+    from flycore.approval.policy import Looked
+    from flycore.approval.replay import Replayed
+    from flytui.cli.invocation import Invocation
+    from flytui.cli.judging import Judgement
+
+NO_TOOL = "nothing offers this tool, so a call would end unavailable"
+
+
+def explain_document(
+    tool: str, sidecar: str | None, judgement: Judgement, *, input_known: bool, caller: str
+) -> PolicyExplainDocument:
+    """The judgement as a document."""
+    return PolicyExplainDocument(
+        tool=tool,
+        sidecar=sidecar,
+        risk=judgement.risk,
+        input_known=input_known,
+        caller=caller,
+        decision=judgement.decision,
+        rules=tuple(map(_explained, judgement.looked)),
+        default=judgement.default,
+        default_used=not judgement.rules and judgement.default is not None,
+    )
+
+
+def _explained(item: Looked) -> ExplainedRule:
+    rule = item.rule
+    return ExplainedRule(
+        decision=rule.decision,
+        because=rule.because,
+        where=rule.place,
+        tool=rule.tool,
+        counts=item.fit,
+        caller=rule.caller,
+        when=rule.when,
+        expires=rule.expires,
+    )
+
+
+def explain_lines(invocation: Invocation, document: PolicyExplainDocument) -> None:
+    """Print it: the decision, the rules, the default."""
+    decision = document.decision.value if document.decision is not None else "not decided"
+    offered = f"offered by {document.sidecar}" if document.sidecar else NO_TOOL
+    say(f"{document.tool}: {decision}")
+    say(f"risk {document.risk.value if document.risk else 'unknown'}; {offered}")
+    if any(rule.counts is Fit.UNKNOWN for rule in document.rules):
+        say(
+            "perhaps: it depends on the input or the caller (--caller NAME); an allow does not count, a deny asks"
+        )
+    if document.rules:
+        say()
+        rows = [(_says(rule), rule.where, _because(rule)) for rule in document.rules]
+        table(invocation, ("RULE SAYS", "WHERE", "BECAUSE"), rows)
+    if document.default is None:
+        return
+    say()
+    used = "used: no rule decides this call" if document.default_used else "not used: a rule matches"
+    say(f"default ({used})")
+    say(f"{document.default.decision.value}: {document.default.because}")
+
+
+def _says(rule: ExplainedRule) -> str:
+    match rule.counts:
+        case Fit.EXPIRED:
+            return f"{rule.decision.value}, expired"
+        case Fit.UNKNOWN:
+            return f"{rule.decision.value}, perhaps"
+        case _:
+            return rule.decision.value
+
+
+def _because(rule: ExplainedRule) -> str:
+    conditions = [f"tool {rule.tool}"]
+    if rule.caller:
+        conditions.append(f"caller {rule.caller}")
+    if rule.when is not None:
+        conditions.append("input as in `when`")
+    if rule.expires is not None:
+        conditions.append(f"until {clock_time(rule.expires)}")
+    return f"{rule.because} ({', '.join(conditions)})"
+
+
+def replay_lines(invocation: Invocation, found: tuple[Replayed, ...]) -> None:
+    """Print the calls that a rule is about, and how many there are of what."""
+    matched = [item for item in found if item.matched]
+    if matched:
+        rows = [_row(item) for item in matched]
+        table(invocation, ("TIME", "TOOL", "CALLER", "WAS", "WOULD BE", "RULES"), rows)
+        say()
+    otherwise = sum(item.differs for item in found)
+    loosened = sum(_against_a_person(item) for item in found)
+    approximate = sum(bool(item.call.approximate) for item in matched)
+    say(f"{len(found)} calls looked at; {len(matched)} matched by a rule; {otherwise} decided otherwise")
+    if loosened:
+        say(f"{loosened} would be allowed that a person denied")
+    if approximate:
+        say(f"{approximate} approximate: the log does not hold their whole input")
+
+
+def _row(item: Replayed) -> tuple[str, ...]:
+    call = item.call
+    would = item.decision.value if item.decision is not None else "–"
+    rules = ", ".join(f"{rule.where} {rule.because}" for rule in item.matched)
+    remark = f"; approximate: {call.approximate}" if call.approximate else ""
+    marked = f"{would} (otherwise)" if item.differs else would
+    return call.at, call.tool, str(call.caller), call.was, marked, f"{rules}{remark}"
+
+
+def _against_a_person(item: Replayed) -> bool:
+    return item.decision == "allow" and item.call.was.startswith("denied by a person")
