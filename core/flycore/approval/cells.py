@@ -41,14 +41,15 @@ def wrap_exact(text: str, width: int) -> list[str]:
 
 
 def wrap_words(text: str, width: int) -> list[str]:
-    """Like `wrap_exact`, but breaks after a space where one lies in the second half of the line."""
+    """Like `wrap_exact`, but breaks after a space where one lies in the second half of the line; so a line
+    begins with a word, not with the space before it."""
     if cell_width(text) <= width:
         return [text]
     lines, line = [], _Line()
     for atom in _atoms(text, width):
         while line.cells + atom.cells > width and line.text:
             cut = line.text.rfind(" ") + 1
-            if cut <= len(line.text) // 2 or atom.text == " ":
+            if cut <= len(line.text) // 2:
                 cut = len(line.text)
             lines.append(line.text[:cut])
             line = _Line(line.text[cut:], cell_width(line.text[cut:]))

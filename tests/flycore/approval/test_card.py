@@ -316,6 +316,7 @@ def test_wrapping_keeps_tokens_and_marks_together() -> None:
     assert wrap_exact("abe\u0301d", 3) == ["abe\u0301", "d"]
     assert wrap_exact("a漢漢", 2) == ["a", "漢", "漢"]
     assert wrap_words("one two three four", 9) == ["one two ", "three ", "four"]
+    assert wrap_words("one two three four", 7) == ["one ", "two ", "three ", "four"]
     assert wrap_words("abcdefghij", 4) == ["abcd", "efgh", "ij"]
     assert wrap_words("", 4) == [""]
 

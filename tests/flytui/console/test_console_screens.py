@@ -117,6 +117,7 @@ async def test_no_registry_teaches_what_to_paste() -> None:
     async with console(place, HandClock()) as (app, pilot):
         assert '{"schemaVersion": 2, "sidecars"' in drawn(app, "#notes")
         assert '"tools": ["file.hash"]' in drawn(app, "#notes")
+        assert app.screen.query_one(CatalogView).row is not None
         await press(pilot, "slash", *"file")
         assert "schemaVersion" not in drawn(app, "#notes")
 

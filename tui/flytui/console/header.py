@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flycore.model.enums import Phase
 from flytui.console.desk import Desk
 from flytui.console.paint import Line, Span, Tone, column, fit, line, span, width_of
 from flytui.console.words import plural
@@ -71,7 +72,8 @@ def _waiting_tone(desk: Desk) -> Tone:
 
 
 def _tabs(desk: Desk, screen: str) -> Line:
-    badges = {"Approvals": len(desk.waiting), "Activity": desk.status.running if desk.status else 0}
+    running = sum(call.phase is Phase.RUNNING for call in desk.activity)
+    badges = {"Approvals": len(desk.waiting), "Activity": running}
     spans: list[Span] = [Span(" ")]
     for key, name in SCREENS:
         here = name == screen

@@ -84,8 +84,8 @@ class RowsView(Toned, ScrollView, can_focus=True):
         chosen by words, so where its row is not among them the cursor goes to the first, and back to
         its row once that is there again."""
         self._rows = rows
-        if self.cursor >= len(rows) or rows[self.cursor].key != self._key:
-            found = next((at for at, row in enumerate(rows) if row.key == self._key and self._key), None)
+        if self.row is None or rows[self.cursor].key != self._key:
+            found = next((at for at, row in enumerate(rows) if row.key and row.key == self._key), None)
             near = 0 if narrowed else self.cursor
             self.cursor = self._nearest(near if found is None else found)
         if not narrowed:
