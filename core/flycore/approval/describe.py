@@ -33,7 +33,7 @@ def _lines(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> I
     for name, delegate in sorted(entry.delegates.items()):
         followed = _command(delegate.command, delegate.args, resolutions.get(name))
         yield f"delegate {_quoted(name)} {followed}"
-    yield f"kind {entry.kind.value}, working folder {entry.cwd.value}"
+    yield f"kind {entry.kind.value}, started in the {entry.cwd.value} folder"
     yield f"tools {', '.join(_quoted(name) for name in entry.tool_names) or 'none'}"
     yield from _permissions(entry.permissions)
     for name, value in sorted(entry.env.items()):
@@ -52,6 +52,8 @@ def _command(command: str, args: tuple[str, ...], program: ResolvedProgram | Non
     words = " ".join(_quoted(word) for word in (command, *args))
     if program is None:
         return words
+    if program.state is PathState.UNRESOLVED:
+        return f"{words} → not there now; what is put there later would run"
     if program.state is not PathState.RESOLVED:
         return f"{words} → {program.state.value}"
     through = f", run by {_quoted(program.interpreter)}" if program.interpreter else ""

@@ -14,13 +14,14 @@ from flycore.model.enums import RUNNABLE_KINDS, Layer, ReasonCode, RuntimeState,
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Reason, RuntimeEvidence
+from flycore.registry.keys import key_position
 
 REGISTRY_FILE = "tools/external.tools.jsonc"
 
 
 def where(entry: SidecarEntry, key: str = "") -> str:
     """`file:line` of a key of the entry, of the entry itself where the key is absent."""
-    position = entry.key_positions.get(key, entry.position)
+    position = key_position(entry, key)
     return f"{position.file}:{position.line}"
 
 
@@ -55,12 +56,13 @@ def _atomic_family(capability: Capability) -> str:
 
 
 def disabled(entry: SidecarEntry) -> Reason:
-    """The entry says `enabled: false`."""
+    """The entry says `enabled: false`, and perhaps why, which then has to be over first."""
+    once = "once that is over, " if entry.disabled_reason else ""
     return Reason(
         code=ReasonCode.DISABLED,
         dimension="discovery",
         message=entry.disabled_reason or f"{entry.id} is switched off in the registry",
-        remedy=f'set "enabled" to true at {where(entry, "enabled")}',
+        remedy=f'{once}set "enabled" to true at {where(entry, "enabled")}',
     )
 
 

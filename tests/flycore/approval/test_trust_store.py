@@ -163,9 +163,9 @@ def test_an_entry_in_plain_lines(make_entry) -> None:
     }
     assert describe_entry(entry, resolutions) == (
         'command "./bin/x" "--a" "b\\nnetwork no" → "/app/bin/x", run by "/usr/bin/python3"',
-        'delegate "gone" "none" → unresolved',
+        'delegate "gone" "none" → not there now; what is put there later would run',
         'delegate "keyboard" "kbd" → "/usr/bin/kbd"',
-        "kind process-json, working folder app",
+        "kind process-json, started in the app folder",
         "tools none",
         "network yes: the whole network of this machine",
         'reads "."',

@@ -197,9 +197,18 @@ def test_warning_stays_evidence(make_entry: MakeEntry, make_facts: MakeFacts) ->
 
 
 def test_remedy_names_the_line_of_the_key(make_entry: MakeEntry, make_facts: MakeFacts) -> None:
-    places = {"enabled": Position(file="tools/external.tools.jsonc", line=17, column=7)}
-    found = sidecar_stability(make_facts(make_entry(enabled=False, key_positions=places)))
-    assert found.reasons[0].remedy == 'set "enabled" to true at tools/external.tools.jsonc:17'
+    entry = make_entry(enabled=False)
+    line = entry.position.line
+    text = f'"{entry.id}": {{ // off\n\n"enabled": false}}'
+    found = sidecar_stability(make_facts(make_entry(enabled=False, text=text)))
+    assert found.reasons[0].remedy == f'set "enabled" to true at {entry.position.file}:{line + 2}'
+
+
+def test_a_reason_to_be_off_has_to_be_over_first(make_entry: MakeEntry, make_facts: MakeFacts) -> None:
+    """`set enabled to true` alone would send people to a tool that is not there."""
+    found = sidecar_stability(make_facts(make_entry(enabled=False, disabled_reason="comes later")))
+    assert found.reasons[0].message == "comes later"
+    assert found.reasons[0].remedy.startswith('once that is over, set "enabled" to true at ')
 
 
 def _desktop(make_entry: MakeEntry) -> SidecarEntry:
