@@ -2,8 +2,8 @@
 
 Every event of one call carries its `callId`; from the moment it is known also `subject`, the digest of what
 is approved, and `inputDigest`, that of the validated input: equal in asked, decided, started and executed.
-Inputs are handed in already masked, outputs are kept as digest and size. Callers are text for people
-(`caller`) and an identity (`callerKey`).
+Inputs are handed in already masked, and kept without what else looks secret (`redact`); outputs are kept as
+digest and size. Callers are text for people (`caller`) and an identity (`callerKey`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import json
 
 import msgspec
 
+from flycore.audit.redact import names_secret, redact, redact_text
 from flycore.model.approval import Answer, ApprovalRequest, LeaseTerms
-from flycore.model.call import Caller, CallRequest, ToolResult
+from flycore.model.call import Caller, CallError, CallRequest, ToolResult
 from flycore.model.canonical import Json, JsonObject, canonical_json, digest, text_digest
 from flycore.model.catalog import Catalog
-from flycore.model.enums import Level, RequestState
+from flycore.model.enums import Code, Level, RequestState
 
 TOOL_CALLED = "TOOL_CALLED"
 APPROVAL_ASKED = "APPROVAL_ASKED"
@@ -47,7 +48,7 @@ def tool_called(request: CallRequest, masked_input: Json, *, input_digest: str =
     }
     return fields | _known(
         inputDigest=input_digest,
-        said=_bounded(request.said),
+        said=redact_text(_bounded(request.said)),
         claims=_bounded(request.caller.claims),
         parentCallId=request.parent_call_id or "",
     )
@@ -120,7 +121,7 @@ def tool_executed(
     if result.exit_code is not None:
         fields["exitCode"] = result.exit_code
     if result.error is not None:
-        fields |= {"code": _bounded(result.error.code), "message": _bounded(result.error.message)}
+        fields |= {"code": _bounded(result.error.code), "message": _message(result.error)}
     if result.output is not None:
         text = canonical_json(result.output)
         fields |= {"outputDigest": text_digest(text), "outputBytes": len(text)}
@@ -172,7 +173,21 @@ def _caller(caller: Caller) -> dict[str, Json]:
 
 def _kept_input(masked: Json) -> dict[str, Json]:
     size = len(_compact(masked))
-    return {"inputBytes": size} if size > MOST_INPUT_BYTES else {"input": masked, "inputBytes": size}
+    if size > MOST_INPUT_BYTES:
+        return {"inputBytes": size}
+    kept = redact(masked)
+    fields: dict[str, Json] = {"input": kept, "inputBytes": size}
+    return fields if kept == masked else {**fields, "redacted": True}
+
+
+def _message(error: CallError) -> str:
+    """The error's words; those about a field that is named as a secret would quote it, and are left out."""
+    violations = error.details.get("violations")
+    if error.code == Code.INVALID_INPUT and isinstance(violations, list):
+        pointers = [str(item.get("pointer", "")) for item in violations if isinstance(item, dict)]
+        if secret := [pointer for pointer in pointers if any(map(names_secret, pointer.split("/")))]:
+            return _bounded(f"the input does not fit, also in {', '.join(secret)}")
+    return redact_text(_bounded(error.message))
 
 
 def _lease(terms: LeaseTerms) -> dict[str, Json]:

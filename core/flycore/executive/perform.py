@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 import anyio.to_thread
 
@@ -15,6 +16,7 @@ from flycore.executive.call import Call
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed
+from flycore.executive.violations import worded
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Code, Phase, SealKind, Status
 from flycore.model.program import ResolvedProgram
@@ -110,9 +112,11 @@ def _checked(prepared: Prepared, outcome: RunOutcome) -> RunOutcome:
     """An output that does not fit its schema is delivered, with a warning."""
     if outcome.status is not Status.SUCCESS:
         return outcome
-    violations = check_output(prepared.target.capability.output_schema, outcome.output)
-    if not violations:
+    schema = prepared.target.capability.output_schema
+    found = check_output(schema, outcome.output)
+    if not found:
         return outcome
+    violations = worded(found, outcome.output, prepared.masks, partial(check_output, schema))
     said = tuple(f"output {v.pointer or '/'}: {v.message}" for v in violations)
     return replace(outcome, warnings=(*outcome.warnings, *said))
 

@@ -4,11 +4,12 @@ lock, look again, start, run, check, record."""
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from functools import partial
 
 import anyio
 
 from flycore.audit import events as audit_events
-from flycore.catalog.schemas import check_input
+from flycore.catalog.schemas import check_input, check_output
 from flycore.executive import finish
 from flycore.executive.activity import ActivityBook
 from flycore.executive.ask import Permit, difference, permit
@@ -18,6 +19,7 @@ from flycore.executive.prepare import Prepared, masks_for, prepare
 from flycore.executive.resolve import Target, resolve
 from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed, refused
+from flycore.executive.violations import worded
 from flycore.model.call import CallRequest, ToolResult
 from flycore.model.canonical import Json, JsonObject, canonical_json, text_digest
 from flycore.model.enums import Code, Phase
@@ -90,7 +92,7 @@ class _Walk:
         target = resolve(world, call.request.tool)
         if isinstance(target, Stop):
             return self._stopped(target, call.request.input)
-        checked = _checked(target, call.request.input)
+        checked = _checked(target, call.request.input, self.masks)
         if isinstance(checked, Stop):
             return self._stopped(checked, call.request.input)
         self._called(checked)
@@ -176,7 +178,8 @@ class _Walk:
 
     def _called(self, input: JsonObject) -> None:
         text = canonical_json(input)
-        fields = audit_events.tool_called(self._call.request, input, input_digest=text_digest(text))
+        masked = self.masks.json(input)
+        fields = audit_events.tool_called(self._call.request, masked, input_digest=text_digest(text))
         self._rooms.audit.append(audit_events.TOOL_CALLED, self.masks.json(fields))
         self._call.show(self.sidecar or "", self.masks.text(text))
 
@@ -198,11 +201,13 @@ class _Walk:
         return finish.stopped(self._call, stop, self.sidecar, self.masks)
 
 
-def _checked(target: Target, input: JsonObject) -> JsonObject | Stop:
+def _checked(target: Target, input: JsonObject, masks: Masks) -> JsonObject | Stop:
     """The input with defaults filled, or every violation."""
-    filled, violations = check_input(target.capability.input_schema, input)
-    if not violations:
+    schema = target.capability.input_schema
+    filled, found = check_input(schema, input)
+    if not found:
         return filled
+    violations = worded(found, filled, masks, partial(check_output, schema))
     listed: list[Json] = [{"pointer": item.pointer, "message": item.message} for item in violations]
     said = "; ".join(f"{item.pointer or '/'}: {item.message}" for item in violations[:10])
     return failed(

@@ -1,0 +1,144 @@
+"""What of an input the log keeps: all of it, but no password, token, cookie or key.
+
+The exact values of secrets the kernel injects are masked before an input comes here. This is for those it
+cannot know: what a caller wrote under a name that says it is a secret, in a header, an assignment, an
+option or an address. Too much rather than too little: only the log is concerned, never a card or the call.
+
+In place of a value stands `•••(LENGTH:DIGEST)`, the first 8 digits of its SHA-256, so that equal ones can
+be told from others. Numbers count, true, false and null do not. Time is linear in the size of the input.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from itertools import pairwise
+
+from flycore.model.canonical import Json, canonical_json
+
+MASK = "•••"
+_DEEPEST = 100
+"""Levels looked at one by one; what lies deeper is replaced as a whole."""
+
+_WORDS = frozenset(
+    (
+        *("password", "passwords", "passwd", "passphrase", "passcode", "pass", "pwd", "pw", "pin", "otp"),
+        *("secret", "secrets", "token", "tokens", "jwt", "bearer", "authorization", "authentication"),
+        *("cookie", "cookies", "credential", "credentials", "creds", "apikey", "apikeys", "sig", "signature"),
+        *("auth", "userpwd", "mnemonic"),
+    )
+)
+_PAIRS = frozenset(
+    (
+        *("apikey", "accesskey", "privatekey", "secretkey", "signingkey", "encryptionkey", "authkey"),
+        *("masterkey", "sharedkey", "sharekey", "accountkey", "sshkey", "recoverycode", "verificationcode"),
+        *("sessionid", "sessionkey", "authcode", "securitycode", "accesscode", "passkey", "seedphrase"),
+    )
+)
+_COUNTS = frozenset(("max", "min", "count", "total", "num", "limit", "budget", "used", "usage", "tokens"))
+"""Beside `tokens`, a number is a number of them."""
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_LONGEST_NAME = 128
+
+_MARK = re.compile(rf"{MASK}(?:\(\d+:[0-9a-f]{{8}}\))?")
+_USERINFO = re.compile(r"(?<=://)[^/?#\s]+(?=@)")
+_SCHEME = re.compile(r"(?i)(?<![\w-])(bearer|basic|digest|token|negotiate)([ \t]{1,4})([\w.~+/=-]{8,})")
+_HEADER = re.compile(
+    r"""(?i)(?<![\w-])((?:proxy-)?authorization|(?:set-)?cookie)"""
+    r"""(["']?[ \t]{0,4}:[ \t]{0,4}["']?)([^"'\r\n]+)"""
+)
+_NAMED = re.compile(
+    r"""(?<![\w.-])(?:-{0,2}(?P<name>[A-Za-z_][\w.-]{0,63})\\?["']?\]?[ \t]{0,4}(?:=|:(?!//))[ \t]{0,4}"""
+    r"""|--?(?P<option>[A-Za-z][\w-]{0,63})[ \t]{1,4}(?=[^\s-]))"""
+)
+_VALUE = re.compile(
+    r"""\\"(?P<escaped>(?:[^"\\]|\\[^"])*)|"(?P<double>(?:[^"\\]|\\.)*)|'(?P<single>[^']*)"""
+    r"""|(?P<bare>[^\s&;,"'<>{}\[\]]+)""",
+    re.DOTALL,
+)
+_OPTION = re.compile(r"--?([A-Za-z][\w.-]{0,63})")
+_HAS_ANY = re.compile(r"[=:]|--?[A-Za-z]|(?i:bearer|basic|digest|token|negotiate)")
+
+
+def redact(value: Json) -> Json:
+    """The value with what looks secret replaced; the same where nothing does. Changes nothing in place."""
+    return _walk(value, secret=False, depth=0)
+
+
+def redact_text(text: str) -> str:
+    """One text: addresses with a name in front or a key behind, headers, assignments."""
+    if not _HAS_ANY.search(text):
+        return text
+    if "://" in text:
+        text = _USERINFO.sub(lambda found: _mark(found[0]), text)
+    text = _HEADER.sub(lambda found: found[1] + found[2] + _mark(found[3]), text)
+    text = _SCHEME.sub(lambda found: found[1] + found[2] + _mark(found[3]), text)
+    return _assignments(text)
+
+
+def names_secret(name: str) -> bool:
+    """Whether a key, option or header of that name holds a secret."""
+    words = [word.lower() for word in _PART.findall(name[:_LONGEST_NAME])]
+    return not _WORDS.isdisjoint(words) or any(first + second in _PAIRS for first, second in pairwise(words))
+
+
+def _walk(value: Json, *, secret: bool, depth: int) -> Json:
+    if isinstance(value, dict | list) and depth >= _DEEPEST:
+        return _mark(canonical_json(value))
+    if isinstance(value, dict):
+        return _object(value, secret, depth)
+    if isinstance(value, list):
+        return _list(value, secret, depth)
+    if value is None or isinstance(value, bool):
+        return value
+    if secret:
+        return _mark(value if isinstance(value, str) else canonical_json(value))
+    return redact_text(value) if isinstance(value, str) else value
+
+
+def _object(value: dict[str, Json], secret: bool, depth: int) -> dict[str, Json]:
+    named = value.get("name") or value.get("key") or value.get("header")
+    pair = "value" in value and isinstance(named, str) and names_secret(named)
+    kept: dict[str, Json] = {}
+    for key, item in value.items():
+        hides = (names_secret(key) and not _counts(key, item)) or (pair and key == "value")
+        kept[redact_text(key)] = _walk(item, secret=secret or hides, depth=depth + 1)
+    return kept
+
+
+def _list(value: list[Json], secret: bool, depth: int) -> list[Json]:
+    """A command's arguments are lists, too: `--password` makes what follows it a secret."""
+    kept: list[Json] = []
+    hides = False
+    for item in value:
+        kept.append(_walk(item, secret=secret or hides, depth=depth + 1))
+        option = _OPTION.fullmatch(item) if isinstance(item, str) else None
+        hides = option is not None and names_secret(option[1])
+    return kept
+
+
+def _counts(key: str, value: Json) -> bool:
+    """`maxTokens: 4096` is a number of tokens."""
+    words = {word.lower() for word in _PART.findall(key[:_LONGEST_NAME])}
+    return isinstance(value, int | float) and bool(words & {"token", "tokens"}) and bool(words & _COUNTS)
+
+
+def _assignments(text: str) -> str:
+    """Values behind a name and `=` or `:`, or behind an option. Other values are looked into in turn."""
+    shown: list[str] = []
+    done = 0
+    named = _NAMED.search(text)
+    while named is not None:
+        value = _VALUE.match(text, named.end()) if names_secret(named["name"] or named["option"]) else None
+        if value is not None and value.lastgroup is not None:
+            shown += (text[done : value.start(value.lastgroup)], _mark(value[value.lastgroup]))
+            done = value.end()
+        named = _NAMED.search(text, max(named.end(), done))
+    return "".join((*shown, text[done:]))
+
+
+def _mark(text: str) -> str:
+    if not text or _MARK.fullmatch(text):
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{MASK}({len(text)}:{digest[:8]})"
