@@ -51,7 +51,6 @@ class ToolClaim(Value, frozen=True, kw_only=True):
 
     name: str
     spec: JsonObject | None = None
-    position: Position | None = None
 
 
 class SidecarEntry(Value, frozen=True, kw_only=True):
@@ -91,8 +90,8 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     digest: str = ""
     """SHA-256 over id and the canonical form of `raw`."""
     problems: tuple[Diagnostic, ...] = ()
-    key_positions: dict[str, Position] = {}
-    """Where each top-level key of the entry stands, for remedies that name a line."""
+    text: str = ""
+    """The entry as it stands in the file, from its key on: remedies find the line of a key in it."""
 
     @property
     def valid(self) -> bool:

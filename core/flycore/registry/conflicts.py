@@ -6,6 +6,7 @@ import msgspec
 
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.sidecar import SidecarEntry
+from flycore.registry.keys import key_position
 
 RULE = "tool-conflict"
 
@@ -39,6 +40,6 @@ def _warning(entry: SidecarEntry, tool: str, winner: SidecarEntry) -> Diagnostic
         message=f"{tool} is offered by {winner.id} ({where}), which stands first",
         remedy=f"take {tool} out of one of the two",
         pointer=f"/sidecars/{entry.id.replace('~', '~0').replace('/', '~1')}/tools",
-        position=entry.key_positions.get("tools", entry.position),
+        position=key_position(entry, "tools"),
         sidecar=entry.id,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,19 +10,19 @@ from flycore.model.canonical import Json
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Source
 from flycore.model.sidecar import SidecarEntry
-from flycore.registry.entry import parse_entry, sorted_json
+from flycore.registry.entry import Written, parse_entry, sorted_json
 from flycore.registry.jsonc import index_findings, parse_jsonc
 from flycore.registry.located import Findings, RegistryText
 from flycore.registry.names import nearest
 from flycore.registry.outline import EntryOutline, outline
-from flycore.registry.spans import line_starts, pointer_join
+from flycore.registry.spans import pointer_join
 
 _ID = re.compile(r"[a-z0-9._-]{1,64}")
 _TOP_KEYS = ("$schema", "schemaVersion", "sidecars")
 _VERSIONS = (1, 2)
 
-_Placed = tuple[Position, dict[str, Position]]
-"""Where an entry's key stands, and the keys inside it."""
+_Encoded = dict[str, bytes]
+"""Each entry's JSON, keys sorted."""
 
 Parsed = tuple[tuple[SidecarEntry, ...] | None, tuple[Diagnostic, ...]]
 
@@ -39,24 +38,23 @@ def parse_registry(text: str, shown: str, source: Source, known: frozenset[str])
     if any(finding.severity is Severity.ERROR for finding in frame):
         return None, tuple(frame)
     sidecars = _sidecars(value)
-    places, slow = _places(text, value, sidecars)
+    places, encoded = _places(text, value, sidecars)
     of_entries: dict[str, list[Diagnostic]] = {}
-    if slow:
+    if not encoded:
         for found in index_findings(value, file.index, shown):
             owner = _owner(found, file, sidecars)
             of_entries.setdefault(owner, []).append(found) if owner is not None else frame.append(found)
         if any(finding.severity is Severity.ERROR for finding in frame):
             return None, tuple(frame)
         places = _indexed_places(file, sidecars)
-    placed = _positions(text, shown, places)
     entries: list[SidecarEntry] = []
-    for sidecar, raw in sidecars.items():
+    for written in _written(text, shown, places, encoded):
+        sidecar = written.sidecar
         findings = Findings(file, sidecar, _owned(of_entries.get(sidecar, []), sidecar))
-        position, where = placed[sidecar]
         if _ID.fullmatch(sidecar) is None:
             remedy = "write 1 to 64 of a-z 0-9 . _ -"
             findings.add("", "sidecar-id", "not a sidecar id", remedy)
-        entries.append(parse_entry(raw, findings, known, position, where))
+        entries.append(parse_entry(sidecars[sidecar], findings, known, written))
     return tuple(entries), tuple(frame)
 
 
@@ -103,38 +101,35 @@ def _at(
     )
 
 
-def _places(text: str, value: Json, sidecars: dict[str, Any]) -> tuple[dict[str, EntryOutline], bool]:
-    """Offsets of entries and their keys by the quick way, and whether the full scan is needed: for text
-    that is not plain JSONC, or where a key may be written twice. Every key of plain JSONC shows in the
-    text as `":`, so where as many come back out of the parsed value, none was lost."""
+def _places(text: str, value: Json, sidecars: dict[str, Any]) -> tuple[dict[str, EntryOutline], _Encoded]:
+    """Where entries stand by the quick way, and their JSON. Nothing where the full scan is needed: for
+    text that is not plain JSONC, or where a key may be written twice. Every key of plain JSONC shows in
+    the text as `":`, so where as many come back out of the parsed value, none was lost."""
     quick = outline(text)
     if quick is None or quick[0].keys() != sidecars.keys() or not isinstance(value, dict):
-        return {}, True
+        return {}, {}
+    frame = {key: item for key, item in value.items() if key != "sidecars"}
     try:
-        written = sorted_json(value)
+        encoded = {sidecar: sorted_json(raw) for sidecar, raw in sidecars.items()}
+        keys = _keys(sorted_json(frame)) + sum(map(_keys, encoded.values()))
     except UnicodeEncodeError:
-        return {}, True
-    keys = written.count(b'":') - written.count(b'\\":')
-    return quick[0], keys != quick[1]
+        return {}, {}
+    whole = keys + len(sidecars) + ("sidecars" in value) == quick[1]
+    return quick[0], encoded if whole else {}
+
+
+def _keys(encoded: bytes) -> int:
+    return encoded.count(b'":') - encoded.count(b'\\":')
 
 
 def _indexed_places(file: RegistryText, sidecars: dict[str, Any]) -> dict[str, EntryOutline]:
     """The same from the full index."""
     places: dict[str, EntryOutline] = {}
-    for sidecar, raw in sidecars.items():
+    for sidecar in sidecars:
         pointer = pointer_join("/sidecars", sidecar)
-        keys = (
-            {key: _key_start(file, pointer_join(pointer, key)) for key in raw}
-            if isinstance(raw, dict)
-            else {}
-        )
-        places[sidecar] = _key_start(file, pointer), keys
+        key, value = file.index.key(pointer), file.index.value(pointer)
+        places[sidecar] = (key.start, value.end) if key and value else (0, 0)
     return places
-
-
-def _key_start(file: RegistryText, pointer: str) -> int:
-    span = file.index.key(pointer)
-    return span.start if span is not None else 0
 
 
 def _owner(found: Diagnostic, file: RegistryText, sidecars: dict[str, Any]) -> str | None:
@@ -167,19 +162,13 @@ def _owned(found: list[Diagnostic], sidecar: str) -> list[Diagnostic]:
     ]
 
 
-def _positions(text: str, shown: str, places: dict[str, EntryOutline]) -> dict[str, _Placed]:
-    """Offsets as lines and columns. Most rise; whichever does not is looked for from the start."""
-    starts = line_starts(text)
-    line = last = 0
-    placed: dict[str, _Placed] = {}
-    for sidecar, (start, keys) in places.items():
-        where: dict[str, Position] = {}
-        line = bisect_right(starts, start, line if start >= last else 0)
-        position = Position(file=shown, line=line, column=start - starts[line - 1] + 1)
+def _written(text: str, shown: str, places: dict[str, EntryOutline], encoded: _Encoded) -> Iterator[Written]:
+    """The entries as they are written, in the order of the file."""
+    line, last = 1, 0
+    for sidecar, (start, end) in places.items():
+        if start < last:  # where an id stands twice, the last one counts
+            line, last = 1, 0
+        line += text.count("\n", last, start)
         last = start
-        for key, offset in keys.items():
-            line = bisect_right(starts, offset, line if offset >= last else 0)
-            where[key] = Position(file=shown, line=line, column=offset - starts[line - 1] + 1)
-            last = offset
-        placed[sidecar] = position, where
-    return placed
+        position = Position(file=shown, line=line, column=start - text.rfind("\n", 0, start))
+        yield Written(sidecar, position, text[start:end], encoded.get(sidecar))

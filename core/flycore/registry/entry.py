@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from flycore.model.canonical import JsonObject, digest
+from flycore.model.canonical import Json, JsonObject, digest
 from flycore.model.diagnostics import Position
 from flycore.model.enums import Anchor, Kind, ProbeMode, Source, UpgradeState
 from flycore.model.sidecar import Delegate, Limits, Permissions, Probe, SidecarEntry, ToolClaim
@@ -26,43 +26,52 @@ _UPGRADES = {
 _NO_PERMISSIONS, _NO_LIMITS, _DEFAULT_PROBE = Permissions(), Limits(), Probe()
 
 
-def parse_entry(
-    raw: object, findings: Findings, known: frozenset[str], position: Position, keys: dict[str, Position]
-) -> SidecarEntry:
+class Written(NamedTuple):
+    """An entry as it stands in the file."""
+
+    sidecar: str
+    position: Position
+    """Of its key."""
+    text: str
+    """From its key to the end of its value."""
+    encoded: bytes | None = None
+    """Its JSON, keys sorted, where that is at hand."""
+
+
+def parse_entry(raw: object, findings: Findings, known: frozenset[str], written: Written) -> SidecarEntry:
     """The entry's value; `findings` gains every problem. An entry with an error is given with only its
     id, its places, its tools' names as far as they can be read, and the problems."""
     source = findings.file.source
     clean = isinstance(raw, dict) and not findings.problems and clean_validator(known, source).is_valid(raw)
     if clean and isinstance(raw, dict) and not hidden_faults(raw):
-        return _build(raw, findings, position, keys)
+        return _build(raw, findings, written)
     if isinstance(raw, dict) and entry_validator().is_valid(raw):
         check_entry(raw, findings, known)
         if not any(problem.severity == "error" for problem in findings.problems):
-            return _build(raw, findings, position, keys)
+            return _build(raw, findings, written)
     else:
         for below, message, remedy in violations(raw):
             findings.add(below, "schema", message, remedy)
         if isinstance(raw, dict):
             check_entry(raw, findings, known)
-    return _broken(raw, findings, source, position, keys)
+    return _broken(raw, findings, source, written)
 
 
-def entry_digest(sidecar: str, raw: JsonObject) -> str:
+def entry_digest(sidecar: str, encoded: bytes) -> str:
     """SHA-256 over the id and the sorted JSON of the entry; comments and order do not count."""
-    return hashlib.sha256(sidecar.encode() + b"\0" + sorted_json(raw)).hexdigest()
+    return hashlib.sha256(sidecar.encode() + b"\0" + encoded).hexdigest()
 
 
-def sorted_json(raw: JsonObject) -> bytes:
-    """The entry as JSON with sorted keys. Numbers beyond 64 bits need the slower writer."""
+def sorted_json(raw: Json) -> bytes:
+    """An entry, or another part of the file, as JSON with sorted keys. Numbers beyond 64 bits need the
+    slower writer."""
     try:
         return msgspec.json.encode(raw, order="sorted")
     except OverflowError:
         return digest(raw).encode("ascii")
 
 
-def _build(
-    raw: dict[str, Any], findings: Findings, position: Position, keys: dict[str, Position]
-) -> SidecarEntry:
+def _build(raw: dict[str, Any], findings: Findings, written: Written) -> SidecarEntry:
     get = raw.get
     source = findings.file.source
     default = Anchor.CONFIG if source is Source.USER else Anchor.APP
@@ -70,7 +79,7 @@ def _build(
     return SidecarEntry(
         id=findings.sidecar,
         source=source,
-        position=position,
+        position=written.position,
         command=get("command", ""),
         args=tuple(get("args", ())),
         cwd=_ANCHORS[raw["cwd"]] if "cwd" in raw else default,
@@ -93,44 +102,41 @@ def _build(
         permissions=_permissions(raw["permissions"]) if "permissions" in raw else _NO_PERMISSIONS,
         limits=_limits(raw["limits"]) if "limits" in raw else _NO_LIMITS,
         seal_in_place=get("seal") == "in-place",
-        tools=_claims(raw, keys),
+        tools=_claims(raw),
         upgrade=_upgrade(raw),
         raw=raw,
-        digest=entry_digest(findings.sidecar, raw),
+        digest=entry_digest(findings.sidecar, written.encoded or sorted_json(raw)),
         problems=tuple(findings.problems),
-        key_positions=keys,
+        text=written.text,
     )
 
 
-def _broken(
-    raw: object, findings: Findings, source: Source, position: Position, keys: dict[str, Position]
-) -> SidecarEntry:
+def _broken(raw: object, findings: Findings, source: Source, written: Written) -> SidecarEntry:
     fields = raw if isinstance(raw, dict) else {}
     command, reason = fields.get("command"), fields.get("disabledReason")
     return SidecarEntry(
         id=findings.sidecar,
         source=source,
-        position=position,
+        position=written.position,
         command=command if isinstance(command, str) else "",
         enabled=fields.get("enabled") is not False,
         disabled_reason=reason if isinstance(reason, str) else "",
-        tools=_claims(fields, keys),
+        tools=_claims(fields),
         raw=fields,
         problems=tuple(findings.problems),
-        key_positions=keys,
+        text=written.text,
     )
 
 
-def _claims(raw: dict[str, Any], keys: dict[str, Position]) -> tuple[ToolClaim, ...]:
+def _claims(raw: dict[str, Any]) -> tuple[ToolClaim, ...]:
     """Tools in the order of the file, those that can be read."""
     tools = raw.get("tools", ())
-    place = keys.get("tools")
     claims: list[ToolClaim] = []
     for tool in tools if isinstance(tools, list) else ():
         name = tool.get("name") if isinstance(tool, dict) else tool
         if isinstance(name, str) and not any(claim.name == name for claim in claims):
             spec = tool if isinstance(tool, dict) else None
-            claims.append(ToolClaim(name=name, spec=spec, position=place))
+            claims.append(ToolClaim(name=name, spec=spec))
     return tuple(claims)
 
 

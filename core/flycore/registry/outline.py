@@ -1,9 +1,9 @@
 """Where the entries of a well-behaved registry stand, without looking at every token.
 
 `spans.scan` knows everything and visits each token in Python. Nearly every registry is plain JSONC,
-and of it only the keys of entries are wanted: a regular expression, bounded in depth, skips whole
-values at the speed of C. It accepts plain JSONC only (no JSON5 syntax, a colon right after its key);
-whatever else it meets, the answer is None, and the full scan decides.
+and of it only the entries are wanted: a regular expression, bounded in depth, skips whole entries at
+the speed of C. It accepts plain JSONC only (no JSON5 syntax, a colon right after its key); whatever
+else it meets, the answer is None, and the full scan decides.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _COMMENT = r"//[^\n\r\u2028\u2029]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
 _GAP = rf"[ \t\r\n,]*+(?:(?:{_COMMENT})[ \t\r\n,]*+)*+"
 _PLAIN = r"[-0-9eEtrufalsn \t\r\n,]*+"
 _FRACTION = r"(?<=[0-9])\.(?=[0-9])"
-_DEPTH = 7
-"""Levels below an entry's own braces; `permissions.fs.read` is at three."""
+_DEPTH = 8
+"""Levels of braces and brackets, an entry's own among them; `permissions.fs.read` is at four."""
 
-EntryOutline = tuple[int, dict[str, int]]
-"""Offset of an entry's key, and offsets of the keys inside it."""
+EntryOutline = tuple[int, int]
+"""Offset of an entry's key, and of what follows its closing brace."""
 
 
 @cache
@@ -36,7 +36,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 def outline(text: str) -> tuple[dict[str, EntryOutline], int] | None:
     """Offsets by sidecar id, and how many key-like places (`":`) the text has, comments and strings
-    included; None where the text is anything but plain JSONC with each id and entry key once."""
+    included; None where the text is anything but plain JSONC with each id once."""
     key, member = _patterns()
     position = text.find("{") + 1
     entries: dict[str, EntryOutline] = {}
@@ -68,29 +68,14 @@ def outline(text: str) -> tuple[dict[str, EntryOutline], int] | None:
 
 def _entries(text: str, position: int, entries: dict[str, EntryOutline]) -> int | None:
     """Read the entries of the object that begins before `position`; its end, or None."""
-    key = _patterns()[0].match
     member = _patterns()[1].match
     while True:
-        head = key(text, position)
-        if head is None:
+        found = member(text, position)
+        if found is None:
             return None
-        if head[2]:
-            return head.end()
-        position = head.end()
-        if head[1] in entries or text[position : position + 1] != "{":
+        position = found.end()
+        if found[2]:
+            return position
+        if found[1] in entries or text[position - 1] != "}":
             return None
-        position += 1
-        keys: dict[str, int] = {}
-        count = 0
-        while True:
-            found = member(text, position)
-            if found is None:
-                return None
-            position = found.end()
-            if found[2]:
-                break
-            keys[found[1]] = found.start(1) - 1
-            count += 1
-        if count != len(keys):
-            return None
-        entries[head[1]] = (head.start(1) - 1, keys)
+        entries[found[1]] = found.start(1) - 1, position

@@ -18,6 +18,7 @@ from pathlib import Path
 from flycore.model.enums import Anchor, PathState, ReasonCode
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.registry.keys import key_position
 from flycore.registry.seen import Look, look_at, recall, remember
 from flycore.registry.shebang import MAX_LINE, find_on_path, read_interpreter
 from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of
@@ -267,7 +268,7 @@ def _install(name: str) -> str:
 
 def _where(entry: SidecarEntry) -> str:
     """The line to edit, for a person."""
-    place = entry.key_positions.get("command", entry.position)
+    place = key_position(entry, "command")
     return f"{place.file}:{place.line}"
 
 

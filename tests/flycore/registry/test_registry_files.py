@@ -14,6 +14,7 @@ from flycore.model.enums import Source
 from flycore.model.sidecar import Delegate
 from flycore.registry import registry_schema
 from flycore.registry.jsonc import read_jsonc
+from flycore.registry.keys import key_positions
 from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def test_places_are_the_same_by_the_quick_and_by_the_full_way(root: Root) -> Non
     full = root.load(HEAD + entries + "}, '$schema': ''}")
     for one, other in zip(quick.entries, full.entries, strict=True):
         assert one == other
-        assert one.key_positions.keys() == one.raw.keys()
+        assert key_positions(one).keys() == one.raw.keys()
     assert [finding.rule for finding in full.diagnostics] == ["json5-only", "json5-only"]
 
 

@@ -10,6 +10,7 @@ import pytest
 from flycore.catalog.known import KNOWN
 from flycore.model.enums import PathState, ReasonCode
 from flycore.model.sidecar import Registry
+from flycore.registry.keys import key_position
 from flycore.registry.load import load_registry
 from flycore.registry.places import find_places
 from flycore.registry.resolve import resolve_program
@@ -42,7 +43,7 @@ def test_one_entry_has_no_program(registry: Registry, tmp_path: Path) -> None:
         entry.command, entry.args, entry=entry, registry=registry, interpreter_dir=tmp_path, path_env=""
     )
     assert (found.state, found.reason) == (PathState.UNRESOLVED, ReasonCode.COMMAND_NOT_FOUND)
-    assert f"tools/external.tools.jsonc:{entry.key_positions['command'].line}" in found.remedy
+    assert f"tools/external.tools.jsonc:{key_position(entry, 'command').line}" in found.remedy
 
 
 def test_no_path_of_any_machine_stands_in_it(registry: Registry) -> None:
