@@ -6,6 +6,7 @@ import json
 
 import msgspec
 import pytest
+from textual.widgets import ContentSwitcher
 
 from consolekit import (
     HandClock,
@@ -281,6 +282,16 @@ async def test_no_key_is_dead() -> None:
         ):
             await press(pilot, key)
             assert said in drawn(app, "#alert")
+
+
+async def test_a_click_on_a_screens_name_shows_it() -> None:
+    async with console(world(), HandClock()) as (app, pilot):
+        for name in ("Activity", "Approvals", "Catalog"):
+            tabs = drawn(app, "#header").splitlines()[1]
+            await pilot.click(offset=(tabs.index(name), 1))
+            assert app.screen.query_one(ContentSwitcher).current == name.lower()
+        await pilot.click(offset=(0, 1))
+        assert app.screen.query_one(ContentSwitcher).current == "catalog"
 
 
 async def test_what_cannot_be_asked_is_not_said_to_be() -> None:

@@ -85,6 +85,16 @@ def _tabs(desk: Desk, screen: str) -> Line:
     return tuple(spans)
 
 
+def tab_at(desk: Desk, screen: str, x: int) -> str | None:
+    """The screen whose name is drawn at cell `x` of the second header line."""
+    end = 0
+    for part in _tabs(desk, screen):
+        end += width_of((part,))
+        if x < end:
+            return next((name for key, name in SCREENS if part.text.startswith(f" {key} {name}")), None)
+    return None
+
+
 def alert_lines(desk: Desk, width: int) -> list[Line]:
     """What needs the person now, at the bottom of every screen but the card."""
     lines: list[Line] = []

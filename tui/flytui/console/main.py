@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -15,7 +15,7 @@ from flytui.console.activity.view import ActivityView
 from flytui.console.approvals.view import ApprovalsView
 from flytui.console.catalog.view import CatalogView
 from flytui.console.desk import Desk, Topic
-from flytui.console.header import alert_lines, header_lines
+from flytui.console.header import alert_lines, header_lines, tab_at
 from flytui.console.paint import Line, keys_fitting
 from flytui.console.views import Bar
 
@@ -64,6 +64,12 @@ class MainScreen(Screen[None]):
         self.query_one(ContentSwitcher).current = name
         self._views[name].focus_here()
         self.changed(frozenset())
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a screen's name shows that screen."""
+        name = tab_at(self._desk, _NAMES[self._view], event.screen_x) if event.screen_y == 1 else None
+        if name is not None:
+            self.action_view(name.lower())
 
     @on(Bar.Stale)
     def _redraw(self) -> None:
