@@ -169,13 +169,14 @@ class Upkeep:
                 await self._changed.wait()
             await anyio.sleep(GATHER_SECONDS)
             self._changed = anyio.Event()
+            before = self.files
             if self._reload:
                 self._reload = False
-                before = self.files
                 self.files = await anyio.to_thread.run_sync(read_files, self._ground, before)
-                self._reloaded(before)
+                self._forget_changed(before)
             new = await anyio.to_thread.run_sync(self._built)
             self._replace(new)
+            self._tell_policy(before)
 
     def _until_ready(self) -> float:
         """Seconds until time alone changes the catalog: a failed sidecar counts as ready again for lack of
@@ -187,11 +188,15 @@ class Upkeep:
             moments.append(ready)
         return max(0.0, min(moments) - now) if moments else float("inf")
 
-    def _reloaded(self, before: Files) -> None:
+    def _forget_changed(self, before: Files) -> None:
+        """Answers of entries that are others now say nothing of them."""
         old = {entry.id: entry.digest for entry in before.registry.entries}
         same = {entry.id for entry in self.files.registry.entries if old.get(entry.id) == entry.digest}
         self._probes = {sidecar: found for sidecar, found in self._probes.items() if sidecar in same}
         self._remembered = {sidecar: found for sidecar, found in self._remembered.items() if sidecar in same}
+
+    def _tell_policy(self, before: Files) -> None:
+        """Another policy holds: said once calls are judged by it, not before."""
         if before.policy.version != self.files.policy.version or before.policy.ok != self.files.policy.ok:
             policy = self.files.policy
             files = tuple(layer.file for layer in policy.layers)

@@ -56,7 +56,8 @@ def explain_lines(invocation: Invocation, document: PolicyExplainDocument) -> No
     say(f"risk {document.risk.value if document.risk else 'unknown'}; {offered}")
     if any(rule.counts is Fit.UNKNOWN for rule in document.rules):
         say(
-            "perhaps: it depends on the input or the caller (--caller NAME); an allow does not count, a deny asks"
+            "perhaps: it depends on the input or the caller (--caller NAME); "
+            "then an allow does not count, and a deny asks"
         )
     if document.rules:
         say()
