@@ -44,14 +44,15 @@ def seal_program(
     """
     if distribution is not None and is_bundled(program, distribution):
         return _bundled(program, distribution)
-    if in_place and beneath(program.path, os.path.realpath(packages)):
+    still = all(map(_holds_still, filter(None, (program.path, program.interpreter))))
+    if in_place and (not still or beneath(program.path, os.path.realpath(packages))):
         return _in_place(program, NOT_SEALED)
     package = "" if in_place else package_of(program, packages)
     if package:
         return _copied(program, SealKind.PACKAGE, package)
-    if all(map(_holds_still, filter(None, (program.path, program.interpreter)))):
+    if still:
         return _system(program)
-    if is_alone(program.path) and not in_place:
+    if not in_place and is_alone(program.path):
         return _copied(program, SealKind.FILE, os.path.dirname(program.path))
     return _in_place(program, NOT_SEALED)
 

@@ -19,7 +19,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from flycore.sandbox.trees import copy_digest, copy_tree
@@ -49,18 +49,22 @@ def hold(store: Path, content: str, source: str) -> Path:
 
     Raises SealBroken where `source` is not `content` any more or the copy cannot be made.
     """
+    copy = store / content
     try:
         private_folder(store)
         for _ in range(_ATTEMPTS):
             with _locked(store, fcntl.LOCK_SH):
-                if _is_good(store / content, content) or _make(store, content, source):
-                    return store / content
+                if _is_good(copy, content):
+                    return copy
+                if not os.path.lexists(copy) and _make(copy, source):
+                    return copy
+            _clear_touched(copy, content)
     except SealBroken:
         raise
     except OSError as fault:
         # a write names no file: what lacks room then is the store
         raise SealBroken(fault.errno, fault.strerror or str(fault), fault.filename or str(store)) from fault
-    raise SealBroken(None, "keeps being changed", str(store / content))
+    raise SealBroken(None, "keeps being changed", str(copy))
 
 
 def prune(store: Path, now: float, keep: float = KEPT_SECONDS) -> int:
@@ -90,31 +94,27 @@ def _locked(store: Path, how: int) -> Iterator[None]:
 
 
 def _is_good(copy: Path, content: str) -> bool:
-    """Whether the copy is there and untouched; a touched one is removed. The copy counts as used now."""
+    """Whether the copy is there and untouched; it counts as used now."""
     try:
         about = os.lstat(copy)
-    except FileNotFoundError:
-        return False
-    try:
-        if about.st_uid == os.geteuid() and copy_digest(str(copy)) == content:
-            if time.time() - about.st_mtime > _TOUCH_SECONDS:
-                os.utime(copy)
-            return True
+        if about.st_uid != os.geteuid() or copy_digest(str(copy)) != content:
+            return False
+        if time.time() - about.st_mtime > _TOUCH_SECONDS:
+            os.utime(copy)
     except OSError as fault:
         if fault.errno in _NOT_THE_COPY:
             raise
-    with suppress(FileNotFoundError):
-        _remove(_set_aside(copy))
-    return False
+        return False
+    return True
 
 
-def _make(store: Path, content: str, source: str) -> bool:
+def _make(copy: Path, source: str) -> bool:
     """Copy the source; whether the copy now stands under its name, rather than somebody else's."""
-    fresh = store / f".new.{secrets.token_hex(8)}"
+    fresh = copy.parent / f".new.{secrets.token_hex(8)}"
     try:
         made = copy_tree(source, fresh)
-        if made == content:
-            os.rename(fresh, store / content)
+        if made == copy.name:
+            os.rename(fresh, copy)
             return True
     except OSError as fault:
         if fault.errno not in (errno.ENOTEMPTY, errno.EEXIST):
@@ -123,6 +123,15 @@ def _make(store: Path, content: str, source: str) -> bool:
     finally:
         _remove(fresh)
     raise SealBroken(None, "is not what was sealed", source)
+
+
+def _clear_touched(copy: Path, content: str) -> None:
+    """Remove a copy that somebody changed, and not the good one that another process made meanwhile."""
+    with _locked(copy.parent, fcntl.LOCK_EX):
+        if not os.path.lexists(copy) or _is_good(copy, content):
+            return
+        aside = _set_aside(copy)
+    _remove(aside)
 
 
 def _expired(store: Path, now: float, keep: float) -> list[Path]:
