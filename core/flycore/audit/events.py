@@ -13,6 +13,7 @@ import json
 import msgspec
 
 from flycore.audit.redact import names_secret, redact, redact_text
+from flycore.catalog.difference import DIAGNOSTICS, SIDECAR_PREFIX
 from flycore.model.approval import Answer, ApprovalRequest, LeaseTerms
 from flycore.model.call import Caller, CallError, CallRequest, ToolResult
 from flycore.model.canonical import Json, JsonObject, canonical_json, digest, text_digest
@@ -131,10 +132,14 @@ def tool_executed(
 
 
 def snapshot_changed(catalog: Catalog, names: tuple[str, ...]) -> JsonObject:
-    """These tools and sidecars are another way than before; `states` says how they are now."""
+    """Of `names` (see `difference`), tools and sidecars are another way than before; `states` says how
+    they are now."""
     states: JsonObject = {}
     for name in names[:MOST_NAMES]:
-        view = catalog.capability(name) or catalog.sidecar(name)
+        if name == DIAGNOSTICS:
+            continue
+        sidecar = name.startswith(SIDECAR_PREFIX)
+        view = catalog.sidecar(name.removeprefix(SIDECAR_PREFIX)) if sidecar else catalog.capability(name)
         states[_bounded(name)] = "gone" if view is None else view.stability.effective.value
     return {"version": catalog.version, "changed": len(names), "states": states}
 

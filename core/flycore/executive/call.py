@@ -18,6 +18,7 @@ class Call:
     def __init__(self, request: CallRequest, clock: Clock, book: ActivityBook, tell: Tell | None) -> None:
         self.request = request
         self.waited_ms = 0
+        self._ran_from: float | None = None
         self._clock = clock
         self._book = book
         self._tell = tell
@@ -26,12 +27,19 @@ class Call:
         self, phase: Phase, message: str = "", progress: float | None = None, total: float | None = None
     ) -> None:
         """Say where the call stands, to whoever watches and to the caller."""
+        if phase is Phase.RUNNING and self._ran_from is None:
+            self._ran_from = self._clock.monotonic()
         step = Progress(
             call_id=self.request.call_id, phase=phase, message=message, progress=progress, total=total
         )
         self._book.progress(step)
         if self._tell is not None:
             self._tell(step)
+
+    @property
+    def ran_ms(self) -> int:
+        """How long ago it began to run, 0 where it has not."""
+        return 0 if self._ran_from is None else int((self._clock.monotonic() - self._ran_from) * 1000)
 
     def show(self, sidecar: str, input_text: str) -> None:
         """Put the checked input, secrets masked, where people watch."""

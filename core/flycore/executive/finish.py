@@ -16,7 +16,8 @@ from flycore.sandbox.masks import Masks
 
 
 def stopped(call: Call, stop: Stop, sidecar: str | None, masks: Masks) -> ToolResult:
-    """The result of a call that did not run. What it says may quote an input or a file's name."""
+    """The result of a call that did not run, or not to its end. What it says may quote an input or a
+    file's name."""
     error = CallError(
         code=stop.code,
         message=masks.text(stop.message),
@@ -29,6 +30,7 @@ def stopped(call: Call, stop: Stop, sidecar: str | None, masks: Masks) -> ToolRe
         sidecar=sidecar,
         call_id=call.request.call_id,
         error=error,
+        duration_ms=call.ran_ms,
         waited_ms=call.waited_ms,
     )
 

@@ -213,6 +213,6 @@ def _checked(target: Target, input: JsonObject, masks: Masks) -> JsonObject | St
     return failed(
         Code.INVALID_INPUT,
         f"the input does not fit: {said}",
-        "flytui inspect shows the schema",
+        f"flytui inspect {target.capability.name} shows the schema",
         violations=listed,
     )

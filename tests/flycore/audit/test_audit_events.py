@@ -182,10 +182,11 @@ def test_changes_of_snapshot_policy_and_trust() -> None:
     entry = SidecarEntry(id="mock.echo", source=Source.PROJECT, position=position)
     view = SidecarView(id="mock.echo", entry=entry, trusted=True, stability=stability)
     catalog = Catalog(version=7, app_root="/app", sidecars=(view,))
-    assert events.snapshot_changed(catalog, ("mock.echo", "old.tool")) == {
+    names = ("mock.echo", "sidecar:mock.echo", "sidecar:old", "diagnostics")
+    assert events.snapshot_changed(catalog, names) == {
         "version": 7,
-        "changed": 2,
-        "states": {"mock.echo": "degraded", "old.tool": "gone"},
+        "changed": 4,
+        "states": {"mock.echo": "gone", "sidecar:mock.echo": "degraded", "sidecar:old": "gone"},
     }
     assert events.policy_changed("d" * 64, ("policy.jsonc",), problems=1)["problems"] == 1
     trusted = events.trust_decided((("mock.echo", "e" * 64),), by="console")

@@ -291,6 +291,7 @@ async def test_cancelling_ends_the_whole_tree(root: Root) -> None:
             assert kernel.cancel(wanted.call_id)
     assert results[0].error.code == Code.CANCELLED
     assert results[0].exit_status == 130
+    assert results[0].duration_ms > 0
     _gone(root, "child", "parent")
 
 
