@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import gc
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
