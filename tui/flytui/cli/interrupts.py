@@ -33,6 +33,8 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
     and what may not be lost with it has to be kept by `work`. What `work` raises comes as itself, not
     wrapped in the groups of the tasks it passed.
     """
+    import asyncio
+
     import anyio
 
     caught: list[int] = []
@@ -40,6 +42,8 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
         result = anyio.run(_until_signalled, work, caught)
     except BaseExceptionGroup as group:
         raise _only(group) from None
+    except asyncio.CancelledError:  # INT came before our handlers: asyncio's own cancels the main task
+        raise Interrupted(signal.SIGINT) from None
     if caught or result is None:
         raise Interrupted(caught[0])
     return result[0]
