@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +216,11 @@ def test_policy_documents_keep_to_their_schemas(ruled: Desk, words: tuple[str, .
 def test_schema_policy_is_the_file_s(ruled: Desk) -> None:
     schema = json.loads(ruled.run("schema", "policy").stdout)
     jsonschema.validate(json.loads(user_file(ruled).read_text()), schema, jsonschema.Draft202012Validator)
+
+
+def test_the_page_s_rule_is_sound(ruled: Desk, tmp_path: Path) -> None:
+    page = Path(__file__).parents[3] / "docs" / "policy.md"
+    [text] = re.findall(r"```jsonc rules\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "page.jsonc").write_text(text)
+    found = ruled.document("policy", "check", str(tmp_path / "page.jsonc"))
+    assert (found["diagnostics"], found["layers"][0]["rules"]) == ([], 1)
