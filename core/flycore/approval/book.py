@@ -16,6 +16,8 @@ from flycore.model.approval import Answer, ApprovalRequest, Ask, DecideOutcome
 from flycore.model.enums import Code, RequestState, Risk
 
 RECENT = 50
+RECENT_BYTES = 8 * 1024 * 1024
+"""Of settled requests' inputs: the oldest go first, the newest stays whatever its size."""
 DENIALS_TO_PAUSE = 3
 PAUSE_SECONDS = 60.0
 REMEMBERED_CALLERS = 1000
@@ -108,10 +110,6 @@ class RequestBook:
         left = [self._settle(request_id, Move.LEAVE, at) for request_id in tuple(self._waiting)]
         return tuple(ask for ask in left if ask is not None)
 
-    def of_call(self, call_id: str) -> tuple[str, ...]:
-        """Ids of the requests that wait for that call."""
-        return tuple(key for key, item in self._waiting.items() if item.ask.request.call_id == call_id)
-
     def find(self, request_id: str) -> Ask | None:
         """A request, waiting or recent."""
         return next((ask for ask in self.asks() if ask.request.id == request_id), None)
@@ -143,6 +141,8 @@ class RequestBook:
             item.ask, state=state, code=code, answer=answer, decided_by=by, decided_at=at
         )
         self._recent.append(ask)
+        while len(self._recent) > 1 and sum(map(_size, self._recent)) > RECENT_BYTES:
+            self._recent.popleft()
         return ask
 
     def _count(self, caller: str, move: Move, now: float) -> None:
@@ -157,3 +157,7 @@ class RequestBook:
         self._denials[caller] = denials
         while len(self._denials) > REMEMBERED_CALLERS:
             del self._denials[next(iter(self._denials))]
+
+
+def _size(ask: Ask) -> int:
+    return len(ask.request.input_json)

@@ -65,11 +65,6 @@ def _plain_environment(entry: SidecarEntry) -> bool:
     return all(name == "LANG" or name.startswith("LC_") for name in (*entry.env, *entry.pass_env))
 
 
-def call_risk(table: Risk, user: Risk | None) -> Risk:
-    """The user's own word on a tool's risk, else the table's (raised by whoever may raise it)."""
-    return table if user is None else user
-
-
 def _program_objection(standing: Standing) -> str:
     if standing.bundled_unmodified:
         return "it may start a delegate outside a sandbox"

@@ -1,4 +1,4 @@
-"""Guards before anybody is asked: quota per caller, and the flag that stops everything."""
+"""The guard before anybody is asked: quota per caller."""
 
 from __future__ import annotations
 
@@ -68,12 +68,6 @@ class Quota:
         finally:
             usage.running -= 1
 
-    def limited(self, caller: str) -> bool:
-        """Whether the caller's next low-risk call would be refused now."""
-        usage, now = self._of(caller), self._clock.monotonic()
-        recent = sum(at > now - WINDOW_SECONDS for at in usage.calls)
-        return usage.running >= self._limits.running or recent >= self._limits.calls_per_minute
-
     def _refusal(self, usage: _Usage, risk: Risk, now: float) -> QuotaRefusal | None:
         limits = self._limits
         if usage.running >= limits.running:
@@ -99,23 +93,3 @@ class Quota:
             if idle is not None and idle != caller:
                 del self._usage[idle]
         return usage
-
-
-class Panic:
-    """The flag that refuses every call until a person releases it."""
-
-    def __init__(self) -> None:
-        self._on = False
-
-    @property
-    def on(self) -> bool:
-        """Whether everything is stopped."""
-        return self._on
-
-    def stop(self) -> None:
-        """Refuse all calls from now on."""
-        self._on = True
-
-    def release(self) -> None:
-        """Take calls again; a person's decision."""
-        self._on = False

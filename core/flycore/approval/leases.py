@@ -11,6 +11,7 @@ import msgspec
 from flycore.approval.clock import Clock
 from flycore.model.approval import ApprovalRequest, Lease, LeaseTerms, Subject
 from flycore.model.canonical import JsonObject, canonical_json, digest
+from flycore.model.enums import Risk
 
 LARGER_FACTOR = 4
 LARGER_BYTES = 1024
@@ -46,6 +47,7 @@ class _Held(NamedTuple):
     lease: Lease
     deadline: float
     approved_bytes: int
+    approved_risk: Risk
 
 
 class LeaseBook:
@@ -71,12 +73,13 @@ class LeaseBook:
             created_at=now,
         )
         size = input_bytes(request.subject.input)
-        self._held[lease.id] = _Held(lease, self._clock.monotonic() + seconds, size)
+        self._held[lease.id] = _Held(lease, self._clock.monotonic() + seconds, size, request.risk)
         self._on_change()
         return lease
 
-    def match(self, subject: Subject) -> Lease | None:
-        """A lease with calls left that covers the subject; None where a person has to be asked."""
+    def match(self, subject: Subject, risk: Risk) -> Lease | None:
+        """A lease with calls left that covers the subject; None where a person has to be asked, as for a
+        call of the same tool that is riskier than the one they saw."""
         scope, size = scope_digest(subject), input_bytes(subject.input)
         return next(
             (
@@ -84,6 +87,7 @@ class LeaseBook:
                 for held in self._live()
                 if held.lease.calls_left > 0
                 and held.lease.scope_digest == scope
+                and held.approved_risk.at_least(risk)
                 and not _larger(size, held.approved_bytes)
             ),
             None,
@@ -109,11 +113,6 @@ class LeaseBook:
         if self._held.pop(lease_id, None) is not None:
             self._on_change()
         return held
-
-    def revoke_all(self) -> None:
-        """End every lease, as a panic does."""
-        self._held.clear()
-        self._on_change()
 
     def active(self) -> tuple[Lease, ...]:
         """Leases that still cover a call, oldest first."""

@@ -19,7 +19,7 @@ from flycore.approval.letters import draw_letters
 from flycore.approval.machine import check_request
 from flycore.model.approval import Answer, ApprovalRequest, Ask, DecideOutcome, Lease, Subject
 from flycore.model.canonical import JsonObject
-from flycore.model.enums import Choice, RequestState
+from flycore.model.enums import Choice, RequestState, Risk
 from flycore.model.events import Event, EventClass, Publish
 
 _EVENTS = {
@@ -112,14 +112,6 @@ class ApprovalQueue:
         self._finish(ask)
         return outcome
 
-    def withdraw(self, call_id: str) -> bool:
-        """The call is given up by its caller; False where nothing of it waited."""
-        asks = [self._book.withdraw(key, self._clock.now()) for key in self._book.of_call(call_id)]
-        for ask in asks:
-            if ask is not None:
-                self._finish(ask)
-        return bool(asks)
-
     def leave(self) -> None:
         """The person is gone: whoever waits is told that nobody will decide."""
         for ask in self._book.leave(self._clock.now()):
@@ -131,9 +123,9 @@ class ApprovalQueue:
             if pending.settled.is_set():
                 await pending.taken.wait()
 
-    def use_lease(self, grant_id: str, subject: Subject) -> Grant | None:
+    def use_lease(self, grant_id: str, subject: Subject, risk: Risk) -> Grant | None:
         """A grant for one call drawn from a lease that covers it; None where a person has to be asked."""
-        lease = self.leases.match(subject)
+        lease = self.leases.match(subject, risk)
         taken = None if lease is None else self.leases.take(lease.id)
         return None if taken is None else self.grants.mint(grant_id, subject.digest(), taken.id)
 
@@ -157,10 +149,6 @@ class ApprovalQueue:
     def waiting(self) -> int:
         """How many requests wait for a person."""
         return self._book.waiting
-
-    def pause_left(self, caller_key: str) -> float:
-        """Seconds for which the caller is paused after three denials in a row, 0 where it is not."""
-        return self._book.pause_left(caller_key, self._clock.monotonic())
 
     def _grant(self, ask: Ask) -> None:
         answer, request = ask.answer, ask.request

@@ -14,6 +14,10 @@ from flycore.model.events import Event, EventClass, Publish
 
 FINISHED_KEPT = 500
 """Finished calls kept in memory; the audit log has all of them."""
+FINISHED_BYTES = 8 * 1024 * 1024
+"""Of all their inputs and outputs together; the oldest go first."""
+SHOWN_BYTES = 256 * 1024
+"""Of one input, output or set of details; what is larger was the caller's to keep."""
 
 
 class ActivityBook:
@@ -24,7 +28,8 @@ class ActivityBook:
         self._publish = publish
         self._running: dict[str, Activity] = {}
         self._scopes: dict[str, anyio.CancelScope] = {}
-        self._finished: OrderedDict[str, Activity] = OrderedDict()
+        self._finished: OrderedDict[str, tuple[Activity, int]] = OrderedDict()
+        self._finished_bytes = 0
 
     def begin(self, request: CallRequest, scope: anyio.CancelScope, input_text: str) -> None:
         """A call has arrived; cancelling `scope` ends it."""
@@ -60,11 +65,15 @@ class ActivityBook:
         self._scopes.pop(result.call_id, None)
         if activity is None:
             return
-        self._finished[result.call_id] = msgspec.structs.replace(
-            activity, phase=Phase.FINISHED, result=result, sidecar=result.sidecar
+        self._keep(
+            msgspec.structs.replace(
+                activity,
+                phase=Phase.FINISHED,
+                result=_bounded(result),
+                sidecar=result.sidecar,
+                input_text=_bounded_text(activity.input_text),
+            )
         )
-        while len(self._finished) > FINISHED_KEPT:
-            self._finished.popitem(last=False)
         self._tell("call.finished", result.call_id, status=result.status.value)
 
     def cancel(self, call_id: str) -> bool:
@@ -77,11 +86,26 @@ class ActivityBook:
 
     def all(self) -> tuple[Activity, ...]:
         """Under way first, then finished, newest first."""
-        return (*reversed(self._running.values()), *reversed(self._finished.values()))
+        finished = (activity for activity, _ in reversed(self._finished.values()))
+        return (*reversed(self._running.values()), *finished)
+
+    def caller_of(self, call_id: str) -> str:
+        """Key of whose call it is or was; empty where it is not known any more."""
+        kept = self._finished.get(call_id)
+        activity = self._running.get(call_id) or (kept[0] if kept is not None else None)
+        return activity.caller.key if activity is not None else ""
 
     def running(self) -> int:
         """How many calls are under way."""
         return len(self._running)
+
+    def _keep(self, activity: Activity) -> None:
+        size = len(msgspec.json.encode(activity))
+        self._finished[activity.call_id] = (activity, size)
+        self._finished_bytes += size
+        while len(self._finished) > FINISHED_KEPT or self._finished_bytes > FINISHED_BYTES:
+            _, (_, gone) = self._finished.popitem(last=False)
+            self._finished_bytes -= gone
 
     def _change(self, call_id: str, **fields: object) -> None:
         if call_id in self._running:
@@ -93,3 +117,24 @@ class ActivityBook:
                 cls=EventClass.TOOL, type=kind, at=self._clock.now(), payload={"callId": call_id, **payload}
             )
         )
+
+
+def _bounded(result: ToolResult) -> ToolResult:
+    """The result with what is too large left out, and that said."""
+    warnings = result.warnings
+    output, error = result.output, result.error
+    if _is_large(output):
+        output = None
+        warnings = (*warnings, f"the output is not kept here: it is larger than {SHOWN_BYTES} bytes")
+    if error is not None and _is_large(error.details):
+        error = msgspec.structs.replace(error, details={})
+        warnings = (*warnings, f"the details are not kept here: they are larger than {SHOWN_BYTES} bytes")
+    return msgspec.structs.replace(result, output=output, error=error, warnings=warnings)
+
+
+def _is_large(value: object) -> bool:
+    return len(msgspec.json.encode(value)) > SHOWN_BYTES
+
+
+def _bounded_text(text: str) -> str:
+    return text if len(text) <= SHOWN_BYTES else f"{text[:SHOWN_BYTES]}… ({len(text):,} characters in all)"

@@ -15,6 +15,7 @@ from flycore.model.approval import ApprovalRequest, Ask, Checks, Subject
 from flycore.model.base import Value
 from flycore.model.canonical import canonical_json
 from flycore.model.enums import Code, Decision, Phase, RequestState
+from flycore.sandbox.masks import Masks
 
 CONSOLE_SETTLES_MS = 10_000
 """How long a console that holds the root may take to be ready for its first card."""
@@ -35,7 +36,7 @@ async def permit(
     """Whether the prepared call may run: by policy, by a lease, or after a person was asked."""
     if prepared.verdict.decision is Decision.ALLOW:
         return Permit(authority="policy " + ", ".join(rule.where for rule in prepared.verdict.rules))
-    grant = rooms.queue.use_lease(call.request.call_id, prepared.subject)
+    grant = rooms.queue.use_lease(call.request.call_id, prepared.subject, prepared.risk)
     if grant is not None:
         return Permit(authority=f"lease {grant.lease}", grant_id=grant.id)
     if not await rooms.approver_within(max(call.request.wait_approver_ms, CONSOLE_SETTLES_MS)):
@@ -51,14 +52,14 @@ async def _ask_person(
     rooms.audit.append(audit_events.APPROVAL_ASKED, prepared.masks.json(fields))
     call.at(Phase.WAITING_APPROVAL, "waiting for approval in the console")
     began = call.wait_from()
+    ask: Ask | None = None
     try:
         ask = await rooms.queue.ask(card)
     finally:
         call.waited_since(began)
         took_ms = int((rooms.clock.monotonic() - began) * 1000)
-        settled = next((item for item in rooms.queue.asks() if item.request.id == card.id), None)
-        if settled is not None:
-            _decided(rooms, settled, took_ms)
+        settled = ask or Ask(request=card, state=RequestState.WITHDRAWN, code=Code.WITHDRAWN)
+        _decided(rooms, settled, took_ms, prepared.masks)
     if ask.state is RequestState.APPROVED:
         return Permit(authority=f"request {card.id}", grant_id=card.id)
     if ask.code is Code.NO_APPROVER:
@@ -71,11 +72,13 @@ def _nobody(rooms: Rooms, message: str) -> Stop:
     return refused(Code.NO_APPROVER, message, hint)
 
 
-def _decided(rooms: Rooms, ask: Ask, took_ms: int) -> None:
+def _decided(rooms: Rooms, ask: Ask, took_ms: int, masks: Masks) -> None:
     fields = audit_events.approval_decided(
         ask.request, ask.state, ask.answer, by=ask.decided_by, took_ms=took_ms
     )
-    rooms.audit.append(audit_events.APPROVAL_DECIDED, fields, sync=True)
+    if ask.code is not None:
+        fields["code"] = ask.code.value
+    rooms.audit.append(audit_events.APPROVAL_DECIDED, masks.json(fields), sync=True)
 
 
 def _refusal(ask: Ask) -> Stop:
@@ -141,10 +144,10 @@ def _checks(rooms: Rooms, subject: Subject) -> Checks:
     return Checks(approved=same.count(RequestState.APPROVED), denied=same.count(RequestState.DENIED))
 
 
-def difference(before: Subject, after: Subject) -> tuple[str, ...]:
+def difference(before: Prepared, after: Prepared) -> tuple[str, ...]:
     """What changed between two looks at the same call, in words for the card."""
-    old: dict[str, object] = msgspec.to_builtins(before)
-    new: dict[str, object] = msgspec.to_builtins(after)
+    old: dict[str, object] = {**msgspec.to_builtins(before.subject), "risk": before.risk.value}
+    new: dict[str, object] = {**msgspec.to_builtins(after.subject), "risk": after.risk.value}
     words = {
         "seal": "the program",
         "entry": "the registry entry",

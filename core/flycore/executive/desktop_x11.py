@@ -27,27 +27,30 @@ class X11Desktop:
 
     async def focused(self) -> Window | None:
         """See Desktop."""
-        found = (await self._ask("getwindowfocus")).split()
-        return await self._describe(int(found[0])) if found and found[0].isdigit() else None
+        found = (await self._ask("getwindowfocus") or "").split()
+        return await self.window(int(found[0])) if found and found[0].isdigit() else None
 
     async def windows(self) -> tuple[Window, ...]:
         """See Desktop."""
         listed = await self._ask("search", "--onlyvisible", "--name", ".")
-        ids = [int(word) for word in listed.split() if word.isdigit()][:WINDOWS_AT_MOST]
+        ids = [int(word) for word in (listed or "").split() if word.isdigit()][:WINDOWS_AT_MOST]
         seen: list[Window] = []
         for window_id in ids:
-            window = await self._describe(window_id)
+            window = await self.window(window_id)
             if window is not None:
                 seen.append(window)
         return tuple(seen)
 
-    async def _describe(self, window_id: int) -> Window | None:
+    async def window(self, window_id: int) -> Window | None:
+        """See Desktop."""
         title = await self._ask("getwindowname", str(window_id))
-        pid = (await self._ask("getwindowpid", str(window_id))).strip()
+        if title is None:
+            return None
+        pid = (await self._ask("getwindowpid", str(window_id)) or "").strip()
         return Window(id=window_id, title=title.rstrip("\n"), pid=int(pid) if pid.isdigit() else 0)
 
-    async def _ask(self, *args: str) -> str:
-        """What xdotool prints; empty where it finds nothing."""
+    async def _ask(self, *args: str) -> str | None:
+        """What xdotool prints; None where it finds nothing."""
         program = shutil.which("xdotool", path=SEARCH_PATH)
         if program is None:
             raise DesktopUnreadable(
@@ -68,4 +71,4 @@ class X11Desktop:
         if done.timed_out:
             raise DesktopUnreadable("the display did not answer in time")
         await anyio.lowlevel.checkpoint()
-        return done.stdout.decode("utf-8", "replace")
+        return done.stdout.decode("utf-8", "replace") if done.exit_code == 0 else None

@@ -31,13 +31,16 @@ from flycore.sandbox.store import STORE
 async def perform(rooms: Rooms, call: Call, prepared: Prepared, permit: Permit) -> RunOutcome | Stop:
     """Write the start line, run the sidecar, check its output. A start line that cannot be written
     raises AuditUnwritable and nothing runs."""
-    artifacts = rooms.folders.take(call.request.call_id)
+    try:
+        artifacts = rooms.folders.take(call.request.call_id)
+    except OSError as error:
+        return failed(Code.SPAWN, f"no folder for the call's files: {error.strerror}", path=error.filename)
     settled = False
     try:
         runs = await _runs(rooms, prepared)
         _started(rooms, call, prepared, permit)
         job = _job(rooms, call, prepared, runs, artifacts)
-        with rooms.hands.on() if uses_hands(call.request.tool) else nullcontext():
+        with rooms.hands.on() if _has_hands(prepared) else nullcontext():
             outcome = await call_sidecar(job, _tell(call, prepared))
         settled = outcome.survivors == 0
     except SealBroken as error:
@@ -45,6 +48,12 @@ async def perform(rooms: Rooms, call: Call, prepared: Prepared, permit: Permit) 
     finally:
         rooms.folders.give_back(artifacts, settled=settled)
     return _checked(prepared, outcome)
+
+
+def _has_hands(prepared: Prepared) -> bool:
+    """Whether the tool could press the keys that approve: by its name, or because it has the desktop."""
+    target = prepared.target
+    return uses_hands(target.capability.name) or target.entry.permissions.desktop
 
 
 def _started(rooms: Rooms, call: Call, prepared: Prepared, permit: Permit) -> None:

@@ -20,19 +20,21 @@ from flycore.executive.resolve import Target, resolve
 from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed, refused
 from flycore.executive.violations import worded
+from flycore.model.approval import Preview
 from flycore.model.call import CallRequest, ToolResult
 from flycore.model.canonical import Json, JsonObject, canonical_json, text_digest
-from flycore.model.enums import Code, Phase
+from flycore.model.enums import Code, Phase, Status
 from flycore.model.errors import AuditUnwritable
 from flycore.sandbox.masks import Masks
 
+NO_JSON = "the input is no JSON: it holds NaN, an infinity, half a character, or is nested too deeply"
 LOOKS = 2
 """How often a call is asked for: once, and once more when something changed after the first answer."""
 
 
 async def execute(rooms: Rooms, book: ActivityBook, request: CallRequest, tell: Tell | None) -> ToolResult:
-    """Run one call. Every end is a ToolResult; only cancelling from outside raises, after the call's
-    tree has ended and its line is written."""
+    """Run one call. Every end is a ToolResult, a fault of our own as well; only cancelling from outside
+    raises, after the call's tree has ended and its line is written."""
     call = Call(request, rooms.clock, book, tell)
     walk = _Walk(rooms, call)
     result: ToolResult | None = None
@@ -43,6 +45,8 @@ async def execute(rooms: Rooms, book: ActivityBook, request: CallRequest, tell: 
                 result = await walk.result()
             except AuditUnwritable as error:
                 result = finish.stopped(call, _unwritable(error), walk.sidecar, walk.masks)
+            except Exception as error:  # noqa: BLE001 - between one broken call and everybody else's
+                result = finish.stopped(call, _fault(error), walk.sidecar, walk.masks)
     finally:
         if result is None:
             stop = failed(Code.CANCELLED, "the call was cancelled")
@@ -58,6 +62,16 @@ def _recorded(rooms: Rooms, call: Call, result: ToolResult, walk: _Walk) -> Tool
     except AuditUnwritable as error:
         return finish.with_warning(result, f"the audit log did not take this result: {error}")
     return result
+
+
+def _fault(error: Exception) -> Stop:
+    return Stop(
+        status=Status.FAILED,
+        code=Code.FAILED,
+        message=f"a fault inside flytui ({type(error).__name__}); the call may have run",
+        hint="flytui audit tail shows how far it came; please report it",
+        details={"code": "internal"},
+    )
 
 
 def _unwritable(error: AuditUnwritable) -> Stop:
@@ -89,6 +103,8 @@ class _Walk:
         entry = world.entries.get(self.sidecar or "")
         if entry is not None:
             self.masks = masks_for(entry, rooms.environ)
+        if not _is_json(call.request.input):
+            return self._stopped(failed(Code.INVALID_INPUT, NO_JSON), {})
         target = resolve(world, call.request.tool)
         if isinstance(target, Stop):
             return self._stopped(target, call.request.input)
@@ -117,7 +133,7 @@ class _Walk:
                 return ran
             if isinstance(ran, Stop):
                 return self._ended(ran)
-            changes = difference(prepared.subject, ran.subject)
+            changes = difference(prepared, ran)
             self._stale(prepared, ran, changes)
             prepared = ran
         hint = "; ".join(changes)
@@ -130,7 +146,7 @@ class _Walk:
             waited = await self._enter_group(stack, prepared, granted)
             if granted.grant_id or waited:
                 again = await self._look_again(prepared)
-                if isinstance(again, Stop) or again.subject_digest != prepared.subject_digest:
+                if isinstance(again, Stop) or not _covers(prepared, again):
                     rooms.queue.grants.void(granted.grant_id)
                     return again
             if granted.grant_id:
@@ -167,10 +183,13 @@ class _Walk:
         target = resolve(world, self._call.request.tool)
         if isinstance(target, Stop):
             return target
-        return await self._prepare(target, prepared.input)
+        return await self._prepare(target, prepared.input, prepared.preview)
 
-    async def _prepare(self, target: Target, input: JsonObject) -> Prepared | Stop:
-        prepared = await prepare(self._rooms, self._rooms.world(), self._call.request, target, input)
+    async def _prepare(
+        self, target: Target, input: JsonObject, earlier: Preview | None = None
+    ) -> Prepared | Stop:
+        rooms = self._rooms
+        prepared = await prepare(rooms, rooms.world(), self._call.request, target, input, earlier)
         if isinstance(prepared, Stop):
             return prepared
         self.prepared, self.masks = prepared, prepared.masks
@@ -199,6 +218,19 @@ class _Walk:
 
     def _ended(self, stop: Stop) -> ToolResult:
         return finish.stopped(self._call, stop, self.sidecar, self.masks)
+
+
+def _covers(approved: Prepared, now: Prepared) -> bool:
+    """Whether a decision on the one is a decision on the other."""
+    return approved.subject_digest == now.subject_digest and approved.risk.at_least(now.risk)
+
+
+def _is_json(input: JsonObject) -> bool:
+    try:
+        canonical_json(input)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return True
 
 
 def _checked(target: Target, input: JsonObject, masks: Masks) -> JsonObject | Stop:

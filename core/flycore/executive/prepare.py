@@ -62,9 +62,17 @@ class Prepared(Value, frozen=True, kw_only=True):
 
 
 async def prepare(
-    rooms: Rooms, world: World, request: CallRequest, target: Target, input: JsonObject
+    rooms: Rooms,
+    world: World,
+    request: CallRequest,
+    target: Target,
+    input: JsonObject,
+    earlier: Preview | None = None,
 ) -> Prepared | Stop:
-    """Seal the programs, ask policy, look at the target; or say what is missing or denied."""
+    """Seal the programs, ask policy, look at the target; or say what is missing or denied.
+
+    `earlier` is the target as it was seen when the call arrived.
+    """
     entry = target.entry
     sealed = await sealed_entry(rooms, world, target)
     if isinstance(sealed, Stop):
@@ -79,7 +87,7 @@ async def prepare(
     if verdict.decision is Decision.DENY:
         because = "; ".join(rule.because for rule in verdict.rules)
         return refused(Code.POLICY, "policy denies this call", because)
-    preview = await take_preview(rooms.desktop, rooms.seat(), request.tool, input)
+    preview = await take_preview(rooms.desktop, rooms.seat(), request.tool, input, earlier)
     if isinstance(preview, Stop):
         return preview
     environment = child_environment(

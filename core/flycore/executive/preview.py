@@ -44,6 +44,10 @@ class Desktop(Protocol):
         """The window that has the keyboard focus."""
         ...
 
+    async def window(self, window_id: int) -> Window | None:
+        """The window of that id, None when it is gone."""
+        ...
+
     async def windows(self) -> tuple[Window, ...]:
         """All visible windows that have a title."""
         ...
@@ -64,16 +68,20 @@ def choose(named: str, windows: tuple[Window, ...]) -> Window | str:
     return "no visible window has that title or id"
 
 
-async def take_preview(desktop: Desktop, seat: Seat, tool: str, input: JsonObject) -> Preview | Stop | None:
+async def take_preview(
+    desktop: Desktop, seat: Seat, tool: str, input: JsonObject, earlier: Preview | None = None
+) -> Preview | Stop | None:
     """The target of a pointer or keyboard action; None for tools that have none.
 
-    A console's own window, or none at all, stops the call before anyone is asked.
+    `earlier` is what was seen when the call arrived: then that window is looked at again, whichever has
+    the focus by now (whoever approved has just used the console's). A console's own window, or none at
+    all, stops the call before anyone is asked.
     """
     if tool not in TARGETED:
         return None
     named = input.get("window")
     try:
-        window = await _find(desktop, named if isinstance(named, str) else None)
+        window = await _find(desktop, named if isinstance(named, str) else None, earlier)
     except DesktopUnreadable as error:
         return failed(Code.FAILED, str(error), "flytui doctor says what this machine lacks")
     if isinstance(window, str):
@@ -87,7 +95,9 @@ async def take_preview(desktop: Desktop, seat: Seat, tool: str, input: JsonObjec
     return Preview(window_id=str(window.id), title=window.title, pid=window.pid)
 
 
-async def _find(desktop: Desktop, named: str | None) -> Window | str:
+async def _find(desktop: Desktop, named: str | None, earlier: Preview | None) -> Window | str:
+    if earlier is not None:
+        return await desktop.window(int(earlier.window_id)) or "the one that was meant is gone"
     if named is None:
         return await desktop.focused() or "no window has the focus"
     return choose(named, await desktop.windows())

@@ -20,10 +20,8 @@ from flycore.kernel.bus import Bus
 from flycore.kernel.lock import Holder
 from flycore.kernel.upkeep import Upkeep
 from flycore.model.approval import Ask, Lease
-from flycore.model.call import Activity, CallError, CallRequest, ToolResult
+from flycore.model.call import Activity, CallRequest, ToolResult
 from flycore.model.catalog import Catalog
-from flycore.model.enums import Code
-from flycore.model.enums import Status as CallStatus
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 
@@ -61,27 +59,13 @@ class Kernel:
         return f"{self._session}-{next(self._numbers):06d}"
 
     async def call(self, request: CallRequest, tell: Tell | None = None) -> ToolResult:
-        """Run one call through the pipeline. A fault of our own is a failed result, with its kind: one
-        broken call must not take the console and everybody else's calls along."""
+        """Run one call through the pipeline."""
         try:
             return await execute(self._rooms, self._book, request, tell)
-        except Exception as error:  # noqa: BLE001 - the boundary between one call and everybody else's
-            return self._fault(request, error)
         finally:
             if self._book.running() == 0:
                 self._idle.set()
                 self._idle = anyio.Event()
-
-    def _fault(self, request: CallRequest, error: Exception) -> ToolResult:
-        said = CallError(
-            code=Code.FAILED,
-            message=f"a fault inside flytui ({type(error).__name__}); the call may have run",
-            hint="flytui audit tail shows how far it came; please report it",
-            details={"code": "internal"},
-        )
-        return ToolResult(
-            status=CallStatus.FAILED, tool=request.tool, sidecar=None, call_id=request.call_id, error=said
-        )
 
     def cancel(self, call_id: str) -> bool:
         """End a call that is under way."""

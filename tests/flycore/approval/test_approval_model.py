@@ -30,6 +30,7 @@ class Lease:
     size: int
     deadline: float
     calls: int
+    risk: Risk
 
 
 @dataclass
@@ -60,7 +61,8 @@ class Model:
         scope, size = (request.caller.key, request.tool), len(canonical_json(request.subject.input))
         for lease in self.leases.values():
             fits = size <= 4 * lease.size or size <= lease.size + 1024
-            if lease.scope == scope and fits and lease.calls > 0 and self.now < lease.deadline:
+            seen = lease.risk.at_least(request.risk)
+            if lease.scope == scope and fits and seen and lease.calls > 0 and self.now < lease.deadline:
                 return lease
         return None
 
@@ -163,7 +165,9 @@ class Run:
         scope = (request.caller.key, request.tool)
         deadline = self.model.now + terms.minutes * 60
         if made:
-            self.model.leases[lease_id] = Lease(lease_id, scope, size, deadline, terms.calls - 1)
+            self.model.leases[lease_id] = Lease(
+                lease_id, scope, size, deadline, terms.calls - 1, request.risk
+            )
             digest, expires, _ = self.model.grants[request.id]
             self.model.grants[request.id] = (digest, expires, lease_id)
 
@@ -183,10 +187,7 @@ class Run:
         request = self.pick()
         if request is None:
             return
-        if self.random.random() < 0.5:
-            assert self.queue.withdraw(request.call_id) is (request.id in self.model.waiting)
-        else:
-            self.scopes[request.id].cancel()
+        self.scopes[request.id].cancel()
         self.model.waiting.pop(request.id, None)
 
     def time(self) -> None:
@@ -212,7 +213,7 @@ class Run:
         other = msgspec.structs.replace(request.subject, policy=self.random.choice(["v1", "v2"]))
         lease = self.model.lease_for(request)
         key = f"lease-{request.id}"
-        grant = self.queue.use_lease(key, other)
+        grant = self.queue.use_lease(key, other, request.risk)
         assert (grant is not None) is (lease is not None)
         if lease is not None:
             assert grant.lease == lease.id

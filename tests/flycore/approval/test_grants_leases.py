@@ -12,7 +12,7 @@ from flycore.approval.hands import HandsOn
 from flycore.approval.leases import LARGER_BYTES, LeaseBook, scope_digest
 from flycore.approval.queue import ApprovalQueue, QueueLimits
 from flycore.model.approval import LeaseTerms, Preview
-from flycore.model.enums import Level
+from flycore.model.enums import Level, Risk
 
 FIVE = LeaseTerms(minutes=5, calls=3)
 
@@ -56,10 +56,10 @@ def test_standing_still_revives_nothing(grants, clock) -> None:
     assert not grants.redeem("g", "digest").accepted
 
 
-def test_a_panic_while_a_grant_stands_still_voids_it(grants) -> None:
+def test_a_grant_voided_while_it_stands_still_stays_void(grants) -> None:
     grants.mint("g", "digest")
     with grants.standing_still("g"):
-        grants.void_all()
+        grants.void("g")
     assert not grants.redeem("g", "digest").accepted
 
 
@@ -85,9 +85,9 @@ def test_a_lease_counts_the_approved_call_as_its_first(leases, make_request) -> 
     lease = leases.add(request, FIVE)
     assert lease.calls_left == 2
     for left in (1, 0):
-        assert leases.match(request.subject).id == lease.id
+        assert leases.match(request.subject, request.risk).id == lease.id
         assert leases.take(lease.id).calls_left == left
-    assert leases.match(request.subject) is None
+    assert leases.match(request.subject, request.risk) is None
     assert leases.take(lease.id) is None
     assert leases.active() == ()
     assert leases.holds(lease.id)
@@ -98,9 +98,9 @@ def test_a_lease_ends_with_its_time(leases, make_request, clock) -> None:
     lease = leases.add(request, FIVE)
     assert lease.expires_at - lease.created_at == 300
     clock.advance(299)
-    assert leases.match(request.subject) is not None
+    assert leases.match(request.subject, request.risk) is not None
     clock.advance(1)
-    assert leases.match(request.subject) is None
+    assert leases.match(request.subject, request.risk) is None
     assert not leases.holds(lease.id)
     assert not leases.revoke(lease.id)
 
@@ -124,7 +124,7 @@ def test_a_lease_covers_nothing_else(leases, make_request, change) -> None:
     leases.add(request, FIVE)
     other = msgspec.structs.replace(request.subject, **change)
     assert scope_digest(other) != scope_digest(request.subject)
-    assert leases.match(other) is None
+    assert leases.match(other, request.risk) is None
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_lease_covers_nothing_else(leases, make_request, change) -> None:
 def test_a_lease_covers_other_inputs(leases, make_request, change) -> None:
     request = make_request()
     leases.add(request, FIVE)
-    assert leases.match(msgspec.structs.replace(request.subject, **change)) is not None
+    assert leases.match(msgspec.structs.replace(request.subject, **change), request.risk) is not None
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,15 @@ def test_a_lease_covers_other_inputs(leases, make_request, change) -> None:
 )
 def test_a_payload_larger_than_was_shown_asks_again(leases, make_request, approved, called, covered) -> None:
     leases.add(make_request(input={"t": "x" * approved}), FIVE)
-    subject = make_request(input={"t": "x" * called}).subject
-    assert (leases.match(subject) is not None) is covered
+    request = make_request(input={"t": "x" * called})
+    assert (leases.match(request.subject, request.risk) is not None) is covered
+
+
+def test_a_riskier_call_than_the_one_approved_asks_again(leases, make_request) -> None:
+    request = make_request(risk=Risk.MEDIUM)
+    leases.add(request, FIVE)
+    covered = {risk: leases.match(request.subject, risk) is not None for risk in Risk}
+    assert covered == {Risk.LOW: True, Risk.MEDIUM: True, Risk.HIGH: False, Risk.CRITICAL: False}
 
 
 def test_revoking_one_leaves_newer_ones(leases, make_request) -> None:
@@ -158,8 +165,6 @@ def test_revoking_one_leaves_newer_ones(leases, make_request) -> None:
     assert leases.revoke(old.id)
     assert not leases.revoke(old.id)
     assert [lease.id for lease in leases.active()] == [new.id]
-    leases.revoke_all()
-    assert leases.active() == ()
 
 
 def test_a_lease_revoked_before_the_spawn_voids_the_grant(clock, make_request) -> None:
@@ -167,10 +172,10 @@ def test_a_lease_revoked_before_the_spawn_voids_the_grant(clock, make_request) -
     queue = ApprovalQueue(clock, events.append, QueueLimits(), HandsOn(clock, events.append))
     request = make_request()
     lease = queue.leases.add(request, FIVE)
-    grant = queue.use_lease("c1", request.subject)
+    grant = queue.use_lease("c1", request.subject, request.risk)
     assert grant.lease == lease.id
-    assert queue.use_lease("c2", request.subject) is not None
-    assert queue.use_lease("c3", request.subject) is None
+    assert queue.use_lease("c2", request.subject, request.risk) is not None
+    assert queue.use_lease("c3", request.subject, request.risk) is None
     assert queue.redeem("c1", request.subject_digest).accepted
     assert queue.revoke(lease.id)
     assert not queue.redeem("c2", request.subject_digest).accepted

@@ -1,9 +1,9 @@
-"""Quota per caller, and the flag that stops everything."""
+"""Quota per caller."""
 
 from __future__ import annotations
 
 from flycore.approval import guards
-from flycore.approval.guards import Panic, Quota, QuotaLimits
+from flycore.approval.guards import Quota, QuotaLimits
 from flycore.model.enums import Risk
 
 
@@ -15,10 +15,8 @@ def test_a_minute_s_calls_slide(clock) -> None:
     refusal = quota.admit("a", Risk.LOW)
     assert refusal.free_in == 30
     assert "free in 30 s" in refusal.message
-    assert quota.limited("a")
     assert quota.admit("b", Risk.LOW) is None
     clock.advance(30)
-    assert not quota.limited("a")
     assert quota.admit("a", Risk.LOW) is None
     assert quota.admit("a", Risk.LOW).free_in == 10
 
@@ -38,7 +36,6 @@ def test_running_at_once(clock) -> None:
         assert quota.admit("a", Risk.LOW) is None
         with quota.running("a"):
             assert quota.admit("a", Risk.LOW).free_in is None
-            assert quota.limited("a")
         assert quota.admit("a", Risk.LOW) is None
 
 
@@ -63,13 +60,3 @@ def test_callers_are_bounded_and_running_ones_stay(clock) -> None:
         assert quota.admit("first", Risk.LOW) is not None
         assert len(quota._usage) <= guards.REMEMBERED_CALLERS
     assert quota.admit("first", Risk.LOW) is None
-
-
-def test_panic_holds_until_it_is_released() -> None:
-    panic = Panic()
-    assert not panic.on
-    panic.stop()
-    panic.stop()
-    assert panic.on
-    panic.release()
-    assert not panic.on
