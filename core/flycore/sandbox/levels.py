@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from flycore.model.enums import Level
 from flycore.model.sidecar import Limits, Permissions
@@ -13,6 +14,7 @@ NOT_YET = "not enforced yet: this version has no sandbox"
 _OWN = "; the program is one of flytui's own"
 
 
+@lru_cache(maxsize=1_024)
 def report(permissions: Permissions, limits: Limits, *, bundled: bool) -> SandboxReport:
     """What is declared and what of it is enforced. `bundled`: it is an unmodified sidecar of ours."""
     return SandboxReport(
