@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from flycore.approval.append import append_rule
 from flycore.approval.policy import load_policy
+from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Code, Decision, RequestState, Status
-from kernelkit import ECHO, Root, a_caller, answered_call, approve, kernel_of, request, until, waiting_ask
+from kernelkit import (
+    ECHO,
+    Root,
+    a_caller,
+    answered_call,
+    approve,
+    approved_call,
+    kernel_of,
+    request,
+    until,
+    waiting_ask,
+)
 
 
 @pytest.fixture
@@ -148,3 +163,23 @@ def test_a_rule_in_a_clone_never_loosens_by_its_conditions(root: Root) -> None:
     policy = load_policy(root.places, None)
     assert policy.rules == ()
     assert [item.severity for item in policy.diagnostics] == ["warning"]
+
+
+def _decision(kernel: Kernel) -> str:
+    view = kernel.catalog().capability("echo.do")
+    return view.decision if view is not None else ""
+
+
+@pytest.mark.anyio
+async def test_the_catalog_follows_a_rule_that_expires(root: Root) -> None:
+    """Nothing changes on disk, and nobody calls: time alone makes the tool callable again."""
+    async with kernel_of(root) as kernel:
+        for seconds in (1.5, 12.0):  # the longer one for a machine that took the shorter to notice the file
+            end = datetime.fromtimestamp(time.time() + seconds, UTC).isoformat()
+            root.policy({**RULE, "decision": "deny", "expires": end})
+            with suppress(TimeoutError):
+                await until(lambda: _decision(kernel) == "deny", seconds)
+                break
+        assert _decision(kernel) == "deny"
+        await until(lambda: _decision(kernel) == "ask")
+        assert (await approved_call(kernel, "echo.do")).status is Status.SUCCESS
