@@ -41,7 +41,9 @@ def beneath(path: str, folder: str) -> bool:
 
 def is_alone(path: str) -> bool:
     """Whether the file is the only one of its folder, so that a copy leaves nothing behind."""
-    return not set(os.listdir(os.path.dirname(path))) - {os.path.basename(path), CACHE}
+    folder, name = os.path.split(path)
+    with os.scandir(folder) as entries:
+        return all(entry.name in (name, CACHE) for entry in entries)
 
 
 def moved(path: str, held: Iterable[tuple[str, str]]) -> str:

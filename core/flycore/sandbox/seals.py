@@ -98,7 +98,7 @@ def _copied(program: ResolvedProgram, kind: SealKind, root: str) -> Seal:
     roots = [root]
     interpreter = program.interpreter
     outside = bool(interpreter) and not beneath(interpreter, root)
-    if outside and is_alone(interpreter) and not _holds_still(interpreter):
+    if outside and not _holds_still(interpreter) and is_alone(interpreter):
         roots.append(os.path.dirname(interpreter))
     copies = tuple((folder, tree_digest(folder)) for folder in roots)
     return Seal(

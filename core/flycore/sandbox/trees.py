@@ -17,6 +17,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 
 from flycore.sandbox.digests import Identity, identity, known_digest, read_through, remember, settled
@@ -61,7 +62,7 @@ def tree_digest(root: str) -> str:
     Raises Unsealable for a link that leads out, a device, pipe or socket, or more than the limits; OSError,
     with the file's name, for what cannot be read or changes meanwhile.
     """
-    return _digested(root, _source(root), source=True)
+    return _digested(root, _listed(root), source=True)
 
 
 def copy_digest(root: str) -> str:
@@ -75,7 +76,7 @@ def copy_tree(root: str, target: Path) -> str:
     Raises what `tree_digest` raises, and OSError where the copy cannot be written; what was written until
     then is left for the caller to remove.
     """
-    members = _source(root)
+    members = _as_copied(root, _listed(root))
     os.mkdir(target, 0o700)
     contents: dict[str, str] = {}
     anchor = _open_root(root)
@@ -136,12 +137,18 @@ def _member(path: str, about: os.stat_result, link: str = "") -> Member:
 
 
 def _sorted(members: list[Member]) -> list[Member]:
-    return sorted(members, key=lambda member: (member.path != ".", os.fsencode(member.path)))
+    """By path, the root, which comes first, left where it is: every folder before what it holds."""
+    return [members[0], *sorted(members[1:], key=attrgetter("path"))]
 
 
-def _source(root: str) -> list[Member]:
-    """The members a copy of `root` has: caches left out, modes those of a copy, links looked at."""
-    listed = [member for member in list_tree(root) if CACHE not in member.path.split("/")]
+def _listed(root: str) -> list[Member]:
+    """What is there of a source, without caches."""
+    return [member for member in list_tree(root) if CACHE not in member.path.split("/")]
+
+
+def _as_copied(root: str, listed: list[Member]) -> list[Member]:
+    """The members a copy has: modes those of a copy, an empty file in place of each cache. Every link is
+    looked at."""
     links = {member.path: member.link for member in listed if stat.S_ISLNK(member.mode)}
     members = []
     for member in listed:
@@ -217,14 +224,15 @@ def _read(anchor: int, root: str, member: Member, take: Callable[[bytes], object
 
 def _digested(root: str, members: list[Member], *, source: bool) -> str:
     """The digest, from memory where the members are those it was made of."""
-    listed = [(member.path, member.mode, member.identity, member.link) for member in members]
-    fingerprint = hashlib.sha256(marshal.dumps(listed, 2)).digest()
+    facts = [(member.path, member.mode, member.identity, member.link) for member in members]
+    fingerprint = hashlib.sha256(marshal.dumps(facts, 2)).digest()
     known = _remembered.get((root, source))
     if known is not None and known[0] == fingerprint:
         return known[1]
+    shaped = _as_copied(root, members) if source else members
     anchor = _open_root(root)
     try:
-        digest = _digest(members, lambda member: _content(anchor, root, member))
+        digest = _digest(shaped, lambda member: _content(anchor, root, member))
     finally:
         os.close(anchor)
     if all(settled(member.identity) for member in members):
