@@ -36,6 +36,13 @@ _FIRST = {"tool": "name", "caller": "caller", "status": "status"}
 _LEFT_OUT = frozenset(("time", "event", "mono", "boot", "prev", "hash", *_FIRST))
 
 
+def _refuse(word: str) -> Json:
+    raise ValueError(f"{word} is not JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse).decode
+
+
 def tail(folder: Path, count: int) -> tuple[JsonObject, ...]:
     """The last lines, oldest first; read backwards, so that a long log costs no more. OSError."""
     wanted = min(count, MOST_LINES)
@@ -44,7 +51,7 @@ def tail(folder: Path, count: int) -> tuple[JsonObject, ...]:
         for raw in _backwards(path):
             if len(found) >= wanted:
                 return tuple(reversed(found))
-            found.append(_parse(raw))
+            found.append(parse_line(raw))
     return tuple(reversed(found))
 
 
@@ -57,7 +64,7 @@ def find(folder: Path, wanted: int | str) -> tuple[JsonObject, ...]:
             for raw in read_lines(file):
                 if needle not in raw:
                     continue
-                line = _parse(raw)
+                line = parse_line(raw)
                 if line.get("seq" if isinstance(wanted, int) else "callId") != wanted:
                     continue
                 found.append(line)
@@ -115,10 +122,13 @@ def _backwards(path: Path) -> Iterator[bytes]:
             yield rest
 
 
-def _parse(raw: bytes) -> JsonObject:
-    """`json` rather than msgspec: a name that is no UTF-8 is logged with the surrogates standing for it."""
+def parse_line(raw: bytes) -> JsonObject:
+    """A line as a value; what is none comes back as an object with the event UNREADABLE.
+
+    `json` rather than msgspec: a name that is no UTF-8 is logged with the surrogates standing for it.
+    """
     try:
-        line = json.loads(raw)
+        line = _decode(raw.decode("utf-8"))
     except (ValueError, RecursionError):
         line = None
     if isinstance(line, dict):

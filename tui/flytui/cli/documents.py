@@ -11,6 +11,7 @@ from enum import StrEnum
 from flycore.approval.conditions import Fit
 from flycore.approval.replay import Replayed
 from flycore.approval.rules import RuleLayer
+from flycore.audit.projection import ApprovalReport, Metrics
 from flycore.audit.verify import Verification
 from flycore.model.approval import Ask, MatchedRule
 from flycore.model.base import Value
@@ -227,6 +228,13 @@ class PolicyReplayDocument(Document, frozen=True, kw_only=True, tag="flytui.poli
     diagnostics: tuple[Diagnostic, ...]
 
 
+class MetricsDocument(Document, frozen=True, kw_only=True, tag="flytui.metrics/1"):
+    """What the log says of every tool, and of how much a person was asked."""
+
+    metrics: Metrics
+    approvals: ApprovalReport
+
+
 DOCUMENTS: dict[str, type[Document]] = {
     "inspect": InspectDocument,
     "why": WhyDocument,
@@ -241,5 +249,6 @@ DOCUMENTS: dict[str, type[Document]] = {
     "status": StatusDocument,
     "demo": DemoDocument,
     "audit": AuditDocument,
+    "metrics": MetricsDocument,
 }
 """Command to the document it prints."""

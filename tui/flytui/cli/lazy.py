@@ -20,6 +20,7 @@ COMMANDS = (
     "status",
     "demo",
     "audit",
+    "metrics",
     "schema",
 )
 """In the order of the help. Command NAME is the attribute `NAME` of `flytui.cli.commands.NAME`."""

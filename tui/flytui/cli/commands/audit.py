@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import click
@@ -73,6 +74,39 @@ def verify_command(invocation: Invocation) -> int:
     if found.exit_code:
         say(f"first at {found.file}:{found.line}, number {found.seq}")
     return found.exit_code
+
+
+@audit.command("export")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("jsonl", "csv", "text")),
+    default="jsonl",
+    show_default=True,
+    help="As it stands, as a table, or one readable line each.",
+)
+@click.option("--since", metavar="TIME", default="", help="From then on: 2026-06-01, 2026-06-01T12:00, 7d.")
+@click.option("--until", metavar="TIME", default="", help="Before then.")
+@common
+def export_command(invocation: Invocation, form: str, since: str, until: str) -> int:
+    """Give out the log, oldest line first. It is read line by line, however long it is."""
+    from flycore.audit.export import Format, export, lines
+    from flytui.cli.commands.metrics import span_of
+
+    folder, span = invocation.places().state_dir / "audit", span_of(since, until)
+    if not invocation.as_json:
+        for line in export(folder, Format(form), span):
+            click.echo(line)
+        return 0
+    if form != Format.JSONL:
+        raise click.UsageError(f"--json prints one JSON document, --format {form} something else: choose one")
+    click.echo('{"schema": "flytui.audit/1", "lines": [', nl=False)
+    between = "\n"
+    for _, found in lines(folder, span):
+        click.echo(f"{between}{json.dumps(found)}", nl=False)
+        between = ",\n"
+    click.echo('\n], "verification": null}')
+    return 0
 
 
 def _print(invocation: Invocation, lines: tuple[JsonObject, ...]) -> int:

@@ -30,6 +30,7 @@ NAMES = (
     "status",
     "demo",
     "audit",
+    "metrics",
 )
 
 

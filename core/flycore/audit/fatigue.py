@@ -1,0 +1,137 @@
+"""How much a person is asked, and whether they still read: prompts an hour, time to decide, who asks."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+
+from flycore.audit.amounts import Amounts
+from flycore.audit.line import LONGEST_NAME, Line
+from flycore.model.base import Value
+from flycore.model.enums import RequestState
+
+AT_ONCE_MS = 1_000
+"""Nobody reads a card in less."""
+MOST_PAIRS = 1_000
+"""Callers and tools told apart; later ones are counted together, as OTHERS."""
+MOST_OPEN = 10_000
+OTHERS = "(others)"
+_HOUR = len("2026-06-15T12")
+
+
+class ApprovalMetrics(Value, frozen=True, kw_only=True):
+    """Cards put before a person: of one caller and tool, or of all. Shares are from 0 to 1."""
+
+    caller: str
+    """Door and program, whichever process it was; empty for all."""
+    tool: str
+    prompts: int
+    approved: int
+    denied: int
+    timed_out: int
+    withdrawn: int
+    """The caller went away, or the console did."""
+    waiting: int
+    """Without an end in the log."""
+    not_shown: int
+    """Refused before anyone could see them, because too many waited; they are no prompts."""
+    active_hours: int
+    """Hours of the clock with at least one prompt."""
+    prompts_per_hour: float
+    """Over the active hours."""
+    busiest_hour: int
+    """Prompts in the worst of them."""
+    approved_at_once: int
+    """Approved within a second of asking."""
+    approved_at_once_share: float
+    """Of the approved ones."""
+    denied_share: float
+    """Of those a person decided."""
+    median_ms: int
+    """From asking to a person's answer."""
+    p95_ms: int
+
+
+class _Pair:
+    def __init__(self) -> None:
+        self.hours: Counter[str] = Counter()
+        self.ends: Counter[str] = Counter()
+        self.not_shown = self.at_once = 0
+        self.decided = Amounts()
+
+    def end(self, line: Line, asked: str) -> None:
+        if line.decision == RequestState.DENIED and not line.choice:
+            self.not_shown += 1
+            self.hours[asked] -= 1
+            return
+        self.ends[line.decision] += 1
+        if line.choice:
+            self.decided.add(line.took_ms)
+            self.at_once += line.decision == RequestState.APPROVED and line.took_ms < AT_ONCE_MS
+
+    def metrics(self, caller: str, tool: str) -> ApprovalMetrics:
+        prompts = self.hours.total()
+        active = sum(count > 0 for count in self.hours.values())
+        approved, denied = self.ends[RequestState.APPROVED], self.ends[RequestState.DENIED]
+        return ApprovalMetrics(
+            caller=caller,
+            tool=tool,
+            prompts=prompts,
+            approved=approved,
+            denied=denied,
+            timed_out=self.ends[RequestState.TIMED_OUT],
+            withdrawn=self.ends[RequestState.WITHDRAWN],
+            waiting=max(prompts - self.ends.total(), 0),
+            not_shown=self.not_shown,
+            active_hours=active,
+            prompts_per_hour=round(prompts / active, 2) if active else 0.0,
+            busiest_hour=max(self.hours.values(), default=0),
+            approved_at_once=self.at_once,
+            approved_at_once_share=_share(self.at_once, approved),
+            denied_share=_share(denied, approved + denied),
+            median_ms=self.decided.percentile(50),
+            p95_ms=self.decided.percentile(95),
+        )
+
+
+class Fatigue:
+    """All cards, and those of each caller and tool."""
+
+    def __init__(self) -> None:
+        self._all = _Pair()
+        self._pairs: dict[tuple[str, str], _Pair] = {}
+        self._asked: OrderedDict[str, str] = OrderedDict()
+
+    def asked(self, line: Line) -> None:
+        """A card was put before a person."""
+        hour = line.time[:_HOUR]
+        self._all.hours[hour] += 1
+        self._pair(line).hours[hour] += 1
+        self._asked[line.request_id] = hour
+        if len(self._asked) > MOST_OPEN:
+            self._asked.popitem(last=False)
+
+    def decided(self, line: Line) -> None:
+        """It is decided. What was never asked, or too long ago to be remembered, counts for nothing."""
+        asked = self._asked.pop(line.request_id, None)
+        if asked is not None:
+            self._all.end(line, asked)
+            self._pair(line).end(line, asked)
+
+    def all(self) -> ApprovalMetrics:
+        """Over all callers and tools."""
+        return self._all.metrics("", "")
+
+    def pairs(self) -> tuple[ApprovalMetrics, ...]:
+        """Per caller and tool, the most asked first."""
+        found = [pair.metrics(caller, tool) for (caller, tool), pair in self._pairs.items()]
+        return tuple(sorted(found, key=lambda item: (-item.prompts, item.caller, item.tool)))
+
+    def _pair(self, line: Line) -> _Pair:
+        key = line.program, line.tool[:LONGEST_NAME]
+        if key not in self._pairs and len(self._pairs) >= MOST_PAIRS:
+            key = OTHERS, OTHERS
+        return self._pairs.setdefault(key, _Pair())
+
+
+def _share(some: int, of: int) -> float:
+    return round(some / of, 4) if of else 0.0

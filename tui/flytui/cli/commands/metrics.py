@@ -1,0 +1,150 @@
+"""`flytui metrics`: what the log says about tools and about how much a person is asked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import emit, note, say, table
+
+if TYPE_CHECKING:
+    from flycore.audit.fatigue import ApprovalMetrics
+    from flycore.audit.metrics import ToolMetrics
+    from flycore.audit.projection import ApprovalReport, Projection
+    from flycore.audit.span import Span
+
+NO_CALL = "the log has no call in that time"
+NO_PROMPT = "nobody was asked in that time"
+
+
+@click.command()
+@click.option("--approvals", is_flag=True, help="How much a person is asked, per caller and tool.")
+@click.option("--prometheus", is_flag=True, help="Print in the text format that Prometheus reads.")
+@click.option("--since", metavar="TIME", default="", help="From then on: 2026-06-01, 2026-06-01T12:00, 7d.")
+@click.option("--until", metavar="TIME", default="", help="Before then.")
+@common
+def metrics(invocation: Invocation, approvals: bool, prometheus: bool, since: str, until: str) -> int:
+    """Per tool: calls, how they ended, how long they took. Made from the log, and nothing else."""
+    from flycore.audit.projection import Projection
+
+    if prometheus and invocation.as_json:
+        raise click.UsageError("--prometheus and --json are two formats: choose one")
+    projection = Projection(invocation.places().state_dir / "audit", span_of(since, until), kept=0)
+    projection.update()
+    if prometheus:
+        from flycore.audit.prometheus import exposition
+
+        click.echo(exposition(projection.metrics(), projection.approvals()), nl=False)
+    elif invocation.as_json:
+        from flytui.cli.documents import MetricsDocument
+
+        emit(MetricsDocument(metrics=projection.metrics(), approvals=projection.approvals()))
+    elif approvals:
+        _show_approvals(invocation, projection.approvals())
+    else:
+        _show_tools(invocation, projection)
+    return 0
+
+
+def span_of(since: str, until: str) -> Span:
+    """The time that was asked for. Raises UsageError where one of the words is no time."""
+    from flycore.audit.span import Span, moment
+
+    now = datetime.now(UTC)
+    try:
+        return Span(moment(since, now) if since else None, moment(until, now) if until else None)
+    except ValueError as problem:
+        raise click.UsageError(str(problem)) from None
+
+
+def _show_tools(invocation: Invocation, projection: Projection) -> None:
+    found = projection.metrics()
+    if found.unreadable:
+        note(f"{found.unreadable} lines of the log cannot be read: flytui audit verify says where")
+    if not found.tools:
+        note(NO_CALL)
+        return
+    headings = (
+        *("TOOL", "CALLS", "SUCCESS", "FAILED", "DENIED", "UNAVAILABLE", "OPEN", "TOTAL", "AVERAGE", "P95"),
+        *("LAST RUN", "LAST ERROR"),
+    )
+    table(invocation, headings, [_tool_row(tool) for tool in found.tools])
+
+
+def _tool_row(tool: ToolMetrics) -> tuple[str, ...]:
+    error = tool.last_error
+    counts = (tool.calls, tool.success, tool.failed, tool.denied, tool.unavailable, tool.open)
+    times = (tool.total_ms, tool.average_ms, tool.p95_ms) if tool.ran else ()
+    return (
+        tool.tool,
+        *(str(count) for count in counts),
+        *([duration(ms) for ms in times] or ["–"] * 3),
+        when(tool.last_executed) if tool.last_executed else "–",
+        f"{when(error.at)} {error.code}: {error.message}" if error else "–",
+    )
+
+
+def _show_approvals(invocation: Invocation, report: ApprovalReport) -> None:
+    if not report.pairs:
+        note(NO_PROMPT)
+        return
+    say("\n".join(_in_words(report.total)))
+    say()
+    headings = (
+        *("CALLER", "PROMPTS", "APPROVED", "DENIED", "TIMED OUT", "WITHDRAWN", "PER HOUR", "AT ONCE"),
+        *("MEDIAN", "P95", "TOOL"),
+    )
+    table(invocation, headings, [_pair_row(pair) for pair in report.pairs])
+
+
+def _in_words(total: ApprovalMetrics) -> list[str]:
+    lines = [
+        f"prompts          {total.prompts}; hours that had any: {total.active_hours}",
+        f"an hour          {total.prompts_per_hour:g} on average, {total.busiest_hour} in the busiest",
+        f"approved         {total.approved}",
+        f"  within 1 s     {total.approved_at_once}, {total.approved_at_once_share:.0%} of them",
+        f"denied           {total.denied}, {total.denied_share:.0%} of what a person decided",
+        f"timed out        {total.timed_out}",
+        f"withdrawn        {total.withdrawn}",
+        f"time to decide   {duration(total.median_ms)} median, {duration(total.p95_ms)} p95",
+    ]
+    if total.waiting:
+        lines.append(f"undecided        {total.waiting}")
+    if total.not_shown:
+        lines.append(f"never shown      {total.not_shown}, refused because too many waited")
+    return lines
+
+
+def _pair_row(pair: ApprovalMetrics) -> tuple[str, ...]:
+    return (
+        pair.caller,
+        *(str(count) for count in (pair.prompts, pair.approved, pair.denied, pair.timed_out, pair.withdrawn)),
+        f"{pair.prompts_per_hour:g}",
+        f"{pair.approved_at_once_share:.0%}",
+        duration(pair.median_ms),
+        duration(pair.p95_ms),
+        pair.tool,
+    )
+
+
+def duration(ms: float) -> str:
+    """Milliseconds as people read them."""
+    if ms < 1_000:
+        return f"{ms:.0f} ms"
+    if ms < 60_000:
+        return f"{ms / 1_000:.1f} s"
+    minutes, seconds = divmod(round(ms / 1_000), 60)
+    return f"{minutes} min {seconds} s"
+
+
+def when(time: str) -> str:
+    """A time of the log as the person's own clock shows it; what is none stays as it stands there."""
+    from flytui.cli.output import clock_time
+
+    try:
+        return clock_time(datetime.fromisoformat(time).timestamp())
+    except (ValueError, OverflowError):
+        return time
