@@ -6,9 +6,11 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from e2e.kit import Root
+from e2e.kit import BIN, Root, Tmux, until
 from e2e.staging import described, program, write_registry
 from hostilekit import file_names, word
 
@@ -126,3 +128,25 @@ def hostile_caller(root: Root, text: str) -> str:
     path = root.home / file_names(text)[0]
     shutil.copy(os.path.realpath(found), path)
     return str(path)
+
+
+@contextmanager
+def recorded_console(root: Root, raw: Path) -> Iterator[Tmux]:
+    """A console in tmux, with every byte that it sends to its terminal also in the file `raw`."""
+    tmux = Tmux(root)
+    console = 'stty -echo; read go; "$0" --root "$1"; echo left=$?; exec cat'
+    tmux.open("sh", "-c", console, str(BIN / "flytui"), str(root.folder))
+    try:
+        tmux.run("pipe-pane", f"cat > '{raw}'")
+        until("the recorder runs", raw.exists)
+        tmux.keys("Enter")
+        tmux.sees("Catalog|trust nothing now")
+        yield tmux
+    finally:
+        tmux.run("kill-server")
+
+
+def sent_by_console(raw: Path) -> bytes:
+    """What the console sent to its terminal, from its first sequence on."""
+    written = raw.read_bytes()
+    return written[written.index(b"\x1b[?1049h") :]

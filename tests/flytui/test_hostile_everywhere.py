@@ -12,7 +12,6 @@ import subprocess
 import termios
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,16 @@ import pytest
 from e2e.kit import BIN, PATIENCE, Root, Tmux, needs, until
 from e2e.staging import assert_whole, write_registry
 from hostilekit import COLOUR, CONSOLE, FULL, PAYLOADS, PLAIN, faults, word
-from hostileroot import ASKED, BENIGN, MODES, entries, hostile_caller, hostile_root
+from hostileroot import (
+    ASKED,
+    BENIGN,
+    MODES,
+    entries,
+    hostile_caller,
+    hostile_root,
+    recorded_console,
+    sent_by_console,
+)
 
 pytestmark = [pytest.mark.suite, pytest.mark.timeout(600)]
 AT_ONCE = 3
@@ -160,22 +168,6 @@ def _read(leader: int) -> bytes:
         return b""
 
 
-@contextmanager
-def recorded_console(root: Root, raw: Path) -> Iterator[Tmux]:
-    """A console in tmux, with every byte that it sends to its terminal also in the file `raw`."""
-    tmux = Tmux(root)
-    console = 'stty -echo; read go; "$0" --root "$1"; echo left=$?; exec cat'
-    tmux.open("sh", "-c", console, str(BIN / "flytui"), str(root.folder))
-    try:
-        tmux.run("pipe-pane", f"cat > '{raw}'")
-        until("the recorder runs", raw.exists)
-        tmux.keys("Enter")
-        tmux.sees("Catalog|trust nothing now")
-        yield tmux
-    finally:
-        tmux.run("kill-server")
-
-
 def test_the_console_draws_no_payload_and_decides_nothing(root: Root, text: str, tmp_path: Path) -> None:
     needs("tmux", "timeout")
     caller = hostile_caller(root, text)
@@ -189,10 +181,9 @@ def test_the_console_draws_no_payload_and_decides_nothing(root: Root, text: str,
         _paste(tmux, text)
         tmux.keys("1")
         tmux.sees(r"evil\.run")
-        raw = (tmp_path / "raw").read_bytes()
-    assert b"\x1b[?1049h" in raw
+        raw = sent_by_console(tmp_path / "raw")
     assert "⟦U+".encode() in raw
-    assert faults(raw[raw.index(b"\x1b[?1049h") :], CONSOLE) == []
+    assert faults(raw, CONSOLE) == []
     decided = [line["decision"] for line in root.audit() if line["event"] == "APPROVAL_DECIDED"]
     assert decided == ["denied"]
     assert not [line for line in root.audit() if line["event"] == "TOOL_STARTED" and line["tool"] == ASKED]
