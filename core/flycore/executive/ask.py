@@ -7,6 +7,7 @@ import secrets
 import msgspec
 
 from flycore.audit import events as audit_events
+from flycore.catalog.effects import effect_sentence
 from flycore.executive.call import Call
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import Rooms
@@ -106,6 +107,7 @@ def make_request(
 ) -> ApprovalRequest:
     """The card's content. Times and letters are stamped by the queue."""
     request, entry = call.request, prepared.target.entry
+    shown = prepared.masks.json(prepared.input)
     return ApprovalRequest(
         id=secrets.token_hex(8),
         call_id=request.call_id,
@@ -114,8 +116,8 @@ def make_request(
         sidecar=entry.id,
         app_root=str(rooms.places.app_root),
         risk=prepared.risk,
-        effect=prepared.masks.text(prepared.effect),
-        input_json=prepared.masks.text(canonical_json(prepared.input)),
+        effect=effect_sentence(prepared.target.capability, shown),
+        input_json=canonical_json(shown),
         subject=prepared.subject,
         subject_digest=prepared.subject_digest,
         reach=prepared.sandbox.permissions,

@@ -200,7 +200,8 @@ class _Walk:
         masked = self.masks.json(input)
         fields = audit_events.tool_called(self._call.request, masked, input_digest=text_digest(text))
         self._rooms.audit.append(audit_events.TOOL_CALLED, self.masks.json(fields))
-        self._call.show(self.sidecar or "", self.masks.text(text))
+        shown = text if masked == input else canonical_json(masked)
+        self._call.show(self.sidecar or "", shown)
 
     def _stale(self, before: Prepared, after: Prepared, changes: tuple[str, ...]) -> None:
         fields: JsonObject = {

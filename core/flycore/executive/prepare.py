@@ -14,7 +14,7 @@ import anyio.to_thread
 import msgspec
 
 from flycore.approval.policy import evaluate
-from flycore.catalog.effects import effect_sentence, risk_of
+from flycore.catalog.effects import risk_of
 from flycore.executive.preview import take_preview
 from flycore.executive.resolve import Target
 from flycore.executive.rooms import Rooms
@@ -52,7 +52,6 @@ class Prepared(Value, frozen=True, kw_only=True):
     secrets: dict[str, str]
     preview: Preview | None
     risk: Risk
-    effect: str
     verdict: Verdict
     subject: Subject
     subject_digest: str
@@ -118,7 +117,6 @@ async def prepare(
         secrets=dict(secrets),
         preview=preview,
         risk=risk,
-        effect=effect_sentence(target.capability, input),
         verdict=verdict,
         subject=subject,
         subject_digest=subject.digest(),
