@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from pathlib import Path
 from typing import Any
 
 from e2e.kit import Root
@@ -82,8 +81,3 @@ def holder(root: Root) -> dict[str, Any]:
     for path in (root.home / "state").glob("flytui/roots/*/kernel.lock"):
         return dict(json.loads(path.read_text() or "{}"))
     return {}
-
-
-def state_folder(root: Root) -> Path:
-    """Where the state of all roots lies."""
-    return root.home / "state" / "flytui"

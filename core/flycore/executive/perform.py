@@ -34,7 +34,10 @@ async def perform(rooms: Rooms, call: Call, prepared: Prepared, permit: Permit) 
     try:
         artifacts = rooms.folders.take(call.request.call_id)
     except OSError as error:
-        return failed(Code.SPAWN, f"no folder for the call's files: {error.strerror}", path=error.filename)
+        hint = "make room there, or see to it that flytui may write there"
+        return failed(
+            Code.SPAWN, f"no folder for the call's files: {error.strerror}", hint, path=error.filename
+        )
     settled = False
     try:
         runs = await _runs(rooms, prepared)
@@ -44,7 +47,8 @@ async def perform(rooms: Rooms, call: Call, prepared: Prepared, permit: Permit) 
             outcome = await call_sidecar(job, _tell(call, prepared))
         settled = outcome.survivors == 0
     except SealBroken as error:
-        return failed(Code.SPAWN, f"the program changed while it was being copied: {error}")
+        hint = "make room for its copy, or find out what changes the program, then call again"
+        return failed(Code.SPAWN, f"the program could not be copied as it was sealed: {error}", hint)
     finally:
         rooms.folders.give_back(artifacts, settled=settled)
     return _checked(prepared, outcome)
