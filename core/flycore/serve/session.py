@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Protocol
@@ -42,9 +43,11 @@ class Connection(Protocol):
 
 
 def for_reading(ask: Ask, *, viewer: bool) -> Ask:
-    """An ask as other programs may see it: the confirming letter is for the person's eyes alone, and
-    which rule asked is not for agents."""
-    request = msgspec.structs.replace(ask.request, letter="", why=ask.request.why if viewer else ())
+    """An ask as other programs may see it: the confirming letter is for the person's eyes alone, which
+    rule asked is not for agents, and of the input they get what the card shows, secrets masked."""
+    subject = msgspec.structs.replace(ask.request.subject, input=json.loads(ask.request.input_json))
+    why = ask.request.why if viewer else ()
+    request = msgspec.structs.replace(ask.request, letter="", why=why, subject=subject)
     return msgspec.structs.replace(ask, request=request)
 
 
