@@ -109,6 +109,27 @@ def test_no_command_prints_a_payload(root: Root, text: str) -> None:
     assert not [line for line in root.audit() if line.get("decision") == "approved"]
 
 
+def test_a_text_from_outside_forges_no_line(root: Root, text: str) -> None:
+    """An error of many lines stays below the line that flytui itself wrote."""
+    root.trust()
+    said = root.flytui("call", BENIGN, json.dumps({"mode": "error"})).stderr
+    first, *rest = said.splitlines()
+    assert first.startswith("failed: ")
+    assert all(line.startswith("  ") for line in rest)
+
+
+def test_a_root_held_by_who_knows_whom(root: Root, text: str) -> None:
+    state = root.home / "state/flytui/roots"
+    root.trust()
+    (lock,) = state.glob("*/kernel.lock")
+    with lock.open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(json.dumps({"pid": 1, "since": 0.0, "role": text}))
+        file.flush()
+        for words in (("trust",), ("trust", "--revoke"), ("status",)):
+            assert _both_ways(root, words) == [], words
+
+
 def _both_ways(root: Root, words: tuple[str, ...]) -> list[str]:
     """What a command lets through to a pipe and to a terminal."""
     argv = [str(BIN / "flytui"), "--root", str(root.folder), *words]

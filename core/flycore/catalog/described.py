@@ -58,7 +58,7 @@ def _new(name: str, spec: _Spec, sidecar: str) -> Capability:
         family=family_of(name),
         sidecar=sidecar,
         description=description,
-        summary=description.splitlines()[0][:200],
+        summary=description.split("\n", 1)[0][:200],
         effect="",
         risk=_raised(UNKNOWN_RISK, spec.risk),
         approval_class=_classes(spec) or UNKNOWN_CLASS,

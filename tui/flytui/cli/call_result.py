@@ -74,7 +74,7 @@ def print_result(result: ToolResult) -> None:
     if result.status is Status.SUCCESS:
         say_json(result.output)
     for line in outcome_lines(result):
-        note(line)
+        note(line.replace("\n", "\n    "))  # no line of a text from outside stands where ours begin
 
 
 def outcome_lines(result: ToolResult) -> list[str]:
@@ -83,7 +83,8 @@ def outcome_lines(result: ToolResult) -> list[str]:
     if result.error is not None:
         lines += _detail_lines(result.error)
         lines += [f"  → {result.error.hint}"] if result.error.hint else []
-        lines += [f"  stderr │ {line}" for line in result.stderr_tail.splitlines()[-STDERR_LINES:]]
+        tail = result.stderr_tail.rstrip("\n")
+        lines += [f"  stderr │ {line}" for line in tail.split("\n")[-STDERR_LINES:] if tail]
     lines += [f"  artifact {item.path} ({item.mime_type}, {item.bytes} bytes)" for item in result.artifacts]
     lines += [f"  warning: {warning}" for warning in result.warnings]
     return lines

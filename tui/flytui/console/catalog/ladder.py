@@ -122,8 +122,8 @@ def _permissions(group: tuple[PermissionReport, ...]) -> str:
 
 
 def _stderr(tail: str) -> Iterator[str]:
-    for text in tail.splitlines()[-STDERR_LINES:]:
-        yield f"stderr │ {text}"
+    if tail:  # only a newline ends a line: what else could end one is to be seen
+        yield from (f"stderr │ {text}" for text in tail.rstrip("\n").split("\n")[-STDERR_LINES:])
 
 
 def headline(tool: str, stability: Stability) -> Line:
