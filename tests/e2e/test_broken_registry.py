@@ -256,7 +256,7 @@ def test_the_console_lists_each_fault_and_keeps_what_is_well(root: Root) -> None
             tmux.keys("Escape")
             tmux.lacks("match “")
         tmux.keys("p")
-        tmux.sees("Problems")
+        tmux.sees(r"Problems\s[\s\S]*→")
         screen = flat(tmux.screen())
         for fault in (fault for fault in FAULTS if fault.written):
             for part in (fault.sidecar, fault.says, fault.remedy, place(fault)):

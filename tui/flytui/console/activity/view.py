@@ -153,7 +153,7 @@ class ActivityView(Vertical):
 
     def focus_here(self) -> None:
         """Where keys go when this screen is shown."""
-        self._list.focus()
+        self.screen.set_focus(self._list)
 
     def action_cancel(self) -> None:
         """Ask, then end the call and its whole process tree."""

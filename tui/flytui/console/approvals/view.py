@@ -125,7 +125,7 @@ class ApprovalsView(Vertical):
 
     def focus_here(self) -> None:
         """Where keys go when this screen is shown."""
-        self._list.focus()
+        self.screen.set_focus(self._list)
 
     def action_demo(self) -> None:
         """Say how to see an approval without risk: the demo is a console on a root of its own."""

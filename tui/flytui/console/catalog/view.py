@@ -40,7 +40,7 @@ class CatalogView(Vertical):
     """Every tool there is, its state as glyph and word, and why."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", show=False),
+        Binding("slash", "filter", "Filter", show=False, priority=True),
         Binding("escape", "clear", "Clear", show=False),
         Binding("s", "side", "Ladder", show=False),
         Binding("R", "probe", "Probe again", show=False),
@@ -106,7 +106,7 @@ class CatalogView(Vertical):
 
     def focus_here(self) -> None:
         """Where keys go when this screen is shown."""
-        self._list.focus()
+        self.screen.set_focus(self._list)  # at once, or a later key would find the focus moved back
 
     def on_resize(self, event: events.Resize) -> None:
         """The ladder stands beside the list where there is room."""
@@ -145,7 +145,7 @@ class CatalogView(Vertical):
     @property
     def typing(self) -> bool:
         """Whether keys go to the filter line, where letters are text."""
-        return self._box.has_focus
+        return self.screen.focused is self._box
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
@@ -164,9 +164,14 @@ class CatalogView(Vertical):
         self._apply()
 
     def action_filter(self) -> None:
-        """Write words that rows must hold."""
+        """Write words that rows must hold. A priority binding and no deferred focus: both act before the
+        next key is looked at, so that `/quit` typed in one go is a filter and never quits."""
         self._box.display = True
-        self.screen.set_focus(self._box)  # at once: `focus()` comes later than the letters typed next
+        self.screen.set_focus(self._box)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """In the filter line `/` is text."""
+        return not (action == "filter" and self.typing)
 
     def action_clear(self) -> None:
         """No filter."""
