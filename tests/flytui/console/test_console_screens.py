@@ -6,7 +6,8 @@ import json
 
 import msgspec
 import pytest
-from textual.widgets import ContentSwitcher
+from textual import events
+from textual.widgets import ContentSwitcher, Input
 
 from consolekit import (
     HandClock,
@@ -261,6 +262,15 @@ async def test_a_filter_puts_the_cursor_on_its_first_row_and_clearing_puts_it_ba
         await press(pilot, *"zzz", "escape")
         assert view.row is before
         assert "q quit" in drawn(app, "#keys")
+
+
+async def test_letters_typed_at_once_after_the_slash_are_the_filter() -> None:
+    async with console(world(), HandClock()) as (app, pilot):
+        for letter in "/quit/ka":
+            app.post_message(events.Key({"/": "slash"}.get(letter, letter), letter))
+        box = app.screen.query_one("#filter", Input)
+        await until(pilot, lambda: box.value == "quit/ka")
+        assert isinstance(app.screen, MainScreen)
 
 
 async def test_without_room_beside_the_list_the_ladder_opens_over_it() -> None:
