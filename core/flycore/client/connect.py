@@ -14,6 +14,7 @@ from flycore.approval.callers import identify_peer
 from flycore.client.local import LocalClient
 from flycore.client.protocol import Approver, Client, OnProgress
 from flycore.client.socket import connect_socket
+from flycore.client.unwrap import unwrapped
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.lock import RootLock, read_holder
 from flycore.model.approval import Ask, Lease
@@ -21,7 +22,7 @@ from flycore.model.call import Activity, Caller, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Code
-from flycore.model.errors import ConnectionLost, KernelUnreachable, RootBusy
+from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError, RootBusy
 from flycore.model.events import Event, EventClass
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
@@ -38,18 +39,6 @@ OnWait = Callable[[int, float, str], None]
 
 
 @asynccontextmanager
-async def find_running(places: Places, *, viewer: bool = True) -> AsyncIterator[Client | None]:
-    """The client of the kernel that runs, None where none does."""
-    async with AsyncExitStack() as stack:
-        client: Client | None = None
-        try:
-            client = await stack.enter_async_context(connect_socket(places.socket, viewer=viewer))
-        except KernelUnreachable:
-            client = None
-        yield client
-
-
-@asynccontextmanager
 async def connect(
     places: Places, *, wait_approver: float = 0.0, provisional: bool = True
 ) -> AsyncIterator[CallingClient]:
@@ -58,14 +47,15 @@ async def connect(
 
     Raises KernelUnreachable without `provisional`, RootBusy where the root stays locked and mute.
     """
-    async with anyio.create_task_group() as group:
-        client = CallingClient(places, group, wait_approver=wait_approver, provisional=provisional)
-        await client.find()
-        try:
-            yield client
-        finally:
-            with anyio.CancelScope(shield=True):
-                await client.let_go()
+    with unwrapped():
+        async with anyio.create_task_group() as group:
+            client = CallingClient(places, group, wait_approver=wait_approver, provisional=provisional)
+            await client.find()
+            try:
+                yield client
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await client.let_go()
 
 
 class _Held:
@@ -182,11 +172,17 @@ class CallingClient:
         """Let go of the root and wait for a console to take it."""
         await self.let_go()
         with anyio.move_on_after(self._wait_approver):
-            while not (await self._attach() and (await self.inner.status()).role == "console"):
+            while not await self._console_found():
                 await self.let_go()
                 await anyio.sleep(LOOK_AGAIN_SECONDS)
             return True
         return False
+
+    async def _console_found(self) -> bool:
+        try:
+            return await self._attach() and (await self.inner.status()).role == "console"
+        except ConnectionLost:
+            return False
 
     async def status(self) -> Status:
         """See Client."""
@@ -250,7 +246,8 @@ async def open_console_kernel(places: Places, *, on_wait: OnWait) -> AsyncIterat
                 if busy.role == "console":
                     raise
                 await _ask_to_yield(places)
-                on_wait(busy.pid, busy.since, busy.role)
+                if busy.pid:
+                    on_wait(busy.pid, busy.since, busy.role)
                 await _let_go(places, 1.0)
         kernel = await stack.enter_async_context(open_kernel(places, holder))
         await stack.enter_async_context(serve_unix(kernel, places.socket))
@@ -262,12 +259,13 @@ async def _ask_to_yield(places: Places) -> None:
     try:
         async with connect_socket(places.socket, viewer=True) as client:
             await client.ask_for("kernel.yield")
-    except (KernelUnreachable, ConnectionLost):
+    except (KernelUnreachable, ConnectionLost, ProtocolError):
         return
 
 
 async def _let_go(places: Places, seconds: float) -> None:
+    """Wait until nobody says that they hold the root, so long at most; never so short as to spin."""
     for _ in range(round(seconds / LOOK_AGAIN_SECONDS)):
+        await anyio.sleep(LOOK_AGAIN_SECONDS)
         if read_holder(places) is None:
             return
-        await anyio.sleep(LOOK_AGAIN_SECONDS)

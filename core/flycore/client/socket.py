@@ -15,6 +15,7 @@ from websockets.asyncio.client import ClientConnection, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
 
 from flycore.client.protocol import OnProgress
+from flycore.client.unwrap import unwrapped
 from flycore.model.approval import Ask, Lease
 from flycore.model.call import Activity, CallError, Progress, ToolResult
 from flycore.model.canonical import JsonObject
@@ -81,9 +82,10 @@ class SocketClient:
                 stream.send_nowait(event)
 
     @asynccontextmanager
-    async def _request(self, kind: str, payload: JsonObject) -> AsyncIterator[AsyncIterator[Envelope]]:
+    async def _request(
+        self, kind: str, payload: JsonObject, message_id: str
+    ) -> AsyncIterator[AsyncIterator[Envelope]]:
         """Send a message; its answers come until the block ends. Raises ConnectionLost."""
-        message_id = f"r{next(self._ids)}"
         send, receive = anyio.create_memory_object_stream[Envelope](BACKLOG)
         self._waiting[message_id] = send
 
@@ -102,6 +104,9 @@ class SocketClient:
             send.close()
             receive.close()
 
+    def _new_id(self) -> str:
+        return f"r{next(self._ids)}"
+
     async def _send(self, kind: str, payload: JsonObject, message_id: str) -> None:
         try:
             await self._connection.send(envelope(kind, payload, message_id=message_id))
@@ -110,7 +115,7 @@ class SocketClient:
 
     async def ask_for(self, kind: str, payload: JsonObject | None = None) -> JsonObject:
         """Send a message and give the payload of its one answer. Raises ConnectionLost, ProtocolError."""
-        async with self._request(kind, payload or {}) as answers:
+        async with self._request(kind, payload or {}, self._new_id()) as answers:
             return (await anext(answers)).payload
 
     async def status(self) -> Status:
@@ -141,9 +146,9 @@ class SocketClient:
             "say": said,
             "waitApproverMs": self._wait_approver_ms,
         }
-        call_id = ""
+        call_id, message_id = "", self._new_id()
         try:
-            async with self._request("tool.call", payload) as answers:
+            async with self._request("tool.call", payload, message_id) as answers:
                 try:
                     async for message in answers:
                         if message.type == "tool.result":
@@ -154,7 +159,7 @@ class SocketClient:
                             on_progress(progress)
                 except anyio.get_cancelled_exc_class():
                     with anyio.move_on_after(1, shield=True):
-                        await self._send("tool.cancel", {"callId": call_id}, f"r{next(self._ids)}")
+                        await self._send("tool.cancel", {"requestId": message_id}, self._new_id())
                     raise
         except ConnectionLost:
             if not call_id:
@@ -236,11 +241,15 @@ async def connect_socket(
         raise KernelUnreachable(str(path)) from error
     client = SocketClient(connection, wait_approver_ms)
     try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(client.run)
-            await client.ask_for("client.hello", {"client": name, "viewer": viewer})
-            yield client
-            group.cancel_scope.cancel()
+        with unwrapped():
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.run)
+                try:
+                    await client.ask_for("client.hello", {"client": name, "viewer": viewer})
+                except ConnectionLost as error:
+                    raise KernelUnreachable(str(path)) from error
+                yield client
+                group.cancel_scope.cancel()
     finally:
         with anyio.move_on_after(2, shield=True):
             await connection.close()

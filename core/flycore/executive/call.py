@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from flycore.executive.activity import ActivityBook
 from flycore.executive.rooms import Clock
@@ -10,6 +10,8 @@ from flycore.model.call import CallRequest, Progress
 from flycore.model.enums import Phase
 
 Tell = Callable[[Progress], None]
+Announce = Callable[[], Awaitable[None]]
+"""Awaited once the call can be cancelled, before anything of it happens."""
 
 
 class Call:

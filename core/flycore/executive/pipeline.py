@@ -13,7 +13,7 @@ from flycore.catalog.schemas import check_input, check_output
 from flycore.executive import finish
 from flycore.executive.activity import ActivityBook
 from flycore.executive.ask import Permit, difference, permit
-from flycore.executive.call import Call, Tell
+from flycore.executive.call import Announce, Call, Tell
 from flycore.executive.perform import perform
 from flycore.executive.prepare import Prepared, masks_for, prepare
 from flycore.executive.resolve import Target, resolve
@@ -32,7 +32,9 @@ LOOKS = 2
 """How often a call is asked for: once, and once more when something changed after the first answer."""
 
 
-async def execute(rooms: Rooms, book: ActivityBook, request: CallRequest, tell: Tell | None) -> ToolResult:
+async def execute(
+    rooms: Rooms, book: ActivityBook, request: CallRequest, tell: Tell | None, announce: Announce | None
+) -> ToolResult:
     """Run one call. Every end is a ToolResult, a fault of our own as well; only cancelling from outside
     raises, after the call's tree has ended and its line is written."""
     call = Call(request, rooms.clock, book, tell)
@@ -42,6 +44,8 @@ async def execute(rooms: Rooms, book: ActivityBook, request: CallRequest, tell: 
         with anyio.CancelScope() as scope:
             book.begin(request, scope, "")
             try:
+                if announce is not None:
+                    await announce()
                 result = await walk.result()
             except AuditUnwritable as error:
                 result = finish.stopped(call, _unwritable(error), walk.sidecar, walk.masks)

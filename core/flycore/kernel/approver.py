@@ -31,8 +31,9 @@ class KernelApprover:
 
     def detach(self) -> None:
         """See Approver."""
-        self.present = False
-        self._arrived = anyio.Event()
+        if self.present:
+            self.present = False
+            self._arrived = anyio.Event()
         self._queue.leave()
 
     async def arrives_within(self, seconds: float) -> bool:

@@ -12,7 +12,7 @@ import anyio
 
 import flycore
 from flycore.executive.activity import ActivityBook
-from flycore.executive.call import Tell
+from flycore.executive.call import Announce, Tell
 from flycore.executive.pipeline import execute
 from flycore.executive.rooms import Rooms
 from flycore.kernel.approver import KernelApprover
@@ -58,10 +58,12 @@ class Kernel:
         """A call id: unique for good, sortable within one kernel."""
         return f"{self._session}-{next(self._numbers):06d}"
 
-    async def call(self, request: CallRequest, tell: Tell | None = None) -> ToolResult:
+    async def call(
+        self, request: CallRequest, tell: Tell | None = None, announce: Announce | None = None
+    ) -> ToolResult:
         """Run one call through the pipeline."""
         try:
-            return await execute(self._rooms, self._book, request, tell)
+            return await execute(self._rooms, self._book, request, tell, announce)
         finally:
             if self._book.running() == 0:
                 self._idle.set()
@@ -78,6 +80,10 @@ class Kernel:
     def activity(self) -> tuple[Activity, ...]:
         """See Client."""
         return self._book.all()
+
+    def caller_of(self, call_id: str) -> str:
+        """Key of whose call it is; empty where it is not known any more."""
+        return self._book.caller_of(call_id)
 
     def asks(self) -> tuple[Ask, ...]:
         """See Client."""

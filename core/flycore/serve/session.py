@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import json
+import secrets
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 import anyio
 import msgspec
@@ -16,21 +17,19 @@ from websockets.exceptions import ConnectionClosed
 from flycore.catalog.document import catalog_document
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
-from flycore.model.call import Caller, CallRequest, Progress
-from flycore.model.canonical import JsonObject
-from flycore.model.enums import Phase
+from flycore.model.call import Caller
+from flycore.model.canonical import JsonObject, canonical_json
+from flycore.model.events import Event
 from flycore.runners.strict_json import NotStrict, read_strict
 from flycore.serve import messages as m
-
-MAX_CALLS = 128
-"""Calls that one connection may have under way."""
+from flycore.serve.calls import ConnectionCalls
 
 
 class Connection(Protocol):
     """What a session needs of a WebSocket."""
 
-    async def recv(self) -> str | bytes:
-        """The next message; raises ConnectionClosed."""
+    async def recv(self, *, decode: Literal[False]) -> bytes:
+        """The next message as it came, whatever its bytes; raises ConnectionClosed."""
         ...
 
     async def send(self, message: str) -> None:
@@ -43,12 +42,21 @@ class Connection(Protocol):
 
 
 def for_reading(ask: Ask, *, viewer: bool) -> Ask:
-    """An ask as other programs may see it: the confirming letter is for the person's eyes alone, which
-    rule asked is not for agents, and of the input they get what the card shows, secrets masked."""
-    subject = msgspec.structs.replace(ask.request.subject, input=json.loads(ask.request.input_json))
-    why = ask.request.why if viewer else ()
-    request = msgspec.structs.replace(ask.request, letter="", why=why, subject=subject)
+    """An ask as other programs may see it: the confirming letter and what a mask hides are for the
+    person's eyes alone, and which rule asked is not for agents."""
+    asked, subject = ask.request, ask.request.subject
+    if asked.input_json != canonical_json(subject.input):
+        subject = msgspec.structs.replace(subject, input=_masked_input(asked.input_json))
+    request = msgspec.structs.replace(asked, letter="", why=asked.why if viewer else (), subject=subject)
     return msgspec.structs.replace(ask, request=request)
+
+
+def _masked_input(text: str) -> JsonObject:
+    """The input as its card spells it; nothing where masking left no JSON."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {}
 
 
 class Session:
@@ -59,9 +67,9 @@ class Session:
         self._connection = connection
         self._caller = caller
         self._viewer = False
+        self._greeted = False
         self._ids = itertools.count(1)
-        self._calls: dict[str, str] = {}
-        self._quiet = anyio.Event()
+        self._calls = ConnectionCalls(kernel, self._send)
         self._subscription: m.Subscribe | None = None
         self._handlers: dict[str, Callable[[m.Envelope, TaskGroup], Awaitable[None]]] = {
             "client.hello": self._hello,
@@ -96,19 +104,17 @@ class Session:
 
     async def settled(self) -> None:
         """Wait until the peer has been told how each of its calls ended."""
-        while self._calls:
-            await self._quiet.wait()
+        await self._calls.settled()
 
     async def _read(self, group: TaskGroup) -> None:
         while True:
             try:
-                frame = await self._connection.recv()
+                frame = await self._connection.recv(decode=False)
             except ConnectionClosed:
                 return
             try:
-                data = read_strict(frame.encode() if isinstance(frame, str) else frame)
-                message = msgspec.convert(data, m.Envelope)
-            except (NotStrict, msgspec.ValidationError, UnicodeEncodeError) as error:
+                message = msgspec.convert(read_strict(frame), m.Envelope)
+            except (NotStrict, msgspec.ValidationError) as error:
                 await self._error(None, m.ErrorCode.INVALID_ENVELOPE, str(error))
                 continue
             await self._dispatch(message, group)
@@ -137,8 +143,8 @@ class Session:
     async def _greet(self) -> None:
         status = self._kernel.status()
         hello = {
-            "clientId": f"c{id(self):x}",
-            "connectedAt": status.since,
+            "clientId": f"c{secrets.token_hex(4)}",
+            "connectedAt": round(time.time(), 6),
             "capabilities": {"commands": sorted(self._handlers), "eventStream": True, "protocol": m.PROTOCOL},
             "kits": [],
             "status": msgspec.to_builtins(status),
@@ -147,6 +153,10 @@ class Session:
 
     async def _hello(self, message: m.Envelope, _: TaskGroup) -> None:
         hello = msgspec.convert(message.payload, m.Hello)
+        if self._greeted:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, "a connection keeps the role it began with")
+            return
+        self._greeted = True
         self._viewer = hello.viewer
         self._caller = msgspec.structs.replace(self._caller, claims=hello.client[:200])
         await self._send("ack", {}, message)
@@ -178,86 +188,54 @@ class Session:
     async def _events(self) -> None:
         with self._kernel.bus.subscribe() as events:
             async for event in events:
-                wanted = self._subscription
-                if wanted is None or (wanted.classes and event.cls not in wanted.classes):
-                    continue
-                if wanted.types and event.type not in wanted.types:
-                    continue
-                await self._connection.send(
-                    m.envelope(
-                        "event.publish",
-                        m.event_payload(event),
-                        message_id=f"s{next(self._ids)}",
-                        protocol=m.EVENT_PROTOCOL,
+                if self._wants(event):
+                    await self._connection.send(
+                        m.envelope(
+                            "event.publish",
+                            m.event_payload(event),
+                            message_id=f"s{next(self._ids)}",
+                            protocol=m.EVENT_PROTOCOL,
+                        )
                     )
-                )
+
+    def _wants(self, event: Event) -> bool:
+        """Whether the peer has asked for it, and may see it: what concerns a call is for its caller."""
+        wanted, call_id = self._subscription, event.payload.get("callId")
+        if wanted is None or (wanted.classes and event.cls not in wanted.classes):
+            return False
+        if wanted.types and event.type not in wanted.types:
+            return False
+        own = not isinstance(call_id, str) or self._kernel.caller_of(call_id) == self._caller.key
+        return own or self._viewer
 
     async def _call(self, message: m.Envelope, group: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.ToolCall)
-        if self._kernel.yielding:
-            await self._connection.close()
-        elif self._viewer:
+        if self._viewer:
             await self._error(message, m.ErrorCode.UNAUTHORIZED, "a viewer does not call tools")
-        elif len(self._calls) >= MAX_CALLS or message.id in self._calls:
+        elif not self._calls.accepts(message.id):
             await self._error(message, m.ErrorCode.INVALID_PAYLOAD, "that id is in use, or too many calls")
         else:
-            request = CallRequest(
-                call_id=self._kernel.new_call_id(),
-                tool=wanted.tool,
-                input=wanted.input,
-                caller=self._caller,
-                timeout_ms=wanted.timeout_ms,
-                said=wanted.say[:2000],
-                wait_approver_ms=wanted.wait_approver_ms,
-            )
-            self._calls[message.id] = request.call_id
-            group.start_soon(self._run_call, message, request)
-
-    async def _run_call(self, message: m.Envelope, request: CallRequest) -> None:
-        send, receive = anyio.create_memory_object_stream[Progress](64)
-
-        def tell(progress: Progress) -> None:
-            if send.statistics().current_buffer_used < 64:
-                send.send_nowait(progress)
-
-        async def forward() -> None:
-            async with receive:
-                async for progress in receive:
-                    await self._send("tool.progress", progress, message)
-
-        taken = Progress(call_id=request.call_id, phase=Phase.CHECKING)
-        try:
-            await self._send("tool.progress", taken, message)
-            async with anyio.create_task_group() as group:
-                group.start_soon(forward)
-                try:
-                    result = await self._kernel.call(request, tell)
-                finally:
-                    send.close()
-            await self._send("tool.result", result, message)
-        finally:
-            del self._calls[message.id]
-            self._quiet.set()
-            self._quiet = anyio.Event()
+            await self._calls.take(message, wanted, self._caller, group)
 
     async def _cancel(self, message: m.Envelope, _: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.ToolCancel)
-        mine = self._calls.get(wanted.request_id) or next(
-            (call for call in self._calls.values() if call == wanted.call_id), None
-        )
-        ended = mine is not None and self._kernel.cancel(mine)
-        await self._send("ack", {"cancelled": ended}, message)
+        await self._send("ack", {"cancelled": self._calls.cancel(wanted)}, message)
+
+    def _mine(self, caller: Caller) -> bool:
+        """Whether what that caller does is for this peer to see: a viewer sees all, an agent its own."""
+        return self._viewer or caller.key == self._caller.key
 
     async def _asks(self, message: m.Envelope, _: TaskGroup) -> None:
-        asks = [for_reading(ask, viewer=self._viewer) for ask in self._kernel.asks()]
-        await self._send("ask.snapshot", {"asks": msgspec.to_builtins(asks)}, message)
+        await self._send_asks(message, "")
 
     async def _ask(self, message: m.Envelope, _: TaskGroup) -> None:
-        wanted = msgspec.convert(message.payload, m.AskGet)
+        await self._send_asks(message, msgspec.convert(message.payload, m.AskGet).id)
+
+    async def _send_asks(self, message: m.Envelope, wanted: str) -> None:
         asks = [
             for_reading(ask, viewer=self._viewer)
             for ask in self._kernel.asks()
-            if ask.request.id == wanted.id
+            if wanted in ("", ask.request.id) and self._mine(ask.request.caller)
         ]
         await self._send("ask.snapshot", {"asks": msgspec.to_builtins(asks)}, message)
 
@@ -265,11 +243,12 @@ class Session:
         await self._error(message, m.ErrorCode.UNAUTHORIZED, "only the open console decides")
 
     async def _history(self, message: m.Envelope, _: TaskGroup) -> None:
-        payload = {"calls": msgspec.to_builtins(self._kernel.activity())}
-        await self._send("history.snapshot", payload, message)
+        calls = [call for call in self._kernel.activity() if self._mine(call.caller)]
+        await self._send("history.snapshot", {"calls": msgspec.to_builtins(calls)}, message)
 
     async def _leases(self, message: m.Envelope, _: TaskGroup) -> None:
-        await self._send("lease.snapshot", {"leases": msgspec.to_builtins(self._kernel.leases())}, message)
+        leases = [lease for lease in self._kernel.leases() if self._mine(lease.caller)]
+        await self._send("lease.snapshot", {"leases": msgspec.to_builtins(leases)}, message)
 
     async def _trust(self, message: m.Envelope, _: TaskGroup) -> None:
         payload = {"items": msgspec.to_builtins(self._kernel.pending_trust())}
