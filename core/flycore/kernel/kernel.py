@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import anyio
+import anyio.lowlevel
 
 import flycore
 from flycore.executive.activity import ActivityBook
@@ -45,6 +46,7 @@ class Kernel:
         self.bus = bus
         self.approver = approver
         self.yielding = False
+        self._stopped = False
         self._rooms = rooms
         self._book = book
         self._upkeep = upkeep
@@ -61,7 +63,13 @@ class Kernel:
     async def call(
         self, request: CallRequest, tell: Tell | None = None, announce: Announce | None = None
     ) -> ToolResult:
-        """Run one call through the pipeline."""
+        """Run one call through the pipeline. A kernel that has stopped cancels it at once."""
+
+        async def turn_away() -> None:
+            self._book.cancel(request.call_id)
+            await anyio.lowlevel.checkpoint()
+
+        announce = turn_away if self._stopped else announce
         try:
             return await execute(self._rooms, self._book, request, tell, announce)
         finally:
@@ -143,7 +151,7 @@ class Kernel:
     async def stop(self) -> None:
         """Take no more calls, refuse what waits for a person, end every other call, and wait, bounded,
         until their trees are gone and their lines written."""
-        self.yielding = True
+        self.yielding = self._stopped = True
         self._rooms.queue.leave()
         with anyio.move_on_after(STOP_SECONDS, shield=True):
             await self._rooms.queue.taken_up()
