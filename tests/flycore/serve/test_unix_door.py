@@ -5,23 +5,20 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from websockets.asyncio.client import ClientConnection, unix_connect
+from websockets.asyncio.client import unix_connect
 from websockets.exceptions import InvalidStatus
 
+from doorkit import plain, say, served
 from flycore.client.socket import SocketClient, connect_socket
-from flycore.kernel.kernel import Kernel
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.model.errors import KernelUnreachable
-from flycore.serve.unix import serve_unix
-from kernelkit import ECHO, Root, approve, kernel_of, tool, until, waiting_ask
+from kernelkit import ECHO, Root, approve, tool, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
 
@@ -32,35 +29,6 @@ def root(tmp_path: Path) -> Root:
     root.sidecar("echo", ECHO, tool("echo.ask", risk="high"), tool("echo.free"))
     root.policy({"tool": "echo.free", "decision": "allow", "because": "test"})
     return root
-
-
-@asynccontextmanager
-async def served(root: Root) -> AsyncIterator[Kernel]:
-    async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket):
-        yield kernel
-
-
-@asynccontextmanager
-async def plain(root: Root) -> AsyncIterator[ClientConnection]:
-    async with unix_connect(str(root.places.socket), uri="ws://localhost/ws", compression=None) as connection:
-        hello = json.loads(await connection.recv())
-        assert hello["type"] == "server.hello"
-        yield connection
-
-
-async def say(connection: ClientConnection, kind: str, payload: Any = None, **more: Any) -> dict[str, Any]:
-    """Send one message and give the first answer to it."""
-    message = {
-        "protocol": "flyflor.ws.v1",
-        "id": "m1",
-        "type": kind,
-        "at": 0.0,
-        "payload": {} if payload is None else payload,
-        **more,
-    }
-    await connection.send(json.dumps(message))
-    answer: dict[str, Any] = json.loads(await connection.recv())
-    return answer
 
 
 async def test_the_socket_is_private_and_gone_afterwards(root: Root) -> None:

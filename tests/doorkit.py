@@ -1,0 +1,66 @@
+"""The Unix door of a real kernel, spoken to by a plain WebSocket client or byte by byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.abc
+from websockets.asyncio.client import ClientConnection, unix_connect
+
+from flycore.kernel.kernel import Kernel
+from flycore.serve.unix import serve_unix
+from kernelkit import Root, kernel_of
+
+
+@asynccontextmanager
+async def served(root: Root) -> AsyncIterator[Kernel]:
+    """A kernel with a person attached, and its door."""
+    async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket):
+        yield kernel
+
+
+@asynccontextmanager
+async def plain(root: Root) -> AsyncIterator[ClientConnection]:
+    """A WebSocket client that has been greeted."""
+    async with unix_connect(str(root.places.socket), uri="ws://localhost/ws", compression=None) as connection:
+        hello = json.loads(await connection.recv())
+        assert hello["type"] == "server.hello"
+        yield connection
+
+
+async def say(connection: ClientConnection, kind: str, payload: Any = None, **more: Any) -> dict[str, Any]:
+    """Send one message and give the first answer to it."""
+    message = {
+        "protocol": "flyflor.ws.v1",
+        "id": "m1",
+        "type": kind,
+        "at": 0.0,
+        "payload": {} if payload is None else payload,
+        **more,
+    }
+    await connection.send(json.dumps(message))
+    answer: dict[str, Any] = json.loads(await connection.recv())
+    return answer
+
+
+def frame(opcode: int, payload: bytes) -> bytes:
+    """A masked WebSocket frame; the mask is zero, so that the payload stands as it is."""
+    size = len(payload)
+    head = bytes([0x80 | size]) if size < 126 else b"\xfe" + size.to_bytes(2, "big")
+    return bytes([0x80 | opcode]) + head + bytes(4) + payload
+
+
+@asynccontextmanager
+async def raw(root: Root) -> AsyncIterator[anyio.abc.SocketStream]:
+    """A connection on which only bytes are spoken, after the handshake and the greeting's first bytes."""
+    async with await anyio.connect_unix(root.places.socket) as stream:
+        await stream.send(
+            b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        )
+        assert b"101 Switching" in await stream.receive()
+        yield stream
