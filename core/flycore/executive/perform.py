@@ -153,9 +153,9 @@ async def _runs(rooms: Rooms, prepared: Prepared) -> _Runs:
 def _materialised(rooms: Rooms, prepared: Prepared) -> _Runs:
     store = rooms.places.data_dir / STORE
     return _Runs(
-        materialise(prepared.program, prepared.seal, store),
+        materialise(prepared.sealed.program, prepared.seal, store),
         {
-            item.name: materialise(prepared.delegate_programs[item.name], item.seal, store)
+            item.name: materialise(prepared.sealed.delegate_programs[item.name], item.seal, store)
             for item in prepared.delegates
         },
     )
@@ -163,7 +163,7 @@ def _materialised(rooms: Rooms, prepared: Prepared) -> _Runs:
 
 def _environment(rooms: Rooms, call: Call, prepared: Prepared, program: ResolvedProgram) -> dict[str, str]:
     """The environment that was prepared; its search path leads into the copy, not beside it."""
-    if program is prepared.program:
+    if program is prepared.sealed.program:
         return prepared.environment
     entry, call_id = prepared.target.entry, call.request.call_id
     return child_environment(entry, program, environ=rooms.environ, secrets=prepared.secrets, call_id=call_id)

@@ -7,10 +7,8 @@ the spawn. Equal subject digests mean that what was approved is what runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import lru_cache
 
-import anyio.to_thread
 import msgspec
 
 from flycore.approval.policy import evaluate
@@ -18,23 +16,20 @@ from flycore.catalog.effects import risk_of
 from flycore.executive.preview import take_preview
 from flycore.executive.resolve import Target
 from flycore.executive.rooms import Rooms
-from flycore.executive.stop import Stop, failed, refused
+from flycore.executive.sealing import Sealed, seal_entry
+from flycore.executive.stop import Stop, refused
 from flycore.executive.world import World
 from flycore.model.approval import Preview, Subject, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller, CallRequest
 from flycore.model.canonical import JsonObject, digest
-from flycore.model.enums import Code, Decision, PathState, ReasonCode, Risk, SealKind, Status
-from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
+from flycore.model.enums import Code, Decision, ReasonCode, Risk, SealKind, Status
+from flycore.model.program import Seal, SealedDelegate
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.model.stability import SandboxReport
-from flycore.registry.resolve import resolve_program
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import report
 from flycore.sandbox.masks import Masks
-from flycore.sandbox.members import PACKAGES
-from flycore.sandbox.seals import seal_program
-from flycore.sandbox.trees import Unsealable
 
 
 class Prepared(Value, frozen=True, kw_only=True):
@@ -42,11 +37,7 @@ class Prepared(Value, frozen=True, kw_only=True):
 
     target: Target
     input: JsonObject
-    program: ResolvedProgram
-    seal: Seal
-    delegates: tuple[SealedDelegate, ...]
-    delegate_programs: dict[str, ResolvedProgram]
-    """Where each delegate leads, by name."""
+    sealed: Sealed
     sandbox: SandboxReport
     environment: dict[str, str]
     secrets: dict[str, str]
@@ -58,6 +49,16 @@ class Prepared(Value, frozen=True, kw_only=True):
     input_digest: str
     masks: Masks
     """Replaces the secrets this call injects."""
+
+    @property
+    def seal(self) -> Seal:
+        """What was sealed of the program."""
+        return self.sealed.seal
+
+    @property
+    def delegates(self) -> tuple[SealedDelegate, ...]:
+        """The sealed delegates."""
+        return self.sealed.delegates
 
 
 async def prepare(
@@ -73,10 +74,10 @@ async def prepare(
     `earlier` is the target as it was seen when the call arrived.
     """
     entry = target.entry
-    sealed = await sealed_entry(rooms, world, target)
+    sealed = await seal_entry(rooms, world, target)
     if isinstance(sealed, Stop):
         return sealed
-    program, seal, delegates, delegate_programs = sealed
+    program, seal = sealed.program, sealed.seal
     secrets, missing = declared_secrets(entry.permissions, rooms.environ)
     if missing:
         return _secret_missing(missing)
@@ -97,7 +98,7 @@ async def prepare(
         tool=request.tool,
         input=input,
         seal=seal.digest,
-        delegates={item.name: digest([list(item.argv), item.seal.digest]) for item in delegates},
+        delegates=sealed.delegate_digests(),
         entry=entry.digest,
         permissions=_permissions_digest(entry.permissions),
         level=sandbox.level,
@@ -108,10 +109,7 @@ async def prepare(
     return Prepared(
         target=target,
         input=input,
-        program=program,
-        seal=seal,
-        delegates=delegates,
-        delegate_programs=delegate_programs,
+        sealed=sealed,
         sandbox=sandbox,
         environment=environment,
         secrets=dict(secrets),
@@ -164,64 +162,6 @@ def _judge(
 def masks_for(entry: SidecarEntry, environ: Mapping[str, str]) -> Masks:
     """Masks over the secrets the entry declares."""
     return Masks(declared_secrets(entry.permissions, environ)[0])
-
-
-Sealed = tuple[ResolvedProgram, Seal, tuple[SealedDelegate, ...], dict[str, ResolvedProgram]]
-
-
-async def sealed_entry(rooms: Rooms, world: World, target: Target) -> Sealed | Stop:
-    """Follow and seal the entry's command and every delegate that resolves. Packages are looked at beside
-    the loop: reading one for the first time takes as long as its size asks for."""
-    packages = rooms.places.app_root / PACKAGES
-    if packages.is_dir():
-        return await anyio.to_thread.run_sync(_seal_entry, rooms, world, target, packages)
-    return _seal_entry(rooms, world, target, packages)
-
-
-def _seal_entry(rooms: Rooms, world: World, target: Target, packages: Path) -> Sealed | Stop:
-    entry = target.entry
-    program = _follow(rooms, world, target, entry.command, entry.args)
-    if program.state is not PathState.RESOLVED:
-        return _unresolved(program)
-    seal = partial(
-        seal_program, in_place=entry.seal_in_place, distribution=rooms.distribution, packages=packages
-    )
-    try:
-        own = seal(program)
-        delegates, programs = [], {}
-        for name, delegate in sorted(entry.delegates.items()):
-            followed = _follow(rooms, world, target, delegate.command, delegate.args)
-            if followed.state is PathState.RESOLVED:
-                programs[name] = followed
-                delegates.append(SealedDelegate(name=name, argv=followed.argv, seal=seal(followed)))
-    except Unsealable as error:
-        hint = 'mend that, or set "seal": "in-place" to be asked each time'
-        return failed(Code.SPAWN, f"it cannot be sealed: {error.filename} {error.strerror}", hint)
-    except OSError as error:
-        return failed(Code.SPAWN, f"the program cannot be read: {error.strerror}", path=str(error.filename))
-    return program, own, tuple(delegates), programs
-
-
-def _follow(
-    rooms: Rooms, world: World, target: Target, command: str, args: tuple[str, ...]
-) -> ResolvedProgram:
-    return resolve_program(
-        command,
-        args,
-        entry=target.entry,
-        registry=world.registry,
-        interpreter_dir=rooms.interpreter_dir,
-        path_env=rooms.environ.get("PATH", ""),
-    )
-
-
-def _unresolved(program: ResolvedProgram) -> Stop:
-    return Stop(
-        status=Status.UNAVAILABLE,
-        code=program.reason or ReasonCode.COMMAND_NOT_FOUND,
-        message=program.message,
-        hint=program.remedy,
-    )
 
 
 def _secret_missing(missing: dict[str, str]) -> Stop:
