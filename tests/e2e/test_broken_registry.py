@@ -6,12 +6,13 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from e2e.kit import Root, console, make_root, needs
+from e2e.kit import Root, Tmux, console, make_root, needs, until
 from e2e.staging import PLACE, call, flat, line_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -248,19 +249,25 @@ def test_the_console_lists_each_fault_and_keeps_what_is_well(root: Root) -> None
             tmux.sees(rf"match “{re.escape(fault.sidecar)}”")
             tmux.keys("Enter")
             tmux.sees(rf"id +{re.escape(fault.sidecar)} ")
-            screen = flat(tmux.screen())
-            for part in (fault.code, fault.says, fault.remedy, place(fault)):
-                assert part in screen, (fault.sidecar, part, tmux.screen())
+            _shows(tmux, fault.code, fault.says, fault.remedy, place(fault))
             tmux.keys("Escape")
             tmux.sees(rf"match “{re.escape(fault.sidecar)}”")
             tmux.keys("Escape")
             tmux.lacks("match “")
         tmux.keys("p")
         tmux.sees(r"Problems\s[\s\S]*→")
-        screen = flat(tmux.screen())
         for fault in (fault for fault in FAULTS if fault.written):
-            for part in (fault.sidecar, fault.says, fault.remedy, place(fault)):
-                assert part in screen, (fault.sidecar, part, tmux.screen())
+            _shows(tmux, fault.sidecar, fault.says, fault.remedy, place(fault))
         tmux.keys("Escape")
         code, result = call(root, "file.hash", {"path": "README.md"})
         assert (code, result["status"]) == (0, "success")
+
+
+def _shows(tmux: Tmux, *parts: str) -> None:
+    """Wait until the screen shows every part, wherever its lines are wrapped."""
+    for part in parts:
+        until(f"{part} on the screen", partial(_on_screen, tmux, part))
+
+
+def _on_screen(tmux: Tmux, part: str) -> bool:
+    return part in flat(tmux.screen())
