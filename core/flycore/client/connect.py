@@ -16,7 +16,7 @@ from flycore.client.protocol import Approver, Client, OnProgress
 from flycore.client.socket import connect_socket
 from flycore.client.unwrap import unwrapped
 from flycore.kernel.compose import open_kernel
-from flycore.kernel.lock import RootLock, read_holder
+from flycore.kernel.lock import Holder, RootLock, next_in_line, read_holder
 from flycore.model.approval import Ask, Lease
 from flycore.model.call import Activity, Caller, ToolResult
 from flycore.model.canonical import JsonObject
@@ -238,21 +238,26 @@ async def open_console_kernel(places: Places, *, on_wait: OnWait) -> AsyncIterat
     Raises RootBusy where another console holds it.
     """
     async with AsyncExitStack() as stack:
-        holder = None
-        while holder is None:
-            try:
-                holder = stack.enter_context(RootLock.acquire(places, "console"))
-            except RootBusy as busy:
-                if busy.role == "console":
-                    raise
-                await _ask_to_yield(places)
-                if busy.pid:
-                    on_wait(busy.pid, busy.since, busy.role)
-                await _let_go(places, 1.0)
+        with next_in_line(places):
+            holder = await _take_root(places, stack, on_wait)
         kernel = await stack.enter_async_context(open_kernel(places, holder))
         await stack.enter_async_context(serve_unix(kernel, places.socket))
         caller = Caller(door="console", program="flytui", pid=os.getpid())
         yield LocalClient(kernel, caller), kernel.approver
+
+
+async def _take_root(places: Places, stack: AsyncExitStack, on_wait: OnWait) -> Holder:
+    """Hold the root until `stack` closes, as soon as a provisional kernel has left."""
+    while True:
+        try:
+            return stack.enter_context(RootLock.acquire(places, "console"))
+        except RootBusy as busy:
+            if busy.role == "console":
+                raise
+            await _ask_to_yield(places)
+            if busy.pid:
+                on_wait(busy.pid, busy.since, busy.role)
+            await _let_go(places, 1.0)
 
 
 async def _ask_to_yield(places: Places) -> None:

@@ -32,6 +32,10 @@ def lock_path(places: Places) -> Path:
     return places.state_dir / "kernel.lock"
 
 
+def _line_path(places: Places) -> Path:
+    return places.state_dir / "console.next"
+
+
 def read_holder(places: Places) -> Holder | None:
     """Who wrote the lock file last; None where nobody did or it cannot be read."""
     try:
@@ -48,15 +52,14 @@ class RootLock:
     @staticmethod
     @contextmanager
     def acquire(places: Places, role: str) -> Iterator[Holder]:
-        """Hold the root. Raises RootBusy with the holder's pid, start and role."""
+        """Hold the root. Raises RootBusy with the holder's pid, start and role; a provisional kernel also
+        finds it busy while a console waits for it."""
         private_folder(places.state_dir)
-        fd = os.open(lock_path(places), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = _open(lock_path(places))
         try:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _locked(fd) or (role == "provisional" and _console_waits(places)):
                 other = read_holder(places) or Holder(pid=0, since=0.0, role="unknown")
-                raise RootBusy(other.pid, other.since, other.role) from None
+                raise RootBusy(other.pid, other.since, other.role)
             holder = Holder(pid=os.getpid(), since=time.time(), role=role)
             os.ftruncate(fd, 0)
             os.pwrite(fd, msgspec.json.encode(holder), 0)
@@ -64,3 +67,36 @@ class RootLock:
             os.ftruncate(fd, 0)
         finally:
             os.close(fd)
+
+
+@contextmanager
+def next_in_line(places: Places) -> Iterator[None]:
+    """Around a console's waiting: no provisional kernel takes the root in between, however many come."""
+    private_folder(places.state_dir)
+    fd = _open(_line_path(places))
+    try:
+        _locked(fd)  # where another console waits already, that is enough
+        yield
+    finally:
+        os.close(fd)
+
+
+def _console_waits(places: Places) -> bool:
+    fd = _open(_line_path(places))
+    try:
+        return not _locked(fd)
+    finally:
+        os.close(fd)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+
+def _locked(fd: int) -> bool:
+    """Lock the open file for as long as it is open; False where somebody else has."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
