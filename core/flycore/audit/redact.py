@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from itertools import pairwise
 
 from flycore.model.canonical import Json, canonical_json
@@ -78,7 +79,12 @@ def redact_text(text: str) -> str:
 
 def names_secret(name: str) -> bool:
     """Whether a key, option or header of that name holds a secret."""
-    words = [word.lower() for word in _PART.findall(name[:_LONGEST_NAME])]
+    return _names_secret(name[:_LONGEST_NAME])
+
+
+@lru_cache(maxsize=4096)
+def _names_secret(name: str) -> bool:
+    words = [word.lower() for word in _PART.findall(name)]
     return not _WORDS.isdisjoint(words) or any(first + second in _PAIRS for first, second in pairwise(words))
 
 
