@@ -18,7 +18,7 @@ import pytest
 
 from e2e.kit import BIN, PATIENCE, Root, Tmux, needs, until
 from e2e.staging import assert_whole, write_registry
-from hostilekit import COLOUR, CONSOLE, FULL, PAYLOADS, PLAIN, faults, word
+from hostilekit import COLOUR, CONSOLE, FULL, MARK, PAYLOADS, PLAIN, faults, word
 from hostileroot import (
     ASKED,
     BENIGN,
@@ -203,7 +203,7 @@ def test_the_console_draws_no_payload_and_decides_nothing(root: Root, text: str,
         tmux.keys("1")
         tmux.sees(r"evil\.run")
         raw = sent_by_console(tmp_path / "raw")
-    assert "⟦U+".encode() in raw
+    assert MARK.encode() in raw
     assert faults(raw, CONSOLE) == []
     decided = [line["decision"] for line in root.audit() if line["event"] == "APPROVAL_DECIDED"]
     assert decided == ["denied"]
