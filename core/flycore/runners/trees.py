@@ -109,17 +109,16 @@ def _signal_group(leader: int, number: signal.Signals) -> None:
 def _members(tree: Tree) -> tuple[list[Process], int]:
     """Who of the tree is alive now, and how many of its zombies were reaped on the way.
 
-    A table of processes is no snapshot: only a look that finds nobody and reaps nobody proves an end.
+    A table of processes is no snapshot: only a look that finds nobody and reaps nobody proves an end, and
+    only when the leader had left before it began: what a leader orphans later is no child of ours yet.
     """
     reaped = 0
-    roots = []
+    roots = [] if _has_ended(tree.leader) else [tree.leader]
     for process in _adopted(tree):
         if process.ended and _reap(process.pid):
             reaped += 1
         else:
             roots.append(process.pid)
-    if not _has_ended(tree.leader):
-        roots.append(tree.leader)
     table = process_table()
     living = (table[pid] for pid in _below(roots, table.values()) if pid in table)
     return [process for process in living if not process.ended or process.pid in roots], reaped

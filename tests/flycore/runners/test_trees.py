@@ -1,0 +1,56 @@
+"""Who belongs to a call's tree, at the moments that are hard to look at."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from flycore.runners import trees
+from flycore.runners.processes import become_subreaper, own_children, ticks_now
+
+ORPHAN_MAKER = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    print("up", flush=True)
+    time.sleep(600)
+time.sleep(600)
+"""
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("nothing_left")
+async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it orphans is its child before the look and ours only after it."""
+    become_subreaper()
+    mark, call_id = ticks_now(), f"{os.getpid()}-leaver"
+    leader = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", ORPHAN_MAKER],
+        env={trees.CALL_ID_VARIABLE: call_id},
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert leader.stdout is not None
+    assert leader.stdout.readline() == b"up\n"
+    tree = trees.plant(leader.pid, call_id, mark)
+
+    def look_and_leave() -> frozenset[int]:
+        seen = own_children()
+        monkeypatch.setattr(trees, "own_children", own_children)
+        os.kill(leader.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, leader.pid, os.WEXITED | os.WNOWAIT)
+        return frozenset(seen)
+
+    monkeypatch.setattr(trees, "_signal_group", lambda leader, number: None)
+    monkeypatch.setattr(trees, "own_children", look_and_leave)
+    try:
+        assert await trees.end_tree(tree, 2.0) == 0
+        assert own_children() <= {leader.pid}
+    finally:
+        leader.wait()
+        leader.stdout.close()
+        trees.fell(tree)
