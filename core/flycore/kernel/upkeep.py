@@ -28,7 +28,7 @@ from flycore.model.errors import AuditUnwritable
 from flycore.model.events import Event, EventClass, Publish
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.trust import TrustItem
-from flycore.registry.watch import watch_files
+from flycore.registry.watch import Stamps, stamps_of, watch_files
 
 FIRST_VERSION = 1
 """Of the catalog; it grows by one whenever the catalog shows something else."""
@@ -65,6 +65,7 @@ class Upkeep:
         """Answers of earlier kernels, shown until the sidecar has answered this one."""
         self._changed = anyio.Event()
         self._reload = False
+        self._seen: Stamps = ()
         self._wanted: set[str] = set()
         self._probing: set[str] = set()
         self._group: TaskGroup | None = None
@@ -72,6 +73,7 @@ class Upkeep:
 
     def load(self) -> None:
         """Read everything for the first time, without starting any process."""
+        self._seen = stamps_of(self._ground.places)
         self.files = read_files(self._ground, None)
         self.world = self._built()
         for view in self.world.catalog.sidecars:
@@ -147,7 +149,7 @@ class Upkeep:
         return build_world(self._ground, self.files, seen, version=FIRST_VERSION, now=now)
 
     async def _watch(self) -> None:
-        async for _ in watch_files(self._ground.places, self._stop):
+        async for _ in watch_files(self._ground.places, self._seen, self._stop):
             self._reload = True
             self._note_change()
 

@@ -1,8 +1,7 @@
-"""Noticing that a registry, policy or settings file has really changed."""
+"""Noticing that a registry, policy or settings file has been written, replaced or removed."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import anyio
 
-from flycore.registry.files import MAX_FILE_BYTES
 from flycore.registry.places import (
     LEGACY_REGISTRY_FILE,
     POLICY_FILE,
@@ -20,13 +18,15 @@ from flycore.registry.places import (
     SYSTEM_CONFIG_DIR,
     Places,
 )
-from flysafe.beneath import read_beneath
 
 RECHECK_MS = 700
 """Files are looked at this often even without a notice: a notice may be lost while a folder that has just
 appeared is not yet watched, and some file systems give none."""
 
-_Stamp = tuple[int, int, int, int] | None
+Stamp = tuple[int, int, int, int] | None
+"""Inode, size, time of the content and of the inode in nanoseconds; None for a file that is not there."""
+Stamps = tuple[Stamp, ...]
+"""Of all watched files at one moment."""
 
 
 def watched_files(places: Places) -> tuple[tuple[Path, str], ...]:
@@ -43,16 +43,18 @@ def watched_files(places: Places) -> tuple[tuple[Path, str], ...]:
     )
 
 
-async def watch_files(places: Places, stop: anyio.Event) -> AsyncIterator[None]:
-    """Yield after each change of content, until `stop` is set. Files and folders need not exist.
+def stamps_of(places: Places) -> Stamps:
+    """The watched files as they are now. Taken before they are read, so that no change falls between."""
+    return tuple(_stamp(anchor, relative) for anchor, relative in watched_files(places))
 
-    Several quick changes may come as one; a file touched or replaced by equal bytes is no change. What
-    was there when the watch began is what is compared with.
+
+async def watch_files(places: Places, seen: Stamps, stop: anyio.Event) -> AsyncIterator[None]:
+    """Yield whenever the stamps are others than the last ones, first `seen`, until `stop` is set. Files and folders need not exist; several quick changes may come as one.
+
+    Equal bytes written anew are a change too: whoever read in between may have read others.
     """
     from watchfiles import awatch
 
-    contents = _Contents(watched_files(places))
-    contents.changed()
     while not stop.is_set():
         folders = _existing_folders(places)
         notices = awatch(
@@ -68,7 +70,9 @@ async def watch_files(places: Places, stop: anyio.Event) -> AsyncIterator[None]:
         )
         async with aclosing(notices):
             async for _ in notices:
-                if contents.changed():
+                now = stamps_of(places)
+                if now != seen:
+                    seen = now
                     yield
                 if _existing_folders(places) != folders:
                     break
@@ -83,40 +87,9 @@ def _existing_folders(places: Places) -> list[Path]:
     return sorted(found)
 
 
-class _Contents:
-    """The last known content of each file, hashed anew only where its stamp is another."""
-
-    def __init__(self, files: tuple[tuple[Path, str], ...]) -> None:
-        self.files = files
-        self.stamps: dict[tuple[Path, str], _Stamp] = {}
-        self.hashes: dict[tuple[Path, str], bytes] = {}
-
-    def changed(self) -> bool:
-        """Look again; whether anything is other than at the last look."""
-        found = False
-        for file in self.files:
-            stamp = _stamp(*file)
-            if stamp == self.stamps.get(file, ()):
-                continue
-            self.stamps[file] = stamp
-            content = _hash(*file)
-            found = found or content != self.hashes.get(file)
-            self.hashes[file] = content
-        return found
-
-
-def _stamp(anchor: Path, relative: str) -> _Stamp:
+def _stamp(anchor: Path, relative: str) -> Stamp:
     try:
         status = os.stat(anchor / relative)
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _hash(anchor: Path, relative: str) -> bytes:
-    """Hash of the content, or of why it cannot be read."""
-    try:
-        data = read_beneath(anchor, relative, MAX_FILE_BYTES, links=True)
-    except OSError as error:
-        return str(error.errno).encode()
-    return hashlib.sha256(data).digest()

@@ -1,4 +1,4 @@
-"""Changes are noticed once, by content, also of files and folders that come later."""
+"""Each change is noticed, and nothing else; also of files and folders that come later."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from flycore.registry.places import POLICY_FILE, REGISTRY_FILE, SETTINGS_FILE
-from flycore.registry.watch import watch_files
+from flycore.registry.watch import stamps_of, watch_files
 
 if TYPE_CHECKING:
     from conftest import Root
@@ -41,7 +41,7 @@ async def watching(root: Root) -> AsyncIterator[Seen]:
     seen, stop, began = Seen(), anyio.Event(), anyio.Event()
 
     async def watch() -> None:
-        changes = watch_files(root.places, stop)
+        changes = watch_files(root.places, stamps_of(root.places), stop)
         began.set()
         async for _ in changes:
             async with seen.condition:
@@ -82,15 +82,33 @@ async def test_atomic_replace_and_half_written_files(root: Root) -> None:
 
 
 @pytest.mark.anyio
-async def test_equal_bytes_are_no_change(root: Root) -> None:
+async def test_other_files_are_no_change(root: Root) -> None:
     root.load('{"schemaVersion": 2}')
     async with watching(root) as seen:
-        replace(root, '{"schemaVersion": 2}')
-        os.utime(root.app / REGISTRY_FILE)
         root.write("tools/other.txt", "x")
-        replace(root, '{"schemaVersion": 1}')
+        root.write(root.places.config_dir / SETTINGS_FILE, "{}")
         await seen.until(1)
         assert seen.count == 1
+
+
+@pytest.mark.anyio
+async def test_a_file_that_became_another_and_the_same_again_is_a_change(root: Root) -> None:
+    """Whoever read between the two holds the other one."""
+    good = '{"schemaVersion": 2}'
+    root.load(good)
+    async with watching(root) as seen:
+        replace(root, '{"schemaVersion": 1}')
+        replace(root, good)
+        await seen.until(1)
+
+
+@pytest.mark.anyio
+async def test_what_changed_before_the_watch_began_is_noticed(root: Root) -> None:
+    before = stamps_of(root.places)
+    root.write(REGISTRY_FILE, "{}")
+    with anyio.fail_after(WAIT):
+        async for _ in watch_files(root.places, before, anyio.Event()):
+            break
 
 
 @pytest.mark.anyio
@@ -111,4 +129,4 @@ async def test_stops_when_told(root: Root) -> None:
     stop = anyio.Event()
     stop.set()
     with anyio.fail_after(WAIT):
-        assert [change async for change in watch_files(root.places, stop)] == []
+        assert [change async for change in watch_files(root.places, stamps_of(root.places), stop)] == []
