@@ -49,9 +49,10 @@ def stamps_of(places: Places) -> Stamps:
 
 
 async def watch_files(places: Places, seen: Stamps, stop: anyio.Event) -> AsyncIterator[None]:
-    """Yield whenever the stamps are others than the last ones, first `seen`, until `stop` is set. Files and folders need not exist; several quick changes may come as one.
+    """Yield whenever the stamps are others than the last ones, first `seen`, until `stop` is set.
 
-    Equal bytes written anew are a change too: whoever read in between may have read others.
+    Files and folders need not exist; several quick changes may come as one. Equal bytes written
+    anew are a change too: whoever read in between may have read others.
     """
     from watchfiles import awatch
 

@@ -22,12 +22,8 @@ time.sleep(600)
 """
 
 
-@pytest.mark.anyio
-@pytest.mark.usefixtures("nothing_left")
-async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it orphans is its child before the look and ours only after it."""
-    become_subreaper()
-    mark, call_id = ticks_now(), f"{os.getpid()}-leaver"
+def orphan_maker(call_id: str) -> subprocess.Popen[bytes]:
+    """Started as calls are, with a child in a session of its own."""
     leader = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", ORPHAN_MAKER],
         env={trees.CALL_ID_VARIABLE: call_id},
@@ -35,7 +31,19 @@ async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: py
         start_new_session=True,
     )
     assert leader.stdout is not None
-    assert leader.stdout.readline() == b"up\n"
+    with leader.stdout as stdout:
+        assert stdout.readline() == b"up\n"
+    return leader
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("nothing_left")
+async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it orphans is its child before the look and ours only after it."""
+    become_subreaper()
+    before = own_children()
+    mark, call_id = ticks_now(), f"{os.getpid()}-leaver"
+    leader = orphan_maker(call_id)
     tree = trees.plant(leader.pid, call_id, mark)
 
     def look_and_leave() -> frozenset[int]:
@@ -49,8 +57,7 @@ async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: py
     monkeypatch.setattr(trees, "own_children", look_and_leave)
     try:
         assert await trees.end_tree(tree, 2.0) == 0
-        assert own_children() <= {leader.pid}
+        assert own_children() <= before | {leader.pid}
     finally:
         leader.wait()
-        leader.stdout.close()
         trees.fell(tree)
