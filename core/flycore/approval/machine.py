@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from flycore.model.approval import LEASE_MINUTES, Answer, ApprovalRequest, Ask, DecideOutcome, LeaseTerms
 from flycore.model.canonical import canonical_json
-from flycore.model.enums import Choice, Code, RequestState, Risk
+from flycore.model.enums import Choice, Code, LeaseScope, RequestState, Risk
 
 MAX_LEASE_CALLS = 100
 MASK = "•••"
@@ -108,7 +108,9 @@ def _has_masks(request: ApprovalRequest) -> bool:
 
 
 def _sound(terms: LeaseTerms | None) -> bool:
-    return terms is not None and terms.minutes in LEASE_MINUTES and 1 <= terms.calls <= MAX_LEASE_CALLS
+    if terms is None or terms.scope is not LeaseScope.TOOL or terms.condition is not None:
+        return False
+    return terms.minutes in LEASE_MINUTES and 1 <= terms.calls <= MAX_LEASE_CALLS
 
 
 def _refused(why_not: str) -> DecideOutcome:

@@ -7,13 +7,15 @@ import msgspec
 from flycore.model.base import Value
 from flycore.model.call import Caller
 from flycore.model.canonical import JsonObject, digest
-from flycore.model.enums import Choice, Code, Decision, Level, RequestState, Risk
+from flycore.model.enums import Choice, Code, Decision, LeaseScope, Level, RequestState, Risk
 from flycore.model.program import Seal, SealedDelegate
 from flycore.model.stability import PermissionReport
 
 LETTERS = "cfgijkmoqsxyz"
 """Letters that are no key of the card, from which a high-risk confirmation is drawn."""
 LEASE_MINUTES = (5, 15, 60)
+UNTIL_LEFT = 0
+"""In place of minutes: until the caller's process has ended."""
 
 
 class MatchedRule(Value, frozen=True, kw_only=True):
@@ -104,13 +106,34 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     """Unix time, seconds."""
     difference: tuple[str, ...] = ()
     """What changed since an earlier approval of the same call went stale."""
+    edited: bool = False
+    """The person has changed the input on the card; the caller is told."""
 
 
 class LeaseTerms(Value, frozen=True, kw_only=True):
-    """The same tool and caller, for so many minutes and calls."""
+    """The same caller, for so many minutes and calls."""
 
     minutes: int
+    """One of LEASE_MINUTES, or `UNTIL_LEFT`."""
     calls: int
+    scope: LeaseScope = LeaseScope.TOOL
+    condition: JsonObject | None = None
+    """A JSON Schema that the input has to meet; None for any input."""
+
+
+class RuleTerms(Value, frozen=True, kw_only=True):
+    """A rule for the person's own policy file, as a form makes it."""
+
+    decision: Decision
+    tool: str
+    """Name or pattern, such as `web.*`."""
+    because: str
+    caller: str = ""
+    """Pattern of the caller's program; empty for every caller."""
+    when: JsonObject | None = None
+    """A JSON Schema that the input has to meet."""
+    expires: str = ""
+    """A day, `YYYY-MM-DD`, or empty for no end."""
 
 
 class Answer(Value, frozen=True, kw_only=True):
@@ -119,6 +142,10 @@ class Answer(Value, frozen=True, kw_only=True):
     choice: Choice
     reason: str = ""
     lease: LeaseTerms | None = None
+    rule: RuleTerms | None = None
+    """Written first; where it cannot be written, nothing is decided."""
+    deny_minutes: int = 0
+    """For DENY: how long the same tool is refused to the same caller without asking."""
 
 
 class Ask(Value, frozen=True, kw_only=True):
@@ -131,6 +158,12 @@ class Ask(Value, frozen=True, kw_only=True):
     decided_at: float | None = None
     code: Code | None = None
     """What the caller is told where the request did not end approved."""
+    count: int = 1
+    """How many identical calls wait for this one answer."""
+    held: bool = False
+    """A person holds it: its time stands still."""
+    ticket: bool = False
+    """Nobody waits inline: the caller comes back for the answer."""
 
 
 class DecideOutcome(Value, frozen=True, kw_only=True):
@@ -153,3 +186,11 @@ class Lease(Value, frozen=True, kw_only=True):
     expires_at: float
     """Unix time, seconds."""
     created_at: float
+    scope: LeaseScope = LeaseScope.TOOL
+    group: str = ""
+    """The exclusive group that is kept for the caller while the lease holds."""
+    host: str = ""
+    condition: JsonObject | None = None
+    used: int = 0
+    last_used: float | None = None
+    """Unix time, seconds."""

@@ -266,4 +266,28 @@ class Choice(StrEnum):
 
     APPROVE_ONCE = "approve-once"
     LEASE = "lease"
+    RULE = "rule"
     DENY = "deny"
+    BLOCK = "block"
+
+
+class LeaseScope(StrEnum):
+    """Which calls of the caller a lease covers besides the tool's own."""
+
+    TOOL = "tool"
+    GROUP = "group"
+    """Every tool of the same exclusive group and sidecar."""
+    HOST = "host"
+    """The tool, for addresses of the host that was approved."""
+
+
+class QuestionKind(StrEnum):
+    """What a decision that is not about one call is about."""
+
+    TRUST = "trust"
+    DRIFT = "drift"
+    """A trusted entry is another now."""
+    LOOP = "loop"
+    """A caller repeats what does not work."""
+    PANIC = "panic"
+    """Everything is stopped until a person releases it."""

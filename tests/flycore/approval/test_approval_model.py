@@ -128,7 +128,7 @@ class Run:
         if request is None:
             return
         digest = self.random.choice([request.subject_digest] * 12 + ["0" * 64, self.pick().subject_digest])
-        choice = self.random.choice([*Choice, Choice.APPROVE_ONCE, Choice.APPROVE_ONCE, Choice.LEASE])
+        choice = self.random.choice([*Choice, *[Choice.APPROVE_ONCE] * 4, *[Choice.LEASE] * 3])
         minutes, calls = self.random.choice([5] * 9 + [15, 4]), self.random.choice([2] * 5 + [0, 1, 5])
         terms = LeaseTerms(minutes=minutes, calls=calls)
         before = {lease.id for lease in self.queue.active_leases()}
@@ -140,6 +140,8 @@ class Run:
     def _decided(self, request, digest: str, choice: Choice, terms: LeaseTerms) -> bool:
         model = self.model
         if request.id not in model.waiting or digest != request.subject_digest:
+            return False
+        if choice in (Choice.RULE, Choice.BLOCK):
             return False
         if choice is Choice.LEASE and (
             request.risk is Risk.CRITICAL or terms.minutes not in (5, 15, 60) or not 1 <= terms.calls <= 100
