@@ -22,6 +22,7 @@ from flycore.model.approval import (
     MatchedRule,
     Subject,
 )
+from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Caller, CallError, Progress, ToolResult
 from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.capability import Capability
@@ -73,6 +74,7 @@ from flytui.console.rows import RowsView
 from flytui.console.views import Bar, LinesView
 
 NOW = 1_700_000_000.0
+NO_METRICS = Metrics(since="", until="", lines=0, unreadable=0, tools=())
 REGISTRY = "tools/external.tools.jsonc"
 CALLER = Caller(door="socket", program="claude", executable="/usr/bin/claude", pid=4121, started=99)
 
@@ -98,6 +100,7 @@ class World:
     catalog_value: Catalog
     asks_value: tuple[Ask, ...] = ()
     activity_value: tuple[Activity, ...] = ()
+    metrics_value: Metrics = NO_METRICS
     trust_value: tuple[TrustItem, ...] = ()
     hands_on: bool = False
     policy_ok: bool = True
@@ -149,6 +152,9 @@ class World:
 
     async def activity(self) -> tuple[Activity, ...]:
         return self.activity_value
+
+    async def metrics(self) -> Metrics:
+        return self.metrics_value
 
     async def asks(self) -> tuple[Ask, ...]:
         return self.asks_value

@@ -3,7 +3,8 @@
 Every event of one call carries its `callId`; from the moment it is known also `subject`, the digest of what
 is approved, and `inputDigest`, that of the validated input: equal in asked, decided, started and executed.
 Inputs are handed in already masked, and kept without what else looks secret (`redact`); outputs are kept as
-digest and size. Callers are text for people (`caller`) and an identity (`callerKey`).
+digest and size, and redacted like inputs where a person has asked for them. Callers are text for people
+(`caller`) and an identity (`callerKey`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ TAIL_TORN = "TAIL_TORN"
 
 MOST_INPUT_BYTES = 65_536
 """A larger input is kept as digest and size alone."""
+MOST_OUTPUT_BYTES = 65_536
+"""Outputs are kept where a person wants them; a larger one stays digest and size."""
 MOST_NAMES = 256
 MOST_TEXT = 4_096
 """Characters kept of a text from outside, such as an error message."""
@@ -105,9 +108,10 @@ def tool_started(
 
 
 def tool_executed(
-    result: ToolResult, caller: Caller, *, subject: str = "", input_digest: str = ""
+    result: ToolResult, caller: Caller, *, subject: str = "", input_digest: str = "", outputs: bool = False
 ) -> JsonObject:
-    """How the call ended, also where nothing ran. The error's message must hold no secret."""
+    """How the call ended, also where nothing ran. The error's message must hold no secret. With `outputs`
+    the output is kept as well, already masked, redacted like an input."""
     fields: JsonObject = {
         "callId": result.call_id,
         "tool": _bounded(result.tool),
@@ -126,6 +130,8 @@ def tool_executed(
     if result.output is not None:
         text = canonical_json(result.output)
         fields |= {"outputDigest": text_digest(text), "outputBytes": len(text)}
+        if outputs and len(text) <= MOST_OUTPUT_BYTES:
+            fields["output"] = redact(result.output)
     if result.artifacts:
         fields["artifacts"] = len(result.artifacts)
     return fields

@@ -6,7 +6,7 @@ from collections import Counter, OrderedDict
 
 from flycore.audit.amounts import Amounts
 from flycore.audit.line import LONGEST_NAME, Line
-from flycore.model.base import Value
+from flycore.model.audit import ApprovalMetrics
 from flycore.model.enums import RequestState
 
 AT_ONCE_MS = 1_000
@@ -16,39 +16,6 @@ MOST_PAIRS = 1_000
 MOST_OPEN = 10_000
 OTHERS = "(others)"
 _HOUR = len("2026-06-15T12")
-
-
-class ApprovalMetrics(Value, frozen=True, kw_only=True):
-    """Cards put before a person: of one caller and tool, or of all. Shares are from 0 to 1."""
-
-    caller: str
-    """Door and program, whichever process it was; empty for all."""
-    tool: str
-    prompts: int
-    approved: int
-    denied: int
-    timed_out: int
-    withdrawn: int
-    """The caller went away, or the console did."""
-    waiting: int
-    """Without an end in the log."""
-    not_shown: int
-    """Refused before anyone could see them, because too many waited; they are no prompts."""
-    active_hours: int
-    """Hours of the clock with at least one prompt."""
-    prompts_per_hour: float
-    """Over the active hours."""
-    busiest_hour: int
-    """Prompts in the worst of them."""
-    approved_at_once: int
-    """Approved within a second of asking."""
-    approved_at_once_share: float
-    """Of the approved ones."""
-    denied_share: float
-    """Of those a person decided."""
-    median_ms: int
-    """From asking to a person's answer."""
-    p95_ms: int
 
 
 class _Pair:

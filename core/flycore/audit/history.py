@@ -12,6 +12,8 @@ from flycore.model.base import Value
 
 MOST_OPEN = 10_000
 """Calls without an end that are remembered; the oldest of more are given up."""
+MOST_KEPT = 4_096
+"""Characters of one input or output that are remembered with its call; `flytui audit show` has all of it."""
 
 
 class CallRecord(Value, frozen=True, kw_only=True):
@@ -41,6 +43,10 @@ class CallRecord(Value, frozen=True, kw_only=True):
     level: str = ""
     duration_ms: int = 0
     waited_ms: int = 0
+    input: str = ""
+    """JSON as the log has it, redacted; cut where it is longer than `MOST_KEPT`."""
+    output: str = ""
+    """JSON, where the log has outputs and this one is short enough."""
 
 
 class History:
@@ -75,9 +81,13 @@ class History:
         ]
         return tuple([*under_way, *reversed(self._ended)][:limit])
 
-    def open_calls(self) -> Counter[str]:
-        """Calls without an end, by tool."""
-        return Counter(record.tool[:LONGEST_NAME] for record in self._open.values())
+    def open_calls(self, caller_key: str = "") -> Counter[str]:
+        """Calls without an end, by tool; of one caller, or of all."""
+        return Counter(
+            record.tool[:LONGEST_NAME]
+            for record in self._open.values()
+            if caller_key in ("", record.caller_key)
+        )
 
 
 def _begun(line: Line) -> CallRecord:
@@ -87,6 +97,7 @@ def _begun(line: Line) -> CallRecord:
         caller=line.caller,
         caller_key=line.caller_key,
         called_at=line.time,
+        input=bytes(line.input)[:MOST_KEPT].decode("utf-8", "replace"),
     )
 
 
@@ -119,4 +130,5 @@ def _ended(record: CallRecord, line: Line) -> CallRecord:
         level=line.level or record.level,
         duration_ms=line.duration_ms,
         waited_ms=line.waited_ms,
+        output=bytes(line.output).decode("utf-8", "replace") if len(bytes(line.output)) <= MOST_KEPT else "",
     )

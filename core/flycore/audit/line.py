@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 
 from flycore.audit.read import UNREADABLE, parse_line
+from flycore.model.canonical import Json
 
 LONGEST_NAME = 256
 """Characters of a tool or caller that are told apart; a forged log must not fill memory with names."""
 
 
+NOTHING = msgspec.Raw()
+
+
 class Line(msgspec.Struct, frozen=True, rename="camel"):
     """One line. What it does not have is empty."""
 
+    seq: int = 0
     time: str = ""
     event: str = ""
     call_id: str = ""
@@ -34,6 +41,10 @@ class Line(msgspec.Struct, frozen=True, rename="camel"):
     waited_ms: int = 0
     level: str = ""
     authority: str = ""
+    input_digest: str = ""
+    input: msgspec.Raw = NOTHING
+    output: msgspec.Raw = NOTHING
+    artifacts: int = 0
 
     @property
     def ran(self) -> bool:
@@ -43,7 +54,12 @@ class Line(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def program(self) -> str:
         """The caller without its process: `socket:/usr/bin/agent`, the same for every start of it."""
-        return self.caller_key.rsplit(":", 2)[0][:LONGEST_NAME]
+        return program_of(self.caller_key)
+
+
+def program_of(caller_key: str) -> str:
+    """Door and program of a caller's identity."""
+    return caller_key.rsplit(":", 2)[0][:LONGEST_NAME]
 
 
 _decode = msgspec.json.Decoder(Line).decode
@@ -57,6 +73,15 @@ def read_line(raw: bytes) -> Line | None:
         pass  # half a surrogate pair in a name is no UTF-8, but a line all the same
     line = parse_line(raw)
     try:
-        return None if line.get("event") == UNREADABLE else msgspec.convert(line, Line)
+        if line.get("event") == UNREADABLE:
+            return None
+        members: dict[str, object] = {**line}
+        members |= {name: _again(line[name]) for name in ("input", "output") if name in line}
+        return msgspec.convert(members, Line)
     except msgspec.ValidationError:
         return None
+
+
+def _again(value: Json) -> msgspec.Raw:
+    """The value as it stood in the line."""
+    return msgspec.Raw(json.dumps(value).encode("ascii"))

@@ -54,6 +54,9 @@ class AuditLog:
         self._mono, self._boot = 0.0, _boot_id()
         self._unsynced = self._anchored = 0
         self._stopped = self._anchor_problem = ""
+        self.told: Callable[[int, bytes], None] = _nobody
+        """Handed the number and the bytes, without newline, of every line once it stands in the file; must
+        not raise."""
 
     @classmethod
     def open(
@@ -118,6 +121,7 @@ class AuditLog:
         self._write(line)
         self._last = link
         self._unsynced += 1
+        self.told(link.seq, line[:-1])
         if sync or self._unsynced >= MOST_UNSYNCED:
             self._sync(anchor=event == APPROVAL_DECIDED)
         return link.seq
@@ -256,6 +260,10 @@ class AuditLog:
             if fd >= 0:
                 os.close(fd)
         self._fd = self._folder_fd = -1
+
+
+def _nobody(seq: int, line: bytes) -> None:
+    """Nobody listens."""
 
 
 def _boot_id() -> str:

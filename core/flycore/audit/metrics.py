@@ -6,7 +6,7 @@ from collections import Counter
 
 from flycore.audit.amounts import Amounts
 from flycore.audit.line import LONGEST_NAME, Line
-from flycore.model.base import Value
+from flycore.model.audit import LastError, ToolMetrics
 from flycore.model.enums import Code, Status
 
 MOST_TOOLS = 1_000
@@ -16,38 +16,6 @@ NO_SUCH_TOOL = "(no such tool)"
 """Calls of names that no tool has: whoever calls may choose them."""
 _LAST_WORDS = 500
 _ERRORS = (Status.FAILED, Status.UNAVAILABLE, Status.UNKNOWN)
-
-
-class LastError(Value, frozen=True, kw_only=True):
-    """The newest call of a tool that failed by itself; a refusal is none."""
-
-    at: str
-    code: str
-    message: str
-
-
-class ToolMetrics(Value, frozen=True, kw_only=True):
-    """One tool. Durations are of calls that ran, without waiting, in milliseconds."""
-
-    tool: str
-    calls: int
-    """All that follow, and `open`."""
-    success: int
-    failed: int
-    denied: int
-    unavailable: int
-    other: int
-    """Pending, or with an outcome that is not known."""
-    open: int
-    """Without an end in the log: running, or the kernel was killed meanwhile."""
-    ran: int
-    total_ms: int
-    average_ms: float
-    p95_ms: int
-    """To within 0.2 %."""
-    last_executed: str
-    """When it last ran, as the log writes times; empty where it never did."""
-    last_error: LastError | None
 
 
 class Tally:

@@ -6,8 +6,10 @@ use it and forget it. Memory does not grow with the log: only with the number of
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from pathlib import Path
 
+from flycore.audit.answers import Answers
 from flycore.audit.events import (
     APPROVAL_ASKED,
     APPROVAL_DECIDED,
@@ -15,38 +17,20 @@ from flycore.audit.events import (
     TOOL_EXECUTED,
     TOOL_STARTED,
 )
-from flycore.audit.fatigue import ApprovalMetrics, Fatigue
+from flycore.audit.fatigue import Fatigue
 from flycore.audit.follow import Follower
 from flycore.audit.history import CallRecord, History
-from flycore.audit.line import Line, read_line
-from flycore.audit.metrics import ToolMetrics, ToolTallies
+from flycore.audit.line import LONGEST_NAME, Line, program_of, read_line
+from flycore.audit.metrics import ToolTallies
 from flycore.audit.span import EVER, Span
-from flycore.model.base import Value
+from flycore.model.approval import Checks
+from flycore.model.audit import ApprovalReport, Metrics
 
 KEPT = 1_000
 """Calls that a Projection remembers one by one."""
+MOST_CALLERS = 256
+"""Callers whose own metrics are kept; the one that was quiet for longest is given up."""
 _OF_A_CALL = frozenset((TOOL_CALLED, APPROVAL_ASKED, APPROVAL_DECIDED, TOOL_STARTED, TOOL_EXECUTED))
-
-
-class Metrics(Value, frozen=True, kw_only=True):
-    """All tools, over the lines that were meant."""
-
-    since: str
-    """Time of the first line, as the log writes it; empty where there is none."""
-    until: str
-    """Time of the last line."""
-    lines: int
-    unreadable: int
-    """Lines that are none; `flytui audit verify` says where the first one is."""
-    tools: tuple[ToolMetrics, ...]
-
-
-class ApprovalReport(Value, frozen=True, kw_only=True):
-    """How much a person was asked."""
-
-    total: ApprovalMetrics
-    pairs: tuple[ApprovalMetrics, ...]
-    """Per caller and tool, the most asked first."""
 
 
 class Projection:
@@ -57,6 +41,9 @@ class Projection:
     ) -> None:
         self._folder, self._span = folder, span
         self._kept, self._tool, self._caller = kept, tool, caller
+        self._lines = self._unreadable = 0
+        self.seq = 0
+        """Number of the last line that was taken."""
         self._anew()
 
     def update(self) -> None:
@@ -64,11 +51,18 @@ class Projection:
         if self._follower.replaced():
             self._anew()
         for raw in self._follower.lines():
-            line = read_line(raw)
-            if line is None or not line.event:
-                self._unreadable += 1
-            elif self._span.covers(line.time):
-                self._take(line)
+            self.take(raw)
+
+    def take(self, raw: bytes) -> None:
+        """One more line, without newline. A Projection that is fed like this has no need to `update`."""
+        line = read_line(raw)
+        if line is None or not line.event:
+            self.seq += 1
+            self._unreadable += 1
+            return
+        self.seq = line.seq
+        if self._span.covers(line.time):
+            self._take(line)
 
     def history(self, limit: int = KEPT) -> tuple[CallRecord, ...]:
         """Calls under way, then those that ended, each newest first."""
@@ -84,14 +78,32 @@ class Projection:
             tools=self._tools.metrics(self._history.open_calls()),
         )
 
+    def metrics_of(self, caller_key: str) -> Metrics:
+        """The same over the calls of one caller, with nothing in it of others."""
+        tools = self._callers.get(caller_key[:LONGEST_NAME]) or ToolTallies()
+        return Metrics(
+            since="",
+            until="",
+            lines=0,
+            unreadable=0,
+            tools=tools.metrics(self._history.open_calls(caller_key)),
+        )
+
     def approvals(self) -> ApprovalReport:
         """How much a person was asked, in all and per caller and tool."""
         return ApprovalReport(total=self._fatigue.all(), pairs=self._fatigue.pairs())
 
+    def answers(self, caller_key: str, tool: str, input_digest: str, since: str) -> Checks:
+        """How a person answered that very call of that program, from `since` on, a time of the log."""
+        return self._answers.given(program_of(caller_key), tool, input_digest, since)
+
     def _anew(self) -> None:
+        self.seq = 0
+        self._answers = Answers()
         self._follower = Follower(self._folder)
         self._history = History(self._kept, self._tool, self._caller)
         self._tools = ToolTallies()
+        self._callers: OrderedDict[str, ToolTallies] = OrderedDict()
         self._fatigue = Fatigue()
         self._since = self._until = ""
         self._lines = self._unreadable = 0
@@ -104,10 +116,19 @@ class Projection:
             self._fatigue.asked(line)
         elif line.event == APPROVAL_DECIDED:
             self._fatigue.decided(line)
+            self._answers.add(line)
         elif line.event == TOOL_EXECUTED:
             self._tools.add(line)
+            self._of_caller(line.caller_key[:LONGEST_NAME]).add(line)
         if line.event in _OF_A_CALL:
             self._history.add(line)
+
+    def _of_caller(self, key: str) -> ToolTallies:
+        tallies = self._callers.pop(key, None) or ToolTallies()
+        self._callers[key] = tallies
+        if len(self._callers) > MOST_CALLERS:
+            self._callers.popitem(last=False)
+        return tallies
 
 
 def history(

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from flycore.audit.fatigue import ApprovalMetrics
-from flycore.audit.metrics import ToolMetrics
-from flycore.audit.projection import ApprovalReport, Metrics
+from flycore.model.audit import ApprovalMetrics, ApprovalReport, Metrics, ToolMetrics
 from flysafe.text import safe_text
 
 Sample = tuple[str, dict[str, str], float]

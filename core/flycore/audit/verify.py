@@ -6,25 +6,9 @@ from pathlib import Path
 
 from flycore.audit.anchors import UnreadableAnchors, read_anchors
 from flycore.audit.chain import GENESIS, Link, month_files, read_lines, read_link
-from flycore.model.base import Value
+from flycore.model.audit import Verification
 
 WHOLE, BROKEN, TORN, CUT = 0, 1, 3, 4
-
-
-class Verification(Value, frozen=True, kw_only=True):
-    """What was found; where something is wrong, `file`, `line` and `seq` name its first place."""
-
-    exit_code: int
-    """0 whole, 1 broken, 3 nothing but a torn last line, 4 cut off against the anchors."""
-    lines: int
-    """Lines that are as they were written."""
-    message: str
-    file: str = ""
-    """Path of the file."""
-    line: int = 0
-    """Number of the line in that file, counted from 1."""
-    seq: int = 0
-    """Number of the line in the log."""
 
 
 def verify(folder: Path, anchors: Path) -> Verification:

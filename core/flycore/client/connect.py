@@ -18,6 +18,7 @@ from flycore.client.unwrap import unwrapped
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.lock import Holder, RootLock, next_in_line, read_holder
 from flycore.model.approval import Ask, Lease
+from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Caller, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
@@ -199,6 +200,10 @@ class CallingClient:
     async def activity(self) -> tuple[Activity, ...]:
         """See Client."""
         return await self.inner.activity()
+
+    async def metrics(self) -> Metrics:
+        """See Client."""
+        return await self.inner.metrics()
 
     async def asks(self) -> tuple[Ask, ...]:
         """See Client."""

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from flycore.client.protocol import OnProgress
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask, Lease
+from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Caller, CallRequest, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
@@ -58,6 +59,10 @@ class LocalClient:
     async def activity(self) -> tuple[Activity, ...]:
         """See Client."""
         return self._kernel.activity()
+
+    async def metrics(self) -> Metrics:
+        """See Client."""
+        return await self._kernel.metrics()
 
     async def asks(self) -> tuple[Ask, ...]:
         """See Client."""

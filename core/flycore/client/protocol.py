@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from flycore.model.approval import Answer, Ask, DecideOutcome, Lease
+from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Progress, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
@@ -48,7 +49,11 @@ class Client(Protocol):
         ...
 
     async def activity(self) -> tuple[Activity, ...]:
-        """Calls, running first, then finished ones, newest first."""
+        """Calls, running first, then finished ones, newest first, those of earlier kernels too."""
+        ...
+
+    async def metrics(self) -> Metrics:
+        """Per tool: how often, how it ended, how long it took. An agent is told of its own calls."""
         ...
 
     async def asks(self) -> tuple[Ask, ...]:

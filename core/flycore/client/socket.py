@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMes
 from flycore.client.protocol import OnProgress
 from flycore.client.unwrap import unwrapped
 from flycore.model.approval import Ask, Lease
+from flycore.model.audit import Metrics
 from flycore.model.call import Activity, CallError, Progress, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
@@ -174,6 +175,10 @@ class SocketClient:
     async def activity(self) -> tuple[Activity, ...]:
         """See Client."""
         return await self._list("history.list", "calls", Activity)
+
+    async def metrics(self) -> Metrics:
+        """See Client."""
+        return msgspec.convert((await self.ask_for("tool.metrics.get"))["metrics"], Metrics)
 
     async def asks(self) -> tuple[Ask, ...]:
         """See Client."""

@@ -12,7 +12,7 @@ from flycore.executive.call import Call
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed, refused
-from flycore.model.approval import ApprovalRequest, Ask, Checks, Subject
+from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.base import Value
 from flycore.model.canonical import canonical_json
 from flycore.model.enums import Code, Decision, Phase, RequestState
@@ -48,6 +48,7 @@ async def permit(
 async def _ask_person(
     rooms: Rooms, call: Call, prepared: Prepared, difference: tuple[str, ...]
 ) -> Permit | Stop:
+    await rooms.past.ready()
     card = make_request(rooms, call, prepared, difference)
     fields = audit_events.approval_asked(card)
     rooms.audit.append(audit_events.APPROVAL_ASKED, prepared.masks.json(fields))
@@ -126,24 +127,12 @@ def make_request(
         seal=prepared.seal,
         delegates=prepared.delegates,
         why=prepared.verdict.rules,
-        checks=_checks(rooms, prepared.subject),
+        checks=rooms.past.checks(prepared.subject),
         said=prepared.masks.text(request.said),
         asked_at=0.0,
         expires_at=0.0,
         difference=difference,
     )
-
-
-def _checks(rooms: Rooms, subject: Subject) -> Checks:
-    """How often a person answered the same call among the recent requests."""
-    same = [
-        ask.state
-        for ask in rooms.queue.asks()
-        if ask.request.subject.caller == subject.caller
-        and ask.request.tool == subject.tool
-        and ask.request.subject.input == subject.input
-    ]
-    return Checks(approved=same.count(RequestState.APPROVED), denied=same.count(RequestState.DENIED))
 
 
 def difference(before: Prepared, after: Prepared) -> tuple[str, ...]:

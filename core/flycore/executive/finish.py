@@ -78,6 +78,7 @@ def record(rooms: Rooms, call: Call, result: ToolResult, prepared: Prepared | No
         call.request.caller,
         subject=prepared.subject_digest if prepared else "",
         input_digest=prepared.input_digest if prepared else "",
+        outputs=rooms.world().settings.audit_outputs,
     )
     rooms.audit.append(audit_events.TOOL_EXECUTED, masks.json(fields))
 

@@ -15,6 +15,7 @@ from flycore.audit.log import AuditLog
 from flycore.executive.folders import ArtifactFolders
 from flycore.executive.preview import Desktop, Seat
 from flycore.executive.world import World
+from flycore.model.approval import Checks, Subject
 from flycore.model.events import Publish
 from flycore.registry.places import Places
 from flycore.sandbox.seals import Distribution
@@ -32,6 +33,18 @@ class Clock(Protocol):
         ...
 
 
+class PastCalls(Protocol):
+    """What the log says of earlier calls."""
+
+    async def ready(self) -> None:
+        """Wait until the log has been read."""
+        ...
+
+    def checks(self, subject: Subject) -> Checks:
+        """How a person answered the same call today."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Rooms:
     """Everything a call may need. Nothing here is looked up anywhere else."""
@@ -43,6 +56,7 @@ class Rooms:
     distribution: Distribution | None
     world: Callable[[], World]
     audit: AuditLog
+    past: PastCalls
     queue: ApprovalQueue
     groups: GroupLocks
     quota: Quota

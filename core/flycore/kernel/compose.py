@@ -26,6 +26,7 @@ from flycore.kernel.bus import Bus
 from flycore.kernel.clock import SystemClock
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import Holder
+from flycore.kernel.past import Past
 from flycore.kernel.probing import probe_spawn
 from flycore.kernel.sweep import sweep
 from flycore.kernel.upkeep import Upkeep
@@ -70,15 +71,18 @@ async def open_kernel(
         upkeep = Upkeep(ground, clock, bus.publish, audit, RuntimeTracker(), prober)
         await anyio.to_thread.run_sync(sweep, places.state_dir, places.data_dir, clock.now())
         await anyio.to_thread.run_sync(upkeep.load)
+        past = Past(places.state_dir / "audit", clock, bus.publish)
+        audit.told = past.told
         hands = HandsOn(clock, bus.publish)
         queue = ApprovalQueue(clock, bus.publish, queue_limits(upkeep.world.settings), hands)
         approver = KernelApprover(queue, upkeep.trust)
-        rooms = _rooms(ground, clock, bus, audit, upkeep, queue, hands, approver, holder)
-        kernel = Kernel(rooms, ActivityBook(clock, bus.publish), bus, upkeep, approver, holder)
+        rooms = _rooms(ground, clock, bus, audit, past, upkeep, queue, hands, approver, holder)
+        kernel = Kernel(rooms, ActivityBook(clock, bus.publish), bus, upkeep, past, approver, holder)
         async with anyio.create_task_group() as group:
             group.start_soon(upkeep.run)
             group.start_soon(hands.run)
             group.start_soon(_group_sync, audit)
+            group.start_soon(past.run)
             try:
                 yield kernel
             finally:
@@ -97,6 +101,7 @@ def _rooms(
     clock: SystemClock,
     bus: Bus,
     audit: AuditLog,
+    past: Past,
     upkeep: Upkeep,
     queue: ApprovalQueue,
     hands: HandsOn,
@@ -115,6 +120,7 @@ def _rooms(
         distribution=ground.distribution,
         world=lambda: upkeep.world,
         audit=audit,
+        past=past,
         queue=queue,
         groups=GroupLocks(),
         quota=Quota(clock, quota_limits(upkeep.world.settings)),

@@ -19,8 +19,10 @@ from flycore.executive.rooms import Rooms
 from flycore.kernel.approver import KernelApprover
 from flycore.kernel.bus import Bus
 from flycore.kernel.lock import Holder
+from flycore.kernel.past import Past
 from flycore.kernel.upkeep import Upkeep
 from flycore.model.approval import Ask, Lease
+from flycore.model.audit import Metrics
 from flycore.model.call import Activity, CallRequest, ToolResult
 from flycore.model.catalog import Catalog
 from flycore.model.status import Status
@@ -40,6 +42,7 @@ class Kernel:
         book: ActivityBook,
         bus: Bus,
         upkeep: Upkeep,
+        past: Past,
         approver: KernelApprover,
         holder: Holder,
     ) -> None:
@@ -50,6 +53,7 @@ class Kernel:
         self._rooms = rooms
         self._book = book
         self._upkeep = upkeep
+        self.past = past
         self._holder = holder
         self._clients = 0
         self._idle = anyio.Event()
@@ -87,7 +91,13 @@ class Kernel:
 
     def activity(self) -> tuple[Activity, ...]:
         """See Client."""
-        return self._book.all()
+        recent = self._book.all()
+        return (*recent, *self.past.calls({call.call_id for call in recent}))
+
+    async def metrics(self, caller_key: str = "") -> Metrics:
+        """See Client; over the calls of one caller where it is named."""
+        await self.past.ready()
+        return self.past.metrics(caller_key)
 
     def caller_of(self, call_id: str) -> str:
         """Key of whose call it is; empty where it is not known any more."""

@@ -84,6 +84,7 @@ class Session:
             "ask.detail.get": self._ask,
             "ask.decide": self._decide,
             "history.list": self._history,
+            "tool.metrics.get": self._metrics,
             "lease.list": self._leases,
             "trust.list": self._trust,
             "sidecar.probe": self._probe,
@@ -243,8 +244,14 @@ class Session:
         await self._error(message, m.ErrorCode.UNAUTHORIZED, "only the open console decides")
 
     async def _history(self, message: m.Envelope, _: TaskGroup) -> None:
+        await self._kernel.past.ready()
         calls = [call for call in self._kernel.activity() if self._mine(call.caller)]
         await self._send("history.snapshot", {"calls": msgspec.to_builtins(calls)}, message)
+
+    async def _metrics(self, message: m.Envelope, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.Nothing)
+        metrics = await self._kernel.metrics("" if self._viewer else self._caller.key)
+        await self._send("tool.metrics.snapshot", {"metrics": msgspec.to_builtins(metrics)}, message)
 
     async def _leases(self, message: m.Envelope, _: TaskGroup) -> None:
         leases = [lease for lease in self._kernel.leases() if self._mine(lease.caller)]

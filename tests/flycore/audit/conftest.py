@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from flycore.audit.log import AuditLog
-from flycore.audit.verify import Verification, verify
+from flycore.audit.verify import verify
+from flycore.model.audit import Verification
 
 NOON = 1_781_524_800.0
 """2026-06-15 12:00 UTC."""

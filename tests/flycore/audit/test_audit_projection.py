@@ -12,10 +12,11 @@ import pytest
 
 from flycore.audit.amounts import Amounts
 from flycore.audit.fatigue import MOST_PAIRS
-from flycore.audit.metrics import MOST_TOOLS, NO_SUCH_TOOL, OTHERS, ToolMetrics
+from flycore.audit.metrics import MOST_TOOLS, NO_SUCH_TOOL, OTHERS
 from flycore.audit.projection import Projection, approvals, history, metrics
 from flycore.audit.read import tail
 from flycore.audit.span import Span
+from flycore.model.audit import ToolMetrics
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 LOGS = 200 if FULL else 12
@@ -352,3 +353,18 @@ def test_percentiles_are_those_of_the_sorted_amounts_within_a_percent(seed: int)
 
 def test_no_amount_is_an_average_of_nothing() -> None:
     assert (Amounts().average, Amounts().percentile(95)) == (0.0, 0)
+
+
+@pytest.mark.parametrize("seed", range(LOGS))
+def test_a_projection_fed_line_by_line_is_the_one_read_anew(site: Any, seed: int) -> None:
+    writer = Writer(site, seed)
+    live = Projection(site.folder)
+    writer.log.told = lambda seq, line: live.take(line)
+    for _ in range(120):
+        writer.anything()
+    anew = Projection(site.folder)
+    anew.update()
+    assert everything(live) == everything(anew)
+    assert live.seq == anew.seq == writer.log.seq
+    for name in CALLERS:
+        assert live.metrics_of(f"{name}:7:99") == anew.metrics_of(f"{name}:7:99")

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from flycore.approval.cells import cell_width
-from flycore.audit.verify import Verification
+from flycore.model.audit import Verification
 from flycore.model.call import Artifact, CallError, Progress, ToolResult
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Code, Level, Phase, ReasonCode, Source, Status

@@ -6,7 +6,8 @@ import stat
 from collections.abc import Iterator, Mapping
 from os import stat_result
 
-from flycore.audit.verify import CUT, TORN, WHOLE, Verification
+from flycore.audit.verify import CUT, TORN, WHOLE
+from flycore.model.audit import Verification
 from flycore.model.catalog import SidecarView
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Effective, ReasonCode

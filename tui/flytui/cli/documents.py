@@ -11,9 +11,8 @@ from enum import StrEnum
 from flycore.approval.conditions import Fit
 from flycore.approval.replay import Replayed
 from flycore.approval.rules import RuleLayer
-from flycore.audit.projection import ApprovalReport, Metrics
-from flycore.audit.verify import Verification
 from flycore.model.approval import Ask, MatchedRule
+from flycore.model.audit import ApprovalReport, Metrics, Verification
 from flycore.model.base import Value
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import CapabilityView, SidecarView

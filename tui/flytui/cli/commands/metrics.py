@@ -11,10 +11,9 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, note, say, table
 
 if TYPE_CHECKING:
-    from flycore.audit.fatigue import ApprovalMetrics
-    from flycore.audit.metrics import ToolMetrics
-    from flycore.audit.projection import ApprovalReport, Projection
+    from flycore.audit.projection import Projection
     from flycore.audit.span import Span
+    from flycore.model.audit import ApprovalMetrics, ApprovalReport, ToolMetrics
 
 NO_CALL = "the log has no call in that time"
 NO_PROMPT = "nobody was asked in that time"
