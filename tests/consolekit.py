@@ -53,6 +53,7 @@ from flycore.model.enums import (
 )
 from flycore.model.events import Event, EventClass
 from flycore.model.program import Seal
+from flycore.model.question import Block
 from flycore.model.sidecar import Permissions, SidecarEntry, ToolClaim
 from flycore.model.stability import (
     Evidence,
@@ -65,6 +66,7 @@ from flycore.model.stability import (
     Stability,
     VersionEvidence,
 )
+from flycore.model.standing import StandingRule
 from flycore.model.status import Status as KernelStatus
 from flycore.model.trust import TrustItem
 from flytui.console.app import FlytuiApp
@@ -102,6 +104,10 @@ class World:
     activity_value: tuple[Activity, ...] = ()
     metrics_value: Metrics = NO_METRICS
     trust_value: tuple[TrustItem, ...] = ()
+    leases_value: tuple[Lease, ...] = ()
+    blocks_value: tuple[Block, ...] = ()
+    rules_value: tuple[StandingRule, ...] = ()
+    taken_away: list[tuple[str, ...]] = field(default_factory=list)
     hands_on: bool = False
     policy_ok: bool = True
     refuse: str = ""
@@ -160,7 +166,13 @@ class World:
         return self.asks_value
 
     async def leases(self) -> tuple[Lease, ...]:
-        return ()
+        return self.leases_value
+
+    async def blocks(self) -> tuple[Block, ...]:
+        return self.blocks_value
+
+    async def rules(self) -> tuple[StandingRule, ...]:
+        return self.rules_value
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:
         return self.trust_value
@@ -200,7 +212,20 @@ class World:
         return DecideOutcome(accepted=True)
 
     async def revoke(self, lease_id: str) -> bool:
-        return False
+        self.taken_away.append(("lease", lease_id))
+        return self.refuse == ""
+
+    async def remove_rule(self, where: str, digest: str) -> DecideOutcome:
+        self.taken_away.append(("rule", where, digest))
+        return DecideOutcome(accepted=self.refuse == "", why_not=self.refuse)
+
+    async def unblock(self, tool: str) -> bool:
+        self.taken_away.append(("block", tool))
+        return self.refuse == ""
+
+    async def undo(self) -> DecideOutcome:
+        self.taken_away.append(("undo",))
+        return DecideOutcome(accepted=self.refuse == "", why_not=self.refuse)
 
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
         self.trusted.append(accepted)

@@ -48,7 +48,7 @@ def append_rule(path: Path, rule: JsonObject, *, names: frozenset[str] = _NAMES)
     meanwhile, or could not be written. Never raises for any of these.
     """
     try:
-        text, mode = _present(path)
+        text, mode = present(path)
         before, _ = read_policy(text.encode("utf-8"), RuleLayer.USER, str(path), names)
         if not before.ok:
             return _refused("the policy file does not parse: mend it first (flytui policy check)")
@@ -85,21 +85,21 @@ def _judged(
         return _refused("the file with the rule in it would not be read as it is meant")
     if [rule.said() for rule in after.rules[:-1]] != [rule.said() for rule in before.rules]:
         return _refused("another rule of the file would change")
-    _write(path, text, new, mode)
+    replace(path, text, new, mode)
     return Appended(written=True, where=after.rules[-1].place, diagnostics=mine)
 
 
-def _write(path: Path, text: str, new: str, mode: int) -> None:
+def replace(path: Path, text: str, new: str, mode: int) -> None:
     """Replace what is still the old text by the new, and look whether it is there. OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if _present(path)[0] != text:
+    if present(path)[0] != text:
         raise OSError(errno.EBUSY, "it was changed meanwhile; try again")
     write_atomic(path, new.encode("utf-8"), mode)
-    if _present(path)[0] != new:
+    if present(path)[0] != new:
         raise OSError(errno.EIO, "it was changed at once; look what is in it")
 
 
-def _present(path: Path) -> tuple[str, int]:
+def present(path: Path) -> tuple[str, int]:
     """The file's text and mode; those of an empty one where there is none. OSError, UnicodeError."""
     try:
         status = os.lstat(path)

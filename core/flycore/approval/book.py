@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ from flycore.approval.machine import Moment, Move, judge, step
 from flycore.model.approval import Answer, ApprovalRequest, Ask, DecideOutcome
 from flycore.model.enums import Code, RequestState, Risk
 
+First = Callable[[ApprovalRequest, Answer], str]
+"""Does what an answer needs before it counts; the sentence says why it could not."""
 RECENT = 50
 RECENT_BYTES = 8 * 1024 * 1024
 """Of settled requests' inputs: the oldest go first, the newest stays whatever its size."""
@@ -83,19 +86,30 @@ class RequestBook:
         now: float,
         at: float,
         hands: bool,
+        first: First = lambda request, answer: "",
     ) -> tuple[DecideOutcome, Ask | None]:
-        """Judge an answer. The ask comes back, settled, only where the answer counted."""
+        """Judge an answer. The ask comes back, settled, only where the answer counted, and `first` had
+        done what the answer needs."""
         item = self._waiting.get(request_id)
         ask = item.ask if item is not None else self.find(request_id)
         moment = Moment(overdue=item is not None and now >= item.deadline, hands_on=hands)
         move = judge(ask, subject_digest, answer, moment)
         if isinstance(move, DecideOutcome):
             return move, None
+        why_not = first(item.ask.request, answer) if item is not None else ""
+        if why_not:
+            return DecideOutcome(accepted=False, why_not=why_not), None
         settled = self._settle(request_id, move, at, answer=answer, by=by)
         if settled is None:
             return DecideOutcome(accepted=False, why_not="there is no such request"), None
         self._count(settled.request.caller.key, move, now)
         return DecideOutcome(accepted=True), settled
+
+    def refuse(self, tool: str, answer: Answer, *, by: str, at: float) -> tuple[Ask, ...]:
+        """Settle every waiting request for the tool as denied by an answer that was given to one of them."""
+        ids = [key for key, item in self._waiting.items() if item.ask.request.tool == tool]
+        settled = [self._settle(key, Move.DENY, at, answer=answer, by=by) for key in ids]
+        return tuple(ask for ask in settled if ask is not None)
 
     def expire(self, request_id: str, at: float) -> Ask | None:
         """Time is up; None where the request was settled before."""

@@ -1,35 +1,95 @@
-"""Leases: the same tool and caller, for some minutes and calls, while nothing it rests on changes."""
+"""Leases: the same caller, for some time and calls, while nothing the approval rests on changes."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from enum import StrEnum
 from typing import NamedTuple
 
+import anyio
 import msgspec
 
 from flycore.approval.clock import Clock
-from flycore.model.approval import ApprovalRequest, Lease, LeaseTerms, Subject
-from flycore.model.canonical import JsonObject, canonical_json, digest
-from flycore.model.enums import Risk
+from flycore.approval.conditions import schema_faults
+from flycore.approval.hosts import host_of
+from flycore.approval.processes import read_process
+from flycore.catalog.schemas import accepts
+from flycore.model.approval import (
+    LEASE_MINUTES,
+    UNTIL_LEFT,
+    ApprovalRequest,
+    Lease,
+    LeaseTerms,
+    Subject,
+)
+from flycore.model.call import Caller
+from flycore.model.canonical import Json, JsonObject, canonical_json, digest
+from flycore.model.enums import LeaseScope, Risk
 
 LARGER_FACTOR = 4
 LARGER_BYTES = 1024
 """A call whose canonical input has more than four times the bytes of the approved one, and more than
 1024 bytes more, is asked again: nobody has seen a payload like that."""
+MAX_CALLS = 100
+MAX_CONDITION_BYTES = 65_536
+FOREVER = float("inf")
+LOOK_SECONDS = 1.0
+"""How often it is looked whether a caller has left whose lease lasts until then."""
+
+Lives = Callable[[Caller], bool]
+"""Whether the caller's process is still there."""
 
 
-def scope_digest(subject: Subject) -> str:
-    """What a lease is bound to: caller, tool, seal, delegates, entry, permissions, environment, level.
+class LeaseMove(StrEnum):
+    """What can happen to a lease."""
+
+    MADE = "made"
+    USED = "used"
+    REVOKED = "revoked"
+    RESTORED = "restored"
+    ENDED = "ended"
+    """Its time was over, its caller had left, or its tool was blocked."""
+
+
+Told = Callable[[LeaseMove, Lease], None]
+
+
+def lives(caller: Caller) -> bool:
+    """Whether the very process is there: a pid that was given to another one is not it."""
+    process = read_process(caller.pid) if caller.pid > 0 else None
+    return process is not None and process.started == caller.started
+
+
+def lease_fault(request: ApprovalRequest, terms: LeaseTerms | None) -> str:
+    """Why these terms make no lease for that request; empty where they do."""
+    if terms is None:
+        return "a lease needs its terms"
+    if terms.minutes not in (*LEASE_MINUTES, UNTIL_LEFT) or not 1 <= terms.calls <= MAX_CALLS:
+        minutes = ", ".join(str(number) for number in LEASE_MINUTES)
+        return f"a lease is for {minutes} minutes or until the caller leaves, and 1 to {MAX_CALLS} calls"
+    if terms.minutes == UNTIL_LEFT and request.caller.pid <= 0:
+        return "nobody could see when this caller leaves: choose minutes"
+    if terms.scope is LeaseScope.GROUP and not request.group:
+        return "this tool belongs to no group: lease the tool"
+    if terms.scope is LeaseScope.HOST and not request.host:
+        return "this call names no host that could be told for certain: lease the tool"
+    return "" if terms.condition is None else _condition_fault(request, terms.condition)
+
+
+def scope_digest(subject: Subject, group: str = "") -> str:
+    """What a lease is bound to: caller, tool or group, seal, delegates, entry, permissions, environment,
+    level.
 
     Not the input, the preview and the policy: policy is asked anew for each call and may still deny.
     """
+    about: dict[str, Json] = {"group": group} if group else {"tool": subject.tool}
     return digest(
         {
+            **about,
             "caller": subject.caller,
-            "tool": subject.tool,
             "seal": subject.seal,
-            "delegates": subject.delegates,
+            "delegates": {**subject.delegates},
             "entry": subject.entry,
             "permissions": subject.permissions,
             "envNames": list(subject.env_names),
@@ -43,64 +103,86 @@ def input_bytes(input: JsonObject) -> int:
     return len(canonical_json(input))
 
 
-class _Held(NamedTuple):
+class Held(NamedTuple):
+    """A lease with what only its book needs to know."""
+
     lease: Lease
     deadline: float
+    """Monotonic seconds; infinite for one that lasts until the caller leaves."""
     approved_bytes: int
     approved_risk: Risk
+
+    def covers(self, subject: Subject, risk: Risk, group: str) -> bool:
+        """Whether the lease, as long as it holds, speaks of a call like that."""
+        lease = self.lease
+        wide = lease.scope is LeaseScope.GROUP
+        return (
+            lease.calls_left > 0
+            and (not wide or group == lease.group)
+            and lease.scope_digest == scope_digest(subject, lease.group if wide else "")
+            and (lease.scope is not LeaseScope.HOST or host_of(subject.tool, subject.input) == lease.host)
+            and (lease.condition is None or accepts(lease.condition, subject.input))
+            and self.approved_risk.at_least(risk)
+            and not _larger(input_bytes(subject.input), self.approved_bytes)
+        )
 
 
 class LeaseBook:
     """The leases of one kernel. They live in memory: a kernel that ends takes them along."""
 
-    def __init__(self, clock: Clock, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, clock: Clock, told: Told = lambda move, lease: None, caller_lives: Lives = lives
+    ) -> None:
         self._clock = clock
-        self._on_change = on_change
-        self._held: dict[str, _Held] = {}
+        self._told = told
+        self._lives = caller_lives
+        self._held: dict[str, Held] = {}
+        self._moved = anyio.Event()
 
     def add(self, request: ApprovalRequest, terms: LeaseTerms) -> Lease:
         """The lease an approval makes. The approved call is the first of `terms.calls`."""
         now = self._clock.now()
-        seconds = terms.minutes * 60.0
+        forever = terms.minutes == UNTIL_LEFT
+        wide = terms.scope is LeaseScope.GROUP
         lease = Lease(
             id=secrets.token_hex(8),
             caller=request.caller,
             tool=request.tool,
-            scope_digest=scope_digest(request.subject),
+            scope_digest=scope_digest(request.subject, request.group if wide else ""),
             from_request=request.id,
             calls_left=terms.calls - 1,
-            expires_at=now + seconds,
+            expires_at=0.0 if forever else now + terms.minutes * 60.0,
             created_at=now,
+            scope=terms.scope,
+            group=request.group,
+            host=request.host if terms.scope is LeaseScope.HOST else "",
+            condition=terms.condition,
+            used=1,
+            last_used=now,
         )
-        size = input_bytes(request.subject.input)
-        self._held[lease.id] = _Held(lease, self._clock.monotonic() + seconds, size, request.risk)
-        self._on_change()
+        deadline = FOREVER if forever else self._clock.monotonic() + terms.minutes * 60.0
+        self._held[lease.id] = Held(lease, deadline, input_bytes(request.subject.input), request.risk)
+        self._tell(LeaseMove.MADE, lease)
         return lease
 
-    def match(self, subject: Subject, risk: Risk) -> Lease | None:
-        """A lease with calls left that covers the subject; None where a person has to be asked, as for a
-        call of the same tool that is riskier than the one they saw."""
-        scope, size = scope_digest(subject), input_bytes(subject.input)
-        return next(
-            (
-                held.lease
-                for held in self._live()
-                if held.lease.calls_left > 0
-                and held.lease.scope_digest == scope
-                and held.approved_risk.at_least(risk)
-                and not _larger(size, held.approved_bytes)
-            ),
-            None,
-        )
+    def match(self, subject: Subject, risk: Risk, group: str = "") -> Lease | None:
+        """A lease with calls left that covers the subject, whose tool is of that exclusive group; None
+        where a person has to be asked, as for a call that is riskier than the one they saw."""
+        return next((held.lease for held in self._live() if held.covers(subject, risk, group)), None)
 
     def take(self, lease_id: str) -> Lease | None:
         """Count one call down; None where the lease has ended meanwhile."""
         held = next((held for held in self._live() if held.lease.id == lease_id), None)
         if held is None or held.lease.calls_left <= 0:
             return None
-        lease = msgspec.structs.replace(held.lease, calls_left=held.lease.calls_left - 1)
+        lease = msgspec.structs.replace(
+            held.lease,
+            calls_left=held.lease.calls_left - 1,
+            used=held.lease.used + 1,
+            last_used=self._clock.now(),
+        )
         self._held[lease_id] = held._replace(lease=lease)
-        self._on_change()
+        self._tell(LeaseMove.USED, lease)
         return lease
 
     def holds(self, lease_id: str) -> bool:
@@ -109,20 +191,102 @@ class LeaseBook:
 
     def revoke(self, lease_id: str) -> bool:
         """End a lease by its id; False when it no longer held. Other leases are untouched."""
-        held = self.holds(lease_id)
-        if self._held.pop(lease_id, None) is not None:
-            self._on_change()
+        return self.withdraw(lease_id) is not None
+
+    def withdraw(self, lease_id: str) -> Held | None:
+        """End a lease and give what `restore` needs; None when it no longer held."""
+        held = next((held for held in self._live() if held.lease.id == lease_id), None)
+        if held is not None:
+            del self._held[lease_id]
+            self._tell(LeaseMove.REVOKED, held.lease)
         return held
+
+    def restore(self, held: Held) -> str:
+        """Take back a revocation: the lease holds on with the time and calls it had left. Why not, in
+        words, where its time is over by now; empty where it holds."""
+        if self._over(held):
+            return "the lease would have ended by now"
+        self._held[held.lease.id] = held
+        self._tell(LeaseMove.RESTORED, held.lease)
+        return ""
+
+    def end_tool(self, tool: str) -> None:
+        """End every lease that was given on a call of that tool."""
+        for held in self._live():
+            if held.lease.tool == tool:
+                del self._held[held.lease.id]
+                self._tell(LeaseMove.ENDED, held.lease)
 
     def active(self) -> tuple[Lease, ...]:
         """Leases that still cover a call, oldest first."""
         return tuple(held.lease for held in self._live() if held.lease.calls_left > 0)
 
-    def _live(self) -> list[_Held]:
+    def keeper(self, group: str, caller: str) -> Lease | None:
+        """The lease that keeps the group from that caller (`Caller.key`). Where several callers hold
+        leases of one group it is kept for the oldest one's, so that none waits for the other in turn."""
+        oldest = next((lease for lease in self.active() if lease.group == group), None)
+        return None if oldest is None or oldest.caller.key == caller else oldest
+
+    async def freed(self, group: str, caller: str) -> None:
+        """Wait until no other caller's lease keeps the group."""
+        while self.keeper(group, caller) is not None:
+            await self._next_move()
+
+    async def watch(self) -> None:
+        """Notice leases that end by themselves. Runs until cancelled, in the kernel's task group."""
+        while True:
+            await self._next_move()
+            self._live()
+
+    async def _next_move(self) -> None:
+        """Wait until something has happened to a lease, or one may have ended by itself."""
+        moved = self._moved
+        look = self._clock.monotonic() + LOOK_SECONDS
+        ends = [look if held.deadline == FOREVER else held.deadline for held in self._held.values()]
+        if not ends:
+            await moved.wait()
+            return
+
+        async def pass_time() -> None:
+            await self._clock.sleep_until(min(ends))
+            group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(pass_time)
+            await moved.wait()
+            group.cancel_scope.cancel()
+
+    def _live(self) -> list[Held]:
         """Held leases within their time; the others are forgotten here."""
-        now = self._clock.monotonic()
-        self._held = {key: held for key, held in self._held.items() if now < held.deadline}
+        for held in [held for held in self._held.values() if self._over(held)]:
+            del self._held[held.lease.id]
+            self._tell(LeaseMove.ENDED, held.lease)
         return list(self._held.values())
+
+    def _over(self, held: Held) -> bool:
+        if held.deadline == FOREVER:
+            return not self._lives(held.lease.caller)
+        return self._clock.monotonic() >= held.deadline
+
+    def _tell(self, move: LeaseMove, lease: Lease) -> None:
+        self._moved.set()
+        self._moved = anyio.Event()
+        self._told(move, lease)
+
+
+def _condition_fault(request: ApprovalRequest, condition: JsonObject) -> str:
+    """A condition that nobody can check covers nothing, and one that this call fails was not meant so."""
+    try:
+        if len(canonical_json(condition)) > MAX_CONDITION_BYTES:
+            return f"the condition is larger than {MAX_CONDITION_BYTES} bytes"
+    except (ValueError, TypeError, RecursionError):
+        return "the condition is no JSON"
+    faults = [f"{pointer or '/'}: {why}" for pointer, why in schema_faults(condition)]
+    if faults:
+        return f"the condition cannot be used: {'; '.join(faults)}"
+    if not accepts(condition, request.subject.input):
+        return "this call itself does not meet the condition"
+    return ""
 
 
 def _larger(size: int, approved: int) -> bool:

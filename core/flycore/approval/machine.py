@@ -13,11 +13,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from flycore.model.approval import LEASE_MINUTES, Answer, ApprovalRequest, Ask, DecideOutcome, LeaseTerms
+from flycore.approval.leases import lease_fault
+from flycore.approval.written import rule_fault
+from flycore.model.approval import Answer, ApprovalRequest, Ask, DecideOutcome
 from flycore.model.canonical import canonical_json
-from flycore.model.enums import Choice, Code, LeaseScope, RequestState, Risk
+from flycore.model.enums import Choice, Code, Decision, RequestState, Risk
 
-MAX_LEASE_CALLS = 100
 MASK = "•••"
 """What stands for a masked value; in canonical JSON it is spelled with escapes."""
 MASK_ESCAPED = r"\u2022\u2022\u2022"
@@ -41,7 +42,13 @@ _WAYS_OUT = {
     Move.WITHDRAW: (RequestState.WITHDRAWN, Code.WITHDRAWN),
     Move.LEAVE: (RequestState.WITHDRAWN, Code.NO_APPROVER),
 }
-_MOVE_OF = {Choice.APPROVE_ONCE: Move.APPROVE, Choice.LEASE: Move.APPROVE, Choice.DENY: Move.DENY}
+_MOVE_OF = {
+    Choice.APPROVE_ONCE: Move.APPROVE,
+    Choice.LEASE: Move.APPROVE,
+    Choice.DENY: Move.DENY,
+    Choice.BLOCK: Move.DENY,
+}
+_BY_RULE = {Decision.ALLOW: Move.APPROVE, Decision.DENY: Move.DENY}
 _ENDED = {
     RequestState.APPROVED: "already approved",
     RequestState.DENIED: "already denied",
@@ -73,23 +80,25 @@ def judge(ask: Ask | None, subject_digest: str, answer: Answer, moment: Moment) 
         return _refused(_ENDED[RequestState.TIMED_OUT])
     if subject_digest != ask.request.subject_digest:
         return _refused("the request is not the one that was shown")
-    move = _MOVE_OF.get(answer.choice)
+    move = _move(answer)
     if move is None or answer.choice not in choices(ask.request):
         return _refused("this choice is not offered")
-    if answer.choice == Choice.LEASE and not _sound(answer.lease):
-        minutes = ", ".join(str(number) for number in LEASE_MINUTES)
-        return _refused(f"a lease is for {minutes} minutes and 1 to {MAX_LEASE_CALLS} calls")
+    fault = _fault(ask.request, answer)
+    if fault:
+        return _refused(fault)
     if move is Move.APPROVE and moment.hands_on:
         return _refused("hands on the machine: wait until the tool has left mouse and keyboard")
     return move
 
 
 def choices(request: ApprovalRequest) -> tuple[Choice, ...]:
-    """What the card offers. A lease needs programs that can be held still, and less than critical risk."""
+    """What the card offers. Critical risk is decided each time; a lease also needs programs that can be
+    held still."""
+    if request.risk is Risk.CRITICAL:
+        return (Choice.APPROVE_ONCE, Choice.DENY, Choice.BLOCK)
     seals = (request.seal, *(delegate.seal for delegate in request.delegates))
-    if request.risk is Risk.CRITICAL or not all(seal.leasable for seal in seals):
-        return (Choice.APPROVE_ONCE, Choice.DENY)
-    return (Choice.APPROVE_ONCE, Choice.LEASE, Choice.DENY)
+    lease = (Choice.LEASE,) if all(seal.leasable for seal in seals) else ()
+    return (Choice.APPROVE_ONCE, *lease, Choice.RULE, Choice.DENY, Choice.BLOCK)
 
 
 def check_request(request: ApprovalRequest) -> None:
@@ -107,10 +116,20 @@ def _has_masks(request: ApprovalRequest) -> bool:
     return bool(request.masked) or MASK in request.input_json or MASK_ESCAPED in request.input_json
 
 
-def _sound(terms: LeaseTerms | None) -> bool:
-    if terms is None or terms.scope is not LeaseScope.TOOL or terms.condition is not None:
-        return False
-    return terms.minutes in LEASE_MINUTES and 1 <= terms.calls <= MAX_LEASE_CALLS
+def _move(answer: Answer) -> Move | None:
+    """Where the answer leads, were it to count; a rule leads where it says, one that asks nowhere."""
+    if answer.choice == Choice.RULE:
+        return None if answer.rule is None else _BY_RULE.get(answer.rule.decision)
+    return _MOVE_OF.get(answer.choice)
+
+
+def _fault(request: ApprovalRequest, answer: Answer) -> str:
+    """What is wrong with the terms that a choice comes with."""
+    if answer.choice == Choice.LEASE:
+        return lease_fault(request, answer.lease)
+    if answer.choice == Choice.RULE and answer.rule is not None:
+        return rule_fault(request, answer.rule)
+    return ""
 
 
 def _refused(why_not: str) -> DecideOutcome:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import anyio
 import msgspec
 
-from flycore.approval.book import QueueLimits, RequestBook
+from flycore.approval.book import First, QueueLimits, RequestBook
 from flycore.approval.clock import Clock
 from flycore.approval.grants import Grant, GrantBook, Redemption
 from flycore.approval.hands import HandsOn
-from flycore.approval.leases import LeaseBook
+from flycore.approval.leases import LeaseBook, LeaseMove, Told
 from flycore.approval.letters import draw_letters
 from flycore.approval.machine import check_request
 from flycore.model.approval import Answer, ApprovalRequest, Ask, DecideOutcome, Lease, Subject
@@ -42,14 +42,25 @@ class _Pending:
 class ApprovalQueue:
     """One kernel's queue, with the leases and grants its answers make."""
 
-    def __init__(self, clock: Clock, publish: Publish, limits: QueueLimits, hands: HandsOn) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        publish: Publish,
+        limits: QueueLimits,
+        hands: HandsOn,
+        *,
+        first: First = lambda request, answer: "",
+        told: Told = lambda move, lease: None,
+    ) -> None:
         self._clock = clock
         self._publish = publish
         self._limits = limits
         self._hands = hands
+        self._first = first
+        self._told = told
         self._book = RequestBook(limits)
         self._pending: dict[str, _Pending] = {}
-        self.leases = LeaseBook(clock, self._leases_changed)
+        self.leases = LeaseBook(clock, self._lease_moved)
         self.grants = GrantBook(clock, self.leases.holds)
 
     def stamp(self, request: ApprovalRequest) -> ApprovalRequest:
@@ -104,12 +115,15 @@ class ApprovalQueue:
             now=self._clock.monotonic(),
             at=self._clock.now(),
             hands=self._hands.active(),
+            first=self._first,
         )
         if ask is None:
             return outcome
         if ask.state is RequestState.APPROVED:
             self._grant(ask)
         self._finish(ask)
+        if answer.choice == Choice.BLOCK:
+            self._blocked(ask, by)
         return outcome
 
     def leave(self) -> None:
@@ -123,9 +137,10 @@ class ApprovalQueue:
             if pending.settled.is_set():
                 await pending.taken.wait()
 
-    def use_lease(self, grant_id: str, subject: Subject, risk: Risk) -> Grant | None:
-        """A grant for one call drawn from a lease that covers it; None where a person has to be asked."""
-        lease = self.leases.match(subject, risk)
+    def use_lease(self, grant_id: str, subject: Subject, risk: Risk, group: str = "") -> Grant | None:
+        """A grant for one call drawn from a lease that covers it; None where a person has to be asked.
+        `group` is the tool's exclusive one."""
+        lease = self.leases.match(subject, risk, group)
         taken = None if lease is None else self.leases.take(lease.id)
         return None if taken is None else self.grants.mint(grant_id, subject.digest(), taken.id)
 
@@ -156,6 +171,14 @@ class ApprovalQueue:
         if answer is not None and answer.choice == Choice.LEASE and answer.lease is not None:
             lease = self.leases.add(request, answer.lease).id
         self.grants.mint(request.id, request.subject_digest, lease)
+
+    def _blocked(self, ask: Ask, by: str) -> None:
+        """The tool is blocked for everybody: who else waits for it is refused, its leases end."""
+        tool = ask.request.tool
+        self.leases.end_tool(tool)
+        if ask.answer is not None:
+            for other in self._book.refuse(tool, ask.answer, by=by, at=self._clock.now()):
+                self._finish(other)
 
     def _abandon(self, request_id: str) -> None:
         """The caller stopped waiting: a waiting request is withdrawn, an answer just given is void."""
@@ -191,5 +214,6 @@ class ApprovalQueue:
             Event(cls=EventClass.APPROVAL, type=_EVENTS[ask.state], at=self._clock.now(), payload=payload)
         )
 
-    def _leases_changed(self) -> None:
+    def _lease_moved(self, move: LeaseMove, lease: Lease) -> None:
+        self._told(move, lease)
         self._publish(Event(cls=EventClass.APPROVAL, type="leases.changed", at=self._clock.now()))

@@ -15,7 +15,7 @@ import msgspec
 
 from flycore.audit.redact import names_secret, redact, redact_text
 from flycore.catalog.difference import DIAGNOSTICS, SIDECAR_PREFIX
-from flycore.model.approval import Answer, ApprovalRequest, LeaseTerms
+from flycore.model.approval import Answer, ApprovalRequest, Lease, LeaseTerms
 from flycore.model.call import Caller, CallError, CallRequest, ToolResult
 from flycore.model.canonical import Json, JsonObject, canonical_json, digest, text_digest
 from flycore.model.catalog import Catalog
@@ -29,6 +29,9 @@ TOOL_EXECUTED = "TOOL_EXECUTED"
 SNAPSHOT_CHANGED = "SNAPSHOT_CHANGED"
 POLICY_CHANGED = "POLICY_CHANGED"
 TRUST_DECIDED = "TRUST_DECIDED"
+LEASE_CHANGED = "LEASE_CHANGED"
+RULE_CHANGED = "RULE_CHANGED"
+BLOCK_CHANGED = "BLOCK_CHANGED"
 TAIL_TORN = "TAIL_TORN"
 
 MOST_INPUT_BYTES = 65_536
@@ -164,6 +167,35 @@ def trust_decided(accepted: tuple[tuple[str, str], ...], *, by: str, revoked: bo
         "count": len(accepted),
         "entries": entries,
     }
+
+
+def lease_changed(lease: Lease, decision: str) -> JsonObject:
+    """A lease was made, revoked, restored, or has ended by itself. `authority` is what the start lines of
+    its calls say."""
+    fields: JsonObject = {
+        "authority": f"lease {lease.id}",
+        "decision": decision,
+        "requestId": lease.from_request,
+        "tool": _bounded(lease.tool),
+        **_caller(lease.caller),
+        "scope": lease.scope.value,
+        "used": lease.used,
+        "callsLeft": lease.calls_left,
+    }
+    return fields | _known(group=_bounded(lease.group), host=_bounded(lease.host))
+
+
+def rule_changed(where: str, rule: JsonObject, decision: str, *, by: str, request: str = "") -> JsonObject:
+    """A rule of the person's own policy was written, removed, or put back. Its examples quote inputs, and
+    are left out."""
+    kept = {key: value for key, value in rule.items() if key not in ("match", "not_match")}
+    fields: JsonObject = {"decision": decision, "decidedBy": by, "where": _bounded(where)}
+    return fields | {"rule": redact(kept), **_known(requestId=request)}
+
+
+def block_changed(tool: str, decision: str, *, by: str, request: str = "") -> JsonObject:
+    """A tool was blocked for every caller, unblocked, or blocked again."""
+    return {"tool": _bounded(tool), "decision": decision, "decidedBy": by, **_known(requestId=request)}
 
 
 def _asked(request: ApprovalRequest) -> JsonObject:

@@ -25,6 +25,8 @@ from flycore.model.catalog import Catalog
 from flycore.model.enums import Code
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError, RootBusy
 from flycore.model.events import Event, EventClass
+from flycore.model.question import Block
+from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 from flycore.registry.places import Places
@@ -212,6 +214,14 @@ class CallingClient:
     async def leases(self) -> tuple[Lease, ...]:
         """See Client."""
         return await self.inner.leases()
+
+    async def blocks(self) -> tuple[Block, ...]:
+        """See Client."""
+        return await self.inner.blocks()
+
+    async def rules(self) -> tuple[StandingRule, ...]:
+        """See Client."""
+        return await self.inner.rules()
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:
         """See Client."""

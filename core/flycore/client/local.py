@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import anyio.to_thread
+
 from flycore.client.protocol import OnProgress
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask, Lease
@@ -13,6 +15,8 @@ from flycore.model.call import Activity, Caller, CallRequest, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.events import Event, EventClass
+from flycore.model.question import Block
+from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 
@@ -71,6 +75,14 @@ class LocalClient:
     async def leases(self) -> tuple[Lease, ...]:
         """See Client."""
         return self._kernel.leases()
+
+    async def blocks(self) -> tuple[Block, ...]:
+        """See Client."""
+        return self._kernel.blocks()
+
+    async def rules(self) -> tuple[StandingRule, ...]:
+        """See Client."""
+        return await anyio.to_thread.run_sync(self._kernel.rules)
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:
         """See Client."""

@@ -12,6 +12,8 @@ from flycore.model.call import Activity, Progress, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.events import Event, EventClass
+from flycore.model.question import Block
+from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 
@@ -64,6 +66,14 @@ class Client(Protocol):
         """Leases that still hold."""
         ...
 
+    async def blocks(self) -> tuple[Block, ...]:
+        """Tools that a person has blocked."""
+        ...
+
+    async def rules(self) -> tuple[StandingRule, ...]:
+        """Rules of the person's own policy file, as it is now. No agent sees them."""
+        ...
+
     async def pending_trust(self) -> tuple[TrustItem, ...]:
         """Entries that wait for trust."""
         ...
@@ -96,6 +106,19 @@ class Approver(Protocol):
 
     async def revoke(self, lease_id: str) -> bool:
         """End a lease; False when it no longer held."""
+        ...
+
+    async def remove_rule(self, where: str, digest: str) -> DecideOutcome:
+        """Take a rule out of the person's own policy file: `where` as shown (`file:line`), `digest` of the
+        rule that was shown there, so that a stale list removes nothing else."""
+        ...
+
+    async def unblock(self, tool: str) -> bool:
+        """Let a blocked tool be called again; False where it was not blocked."""
+        ...
+
+    async def undo(self) -> DecideOutcome:
+        """Take back the last `revoke`, `remove_rule` or `unblock` of this session."""
         ...
 
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:

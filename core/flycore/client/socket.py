@@ -25,6 +25,8 @@ from flycore.model.enums import Code
 from flycore.model.enums import Status as CallStatus
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError
 from flycore.model.events import Event, EventClass
+from flycore.model.question import Block
+from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 from flycore.serve.messages import EVENT_PROTOCOL, Envelope, envelope
@@ -187,6 +189,14 @@ class SocketClient:
     async def leases(self) -> tuple[Lease, ...]:
         """See Client."""
         return await self._list("lease.list", "leases", Lease)
+
+    async def blocks(self) -> tuple[Block, ...]:
+        """See Client."""
+        return await self._list("block.list", "blocks", Block)
+
+    async def rules(self) -> tuple[StandingRule, ...]:
+        """See Client; only a viewer is told any."""
+        return await self._list("rule.list", "rules", StandingRule)
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:
         """See Client."""

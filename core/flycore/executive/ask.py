@@ -6,6 +6,7 @@ import secrets
 
 import msgspec
 
+from flycore.approval.hosts import host_of
 from flycore.audit import events as audit_events
 from flycore.catalog.effects import effect_sentence
 from flycore.executive.call import Call
@@ -37,7 +38,8 @@ async def permit(
     """Whether the prepared call may run: by policy, by a lease, or after a person was asked."""
     if prepared.verdict.decision is Decision.ALLOW:
         return Permit(authority="policy " + ", ".join(rule.where for rule in prepared.verdict.rules))
-    grant = rooms.queue.use_lease(call.request.call_id, prepared.subject, prepared.risk)
+    group = prepared.target.capability.exclusive or ""
+    grant = rooms.queue.use_lease(call.request.call_id, prepared.subject, prepared.risk, group)
     if grant is not None:
         return Permit(authority=f"lease {grant.lease}", grant_id=grant.id)
     if not await rooms.approver_within(max(call.request.wait_approver_ms, CONSOLE_SETTLES_MS)):
@@ -132,6 +134,8 @@ def make_request(
         asked_at=0.0,
         expires_at=0.0,
         difference=difference,
+        group=prepared.target.capability.exclusive or "",
+        host=host_of(request.tool, prepared.input),
     )
 
 

@@ -3,6 +3,7 @@ lock, look again, start, run, check, record."""
 
 from __future__ import annotations
 
+import time
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -109,7 +110,7 @@ class _Walk:
             self.masks = masks_for(entry, rooms.environ)
         if not _is_json(call.request.input):
             return self._stopped(failed(Code.INVALID_INPUT, NO_JSON), {})
-        target = resolve(world, call.request.tool)
+        target = resolve(world, call.request.tool, rooms.blocks)
         if isinstance(target, Stop):
             return self._stopped(target, call.request.input)
         checked = _checked(target, call.request.input, self.masks)
@@ -119,6 +120,7 @@ class _Walk:
         prepared = await self._prepare(target, checked)
         if isinstance(prepared, Stop):
             return self._ended(prepared)
+        rooms.note_rules(prepared.verdict.rules)
         over = rooms.quota.admit(call.request.caller.key, prepared.risk)
         if over is not None:
             return self._ended(refused(Code.QUOTA, over.message, freeInSeconds=over.free_in))
@@ -164,14 +166,32 @@ class _Walk:
         group = prepared.target.capability.exclusive
         if group is None:
             return False
-        waits = self._rooms.groups.busy(group)
-        if waits:
-            self._call.at(Phase.WAITING_GROUP, f"waiting: another call holds the group {group}")
-        began = self._call.wait_from()
-        with self._rooms.queue.grants.standing_still(granted.grant_id):
-            await stack.enter_async_context(self._rooms.groups.hold(group))
+        rooms, caller = self._rooms, self._call.request.caller.key
+        began, waited = self._call.wait_from(), False
+        with rooms.queue.grants.standing_still(granted.grant_id):
+            while True:
+                waited = self._say_group(group, caller) or waited
+                await rooms.queue.leases.freed(group, caller)
+                async with AsyncExitStack() as entered:
+                    await entered.enter_async_context(rooms.groups.hold(group))
+                    if rooms.queue.leases.keeper(group, caller) is None:
+                        stack.push_async_callback(entered.pop_all().aclose)
+                        break
         self._call.waited_since(began)
-        return waits
+        return waited
+
+    def _say_group(self, group: str, caller: str) -> bool:
+        """Tell for whom the call waits; False where it does not have to."""
+        lease = self._rooms.queue.leases.keeper(group, caller)
+        if lease is not None:
+            until = f"until {_time_of_day(lease.expires_at)}" if lease.expires_at else "until it leaves"
+            words = f"waiting: a lease keeps the group {group} for {lease.caller}, {until}"
+        elif self._rooms.groups.busy(group):
+            words = f"waiting: another call holds the group {group}"
+        else:
+            return False
+        self._call.at(Phase.WAITING_GROUP, words)
+        return True
 
     async def _run(self, prepared: Prepared, granted: Permit) -> ToolResult | Stop:
         outcome = await perform(self._rooms, self._call, prepared, granted)
@@ -184,7 +204,7 @@ class _Walk:
 
     async def _look_again(self, prepared: Prepared) -> Prepared | Stop:
         world = self._rooms.world()
-        target = resolve(world, self._call.request.tool)
+        target = resolve(world, self._call.request.tool, self._rooms.blocks)
         if isinstance(target, Stop):
             return target
         return await self._prepare(target, prepared.input, prepared.preview)
@@ -228,6 +248,10 @@ class _Walk:
 def _covers(approved: Prepared, now: Prepared) -> bool:
     """Whether a decision on the one is a decision on the other."""
     return approved.subject_digest == now.subject_digest and approved.risk.at_least(now.risk)
+
+
+def _time_of_day(unix: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(unix))
 
 
 def _is_json(input: JsonObject) -> bool:

@@ -85,8 +85,7 @@ async def prepare(
     now = rooms.clock.now()
     risk, verdict = _judge(world, target, input, seal, sandbox, caller=request.caller, now=now)
     if verdict.decision is Decision.DENY:
-        because = "; ".join(rule.because for rule in verdict.rules)
-        return refused(Code.POLICY, "policy denies this call", because)
+        return _denied(rooms, verdict)
     preview = await take_preview(rooms.desktop, rooms.seat(), request.tool, input, earlier)
     if isinstance(preview, Stop):
         return preview
@@ -157,6 +156,12 @@ def _judge(
         now=now,
     )
     return risk, verdict
+
+
+def _denied(rooms: Rooms, verdict: Verdict) -> Stop:
+    rooms.note_rules(verdict.rules)
+    because = "; ".join(rule.because for rule in verdict.rules)
+    return refused(Code.POLICY, "policy denies this call", because)
 
 
 def masks_for(entry: SidecarEntry, environ: Mapping[str, str]) -> Masks:

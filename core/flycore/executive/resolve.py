@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from flycore.approval.blocks import BlockBook
 from flycore.catalog.nearest import nearest
-from flycore.executive.stop import Stop, failed
+from flycore.catalog.reasons import blocked
+from flycore.executive.stop import Stop, failed, refused
 from flycore.executive.world import World
 from flycore.model.base import Value
 from flycore.model.capability import Capability
@@ -23,11 +25,15 @@ class Target(Value, frozen=True, kw_only=True):
     entry: SidecarEntry
 
 
-def resolve(world: World, tool: str) -> Target | Stop:
-    """The target, or why there is none: not found, denied by policy, or unavailable with its first reason."""
+def resolve(world: World, tool: str, blocks: BlockBook) -> Target | Stop:
+    """The target, or why there is none: not found, blocked, denied by policy, or unavailable with its
+    first reason. The blocks are asked themselves: the catalog follows them a moment later."""
     view = world.index.get(tool)
     if view is None:
         return _not_found(world, tool)
+    if blocks.of(tool) is not None and view.stability.effective in CALLABLE:
+        why = blocked(tool)
+        return refused(Code.BLOCKED, why.message, why.remedy)
     entry = world.entries.get(view.sidecar or "")
     if entry is None or view.stability.effective not in CALLABLE:
         return _not_callable(view)
@@ -60,7 +66,7 @@ def _not_callable(view: CapabilityView) -> Stop:
     denied = first.code in (ReasonCode.POLICY_DENIED, ReasonCode.BLOCKED)
     return Stop(
         status=Status.DENIED if denied else Status.UNAVAILABLE,
-        code=Code.POLICY if denied else first.code,
+        code=Code.POLICY if first.code is ReasonCode.POLICY_DENIED else first.code,
         message=first.message,
         hint=first.remedy,
         details={"reasons": [{"code": r.code, "message": r.message, "remedy": r.remedy} for r in reasons]},

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from flycore.approval.blocks import BlockBook
 from flycore.approval.groups import GroupLocks
 from flycore.approval.guards import Quota
 from flycore.approval.hands import HandsOn
@@ -15,7 +16,7 @@ from flycore.audit.log import AuditLog
 from flycore.executive.folders import ArtifactFolders
 from flycore.executive.preview import Desktop, Seat
 from flycore.executive.world import World
-from flycore.model.approval import Checks, Subject
+from flycore.model.approval import Checks, MatchedRule, Subject
 from flycore.model.events import Publish
 from flycore.registry.places import Places
 from flycore.sandbox.seals import Distribution
@@ -58,11 +59,14 @@ class Rooms:
     audit: AuditLog
     past: PastCalls
     queue: ApprovalQueue
+    blocks: BlockBook
     groups: GroupLocks
     quota: Quota
     hands: HandsOn
     note_run: Callable[[str, str, str, str], None]
     """Told how each run ended: sidecar, code (empty for success), message, stderr tail."""
+    note_rules: Callable[[tuple[MatchedRule, ...]], None]
+    """Told by which rules each call was judged."""
     desktop: Desktop
     seat: Callable[[], Seat]
     folders: ArtifactFolders

@@ -8,6 +8,7 @@ import anyio
 
 from flycore.approval.queue import ApprovalQueue
 from flycore.executive.preview import Seat
+from flycore.kernel.standing import Revocations
 from flycore.model.approval import Answer, DecideOutcome
 
 Trust = Callable[[tuple[tuple[str, str], ...]], DecideOutcome]
@@ -16,8 +17,9 @@ Trust = Callable[[tuple[tuple[str, str], ...]], DecideOutcome]
 class KernelApprover:
     """See flycore.client.protocol.Approver. One seat: the console that shares the kernel's process."""
 
-    def __init__(self, queue: ApprovalQueue, trust: Trust) -> None:
+    def __init__(self, queue: ApprovalQueue, trust: Trust, revocations: Revocations) -> None:
         self._queue = queue
+        self._revocations = revocations
         self._trust = trust
         self._arrived = anyio.Event()
         self.seat = Seat()
@@ -48,7 +50,19 @@ class KernelApprover:
 
     async def revoke(self, lease_id: str) -> bool:
         """See Approver."""
-        return self._queue.revoke(lease_id)
+        return self._revocations.revoke(lease_id)
+
+    async def remove_rule(self, where: str, digest: str) -> DecideOutcome:
+        """See Approver."""
+        return self._revocations.remove_rule(where, digest)
+
+    async def unblock(self, tool: str) -> bool:
+        """See Approver."""
+        return self._revocations.unblock(tool)
+
+    async def undo(self) -> DecideOutcome:
+        """See Approver."""
+        return self._revocations.undo()
 
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
         """See Approver."""

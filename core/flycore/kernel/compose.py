@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import anyio
 
+from flycore.approval.blocks import BLOCKS_FILE, BlockBook
 from flycore.approval.book import QueueLimits
 from flycore.approval.groups import GroupLocks
 from flycore.approval.guards import Quota, QuotaLimits
@@ -28,12 +29,13 @@ from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import Holder
 from flycore.kernel.past import Past
 from flycore.kernel.probing import probe_spawn
+from flycore.kernel.standing import Revocations, Standing
 from flycore.kernel.sweep import sweep
 from flycore.kernel.upkeep import Upkeep
 from flycore.kernel.world import Ground, find_ground
 from flycore.model.enums import Risk
 from flycore.model.errors import AuditUnwritable
-from flycore.registry.places import Places
+from flycore.registry.places import POLICY_FILE, Places
 from flycore.registry.settings import Settings
 from flysafe.atomic import private_folder
 
@@ -68,19 +70,22 @@ async def open_kernel(
     cache = ProbeCache(places.cache_dir)
     try:
         prober = Prober(probe_spawn(ground, lambda: upkeep.files), cache, clock.now)
-        upkeep = Upkeep(ground, clock, bus.publish, audit, RuntimeTracker(), prober)
+        blocks = BlockBook.load(places.state_dir / BLOCKS_FILE)
+        upkeep = Upkeep(ground, clock, bus.publish, audit, RuntimeTracker(), prober, blocks)
         await anyio.to_thread.run_sync(sweep, places.state_dir, places.data_dir, clock.now())
         await anyio.to_thread.run_sync(upkeep.load)
         past = Past(places.state_dir / "audit", clock, bus.publish)
         audit.told = past.told
         hands = HandsOn(clock, bus.publish)
-        queue = ApprovalQueue(clock, bus.publish, queue_limits(upkeep.world.settings), hands)
-        approver = KernelApprover(queue, upkeep.trust)
-        rooms = _rooms(ground, clock, bus, audit, past, upkeep, queue, hands, approver, holder)
-        kernel = Kernel(rooms, ActivityBook(clock, bus.publish), bus, upkeep, past, approver, holder)
+        standing, queue = _approval(ground, clock, bus, audit, upkeep, hands, blocks)
+        approver = KernelApprover(queue, upkeep.trust, Revocations(standing, queue.leases))
+        rooms = _rooms(ground, clock, bus, audit, past, upkeep, queue, hands, approver, holder, standing)
+        book = ActivityBook(clock, bus.publish)
+        kernel = Kernel(rooms, book, bus, upkeep, past, approver, holder, standing)
         async with anyio.create_task_group() as group:
             group.start_soon(upkeep.run)
             group.start_soon(hands.run)
+            group.start_soon(queue.leases.watch)
             group.start_soon(_group_sync, audit)
             group.start_soon(past.run)
             try:
@@ -96,6 +101,30 @@ async def open_kernel(
             audit.close()
 
 
+def _approval(
+    ground: Ground,
+    clock: SystemClock,
+    bus: Bus,
+    audit: AuditLog,
+    upkeep: Upkeep,
+    hands: HandsOn,
+    blocks: BlockBook,
+) -> tuple[Standing, ApprovalQueue]:
+    """The queue, and what its answers leave standing."""
+    standing = Standing(
+        ground.places.config_dir / POLICY_FILE,
+        blocks,
+        clock,
+        bus.publish,
+        audit,
+        names=lambda: frozenset(upkeep.world.index),
+        changed=upkeep.reload,
+    )
+    limits = queue_limits(upkeep.world.settings)
+    first, told = standing.before, standing.lease_moved
+    return standing, ApprovalQueue(clock, bus.publish, limits, hands, first=first, told=told)
+
+
 def _rooms(
     ground: Ground,
     clock: SystemClock,
@@ -107,6 +136,7 @@ def _rooms(
     hands: HandsOn,
     approver: KernelApprover,
     holder: Holder,
+    standing: Standing,
 ) -> Rooms:
     async def approver_within(milliseconds: int) -> bool:
         waits = holder.role == "console"
@@ -122,10 +152,12 @@ def _rooms(
         audit=audit,
         past=past,
         queue=queue,
+        blocks=standing.blocks,
         groups=GroupLocks(),
         quota=Quota(clock, quota_limits(upkeep.world.settings)),
         hands=hands,
         note_run=upkeep.note_run,
+        note_rules=standing.note_rules,
         desktop=X11Desktop(ground.environ),
         seat=lambda: approver.seat,
         folders=ArtifactFolders(ground.places.state_dir / "artifacts"),

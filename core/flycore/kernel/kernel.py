@@ -20,11 +20,14 @@ from flycore.kernel.approver import KernelApprover
 from flycore.kernel.bus import Bus
 from flycore.kernel.lock import Holder
 from flycore.kernel.past import Past
+from flycore.kernel.standing import Standing
 from flycore.kernel.upkeep import Upkeep
 from flycore.model.approval import Ask, Lease
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, CallRequest, ToolResult
 from flycore.model.catalog import Catalog
+from flycore.model.question import Block
+from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 
@@ -45,6 +48,7 @@ class Kernel:
         past: Past,
         approver: KernelApprover,
         holder: Holder,
+        standing: Standing,
     ) -> None:
         self.bus = bus
         self.approver = approver
@@ -55,6 +59,7 @@ class Kernel:
         self._upkeep = upkeep
         self.past = past
         self._holder = holder
+        self._standing = standing
         self._clients = 0
         self._idle = anyio.Event()
         self._numbers = itertools.count(1)
@@ -110,6 +115,14 @@ class Kernel:
     def leases(self) -> tuple[Lease, ...]:
         """See Client."""
         return self._rooms.queue.active_leases()
+
+    def blocks(self) -> tuple[Block, ...]:
+        """See Client."""
+        return self._rooms.blocks.all()
+
+    def rules(self) -> tuple[StandingRule, ...]:
+        """See Client. Reads the person's policy file."""
+        return self._standing.rules()
 
     def pending_trust(self) -> tuple[TrustItem, ...]:
         """See Client."""

@@ -8,6 +8,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
+from flycore.approval.blocks import BlockBook
 from flycore.approval.describe import describe_entry
 from flycore.approval.trust import TrustStore
 from flycore.audit import events as audit_events
@@ -19,7 +20,7 @@ from flycore.catalog.runtime import RuntimeTracker
 from flycore.executive.rooms import Clock
 from flycore.executive.world import World
 from flycore.kernel.probing import probe_work
-from flycore.kernel.world import Files, Ground, Observed, build_world, read_files
+from flycore.kernel.world import Files, Ground, Observed, blocked_tools, build_world, read_files
 from flycore.model.approval import DecideOutcome
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import SidecarView
@@ -52,6 +53,7 @@ class Upkeep:
         audit: AuditLog,
         runtime: RuntimeTracker,
         prober: Prober,
+        blocks: BlockBook,
     ) -> None:
         self._ground = ground
         self._clock = clock
@@ -59,6 +61,7 @@ class Upkeep:
         self._audit = audit
         self._runtime = runtime
         self._prober = prober
+        self._blocks = blocks
         self._trust = TrustStore.load(ground.places.state_dir / "trust.json")
         self._probes: dict[str, ProbeFinding] = {}
         self._remembered: dict[str, ProbeFinding] = {}
@@ -144,14 +147,19 @@ class Upkeep:
             trusted=self._trust.trusted_ids(self.files.registry),
             probes={**self._remembered, **self._probes},
             runtime={entry.id: self._runtime.finding(entry.id, now) for entry in self.files.registry.entries},
-            diagnostics=self._trust.diagnostics,
+            diagnostics=(*self._trust.diagnostics, *self._blocks.diagnostics),
+            blocked=blocked_tools(self.files.registry, self._blocks),
         )
         return build_world(self._ground, self.files, seen, version=FIRST_VERSION, now=now)
 
+    def reload(self) -> None:
+        """Read the files again: this kernel has changed one of them, or what is blocked."""
+        self._reload = True
+        self._note_change()
+
     async def _watch(self) -> None:
         async for _ in watch_files(self._ground.places, self._seen, self._stop):
-            self._reload = True
-            self._note_change()
+            self.reload()
 
     async def _look_after_the_unwell(self) -> None:
         """Ask sidecars that were not well again from time to time: what is behind them may be back."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 import flycore
+from flycore.approval.blocks import BlockBook
 from flycore.approval.describe import COMMAND
 from flycore.approval.layers import SystemFile
 from flycore.approval.policy import Policy, evaluate_general, load_policy
@@ -93,6 +94,14 @@ class Observed:
     probes: Mapping[str, ProbeFinding]
     runtime: Mapping[str, RuntimeFinding]
     diagnostics: tuple[Diagnostic, ...] = ()
+    blocked: frozenset[str] = frozenset()
+    """Tools that a person has blocked."""
+
+
+def blocked_tools(registry: Registry, blocks: BlockBook) -> frozenset[str]:
+    """Those of the registry's tools that are blocked."""
+    names = (name for entry in registry.entries for name in entry.tool_names)
+    return frozenset(name for name in names if blocks.of(name) is not None)
 
 
 def read_files(ground: Ground, last: Files | None) -> Files:
@@ -156,6 +165,7 @@ def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, n
         missing_secrets=_missing_secrets(files, ground.environ),
         probes=seen.probes,
         runtime=seen.runtime,
+        blocked=seen.blocked,
         sandbox={
             entry.id: report(entry.permissions, entry.limits, bundled=entry.id in bundled)
             for entry in registry.entries

@@ -106,6 +106,10 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     """Unix time, seconds."""
     difference: tuple[str, ...] = ()
     """What changed since an earlier approval of the same call went stale."""
+    group: str = ""
+    """The tool's exclusive group; a lease may be for all of it."""
+    host: str = ""
+    """Where a web tool's address leads; a lease may be for it alone."""
     edited: bool = False
     """The person has changed the input on the card; the caller is told."""
 
@@ -184,7 +188,7 @@ class Lease(Value, frozen=True, kw_only=True):
     from_request: str
     calls_left: int
     expires_at: float
-    """Unix time, seconds."""
+    """Unix time, seconds; 0 for one that lasts until the caller's process has ended."""
     created_at: float
     scope: LeaseScope = LeaseScope.TOOL
     group: str = ""

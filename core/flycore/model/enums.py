@@ -231,6 +231,7 @@ class Code(StrEnum):
     APPROVAL_PENDING = "approval-pending"
     APPROVAL_STALE = "approval-stale"
     DENIED = "denied"
+    BLOCKED = "blocked"
     POLICY = "policy"
     NO_APPROVER = "no-approver"
     QUEUE_FULL = "queue-full"

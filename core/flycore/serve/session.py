@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, Literal, Protocol
 
 import anyio
+import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 from websockets.exceptions import ConnectionClosed
@@ -86,6 +87,8 @@ class Session:
             "history.list": self._history,
             "tool.metrics.get": self._metrics,
             "lease.list": self._leases,
+            "block.list": self._blocks,
+            "rule.list": self._rules,
             "trust.list": self._trust,
             "sidecar.probe": self._probe,
             "kernel.yield": self._yield,
@@ -256,6 +259,15 @@ class Session:
     async def _leases(self, message: m.Envelope, _: TaskGroup) -> None:
         leases = [lease for lease in self._kernel.leases() if self._mine(lease.caller)]
         await self._send("lease.snapshot", {"leases": msgspec.to_builtins(leases)}, message)
+
+    async def _blocks(self, message: m.Envelope, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.Nothing)
+        await self._send("block.snapshot", {"blocks": msgspec.to_builtins(self._kernel.blocks())}, message)
+
+    async def _rules(self, message: m.Envelope, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.Nothing)
+        rules = await anyio.to_thread.run_sync(self._kernel.rules) if self._viewer else ()
+        await self._send("rule.snapshot", {"rules": msgspec.to_builtins(rules)}, message)
 
     async def _trust(self, message: m.Envelope, _: TaskGroup) -> None:
         payload = {"items": msgspec.to_builtins(self._kernel.pending_trust())}

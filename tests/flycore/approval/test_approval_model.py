@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from flycore.approval.hands import HandsOn
+from flycore.approval.leases import LeaseMove
 from flycore.approval.queue import ApprovalQueue, QueueLimits
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.canonical import canonical_json
@@ -77,11 +78,16 @@ class Run:
         self.build = build
         self.hands = HandsOn(clock, lambda event: None)
         limits = QueueLimits(timeouts=tuple((risk, TIMEOUT) for risk in Risk))
-        self.queue = ApprovalQueue(clock, lambda event: None, limits, self.hands)
+        self.made: list[str] = []
+        self.queue = ApprovalQueue(clock, lambda event: None, limits, self.hands, told=self.told)
         self.model = Model()
         self.requests: list = []
         self.scopes: dict[str, anyio.CancelScope] = {}
         self.executed = self.refused = self.count = 0
+
+    def told(self, move: LeaseMove, lease) -> None:
+        if move is LeaseMove.MADE:
+            self.made.append(lease.id)
 
     async def step(self) -> None:
         often = (self.ask, self.decide, self.execute, self.time)
@@ -131,24 +137,25 @@ class Run:
         choice = self.random.choice([*Choice, *[Choice.APPROVE_ONCE] * 4, *[Choice.LEASE] * 3])
         minutes, calls = self.random.choice([5] * 9 + [15, 4]), self.random.choice([2] * 5 + [0, 1, 5])
         terms = LeaseTerms(minutes=minutes, calls=calls)
-        before = {lease.id for lease in self.queue.active_leases()}
         outcome = self.queue.decide(request.id, digest, Answer(choice=choice, lease=terms))
         assert outcome.accepted is self._decided(request, digest, choice, terms)
         if outcome.accepted and choice is Choice.LEASE:
-            self._leased(request, terms, before)
+            self._leased(request, terms)
 
     def _decided(self, request, digest: str, choice: Choice, terms: LeaseTerms) -> bool:
         model = self.model
         if request.id not in model.waiting or digest != request.subject_digest:
             return False
-        if choice in (Choice.RULE, Choice.BLOCK):
+        if choice is Choice.RULE:  # without terms
             return False
         if choice is Choice.LEASE and (
             request.risk is Risk.CRITICAL or terms.minutes not in (5, 15, 60) or not 1 <= terms.calls <= 100
         ):
             return False
         key = request.caller.key
-        if choice is Choice.DENY:
+        if choice is Choice.BLOCK:
+            self._blocked(request.tool)
+        if choice in (Choice.DENY, Choice.BLOCK):
             model.denials[key] = model.denials.get(key, 0) + 1
             if model.denials[key] == 3:
                 model.denials[key], model.paused[key] = 0, model.now + PAUSE
@@ -157,21 +164,22 @@ class Run:
         else:
             model.denials[key], model.paused[key] = 0, 0.0
             model.grants[request.id] = (request.subject_digest, model.now + GRANT, None)
-        del model.waiting[request.id]
+        model.waiting.pop(request.id, None)
         return True
 
-    def _leased(self, request, terms: LeaseTerms, before: set[str]) -> None:
-        made = [lease.id for lease in self.queue.active_leases() if lease.id not in before]
-        lease_id = made[0] if made else "spent"
+    def _blocked(self, tool: str) -> None:
+        model = self.model
+        model.waiting = {key: item for key, item in model.waiting.items() if item[0].tool != tool}
+        model.leases = {key: lease for key, lease in model.leases.items() if lease.scope[1] != tool}
+
+    def _leased(self, request, terms: LeaseTerms) -> None:
+        lease_id = self.made[-1]
         size = len(canonical_json(request.subject.input))
         scope = (request.caller.key, request.tool)
         deadline = self.model.now + terms.minutes * 60
-        if made:
-            self.model.leases[lease_id] = Lease(
-                lease_id, scope, size, deadline, terms.calls - 1, request.risk
-            )
-            digest, expires, _ = self.model.grants[request.id]
-            self.model.grants[request.id] = (digest, expires, lease_id)
+        self.model.leases[lease_id] = Lease(lease_id, scope, size, deadline, terms.calls - 1, request.risk)
+        digest, expires, _ = self.model.grants[request.id]
+        self.model.grants[request.id] = (digest, expires, lease_id)
 
     def execute(self) -> None:
         request = self.pick({name.removeprefix("lease-") for name in self.model.grants})

@@ -182,3 +182,15 @@ async def test_a_cancelled_call_is_answered_as_cancelled(root: Root) -> None:
             assert answers["ack"] == {"cancelled": True}
             assert answers["tool.result"]["error"]["code"] == Code.CANCELLED
         assert kernel.status().waiting == kernel.status().running == 0
+
+
+async def test_an_agent_is_told_of_no_rule_and_takes_nothing_away(root: Root) -> None:
+    root.policy({"tool": "x.y", "decision": "allow", "because": "mine"})
+    async with served(root):
+        for viewer, seen in ((False, 0), (True, 1)):
+            async with connect_socket(root.places.socket, viewer=viewer) as client:
+                assert len(await client.rules()) == seen
+                assert await client.blocks() == ()
+                for kind in ("lease.revoke", "block.remove", "rule.remove", "undo"):
+                    with pytest.raises(Exception, match="unsupported-message"):
+                        await client.ask_for(kind, {"id": "x", "tool": "x.y"})

@@ -1,0 +1,102 @@
+"""Tools that a person has blocked, for every caller, until they unblock them; kept in `blocks.json`.
+
+A file that is there and cannot be relied on blocks every tool: nobody knows what it was meant to forbid.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from flycore.model.canonical import canonical_json
+from flycore.model.diagnostics import Diagnostic, Position, Severity
+from flycore.model.question import Block
+from flysafe.atomic import private_folder, write_atomic
+
+BLOCKS_FILE = "blocks.json"
+"""In the root's state folder."""
+MAX_BYTES = 1_048_576
+EVERY_TOOL = "*"
+"""The tool of the one block there is while the file cannot be relied on; unblocking it starts a new file."""
+
+
+class BlockBook:
+    """The blocked tools of one app root. Only the holder of the root's lock writes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._blocks: Mapping[str, Block] = {}
+        self.diagnostics: tuple[Diagnostic, ...] = ()
+        """Why the file could not be relied on."""
+
+    @classmethod
+    def load(cls, path: Path) -> BlockBook:
+        """The book as the file has it. Never raises for what is there."""
+        book = cls(path)
+        try:
+            found = msgspec.json.decode(book._read(), type=tuple[Block, ...])
+            book._blocks = {block.tool: block for block in found}
+        except FileNotFoundError:
+            pass
+        except (OSError, msgspec.DecodeError, UnicodeError) as error:
+            book.diagnostics = (book._fault(str(error)),)
+            reason = "the list of blocked tools cannot be read"
+            book._blocks = {EVERY_TOOL: Block(tool=EVERY_TOOL, since=0.0, reason=reason)}
+        return book
+
+    def all(self) -> tuple[Block, ...]:
+        """Every block, oldest first."""
+        return tuple(sorted(self._blocks.values(), key=lambda block: block.since))
+
+    def of(self, tool: str) -> Block | None:
+        """The block that forbids the tool."""
+        return self._blocks.get(tool) or self._blocks.get(EVERY_TOOL)
+
+    def block(self, tool: str, now: float, reason: str = "") -> str:
+        """Forbid the tool; the sentence says why it could not be kept, and then it is not blocked."""
+        return self._store({**self._blocks, tool: Block(tool=tool, since=now, reason=reason)})
+
+    def unblock(self, tool: str) -> Block | None:
+        """Let it be called again; None where it was not blocked, or that could not be written."""
+        block = self._blocks.get(tool)
+        left = {name: item for name, item in self._blocks.items() if name != tool}
+        return None if block is None or self._store(left) else block
+
+    def _store(self, blocks: Mapping[str, Block]) -> str:
+        """Write, then believe: what is on disk is what holds."""
+        if EVERY_TOOL in blocks:
+            return "the list of blocked tools cannot be read, so every tool is blocked: unblock * first"
+        kept = [msgspec.to_builtins(block) for block in blocks.values()]
+        try:
+            private_folder(self._path.parent)
+            write_atomic(self._path, canonical_json(kept).encode("ascii") + b"\n")
+        except OSError as error:
+            return f"the block could not be written: {error.strerror or error}"
+        self._blocks, self.diagnostics = dict(blocks), ()
+        return ""
+
+    def _read(self) -> bytes:
+        """The file's bytes. Raises OSError where it is a link, not ours, or writable by others."""
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            foreign = status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            if not stat.S_ISREG(status.st_mode) or foreign:
+                raise PermissionError("the file is not this user's alone")
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise OSError("the file is too large")
+        return data
+
+    def _fault(self, why: str) -> Diagnostic:
+        return Diagnostic(
+            severity=Severity.ERROR,
+            rule="blocks-file",
+            message=f"the blocked tools cannot be read, so every tool is blocked: {why}",
+            remedy="open the console: unblock * on the screen Grants, then block anew what has to be",
+            position=Position(file=str(self._path), line=1, column=1),
+        )

@@ -1,0 +1,185 @@
+"""The rules of a person's own policy file as a list, and taking one of them out: comments stay.
+
+A rule is named by its place and its digest, as it was shown; where another stands there by now, or it was
+changed, nothing is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from flycore.approval.append import append_rule, present, replace
+from flycore.approval.layers import read_policy
+from flycore.approval.rules import Rule, RuleLayer
+from flycore.model.canonical import Json, JsonObject, canonical_json, digest
+from flycore.model.diagnostics import Severity
+from flycore.model.standing import StandingRule
+from flycore.registry.jsonc import read_jsonc
+from flycore.registry.spans import Span
+
+_NAMES: frozenset[str] = frozenset()
+
+
+class Removed(NamedTuple):
+    """A rule that was taken out, with what putting it back needs; or why none was."""
+
+    why_not: str = ""
+    rule: JsonObject | None = None
+    before: str = ""
+    after: str = ""
+
+
+class _Place(NamedTuple):
+    value: Json
+    span: Span
+    where: str
+    line: int
+    column: int
+
+
+def read_rules(path: Path, *, names: frozenset[str] = _NAMES) -> tuple[StandingRule, ...]:
+    """Every rule of the file, in its order; none where the file is not there or does not parse."""
+    try:
+        text, _ = present(path)
+    except (OSError, UnicodeError):
+        return ()
+    file, _ = read_policy(text.encode("utf-8"), RuleLayer.USER, str(path), names)
+    if not file.ok:
+        return ()
+    held = {(rule.line, rule.column): rule for rule in file.rules}
+    return tuple(_standing(place, held.get((place.line, place.column))) for place in _places(path, text))
+
+
+def remove_rule(path: Path, where: str, shown: str) -> Removed:
+    """Take out the rule that stands at `where` (`file:line`), if its digest is `shown`. Everything else in
+    the file stays as it is."""
+    try:
+        text, mode = present(path)
+        places = _places(path, text)
+        at = next(
+            (
+                index
+                for index, place in enumerate(places)
+                if place.where == where and digest(place.value) == shown
+            ),
+            None,
+        )
+        if at is None:
+            return Removed("the rule is not there any more as it was shown: look again")
+        found = places[at].value
+        new = _without(path, text, places, at)
+        if new is None or not isinstance(found, dict):
+            return Removed("the rule cannot be taken out without changing something else: edit the file")
+        replace(path, text, new, mode)
+    except OSError as error:
+        return Removed(f"{path} cannot be written: {error.strerror or error}")
+    except (ValueError, RecursionError) as error:
+        return Removed(f"the policy file cannot be read: {error}")
+    return Removed(rule=found, before=text, after=new)
+
+
+def put_back(path: Path, removed: Removed) -> str:
+    """Undo a removal: the very text where the file is as the removal left it, else the rule as the last
+    one. The sentence says why not; empty where it stands again."""
+    try:
+        text, mode = present(path)
+        if text == removed.after:
+            replace(path, text, removed.before, mode)
+            return ""
+    except (OSError, UnicodeError) as error:
+        return f"{path} cannot be written: {error}"
+    return append_rule(path, removed.rule or {}).why_not
+
+
+def _standing(place: _Place, rule: Rule | None) -> StandingRule:
+    raw = place.value if isinstance(place.value, dict) else {}
+    if rule is None:
+        note = "faulty, so it does not hold: flytui policy check says why"
+    elif rule.decision.value != raw.get("decision"):
+        note = "faulty, so it asks: flytui policy check says why"
+    else:
+        note = ""
+    when = raw.get("when")
+    return StandingRule(
+        where=place.where,
+        digest=digest(place.value),
+        tool=str(raw.get("tool", "")),
+        decision=str(raw.get("decision", "")),
+        because=str(raw.get("because", "")),
+        caller=str(raw.get("caller", "")),
+        when=when if isinstance(when, dict) else None,
+        expires=rule.expires if rule is not None else None,
+        note=note,
+    )
+
+
+def _places(path: Path, text: str) -> tuple[_Place, ...]:
+    value, index, _ = read_jsonc(text, str(path))
+    rules = value.get("rules") if isinstance(value, dict) else None
+    if index is None or not isinstance(rules, list):
+        return ()
+    found: list[_Place] = []
+    for number, item in enumerate(rules):
+        span = index.value(f"/rules/{number}")
+        if span is not None:
+            line, column = index.position(span.start)
+            found.append(_Place(item, span, f"{path}:{line}", line, column))
+    return tuple(found)
+
+
+def _without(path: Path, text: str, places: tuple[_Place, ...], at: int) -> str | None:
+    """The text without the rule; None where no way to cut it gives exactly the others."""
+    wanted = [place.value for place in places if place is not places[at]]
+    for candidate in _cuts(text, places, at):
+        _, _, problems = read_jsonc(candidate, str(path))
+        left = [place.value for place in _places(path, candidate)]
+        clean = not any(item.severity is Severity.ERROR for item in problems)
+        if clean and canonical_json(left) == canonical_json(wanted):
+            return candidate
+    return None
+
+
+def _cuts(text: str, places: tuple[_Place, ...], at: int) -> Iterator[str]:
+    """The rule cut out together with the comma behind it, or with the one before it."""
+    span = places[at].span
+    after = places[at + 1].span.start if at + 1 < len(places) else len(text)
+    behind = _comma(text, span.end, after)
+    if behind is not None:
+        yield _cut(text, span, behind)
+    ahead = _comma(text, places[at - 1].span.end, span.start) if at else None
+    if ahead is not None:
+        yield _cut(text, span, ahead)
+    yield _cut(text, span, None)
+
+
+def _cut(text: str, span: Span, comma: int | None) -> str:
+    """The text without span and comma; a line that is blank because of it goes, too."""
+    pieces = [span] if comma is None else [span, Span(comma, comma + 1)]
+    for start, end in sorted(pieces, reverse=True):
+        text = text[:start] + text[end:]
+        begins = text.rfind("\n", 0, start) + 1
+        ends = text.find("\n", start)
+        if ends >= 0 and not text[begins:ends].strip():
+            text = text[:begins] + text[ends + 1 :]
+    return text
+
+
+def _comma(text: str, start: int, end: int) -> int | None:
+    """Where the first comma is that stands in no comment; None where something else comes first."""
+    at = start
+    while at < end:
+        if text.startswith("//", at):
+            line = text.find("\n", at)
+            at = end if line < 0 else line + 1
+        elif text.startswith("/*", at):
+            closing = text.find("*/", at + 2)
+            at = end if closing < 0 else closing + 2
+        elif text[at] == ",":
+            return at
+        elif text[at].isspace():
+            at += 1
+        else:
+            return None
+    return None

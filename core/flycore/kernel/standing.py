@@ -1,0 +1,182 @@
+"""What outlives one answer: leases, rules and blocks; made, taken away, taken back, and written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from flycore.approval.blocks import BlockBook
+from flycore.approval.clock import Clock
+from flycore.approval.leases import Held, LeaseBook, LeaseMove
+from flycore.approval.standing_rules import Removed, put_back, read_rules, remove_rule
+from flycore.approval.written import write_rule
+from flycore.audit import events as audit_events
+from flycore.audit.log import AuditLog
+from flycore.model.approval import Answer, ApprovalRequest, DecideOutcome, Lease, MatchedRule
+from flycore.model.canonical import JsonObject
+from flycore.model.enums import Choice
+from flycore.model.errors import AuditUnwritable
+from flycore.model.events import Event, EventClass, Publish
+from flycore.model.question import Block
+from flycore.model.standing import StandingRule
+
+UNDO_KEPT = 20
+
+
+class _Use(NamedTuple):
+    times: int
+    last: float
+
+
+class Standing:
+    """The person's rules and blocks of one root, and the lines about them and about leases."""
+
+    def __init__(
+        self,
+        policy: Path,
+        blocks: BlockBook,
+        clock: Clock,
+        publish: Publish,
+        audit: AuditLog,
+        names: Callable[[], frozenset[str]],
+        changed: Callable[[], None],
+    ) -> None:
+        self.policy = policy
+        self.blocks = blocks
+        self._clock = clock
+        self._publish = publish
+        self._audit = audit
+        self._names = names
+        self._changed = changed
+        self._written: dict[str, str] = {}
+        """Digest of a rule to the request it was written for."""
+        self._uses: dict[tuple[str, str, str], _Use] = {}
+
+    def before(self, request: ApprovalRequest, answer: Answer) -> str:
+        """Write the rule or block that an answer stands on; why it could not, in words."""
+        if answer.choice == Choice.BLOCK:
+            fault = self.blocks.block(request.tool, self._clock.now(), answer.reason)
+            return fault or self.tell_block(request.tool, "blocked", request.id)
+        if answer.choice == Choice.RULE and answer.rule is not None:
+            done = write_rule(self.policy, request, answer.rule, names=self._names(), now=self._clock.now())
+            if not done.written:
+                return f"no rule was written: {done.why_not}"
+            rule: JsonObject = msgspec.to_builtins(answer.rule)
+            self._remember(done.where, request.id)
+            return self.tell_rule("written", done.where, rule, request.id)
+        return ""
+
+    def lease_moved(self, move: LeaseMove, lease: Lease) -> None:
+        """Write down what happened to a lease; its calls have lines of their own."""
+        if move is not LeaseMove.USED:
+            self._record(audit_events.LEASE_CHANGED, audit_events.lease_changed(lease, move.value))
+
+    def note_rules(self, rules: tuple[MatchedRule, ...]) -> None:
+        """A call was judged by these."""
+        for rule in rules:
+            key = (rule.decision.value, rule.tool, rule.because)
+            before = self._uses.get(key)
+            self._uses[key] = _Use(before.times + 1 if before else 1, self._clock.now())
+
+    def rules(self) -> tuple[StandingRule, ...]:
+        """The person's own rules, as their file has them now."""
+        return tuple(self._used(rule) for rule in read_rules(self.policy))
+
+    def tell_block(self, tool: str, decision: str, request_id: str = "") -> str:
+        """A tool was blocked or unblocked. Gives no fault: what is done is done."""
+        fields = audit_events.block_changed(tool, decision, by="console", request=request_id)
+        self._record(audit_events.BLOCK_CHANGED, fields)
+        return self._moved("blocks.changed")
+
+    def tell_rule(self, decision: str, where: str, rule: JsonObject, request_id: str = "") -> str:
+        """A rule was written, removed or put back. Gives no fault: what is done is done."""
+        fields = audit_events.rule_changed(where, rule, decision, by="console", request=request_id)
+        self._record(audit_events.RULE_CHANGED, fields)
+        return self._moved("rules.changed")
+
+    def _moved(self, kind: str) -> str:
+        self._changed()
+        self._publish(Event(cls=EventClass.APPROVAL, type=kind, at=self._clock.now()))
+        return ""
+
+    def _remember(self, where: str, request_id: str) -> None:
+        found = next((rule for rule in read_rules(self.policy) if rule.where == where), None)
+        if found is not None:
+            self._written[found.digest] = request_id
+
+    def _used(self, rule: StandingRule) -> StandingRule:
+        use = self._uses.get((rule.decision, rule.tool, rule.because))
+        return msgspec.structs.replace(
+            rule,
+            from_request=self._written.get(rule.digest, ""),
+            used=use.times if use else 0,
+            last_used=use.last if use else None,
+        )
+
+    def _record(self, event: str, fields: JsonObject) -> None:
+        """Nothing runs because of these lines, so a full disk stops only the line."""
+        try:
+            self._audit.append(event, fields, sync=True)
+        except AuditUnwritable as error:
+            payload: JsonObject = {"cause": error.cause}
+            self._publish(
+                Event(cls=EventClass.AUDIT, type="audit.unwritable", at=self._clock.now(), payload=payload)
+            )
+
+
+class Revocations:
+    """Takes standing permissions away, and takes that back: the last first, in this session only."""
+
+    def __init__(self, standing: Standing, leases: LeaseBook) -> None:
+        self._standing = standing
+        self._leases = leases
+        self._done: list[Held | Removed | Block] = []
+
+    def revoke(self, lease_id: str) -> bool:
+        """See Approver."""
+        held = self._leases.withdraw(lease_id)
+        if held is not None:
+            self._keep(held)
+        return held is not None
+
+    def remove_rule(self, where: str, shown: str) -> DecideOutcome:
+        """See Approver."""
+        removed = remove_rule(self._standing.policy, where, shown)
+        if removed.rule is None:
+            return DecideOutcome(accepted=False, why_not=removed.why_not)
+        self._keep(removed)
+        self._standing.tell_rule("removed", where, removed.rule)
+        return DecideOutcome(accepted=True)
+
+    def unblock(self, tool: str) -> bool:
+        """See Approver."""
+        block = self._standing.blocks.unblock(tool)
+        if block is not None:
+            self._keep(block)
+            self._standing.tell_block(tool, "unblocked")
+        return block is not None
+
+    def undo(self) -> DecideOutcome:
+        """See Approver. What cannot be taken back is forgotten, so that the one before it can be."""
+        if not self._done:
+            return DecideOutcome(accepted=False, why_not="nothing was revoked in this session")
+        last = self._done.pop()
+        why_not = self._take_back(last)
+        return DecideOutcome(accepted=not why_not, why_not=why_not)
+
+    def _take_back(self, last: Held | Removed | Block) -> str:
+        if isinstance(last, Held):
+            return self._leases.restore(last)
+        if isinstance(last, Removed):
+            rule = last.rule or {}
+            why_not = put_back(self._standing.policy, last)
+            return why_not or self._standing.tell_rule("restored", str(self._standing.policy), rule)
+        why_not = self._standing.blocks.block(last.tool, last.since, last.reason)
+        return why_not or self._standing.tell_block(last.tool, "restored")
+
+    def _keep(self, done: Held | Removed | Block) -> None:
+        self._done.append(done)
+        del self._done[:-UNDO_KEPT]

@@ -1,0 +1,69 @@
+"""Blocked tools are kept, and a list that cannot be relied on blocks everything."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from flycore.approval.blocks import EVERY_TOOL, BlockBook
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "blocks.json"
+
+
+def test_a_block_outlives_the_kernel_until_it_is_lifted(path: Path) -> None:
+    book = BlockBook.load(path)
+    assert book.all() == ()
+    assert book.block("web.fetch", 5.0, "too loud") == ""
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    again = BlockBook.load(path)
+    assert again.of("web.fetch").reason == "too loud"
+    assert again.of("web.search") is None
+    assert again.unblock("web.search") is None
+    assert again.unblock("web.fetch").since == 5.0
+    assert BlockBook.load(path).all() == ()
+
+
+@pytest.mark.parametrize("damage", ["text", "shape", "link", "writable", "folder", "huge"])
+def test_a_list_that_cannot_be_relied_on_blocks_every_tool_until_a_person_says(
+    path: Path, damage: str
+) -> None:
+    BlockBook.load(path).block("web.fetch", 5.0)
+    match damage:
+        case "text":
+            path.write_text("[{")
+        case "shape":
+            path.write_text('[{"tool": 7}]')
+        case "link":
+            path.rename(path.with_suffix(".real"))
+            path.symlink_to(path.with_suffix(".real"))
+        case "writable":
+            path.chmod(0o622)
+        case "folder":
+            path.unlink()
+            path.mkdir()
+        case "huge":
+            path.write_bytes(b" " * 2_000_000)
+    book = BlockBook.load(path)
+    assert book.of("anything.at.all") is not None
+    assert book.diagnostics
+    assert book.block("web.search", 6.0)
+    if damage == "folder":
+        assert book.unblock(EVERY_TOOL) is None
+        return
+    assert book.unblock(EVERY_TOOL) is not None
+    assert book.of("anything.at.all") is None
+    assert not book.diagnostics
+    assert BlockBook.load(path).all() == ()
+
+
+def test_a_block_that_cannot_be_written_does_not_hold_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where the folder should be")
+    book = BlockBook.load(tmp_path / "state2" / "blocks.json")
+    book._path = tmp_path / "state" / "blocks.json"
+    assert book.block("web.fetch", 1.0)
+    assert book.of("web.fetch") is None

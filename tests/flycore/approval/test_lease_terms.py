@@ -1,0 +1,261 @@
+"""Leases in full: until the caller leaves, for a group, for a host, under a condition; kept groups; undo."""
+
+from __future__ import annotations
+
+import anyio
+import msgspec
+import pytest
+
+from flycore.approval.hosts import host_of
+from flycore.approval.leases import LeaseBook, LeaseMove, lease_fault
+from flycore.model.approval import UNTIL_LEFT, LeaseTerms
+from flycore.model.enums import LeaseScope, Risk, SealKind
+from flycore.model.program import Seal
+
+WEB = {"tool": "web.fetch", "risk": Risk.MEDIUM, "host": "shop.example"}
+URL = {"url": "https://shop.example/a"}
+
+
+def terms(**more) -> LeaseTerms:
+    return LeaseTerms(**{"minutes": 5, "calls": 3, **more})
+
+
+def moved(request, **subject):
+    return msgspec.structs.replace(request.subject, **subject)
+
+
+@pytest.fixture
+def living() -> set[int]:
+    return {4121, 4122}
+
+
+@pytest.fixture
+def moves() -> list[tuple[LeaseMove, str]]:
+    return []
+
+
+@pytest.fixture
+def leases(clock, living, moves) -> LeaseBook:
+    return LeaseBook(
+        clock, lambda move, lease: moves.append((move, lease.id)), lambda caller: caller.pid in living
+    )
+
+
+def test_a_lease_until_the_caller_leaves_outlives_an_hour_and_ends_with_the_caller(
+    leases, make_request, clock, living, moves
+) -> None:
+    request = make_request()
+    lease = leases.add(request, terms(minutes=UNTIL_LEFT))
+    assert lease.expires_at == 0
+    clock.advance(100_000)
+    assert leases.match(request.subject, request.risk) is not None
+    living.clear()
+    assert leases.match(request.subject, request.risk) is None
+    assert not leases.holds(lease.id)
+    assert moves[-1] == (LeaseMove.ENDED, lease.id)
+
+
+def test_a_caller_nobody_can_see_leaving_is_not_offered_that(make_request, make_caller) -> None:
+    request = make_request(caller=make_caller(pid=0))
+    assert lease_fault(request, terms(minutes=UNTIL_LEFT))
+    assert lease_fault(request, terms()) == ""
+
+
+def test_a_group_lease_covers_the_other_tools_of_group_and_sidecar_alone(leases, make_request) -> None:
+    request = make_request(group="desktop")
+    leases.add(request, terms(scope=LeaseScope.GROUP))
+    mouse = moved(request, tool="computer.mouse")
+    assert leases.match(mouse, request.risk, "desktop") is not None
+    assert leases.match(mouse, request.risk, "browser") is None
+    assert leases.match(mouse, request.risk, "") is None
+    for change in ({"seal": "other"}, {"entry": "other"}, {"caller": "x"}):
+        assert leases.match(moved(request, tool="computer.mouse", **change), request.risk, "desktop") is None
+
+
+def test_a_tool_lease_in_a_group_covers_no_other_tool_of_it(leases, make_request) -> None:
+    request = make_request(group="desktop")
+    leases.add(request, terms())
+    assert leases.match(moved(request, tool="computer.mouse"), request.risk, "desktop") is None
+
+
+def test_a_host_lease_covers_the_host_alone(leases, make_request) -> None:
+    request = make_request(**WEB, input=URL)
+    leases.add(request, terms(scope=LeaseScope.HOST))
+
+    def covered(url: str, tool: str = "web.fetch") -> bool:
+        return leases.match(moved(request, tool=tool, input={"url": url}), request.risk) is not None
+
+    assert covered("https://SHOP.example:8443/other?x=1")
+    assert covered("http://shop.example")
+    for other in (
+        "https://shop.example.evil.test/",
+        "https://evil.test/shop.example",
+        "https://shop.example@evil.test/",
+        "https://evil.test\\@shop.example/",
+        "https://evil.test#@shop.example/",
+        "https://shop.example./",
+        "ftp://shop.example/a",
+        "//shop.example/a",
+        "https://shop.example\t/",
+        "https://ѕhop.example/",
+    ):
+        assert not covered(other), other
+    assert not covered("https://shop.example/a", "web.download")
+
+
+@pytest.mark.parametrize(
+    ("tool", "input", "host"),
+    [
+        ("web.fetch", URL, "shop.example"),
+        ("web.fetch", {"url": "http://[::1]:80/"}, "::1"),
+        ("web.fetch", {"url": "http://[::1"}, ""),
+        ("web.fetch", {"url": "http://a:99999/"}, ""),
+        ("web.fetch", {"url": ["https://shop.example"]}, ""),
+        ("web.search", {"query": "x"}, ""),
+        ("browser.open", URL, ""),
+        ("webx.fetch", URL, ""),
+    ],
+)
+def test_the_host_is_told_for_web_tools_with_a_plain_address(tool, input, host) -> None:
+    assert host_of(tool, input) == host
+
+
+def test_a_condition_covers_what_meets_it(leases, make_request) -> None:
+    request = make_request(input={"action": "type", "text": "a"})
+    condition = {"properties": {"action": {"const": "type"}}, "required": ["action"]}
+    assert lease_fault(request, terms(condition=condition)) == ""
+    leases.add(request, terms(condition=condition))
+    assert leases.match(moved(request, input={"action": "type", "text": "b"}), request.risk) is not None
+    assert leases.match(moved(request, input={"action": "key"}), request.risk) is None
+    assert leases.match(moved(request, input={}), request.risk) is None
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"properties": {"action": {"const": "key"}}},
+        {"propertees": {}},
+        {"type": "no such type"},
+        {"$ref": "file:///etc/passwd"},
+        {"pattern": "("},
+        {"enum": [float("nan")]},
+    ],
+)
+def test_a_condition_that_cannot_be_used_or_fails_this_very_call_is_refused(make_request, condition) -> None:
+    request = make_request(input={"action": "type", "text": "a"})
+    assert lease_fault(request, terms(condition=condition))
+
+
+def test_impossible_scopes_are_refused(make_request) -> None:
+    request = make_request()
+    assert "group" in lease_fault(request, terms(scope=LeaseScope.GROUP))
+    assert "host" in lease_fault(request, terms(scope=LeaseScope.HOST))
+    assert lease_fault(request, terms(minutes=7))
+    assert lease_fault(request, terms(calls=0))
+    assert lease_fault(request, None)
+
+
+def test_every_scope_keeps_the_guards_on_size_and_risk(leases, make_request) -> None:
+    request = make_request(**WEB, input=URL, group="net")
+    for scope in LeaseScope:
+        leases.add(request, terms(scope=scope))
+    large = moved(request, input={**URL, "body": "x" * 5000})
+    assert leases.match(large, request.risk, "net") is None
+    assert leases.match(request.subject, Risk.HIGH, "net") is None
+    assert leases.match(request.subject, request.risk, "net") is not None
+
+
+def test_use_is_counted(leases, make_request, clock) -> None:
+    lease = leases.add(make_request(), terms())
+    assert (lease.used, lease.last_used) == (1, clock.now())
+    clock.advance(30)
+    taken = leases.take(lease.id)
+    assert (taken.used, taken.last_used, taken.calls_left) == (2, clock.now(), 1)
+
+
+def test_a_revoked_lease_comes_back_with_what_it_had_left(leases, make_request, clock) -> None:
+    request = make_request()
+    lease = leases.add(request, terms())
+    leases.take(lease.id)
+    held = leases.withdraw(lease.id)
+    assert leases.match(request.subject, request.risk) is None
+    assert leases.withdraw(lease.id) is None
+    clock.advance(100)
+    assert leases.restore(held) == ""
+    (back,) = leases.active()
+    assert (back.calls_left, back.expires_at) == (1, lease.expires_at)
+    held = leases.withdraw(lease.id)
+    clock.advance(200)
+    assert leases.restore(held)
+    assert leases.active() == ()
+
+
+def test_two_leases_of_one_group_never_wait_for_each_other(leases, make_request, make_caller) -> None:
+    one, two = make_caller("one", 4121), make_caller("two", 4122)
+    first = leases.add(make_request("a", caller=one, group="desktop"), terms())
+    leases.add(make_request("b", caller=two, group="desktop"), terms())
+    assert leases.keeper("desktop", one.key) is None
+    assert leases.keeper("desktop", two.key).id == first.id
+    assert leases.keeper("browser", two.key) is None
+    leases.revoke(first.id)
+    assert leases.keeper("desktop", two.key) is None
+    assert leases.keeper("desktop", one.key) is not None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("end", ["time", "revoked", "used up", "left", "blocked"])
+async def test_a_kept_group_is_free_when_its_lease_ends(leases, make_request, clock, living, end) -> None:
+    request = make_request(group="desktop")
+    minutes = UNTIL_LEFT if end == "left" else 5
+    lease = leases.add(request, terms(minutes=minutes, calls=2))
+    done = anyio.Event()
+
+    async def other() -> None:
+        await leases.freed("desktop", "other")
+        done.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(other)
+        await anyio.wait_all_tasks_blocked()
+        assert not done.is_set()
+        match end:
+            case "time":
+                clock.advance(300)
+            case "revoked":
+                leases.revoke(lease.id)
+            case "used up":
+                leases.take(lease.id)
+            case "left":
+                living.clear()
+                clock.advance(2)
+            case "blocked":
+                leases.end_tool(request.tool)
+        with anyio.fail_after(30):
+            await done.wait()
+
+
+@pytest.mark.anyio
+async def test_the_end_of_a_lease_is_noticed_without_anybody_asking(
+    leases, make_request, clock, moves
+) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(leases.watch)
+        await anyio.wait_all_tasks_blocked()
+        lease = leases.add(make_request(), terms())
+        await anyio.wait_all_tasks_blocked()
+        clock.advance(300)
+        await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+    assert moves == [(LeaseMove.MADE, lease.id), (LeaseMove.ENDED, lease.id)]
+
+
+def test_a_seal_that_cannot_be_held_still_makes_no_allow(make_request) -> None:
+    from flycore.approval.written import rule_fault
+    from flycore.model.approval import RuleTerms
+    from flycore.model.enums import Decision
+
+    seal = Seal(kind=SealKind.FILE, digest="cd" * 32, program="/x", leasable=False)
+    request = make_request(seal=seal)
+    made = {decision: RuleTerms(decision=decision, tool=request.tool, because="b") for decision in Decision}
+    assert rule_fault(request, made[Decision.ALLOW])
+    assert rule_fault(request, made[Decision.DENY]) == ""
