@@ -19,10 +19,10 @@ from flycore.client.protocol import Approver, Client
 from flycore.model.approval import Ask
 from flycore.model.errors import FlyError
 from flysafe.text import safe_text
+from flytui.console.approvals.batch import BatchScreen
 from flytui.console.approvals.card import CardScreen
-from flytui.console.approvals.lease import LeaseScreen
 from flytui.console.approvals.view import ApprovalsView
-from flytui.console.desk import ALL_TOPICS, Desk, Topic, Watching
+from flytui.console.desk import ALL_TOPICS, Armed, Desk, Topic, Watching
 from flytui.console.guard import VisibleOnly
 from flytui.console.help import help_screen
 from flytui.console.main import MainScreen
@@ -150,14 +150,13 @@ class FlytuiApp(App[None]):
         """Approve keys die at once, before anything is fetched."""
         self.desk.hands_on = on
         for screen in self.screen_stack:
-            if isinstance(screen, (CardScreen, LeaseScreen, TrustScreen)):
+            if isinstance(screen, Armed):
                 screen.hands(on)
 
     def _open(self, ask: Ask) -> None:
         """One card screen at a time: requests never stack up over each other."""
-        if not any(
-            isinstance(screen, (CardScreen, TrustScreen, AgainScreen)) for screen in self.screen_stack
-        ):
+        deciding = (CardScreen, BatchScreen, TrustScreen, AgainScreen)
+        if not any(isinstance(screen, deciding) for screen in self.screen_stack):
             self.push_screen(CardScreen(self.desk, ask))
 
     @on(ApprovalsView.OpenCard)

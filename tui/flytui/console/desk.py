@@ -64,6 +64,15 @@ class Watching(Protocol):
         ...
 
 
+@runtime_checkable
+class Armed(Protocol):
+    """A screen whose keys may approve."""
+
+    def hands(self, on: bool) -> None:
+        """A tool took or released the machine: what approves is off at once."""
+        ...
+
+
 @dataclass(slots=True)
 class Desk:
     """The console's memory; holds values, decides nothing."""

@@ -33,6 +33,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         "Approvals",
         (
             ("Enter", "open the card, or what became of it"),
+            ("B", "batch: approve once each what waits below high risk, read as one table"),
             ("!", "how to see an approval without risk"),
         ),
     ),

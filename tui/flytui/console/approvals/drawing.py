@@ -12,7 +12,7 @@ from flytui.console.approvals.keys import Arming
 from flytui.console.paint import Line, Span, Tone, column, fit, keys_line, line, span, width_of, wrap, wrapped
 from flytui.console.words import clock, risk_title
 
-_TONES: dict[CardStyle, Tone] = {
+TONES: dict[CardStyle, Tone] = {
     CardStyle.TITLE: Tone.PLAIN,
     CardStyle.EFFECT: Tone.STRONG,
     CardStyle.INPUT: Tone.QUOTE,
@@ -74,7 +74,7 @@ def body_lines(request: ApprovalRequest, width: int, *, reveal: bool) -> list[Li
     return [
         (
             *column((Span(" "), Span(card.label, Tone.DIM)), LABEL_CELLS + 1),
-            Span(card.text, _TONES[card.style]),
+            Span(card.text, TONES[card.style]),
         )
         for card in render_card(request, width - 2, reveal=reveal)
     ]

@@ -59,10 +59,12 @@ class Arming:
     hands_on: bool = False
     opened_at: float | None = None
     typed: str = ""
+    whole: bool = False
+    """Whether it has to be read to its end whatever the risk: what permits more than one call is."""
 
     @property
     def strict(self) -> bool:
-        """Whether the whole card has to be read first."""
+        """Whether a letter or a code confirms, and the whole card has to be read first."""
         return self.risk.at_least(Risk.HIGH)
 
     @property
@@ -107,7 +109,7 @@ class Arming:
             return "hands on the machine: approve is off"
         if self.strict and len(self.letter) != self._letters:
             return "this request has no confirmation letter and cannot be approved"
-        if self.strict and not self.seen_all:
+        if (self.strict or self.whole) and not self.seen_all:
             return "read to the last line first ↓"
         if self.strict and self.masked:
             return "reveal the masked fields first (v)"

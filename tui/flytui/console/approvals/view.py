@@ -14,6 +14,7 @@ from textual.message import Message
 
 from flycore.model.approval import Ask
 from flycore.model.enums import RequestState
+from flytui.console.approvals.batch import BatchScreen
 from flytui.console.approvals.drawing import body_lines, outcome_of, why_lines
 from flytui.console.catalog.model import Heading
 from flytui.console.desk import Desk, Topic
@@ -78,10 +79,14 @@ class AskRow:
 class ApprovalsView(Vertical):
     """Waiting requests, then recent ones."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("exclamation_mark", "demo", "Demo", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("B", "batch", "Batch", show=False),
+        Binding("exclamation_mark", "demo", "Demo", show=False),
+    ]
     KEYS: ClassVar[list[tuple[str, str]]] = [
         ("Enter", "open the card"),
         ("ctrl+o", "open the first"),
+        ("B", "batch"),
         ("!", "demo"),
     ]
 
@@ -126,6 +131,14 @@ class ApprovalsView(Vertical):
     def focus_here(self) -> None:
         """Where keys go when this screen is shown."""
         self.screen.set_focus(self._list)
+
+    def action_batch(self) -> None:
+        """A table of what waits below high risk, to be approved once each."""
+        if self._desk.waiting:
+            self.app.push_screen(BatchScreen(self._desk))
+        else:
+            self._desk.notice = "no request waits"
+            self.post_message(Bar.Stale())
 
     def action_demo(self) -> None:
         """Say how to see an approval without risk: the demo is a console on a root of its own."""

@@ -1,0 +1,214 @@
+"""Approve several requests once: a table of exactly what would run, armed like a card, read to its end.
+
+It mints no standing permission: one answer goes out for each request that was on screen, by id and digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import Screen
+
+from flycore.approval.card import LABEL_CELLS, CardLine, render_card
+from flycore.model.approval import Answer, ApprovalRequest, Ask
+from flycore.model.enums import Choice, RequestState, Risk
+from flycore.model.errors import FlyError
+from flysafe.text import strict_text
+from flytui.console.approvals.armed import ArmedLines, key_of
+from flytui.console.approvals.drawing import TONES
+from flytui.console.approvals.keys import Arming, Pressed
+from flytui.console.desk import Desk, Topic
+from flytui.console.header import header_lines
+from flytui.console.paint import Line, Span, Tone, column, keys_line, line, span, wrap, wrapped
+from flytui.console.views import Bar
+from flytui.console.words import plural
+
+TICK_S = 0.1
+_LEFT_OUT = frozenset(("ROOT", "WHY", "CHECKS"))
+"""Parts of the card that are not what would run."""
+
+
+class BatchScreen(Screen[None]):
+    """Shows what waits when it opens; what changes or ends meanwhile leaves it, and it is read anew."""
+
+    AUTO_FOCUS: ClassVar[str | None] = ""
+    ALLOW_SELECT = False
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self._desk = desk
+        self._asks, self._others = in_batch(desk.waiting)
+        self._outcome: tuple[str, ...] = ()
+        self._sending = False
+        self._card = ArmedLines(desk, self._body, self._fresh(), id="card")
+
+    def compose(self) -> ComposeResult:
+        """Header, what it is about, the requests, the keys."""
+        yield Bar(lambda width: header_lines(self._desk, "Approvals", width), id="header")
+        yield Bar(self._top, id="card-title")
+        yield self._card
+        yield Bar(self._keys, id="card-keys")
+
+    def on_mount(self) -> None:
+        """Readiness is drawn as it changes."""
+        self.set_interval(TICK_S, self._tick)
+        self.call_after_refresh(self._tick)
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """A request that ended or became another one is taken off the table, which is then another."""
+        if Topic.ASKS in topics and not self._sending and not self._outcome:
+            still = tuple(ask for ask in self._asks if self._waits(ask))
+            if still != self._asks:
+                self._asks = still
+                self._card.ask(self._fresh())
+        self._tick()
+
+    def hands(self, on: bool) -> None:
+        """A tool took or released the machine."""
+        self._card.hands(on)
+        self._redraw()
+
+    def on_screen_suspend(self) -> None:
+        """Covered: not armed."""
+        self._card.cover()
+
+    def on_screen_resume(self) -> None:
+        """Visible again: armed anew."""
+        self._card.repaint()
+        self.call_after_refresh(self._tick)
+
+    def on_resize(self) -> None:
+        """Other lines may be on screen now."""
+        self.call_after_refresh(self._tick)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Dropped."""
+        event.stop()
+        self._card.note(self._desk.pressed_at(event))
+
+    def on_key(self, event: events.Key) -> None:
+        """All keys end here."""
+        event.stop()
+        event.prevent_default()
+        key, now = key_of(event), self._desk.pressed_at(event)
+        pressed = self._card.press(key, now)
+        if pressed is Pressed.APPROVED and self._asks and not self._sending and not self._outcome:
+            self._sending = True
+            self.run_worker(self._send(self._asks), group="decide")
+        elif key == "escape":
+            self.dismiss()
+        elif self._card.scroll_by(key):
+            self.call_after_refresh(self._tick)
+        self._redraw()
+
+    def _waits(self, ask: Ask) -> bool:
+        now = self._desk.ask(ask.request.id)
+        same = now is not None and now.request.subject_digest == ask.request.subject_digest
+        return same and now is not None and now.state is RequestState.WAITING
+
+    async def _send(self, asks: Sequence[Ask]) -> None:
+        """One answer for each that was shown; the first refusal of the kernel ends none of the others."""
+        refused: list[str] = []
+        for ask in asks:
+            request, answer = ask.request, Answer(choice=Choice.APPROVE_ONCE)
+            try:
+                outcome = await self._desk.approver.decide(request.id, request.subject_digest, answer)
+            except FlyError as error:
+                refused.append(f"{request.tool} did not count: {error}")
+            else:
+                if not outcome.accepted:
+                    refused.append(f"{request.tool} did not count: {outcome.why_not or 'refused'}")
+        done = len(asks) - len(refused)
+        self._outcome = (f"{plural(done, 'request')} approved once", *refused)
+        self._sending = False
+        self._redraw()
+
+    def _fresh(self) -> Arming:
+        desk = self._desk
+        return Arming(Risk.MEDIUM, last_key=desk.last_key, hands_on=desk.hands_on, whole=True)
+
+    def _tick(self) -> None:
+        self._card.look()
+        self._redraw()
+
+    def _redraw(self) -> None:
+        for bar in self.query(Bar):
+            bar.redraw()
+
+    def _top(self, width: int) -> Sequence[Line]:
+        words = f" {plural(len(self._asks), 'request')} to be approved once, each for this one call"
+        rows = [line(span(words, Tone.STRONG))]
+        if self._others:
+            what = plural(len(self._others), "request")
+            rows.append(line(span(f" {what} not in this batch; they stand at its end", Tone.DIM)))
+        return wrapped(rows, width, 1)
+
+    def _body(self, width: int) -> Sequence[Line]:
+        rows: list[Line] = []
+        for place, ask in enumerate(self._asks, 1):
+            rows += [*_entry(place, ask, width), ()]
+        if not self._asks:
+            rows += [line(span(" Nothing waits that can be approved in a batch.")), ()]
+        if self._others:
+            rows.append(line(span(" not in this batch", Tone.STRONG)))
+        for ask, why in self._others:
+            name = Span(strict_text(f"{ask.request.tool} · {ask.request.caller}"))
+            rows += wrap(line(Span("   "), name, span(f"  {why}", Tone.WARN)), width, 5)
+        return rows
+
+    def _keys(self, width: int) -> Sequence[Line]:
+        if self._outcome:
+            first, *rest = self._outcome
+            rows = [
+                line(span(f" ✓ {first}", Tone.STRONG)),
+                *(line(span(f" ✗ {text}", Tone.WARN)) for text in rest),
+            ]
+            return [*wrapped(rows, width, 3), *wrap(keys_line([("Esc", "back")]), width)]
+        if self._sending:
+            return [line(span(" sending the answers…", Tone.ACCENT))]
+        blocked = self._card.arming.blocked(self._desk.clock())
+        state = span(f" {blocked} ○", Tone.WARN) if blocked else span(" keys ready ●", Tone.GOOD)
+        pairs = [("a", f"approve these {len(self._asks)} once"), ("↑↓ PgUp PgDn", "read"), ("Esc", "back")]
+        return [*wrap(line(state), width, 1), *wrap(keys_line(pairs if self._asks else pairs[1:]), width, 1)]
+
+
+def in_batch(asks: Sequence[Ask]) -> tuple[tuple[Ask, ...], tuple[tuple[Ask, str], ...]]:
+    """Requests that a batch may hold, and the others with the reason."""
+    reasons = [(ask, _left_out(ask.request)) for ask in asks]
+    return tuple(ask for ask, why in reasons if not why), tuple((ask, why) for ask, why in reasons if why)
+
+
+def _left_out(request: ApprovalRequest) -> str:
+    if request.risk.at_least(Risk.HIGH):
+        return f"{request.risk.value} risk is decided on its own card"
+    return "has masked fields, which its own card reveals" if request.masked else ""
+
+
+def _entry(place: int, ask: Ask, width: int) -> list[Line]:
+    """Who calls what, its effect, the whole input, what it could reach."""
+    request = ask.request
+    title = line(
+        span(f" {place}  "), Span(strict_text(request.tool), Tone.STRONG), span(f"  {request.caller}")
+    )
+    rows = wrap(title, width, 4)
+    if ask.count > 1:
+        rows += wrap(line(span(f"    {ask.count} identical calls wait for this answer", Tone.WARN)), width, 4)
+    return [*rows, *(_drawn(card) for card in _kept(render_card(request, width - 3)))]
+
+
+def _kept(cards: Sequence[CardLine]) -> Sequence[CardLine]:
+    kept: list[CardLine] = []
+    label = ""
+    for card in cards:
+        label = card.label or label
+        if label not in _LEFT_OUT:
+            kept.append(card)
+    return kept
+
+
+def _drawn(card: CardLine) -> Line:
+    label = column((Span("  "), Span(card.label, Tone.DIM)), LABEL_CELLS + 2)
+    return (*label, Span(card.text, TONES[card.style]))
