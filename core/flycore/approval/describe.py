@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.canonical import Json
 from flycore.model.enums import PathState
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Permissions, SidecarEntry
@@ -20,12 +20,6 @@ COMMAND = ""
 def describe_entry(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> tuple[str, ...]:
     """Command and delegates with where they lead, tools, permissions, environment, the rest of the entry."""
     return tuple(_lines(entry, resolutions))
-
-
-def describe_change(before: JsonObject, after: JsonObject) -> tuple[str, ...]:
-    """Each key whose value differs, old and new."""
-    keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-    return tuple(f"changed {_quoted(key)}: {_value(before, key)} → {_value(after, key)}" for key in keys)
 
 
 def _lines(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> Iterator[str]:
@@ -66,10 +60,6 @@ def _permissions(permissions: Permissions) -> Iterator[str]:
     yield f"writes {', '.join(_quoted(path) for path in permissions.write) or 'no files'}"
     yield f"secrets {', '.join(_quoted(name) for name in permissions.secrets) or 'none'}"
     yield f"desktop {'yes: screen, mouse and keyboard' if permissions.desktop else 'no'}"
-
-
-def _value(raw: JsonObject, key: str) -> str:
-    return _quoted(raw[key]) if key in raw else "absent"
 
 
 def _quoted(value: Json) -> str:

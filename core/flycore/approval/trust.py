@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from flycore.approval.describe import describe_change
 from flycore.model.approval import DecideOutcome
 from flycore.model.canonical import JsonObject, canonical_json, digest
 from flycore.model.diagnostics import Diagnostic, Position, Severity
+from flycore.model.difference import json_difference
 from flycore.model.enums import Source
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.trust import TrustItem
@@ -33,8 +33,9 @@ class Trusted(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     at: float
     """Unix time, seconds."""
-    raw: JsonObject
-    """The entry as it was, for the difference when it changes."""
+    raw: JsonObject | None = None
+    """The entry as it was: it stays in force, and is what a changed one is compared with. Where it was not
+    kept, a changed entry has nothing to go on with."""
 
 
 class TrustStore:
@@ -70,10 +71,14 @@ class TrustStore:
         known = self._entries.get(entry.id)
         return known is not None and bool(entry.digest) and known.digest == entry.digest
 
-    def trusted_raw(self, sidecar: str) -> JsonObject | None:
-        """The value of the entry that was trusted last."""
-        known = self._entries.get(sidecar)
-        return None if known is None else known.raw
+    def last_trusted(self, sidecar: str) -> Trusted | None:
+        """What trust was given to last under that id. Its `raw` is as the file has it: whoever runs it
+        takes its digest anew."""
+        return self._entries.get(sidecar)
+
+    def given(self) -> tuple[tuple[str, str], ...]:
+        """Everything that trust was given to, as (id, digest), whether the registry still has it or not."""
+        return tuple((sidecar, item.digest) for sidecar, item in sorted(self._entries.items()))
 
     def trusted_ids(self, registry: Registry) -> frozenset[str]:
         """Ids of the registry's entries that may run."""
@@ -113,21 +118,24 @@ class TrustStore:
         return DecideOutcome(accepted=not failure, why_not=failure)
 
     def _item(self, entry: SidecarEntry, describe: Describe) -> TrustItem:
-        before = self.trusted_raw(entry.id)
-        difference = () if before is None else describe_change(before, entry.raw)
+        before = self.last_trusted(entry.id)
         return TrustItem(
             sidecar=entry.id,
             digest=entry.digest,
             changed=before is not None,
-            lines=(*describe(entry), *difference),
+            lines=describe(entry),
+            difference=() if before is None or before.raw is None else json_difference(before.raw, entry.raw),
         )
 
     def _store(self, entries: Mapping[str, Trusted]) -> str:
         """Write, then believe: what is on disk is what holds. The sentence says why it failed."""
         document = {key: msgspec.to_builtins(item) for key, item in entries.items()}
+        data = canonical_json(document).encode("ascii") + b"\n"
+        if len(data) > MAX_BYTES:
+            return f"trust could not be written: more than {MAX_BYTES} bytes are not read again"
         try:
             private_folder(self._path.parent)
-            write_atomic(self._path, canonical_json(document).encode("ascii") + b"\n")
+            write_atomic(self._path, data)
         except OSError as error:
             return f"trust could not be written: {error}"
         self._entries, self.diagnostics = entries, ()

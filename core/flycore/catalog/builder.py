@@ -48,6 +48,8 @@ class CatalogFacts:
     probes: Mapping[str, ProbeFinding] = field(default_factory=dict)
     runtime: Mapping[str, RuntimeFinding] = field(default_factory=dict)
     sandbox: Mapping[str, SandboxReport] = field(default_factory=dict)
+    changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Where a changed value waits for trust: what differs from the entry here, which is the last trusted."""
     exceeded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     blocked: frozenset[str] = frozenset()
     quota_limited: bool = False
@@ -76,6 +78,7 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
                 entry=entry,
                 trusted=known.trusted,
                 stability=whole,
+                changed=facts.changed.get(entry.id, ()),
             )
         )
     for name in KNOWN:

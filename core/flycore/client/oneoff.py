@@ -13,8 +13,9 @@ from flycore.approval.trust import TrustStore
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.probe_cache import ProbeCache
 from flycore.catalog.probes import Prober
+from flycore.kernel.in_force import InForce, in_force
 from flycore.kernel.probing import probe_spawn, probe_work
-from flycore.kernel.world import Files, Ground, Observed, blocked_tools, build_world, find_ground, read_files
+from flycore.kernel.world import Ground, Observed, blocked_tools, build_world, find_ground, read_files
 from flycore.model.catalog import Catalog
 from flycore.registry.places import Places
 
@@ -23,10 +24,10 @@ async def read_catalog(places: Places, *, probe: bool, environ: Mapping[str, str
     """What a kernel opened now would show; with `probe` after asking the trusted sidecars, otherwise
     with the answers that are still remembered."""
     ground = find_ground(places, dict(os.environ if environ is None else environ))
-    files = read_files(ground, None)
-    trust = _trust(places)
-    trusted = trust.trusted_ids(files.registry)
-    cheap = _built(places, ground, files, trust, {})
+    trust = TrustStore.load(places.state_dir / "trust.json")
+    held = in_force(ground, read_files(ground, None), trust)
+    files = held.files
+    cheap = _built(places, ground, held, trust, {})
     prober = Prober(probe_spawn(ground, lambda: files), ProbeCache(places.cache_dir), time.time)
     found: dict[str, ProbeFinding] = {}
 
@@ -41,24 +42,21 @@ async def read_catalog(places: Places, *, probe: bool, environ: Mapping[str, str
 
     async with anyio.create_task_group() as group:
         for view in cheap.sidecars:
-            if view.id in trusted and view.stability.sandbox is not None:
+            if view.id in held.trusted and view.stability.sandbox is not None:
                 group.start_soon(look, view.id)
-    return _built(places, ground, files, trust, found)
-
-
-def _trust(places: Places) -> TrustStore:
-    return TrustStore.load(places.state_dir / "trust.json")
+    return _built(places, ground, held, trust, found)
 
 
 def _built(
-    places: Places, ground: Ground, files: Files, trust: TrustStore, found: Mapping[str, ProbeFinding]
+    places: Places, ground: Ground, held: InForce, trust: TrustStore, found: Mapping[str, ProbeFinding]
 ) -> Catalog:
     blocks = BlockBook.load(places.state_dir / BLOCKS_FILE)
     seen = Observed(
-        trusted=trust.trusted_ids(files.registry),
+        trusted=held.trusted,
         probes=found,
         runtime={},
         diagnostics=(*trust.diagnostics, *blocks.diagnostics),
-        blocked=blocked_tools(files.registry, blocks),
+        changed=held.changed,
+        blocked=blocked_tools(held.files.registry, blocks),
     )
-    return build_world(ground, files, seen, version=1, now=time.time()).catalog
+    return build_world(ground, held.files, seen, version=1, now=time.time()).catalog

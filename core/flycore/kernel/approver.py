@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import anyio
 
@@ -11,7 +11,7 @@ from flycore.executive.preview import Seat
 from flycore.kernel.standing import Revocations
 from flycore.model.approval import Answer, DecideOutcome
 
-Trust = Callable[[tuple[tuple[str, str], ...]], DecideOutcome]
+Trust = Callable[[tuple[tuple[str, str], ...]], Awaitable[DecideOutcome]]
 
 
 class KernelApprover:
@@ -66,4 +66,4 @@ class KernelApprover:
 
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
         """See Approver."""
-        return self._trust(accepted)
+        return await self._trust(accepted)

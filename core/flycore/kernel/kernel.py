@@ -22,7 +22,7 @@ from flycore.kernel.lock import Holder
 from flycore.kernel.past import Past
 from flycore.kernel.standing import Standing
 from flycore.kernel.upkeep import Upkeep
-from flycore.model.approval import Ask, Lease
+from flycore.model.approval import Ask, DecideOutcome, Lease
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, CallRequest, ToolResult
 from flycore.model.catalog import Catalog
@@ -127,6 +127,11 @@ class Kernel:
     def pending_trust(self) -> tuple[TrustItem, ...]:
         """See Client."""
         return self._upkeep.pending_trust()
+
+    async def revoke_trust(self, by: str) -> DecideOutcome:
+        """Trust nothing of the project any longer, from the next call on. It only takes away, so no person
+        at the console is needed; `by` says in the log who did."""
+        return await self._upkeep.revoke_trust(by)
 
     def probe(self, sidecar: str) -> None:
         """Ask a sidecar again whether it is well."""

@@ -9,8 +9,6 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from flycore.approval.blocks import BlockBook
-from flycore.approval.describe import describe_entry
-from flycore.approval.trust import TrustStore
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.catalog.difference import difference
@@ -19,8 +17,10 @@ from flycore.catalog.probes import Prober
 from flycore.catalog.runtime import RuntimeTracker
 from flycore.executive.rooms import Clock
 from flycore.executive.world import World
+from flycore.kernel.in_force import InForce
 from flycore.kernel.probing import probe_work
-from flycore.kernel.world import Files, Ground, Observed, blocked_tools, build_world, read_files
+from flycore.kernel.trusting import Given, Trusting
+from flycore.kernel.world import Files, Ground, Observed, blocked_tools, build_world
 from flycore.model.approval import DecideOutcome
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import SidecarView
@@ -40,10 +40,13 @@ UNWELL_SECONDS = 30.0
 
 
 class Upkeep:
-    """Owns the world of one kernel. `world` is replaced whole and may be read at any time."""
+    """Owns the world of one kernel. `world` is replaced whole and may be read at any time; `files` are
+    those it rests on, with the values of the entries that are in force."""
 
     world: World
     files: Files
+    _trusting: Trusting
+    """The files as they are written, and what of them is trusted."""
 
     def __init__(
         self,
@@ -62,12 +65,14 @@ class Upkeep:
         self._runtime = runtime
         self._prober = prober
         self._blocks = blocks
-        self._trust = TrustStore.load(ground.places.state_dir / "trust.json")
         self._probes: dict[str, ProbeFinding] = {}
         self._remembered: dict[str, ProbeFinding] = {}
         """Answers of earlier kernels, shown until the sidecar has answered this one."""
         self._changed = anyio.Event()
         self._reload = False
+        self._renewing = anyio.Lock()
+        """One world at a time is made, and no trust given meanwhile."""
+        self._pending: tuple[TrustItem, ...] = ()
         self._seen: Stamps = ()
         self._wanted: set[str] = set()
         self._probing: set[str] = set()
@@ -77,13 +82,14 @@ class Upkeep:
     def load(self) -> None:
         """Read everything for the first time, without starting any process."""
         self._seen = stamps_of(self._ground.places)
-        self.files = read_files(self._ground, None)
-        self.world = self._built()
+        self._trusting = Trusting(self._ground)
+        held, self._pending = self._trusting.hold()
+        self.files, self.world = held.files, self._built(held)
         for view in self.world.catalog.sidecars:
             if _may_be_asked(view):
                 known = self._prober.known(probe_work(self._ground, self.files, view.entry))
                 self._remembered.update({view.id: known} if known is not None else {})
-        self.world = self._built()
+        self.world = self._built(held)
         self._want_probes()
 
     async def run(self) -> None:
@@ -103,24 +109,30 @@ class Upkeep:
 
     def pending_trust(self) -> tuple[TrustItem, ...]:
         """Entries that wait for trust, described by what they would run."""
-        return self._trust.pending(self.world.registry, self._describe)
+        return self._pending
 
-    def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
-        """Trust entries that still are what was shown."""
-        registry = self.world.registry
-        outcome = self._trust.accept(accepted, registry, self._clock.now())
-        given = tuple(
-            (sidecar, shown)
-            for sidecar, shown in accepted
-            if (entry := registry.entry(sidecar)) is not None
-            and entry.digest == shown
-            and self._trust.is_trusted(entry)
-        )
-        if given:
-            self._record(audit_events.TRUST_DECIDED, audit_events.trust_decided(given, by="console"))
-        self._tell(EventClass.SNAPSHOT, "trust.changed", {})
-        self._note_change()
+    async def trust(self, accepted: Given) -> DecideOutcome:
+        """Trust entries that still are what was shown. Once this returns, calls find them so."""
+        async with self._renewing:
+            now = self._clock.now()
+            outcome, given = await anyio.to_thread.run_sync(self._trusting.accept, accepted, now)
+            await self._trust_changed(audit_events.trust_decided(given, by="console"), bool(given))
         return outcome
+
+    async def revoke_trust(self, by: str) -> DecideOutcome:
+        """Trust nothing of the project any longer; `by` goes to the log. Calls that run go on."""
+        async with self._renewing:
+            outcome, given = await anyio.to_thread.run_sync(self._trusting.revoke)
+            fields = audit_events.trust_decided(given, by=by, revoked=True)
+            await self._trust_changed(fields, outcome.accepted and bool(given))
+        return outcome
+
+    async def _trust_changed(self, fields: JsonObject, told: bool) -> None:
+        if told:
+            self._record(audit_events.TRUST_DECIDED, fields)
+        self._note_change()  # whoever answered may leave before the world stands
+        await self._renew()
+        self._tell(EventClass.SNAPSHOT, "trust.changed", {})
 
     def probe_again(self, sidecar: str) -> None:
         """Ask a sidecar, cached or not; its finding comes with a new catalog. What is not trusted, or has
@@ -138,19 +150,17 @@ class Upkeep:
         if self._runtime.finding(sidecar, now).state is not before:
             self._note_change()
 
-    def _describe(self, entry: SidecarEntry) -> tuple[str, ...]:
-        return describe_entry(entry, self.files.resolutions(entry.id))
-
-    def _built(self) -> World:
+    def _built(self, held: InForce) -> World:
         now = self._clock.now()
         seen = Observed(
-            trusted=self._trust.trusted_ids(self.files.registry),
+            trusted=held.trusted,
             probes={**self._remembered, **self._probes},
-            runtime={entry.id: self._runtime.finding(entry.id, now) for entry in self.files.registry.entries},
-            diagnostics=(*self._trust.diagnostics, *self._blocks.diagnostics),
-            blocked=blocked_tools(self.files.registry, self._blocks),
+            runtime={entry.id: self._runtime.finding(entry.id, now) for entry in held.files.registry.entries},
+            diagnostics=(*self._trusting.diagnostics, *self._blocks.diagnostics),
+            changed=held.changed,
+            blocked=blocked_tools(held.files.registry, self._blocks),
         )
-        return build_world(self._ground, self.files, seen, version=FIRST_VERSION, now=now)
+        return build_world(self._ground, held.files, seen, version=FIRST_VERSION, now=now)
 
     def reload(self) -> None:
         """Read the files again: this kernel has changed one of them, or what is blocked."""
@@ -175,33 +185,28 @@ class Upkeep:
     async def _settle(self) -> None:
         """Make a new world whenever something changed, off the loop's thread, one at a time."""
         while True:
-            with anyio.move_on_after(self._until_ready()):
+            with anyio.move_on_after(_until_ready(self._runtime, self.files, self._clock.now())):
                 await self._changed.wait()
             await anyio.sleep(GATHER_SECONDS)
             self._changed = anyio.Event()
-            before = self.files
-            if self._reload:
-                self._reload = False
-                self.files = await anyio.to_thread.run_sync(read_files, self._ground, before)
-                self._forget_changed(before)
-            new = await anyio.to_thread.run_sync(self._built)
-            self._replace(new)
-            self._tell_policy(before)
+            async with self._renewing:
+                if self._reload:
+                    self._reload = False
+                    await anyio.to_thread.run_sync(self._trusting.read)
+                await self._renew()
 
-    def _until_ready(self) -> float:
-        """Seconds until time alone changes the catalog: a failed sidecar counts as ready again for lack of
-        calls, or a policy rule expires."""
-        now = self._clock.now()
-        ready = self._runtime.next_change(now)
-        moments = [moment for moment in self.files.policy.moments if moment > now]
-        if ready is not None:
-            moments.append(ready)
-        return max(0.0, min(moments) - now) if moments else float("inf")
+    async def _renew(self) -> None:
+        """Make the world anew from the files as they were read. Only while `_renewing` is held."""
+        before = self.files
+        held, self._pending = await anyio.to_thread.run_sync(self._trusting.hold)
+        self.files = held.files
+        self._forget_changed(before)
+        self._replace(await anyio.to_thread.run_sync(self._built, held))
+        self._tell_policy(before)
 
     def _forget_changed(self, before: Files) -> None:
         """Answers of entries that are others now say nothing of them."""
-        old = {entry.id: entry.digest for entry in before.registry.entries}
-        same = {entry.id for entry in self.files.registry.entries if old.get(entry.id) == entry.digest}
+        same = _unchanged(before, self.files)
         self._probes = {sidecar: found for sidecar, found in self._probes.items() if sidecar in same}
         self._remembered = {sidecar: found for sidecar, found in self._remembered.items() if sidecar in same}
 
@@ -235,7 +240,7 @@ class Upkeep:
                 self._wanted.add(view.id)
 
     def _askable(self, sidecar: str) -> SidecarEntry | None:
-        """The entry as it is in the files now, where that very value is trusted and leads to a program."""
+        """The entry in force now, where that very value is trusted and leads to a program."""
         view, entry = self.world.catalog.sidecar(sidecar), self.files.registry.entry(sidecar)
         program = self.files.programs.get(sidecar)
         if view is None or entry is None or program is None or program.state is not PathState.RESOLVED:
@@ -280,6 +285,22 @@ class Upkeep:
 
     def _tell(self, cls: EventClass, kind: str, payload: JsonObject) -> None:
         self._publish(Event(cls=cls, type=kind, at=self._clock.now(), payload=payload))
+
+
+def _until_ready(runtime: RuntimeTracker, files: Files, now: float) -> float:
+    """Seconds until time alone changes the catalog: a failed sidecar counts as ready again for lack of
+    calls, or a policy rule expires."""
+    ready = runtime.next_change(now)
+    moments = [moment for moment in files.policy.moments if moment > now]
+    if ready is not None:
+        moments.append(ready)
+    return max(0.0, min(moments) - now) if moments else float("inf")
+
+
+def _unchanged(before: Files, after: Files) -> set[str]:
+    """Sidecars whose entry is the same in both."""
+    old = {entry.id: entry.digest for entry in before.registry.entries}
+    return {entry.id for entry in after.registry.entries if old.get(entry.id) == entry.digest}
 
 
 def _may_be_asked(view: SidecarView) -> bool:

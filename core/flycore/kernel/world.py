@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -32,6 +32,9 @@ from flycore.registry.settings import Settings, load_settings
 from flycore.sandbox.environment import declared_secrets
 from flycore.sandbox.levels import report
 from flycore.sandbox.seals import Distribution, find_distribution, is_bundled
+
+Followed = tuple[dict[str, ResolvedProgram], dict[str, dict[str, ResolvedProgram]]]
+"""Programs by sidecar, and delegates by sidecar and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,8 @@ class Observed:
     diagnostics: tuple[Diagnostic, ...] = ()
     blocked: frozenset[str] = frozenset()
     """Tools that a person has blocked."""
+    changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Sidecars whose file's value waits, with what differs from the one in force."""
 
 
 def blocked_tools(registry: Registry, blocks: BlockBook) -> frozenset[str]:
@@ -115,21 +120,23 @@ def read_files(ground: Ground, last: Files | None) -> Files:
     policy = load_policy(ground.places, before, names=known | claimed, system=SystemFile())
     settings, problems = load_settings(ground.places.config_dir)
     registry = _with_diagnostics(registry, (*policy.diagnostics, *problems))
-    usable = [entry for entry in registry.entries if entry.valid and entry.command]
-    return Files(
-        registry=registry,
-        policy=policy,
-        settings=settings,
-        programs={entry.id: ground.follow(registry, entry, entry.command, entry.args) for entry in usable},
-        delegates={
-            entry.id: {
-                name: ground.follow(registry, entry, delegate.command, delegate.args)
-                for name, delegate in entry.delegates.items()
-            }
-            for entry in usable
-            if entry.delegates
-        },
-    )
+    programs, delegates = followed(ground, registry, registry.entries)
+    return Files(registry=registry, policy=policy, settings=settings, programs=programs, delegates=delegates)
+
+
+def followed(ground: Ground, registry: Registry, entries: tuple[SidecarEntry, ...]) -> Followed:
+    """Where the commands of these entries lead, and their delegates; those that are invalid lead nowhere."""
+    usable = [entry for entry in entries if entry.valid and entry.command]
+    programs = {entry.id: ground.follow(registry, entry, entry.command, entry.args) for entry in usable}
+    delegates = {
+        entry.id: {
+            name: ground.follow(registry, entry, delegate.command, delegate.args)
+            for name, delegate in entry.delegates.items()
+        }
+        for entry in usable
+        if entry.delegates
+    }
+    return programs, delegates
 
 
 def _with_diagnostics(registry: Registry, more: tuple[Diagnostic, ...]) -> Registry:
@@ -156,6 +163,7 @@ def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, n
         registry=registry,
         programs=files.programs,
         trusted=seen.trusted,
+        changed=seen.changed,
         policy=policy_view,
         core=flycore.__version__,
         version=version,

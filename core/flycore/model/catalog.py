@@ -10,12 +10,16 @@ from flycore.model.stability import Stability
 
 
 class SidecarView(Value, frozen=True, kw_only=True):
-    """A sidecar with its snapshot. `entry` is what the registry declares."""
+    """A sidecar with its snapshot. `entry` is the value in force: what the registry declares, or where that
+    changed and waits for trust, the value trusted last."""
 
     id: str
     entry: SidecarEntry
     trusted: bool
     stability: Stability
+    changed: tuple[str, ...] = ()
+    """From `entry` to what the registry declares and nobody has trusted yet, as lines `- /pointer: before`
+    and `+ /pointer: after`; empty where nothing waits."""
 
 
 class CapabilityView(Value, frozen=True, kw_only=True):

@@ -12,6 +12,9 @@ class TrustItem(Value, frozen=True, kw_only=True):
     digest: str
     """Over the entry's canonical value; what is accepted is exactly this."""
     changed: bool
-    """Whether an earlier value of the same entry was trusted."""
+    """Whether an earlier value of the same entry was trusted; that one stays in force meanwhile."""
     lines: tuple[str, ...]
     """Command, delegates, tools, permissions, environment, where declared."""
+    difference: tuple[str, ...] = ()
+    """For a changed entry, from the value trusted last to this one: `- /pointer: before` and
+    `+ /pointer: after`, see `flycore.model.difference`."""

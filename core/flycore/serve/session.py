@@ -90,6 +90,7 @@ class Session:
             "block.list": self._blocks,
             "rule.list": self._rules,
             "trust.list": self._trust,
+            "trust.revoke": self._revoke_trust,
             "sidecar.probe": self._probe,
             "kernel.yield": self._yield,
         }
@@ -166,9 +167,11 @@ class Session:
         await self._send("ack", {}, message)
 
     async def _ping(self, message: m.Envelope, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.Nothing)
         await self._send("pong", {}, message)
 
     async def _status(self, message: m.Envelope, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.Nothing)
         status: JsonObject = msgspec.to_builtins(self._kernel.status())
         await self._send("gateway.status.snapshot", {**status, "clientCount": status["clients"]}, message)
 
@@ -230,6 +233,7 @@ class Session:
         return self._viewer or caller.key == self._caller.key
 
     async def _asks(self, message: m.Envelope, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.Nothing)
         await self._send_asks(message, "")
 
     async def _ask(self, message: m.Envelope, _: TaskGroup) -> None:
@@ -247,6 +251,7 @@ class Session:
         await self._error(message, m.ErrorCode.UNAUTHORIZED, "only the open console decides")
 
     async def _history(self, message: m.Envelope, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.Nothing)
         await self._kernel.past.ready()
         calls = [call for call in self._kernel.activity() if self._mine(call.caller)]
         await self._send("history.snapshot", {"calls": msgspec.to_builtins(calls)}, message)
@@ -257,6 +262,7 @@ class Session:
         await self._send("tool.metrics.snapshot", {"metrics": msgspec.to_builtins(metrics)}, message)
 
     async def _leases(self, message: m.Envelope, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.Nothing)
         leases = [lease for lease in self._kernel.leases() if self._mine(lease.caller)]
         await self._send("lease.snapshot", {"leases": msgspec.to_builtins(leases)}, message)
 
@@ -270,8 +276,17 @@ class Session:
         await self._send("rule.snapshot", {"rules": msgspec.to_builtins(rules)}, message)
 
     async def _trust(self, message: m.Envelope, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.Nothing)
         payload = {"items": msgspec.to_builtins(self._kernel.pending_trust())}
         await self._send("trust.snapshot", payload, message)
+
+    async def _revoke_trust(self, message: m.Envelope, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.Nothing)
+        if not self._viewer:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, "only a viewer takes trust away")
+            return
+        outcome = await self._kernel.revoke_trust(by=f"flytui trust --revoke, {self._caller}")
+        await self._send("ack", msgspec.to_builtins(outcome), message)
 
     async def _probe(self, message: m.Envelope, _: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.SidecarProbe)

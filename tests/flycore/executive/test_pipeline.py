@@ -119,10 +119,8 @@ async def test_what_changed_after_the_card_is_asked_again_with_the_difference(ro
             elif swap == "entry":
                 root.sidecars["echo"]["timeoutMs"] = 12345
                 root.write()
-                await until(lambda: _timeout(kernel) == 12345)
-                waiting = kernel.pending_trust()
+                waiting = await until(kernel.pending_trust)
                 await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
-                await until(lambda: kernel.catalog().sidecar("echo").trusted)
             else:
                 root.policy({"tool": "other", "decision": "ask", "because": "new"})
                 await until(lambda: any(e["event"] == "POLICY_CHANGED" for e in root.audit()))
@@ -135,11 +133,6 @@ async def test_what_changed_after_the_card_is_asked_again_with_the_difference(ro
         result = await answered_call(kernel, change_then_approve, "echo.do")
     assert result.status is Status.SUCCESS
     assert "APPROVAL_STALE" in [line["event"] for line in root.audit()]
-
-
-def _timeout(kernel) -> int:  # type: ignore[no-untyped-def]  # a Kernel, named only by the kit
-    view = kernel.catalog().sidecar("echo")
-    return view.entry.timeout_ms if view else 0
 
 
 async def test_a_second_change_ends_it_as_stale(root: Root) -> None:

@@ -108,7 +108,7 @@ async def test_a_changed_program_is_asked_again(root: Root) -> None:
         await until(lambda: marks(root) == ["own"])
         root.sidecars["own"]["timeoutMs"] = 9_000
         root.write()
-        await until(lambda: (view := kernel.catalog().sidecar("own")) and not view.trusted)
+        await until(kernel.pending_trust)
         await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in kernel.pending_trust()))
         await until(lambda: marks(root) == ["own", "own"])
         await until(lambda: _health(kernel) is ProbeState.HEALTHY)

@@ -23,6 +23,12 @@ def events(desk: Desk) -> list[str]:
     return [line["event"] for line in desk.document("audit", "tail", "-n", "50")["lines"]]
 
 
+def audited(desk: Desk) -> list[dict[str, object]]:
+    """The log's last lines."""
+    lines: list[dict[str, object]] = desk.document("audit", "tail", "-n", "50")["lines"]
+    return lines
+
+
 @pytest.mark.parametrize(
     ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
@@ -48,7 +54,7 @@ def test_a_kernel_that_runs_is_asked_and_its_loss_is_said(trusted: Desk) -> None
     assert (status["pid"], status["role"]) == (holder.pid, "provisional")
     guest = trusted.start(*SLOW)
     until("both run", lambda: trusted.document("status")["kernel"]["running"] == 2)
-    assert trusted.run("trust", "--revoke").returncode == 4
+    assert trusted.run("trust", "--digest", "0" * 64).returncode == 4
     holder.kill()
     said, _ = guest.communicate(timeout=60)
     holder.communicate(timeout=60)
@@ -99,6 +105,38 @@ def test_a_digest_accepts_only_what_it_was_shown_for(desk: Desk) -> None:
 def test_revoked_trust_is_gone(trusted: Desk) -> None:
     assert trusted.document("trust", "--revoke")["outcome"] == "revoked"
     assert trusted.document("call", "try.echo", "message=hi")["error"]["code"] == "folder-untrusted"
+
+
+def test_revoking_acts_at_once_while_a_kernel_runs(trusted: Desk) -> None:
+    with trusted.terminal() as console:
+        until("it is open", lambda: bool(trusted.document("status")["running"]))
+        assert trusted.document("call", "try.echo", "message=hi")["status"] == "success"
+        done = trusted.run("trust", "--revoke", "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["outcome"] == "revoked"
+        assert trusted.document("call", "try.echo", "message=hi")["error"]["code"] == "folder-untrusted"
+        assert len(trusted.document("trust", "--print-digest")["waiting"]) == 3
+        console.process.send_signal(signal.SIGTERM)
+        assert console.end() == 143
+    (line,) = [line for line in audited(trusted) if line.get("decision") == "revoked"]
+    assert line["decidedBy"].startswith("flytui trust --revoke, ")
+
+
+def test_a_changed_entry_is_shown_with_its_difference(trusted: Desk) -> None:
+    registry = json.loads(json.dumps(REGISTRY))
+    registry["sidecars"]["try.local"]["args"] = ["mock.echo", "\u202e--evil"]
+    registry["sidecars"]["try.local"]["permissions"] = {"network": True}
+    trusted.write(registry)
+    shown = trusted.run("trust")
+    assert shown.returncode == 4
+    lines = [line.strip() for line in shown.stdout.splitlines()]
+    assert "try.local  (changed since it was trusted)" in lines
+    assert '+ /args/1: "⟦U+202E⟧--evil"' in lines
+    assert "+ /permissions/network: true" in lines
+    assert "file.hash" not in shown.stdout
+    (item,) = trusted.document("trust", "--print-digest")["waiting"]
+    assert (item["changed"], len(item["difference"])) == (True, 2)
+    assert trusted.document("call", "try.echo", "message=hi")["status"] == "success"
 
 
 def test_what_would_run_is_shown_as_it_is(desk: Desk) -> None:

@@ -35,6 +35,8 @@ class InspectDocument(Document, frozen=True, kw_only=True, tag="flytui.inspect/1
     """The tool asked for, or all that the sidecar offers."""
     sidecar: SidecarView | None
     """None where nothing offers the tool."""
+    nearest: tuple[str, ...] = ()
+    """Names close to one that nothing has."""
 
 
 class WhyDocument(Document, frozen=True, kw_only=True, tag="flytui.why/1"):
@@ -44,7 +46,13 @@ class WhyDocument(Document, frozen=True, kw_only=True, tag="flytui.why/1"):
     sidecar: str | None
     decision: str
     """What policy says before an input is known: `allow`, `ask` or `deny`."""
-    stability: Stability
+    stability: Stability | None
+    """None where there is no tool of that name."""
+    changed: tuple[str, ...] = ()
+    """Where its entry changed since it was trusted: from the value in force to the one that waits, as lines
+    `- /pointer: before` and `+ /pointer: after`."""
+    nearest: tuple[str, ...] = ()
+    """Names close to that of a tool there is not."""
 
 
 class CheckState(StrEnum):
@@ -63,6 +71,8 @@ class Check(Value, frozen=True, kw_only=True):
     message: str
     fix: str = ""
     """What to do; empty where nothing is to be done."""
+    difference: tuple[str, ...] = ()
+    """What differs, where the check is about a change: lines `- /pointer: before`, `+ /pointer: after`."""
 
 
 class DoctorDocument(Document, frozen=True, kw_only=True, tag="flytui.doctor/1"):

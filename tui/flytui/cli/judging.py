@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from flycore.approval.conditions import PolicyCall
 from flycore.approval.default import Standing, default_rule
 from flycore.approval.policy import Looked, Policy, counted, look, strictest
+from flycore.approval.trust import TrustStore
 from flycore.catalog.effects import risk_of
+from flycore.kernel.in_force import in_force
 from flycore.kernel.world import Files, Ground, Observed, build_world, find_ground, read_files
 from flycore.model.approval import MatchedRule
 from flycore.sandbox.levels import report
@@ -82,9 +84,11 @@ class Bench:
 
 
 def read_bench(places: Places, environ: Mapping[str, str] | None = None) -> Bench:
-    """Read registry, policy and settings as a kernel that starts now would."""
+    """Read registry, policy and settings as a kernel that starts now would; of an entry that changed since
+    it was trusted, the trusted value."""
     ground = find_ground(places, dict(os.environ if environ is None else environ))
-    files = read_files(ground, None)
+    trust = TrustStore.load(places.state_dir / "trust.json")
+    files = in_force(ground, read_files(ground, None), trust).files
     now = time.time()
     seen = Observed(trusted=frozenset(), probes={}, runtime={})
     return Bench(ground, files, build_world(ground, files, seen, version=1, now=now), now)

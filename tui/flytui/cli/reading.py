@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
+    from flycore.client.socket import SocketClient
     from flycore.model.catalog import Catalog
     from flycore.registry.places import Places
 
 T = TypeVar("T")
 
 
-def ask_running(places: Places, question: Callable[[Client], Awaitable[T]]) -> T | None:
+def ask_running(places: Places, question: Callable[[SocketClient], Awaitable[T]]) -> T | None:
     """What the running kernel answers; None where none runs, or it left before it answered."""
     if not places.socket.exists():
         return None

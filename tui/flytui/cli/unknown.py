@@ -12,13 +12,17 @@ if TYPE_CHECKING:
 EXIT_UNKNOWN = 3
 
 
-def no_such(catalog: Catalog, name: str, *, sidecars: bool) -> int:
-    """Say that there is no such tool (or sidecar), with the nearest names; the exit code for it."""
+def near_names(catalog: Catalog, name: str, *, sidecars: bool) -> tuple[str, ...]:
+    """Names of tools (and sidecars) close to that one, the nearest first."""
     from flycore.catalog.nearest import nearest
 
     names = [view.capability.name for view in catalog.capabilities]
     names += [view.id for view in catalog.sidecars] if sidecars else []
-    near = nearest(name, names)
+    return tuple(nearest(name, names))
+
+
+def no_such(name: str, near: tuple[str, ...], *, sidecars: bool) -> int:
+    """Say that there is no such tool (or sidecar), with the nearest names; the exit code for it."""
     what = "tool or sidecar" if sidecars else "tool"
     hint = f"did you mean {' or '.join(near)}?" if near else "flytui catalog lists every tool"
     note(f"no {what} is named {name}: {hint}")

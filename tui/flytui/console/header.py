@@ -102,7 +102,9 @@ def alert_lines(desk: Desk, width: int) -> list[Line]:
         lines.append(line(span(" ! ", Tone.ALARM), span(f" {desk.lost}. Press ctrl+q and start again.")))
     if desk.trust:
         what = plural(len(desk.trust), "entry waits", "entries wait")
-        note = line(span(" ± ", Tone.WARN), span(f"{what} for trust; nothing of them runs.  "))
+        changed = all(item.difference for item in desk.trust)
+        meanwhile = "what was trusted runs on" if changed else "what is new does not run"
+        note = line(span(" ± ", Tone.WARN), span(f"{what} for trust; {meanwhile}.  "))
         lines.append((*note, span("T", Tone.KEY), span(" shows what they would run", Tone.DIM)))
     if desk.waiting:
         first = desk.waiting[0].request

@@ -63,7 +63,7 @@ _STATES = (
     ("◐ degraded", Tone.WARN, "works with a limit that the ladder names"),
     ("○ unavailable", Tone.BAD, "does not work; reason and remedy stand beside it"),
     ("⊘ disabled", Tone.DIM, "switched off in the registry"),
-    ("± changed", Tone.WARN, "its entry changed and waits for trust"),
+    ("± changed", Tone.WARN, "its entry changed: the trusted value runs on, the new one waits (T)"),
 )
 _ARMING = (
     "A card opens by itself only when no key came for two seconds and no input holds text. Its approve keys"

@@ -15,6 +15,7 @@ from flycore.model.trust import TrustItem
 from flysafe.text import strict_text
 from flytui.console.approvals.armed import ArmedLines, key_of
 from flytui.console.approvals.keys import Arming, Pressed
+from flytui.console.changes import difference_lines
 from flytui.console.desk import Desk, Topic
 from flytui.console.header import header_lines
 from flytui.console.paint import Line, Span, Tone, keys_line, line, span, wrap, wrapped
@@ -22,6 +23,12 @@ from flytui.console.views import Bar
 from flytui.console.words import plural
 
 TICK_S = 0.1
+
+
+def _changed(item: TrustItem) -> str:
+    if not item.difference:
+        return "± changed since it was trusted"
+    return "± changed since it was trusted; the trusted value runs on meanwhile"
 
 
 class TrustScreen(Screen[bool]):
@@ -132,18 +139,17 @@ class TrustScreen(Screen[bool]):
             line(
                 span(f" {count} of this project's registry would run programs on this machine", Tone.STRONG)
             ),
-            line(span(" Nothing of them runs, not even a probe, before you trust them.", Tone.DIM)),
+            line(span(" Nothing of what is shown runs, not even a probe, before you trust it.", Tone.DIM)),
         ]
         return wrapped(rows, width, 1)
 
     def _body(self, width: int) -> Sequence[Line]:
         rows: list[Line] = []
         for item in self._items:
-            mark = (
-                span("± changed since it was trusted", Tone.WARN) if item.changed else span("new", Tone.DIM)
-            )
+            mark = span(_changed(item), Tone.WARN) if item.changed else span("new", Tone.DIM)
             name = Span(strict_text(item.sidecar), Tone.STRONG)
             rows += [(), *wrap(line(Span(" "), name, Span("  "), mark), width, 3)]
+            rows += difference_lines(item.difference, width, 3)
             for text in item.lines:
                 rows += wrap(line(Span("   "), Span(strict_text(text))), width, 5)
             rows += wrap(line(Span("   "), span(f"sha256 {item.digest}", Tone.DIM)), width, 5)

@@ -21,9 +21,14 @@ def inspect(invocation: Invocation, name: str) -> int:
     tool = catalog.capability(name)
     sidecar = catalog.sidecar((tool.sidecar or "") if tool else name)
     if tool is None and sidecar is None:
-        from flytui.cli.unknown import no_such
+        from flytui.cli.unknown import near_names, no_such
 
-        return no_such(catalog, name, sidecars=True)
+        near = near_names(catalog, name, sidecars=True)
+        if invocation.as_json:
+            from flytui.cli.documents import InspectDocument
+
+            emit(InspectDocument(name=name, capabilities=(), sidecar=None, nearest=near))
+        return no_such(name, near, sidecars=True)
     offered = (tool,) if tool else tuple(view for view in catalog.capabilities if view.sidecar == name)
     if invocation.as_json:
         from flytui.cli.documents import InspectDocument

@@ -75,9 +75,9 @@ def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: st
     bench = read_bench(invocation.places())
     capability = bench.capability(tool)
     if capability is None:
-        from flytui.cli.unknown import no_such
+        from flytui.cli.unknown import near_names, no_such
 
-        return no_such(bench.world.catalog, tool, sidecars=False)
+        return no_such(tool, near_names(bench.world.catalog, tool, sidecars=False), sidecars=False)
     given = _input(capability, words)
     if isinstance(given, str):
         note(f"the input would be refused before policy is asked: {given}")

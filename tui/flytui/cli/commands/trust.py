@@ -7,12 +7,15 @@ import time
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, note, say, say_strict
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
+    from flycore.client.socket import SocketClient
+    from flycore.model.approval import DecideOutcome
     from flycore.model.canonical import JsonObject
     from flycore.model.errors import RootBusy
     from flycore.model.status import Status
@@ -82,6 +85,10 @@ def _say_items(items: tuple[TrustItem, ...]) -> None:
         say_strict(f"{item.sidecar}{'  (changed since it was trusted)' if item.changed else ''}")
         for line in item.lines:
             say_strict(f"  {line}")
+        if item.difference:
+            say("  what differs from the value trusted last, which stays in force:")
+        for line in item.difference:
+            say_strict(f"    {line}")
         say()
 
 
@@ -129,24 +136,31 @@ def _accept(told: Invocation, places: Places, shown: str) -> int:
 
 
 def _revoke(told: Invocation, places: Places) -> int:
-    """Trust nothing of the root any longer. Raises RootBusy while a kernel holds the root."""
+    """Trust nothing of the root any longer: through the kernel that runs, else in the file itself. Raises
+    RootBusy where a kernel holds the root and does not answer."""
+    from flycore.model.approval import DecideOutcome
+    from flytui.cli.pending import read_pending
+    from flytui.cli.reading import ask_running
+
+    async def asked(client: SocketClient) -> DecideOutcome:
+        return msgspec.convert(await client.ask_for("trust.revoke"), DecideOutcome)
+
+    outcome = ask_running(places, asked) or _revoke_in_file(places)
+    pending = read_pending(places)
+    if not outcome.accepted:
+        return _report(told, places, pending, "refused", outcome.why_not, EXIT_NOT_TRUSTED)
+    return _report(told, places, pending, "revoked", "nothing of this root is trusted any longer", 0)
+
+
+def _revoke_in_file(places: Places) -> DecideOutcome:
     from flycore.audit.events import trust_decided
     from flycore.kernel.lock import RootLock
     from flytui.cli.pending import read_pending
 
     with RootLock.acquire(places, role="trust"):
-        before = read_pending(places)
-        pairs = tuple(
-            (entry.id, entry.digest)
-            for entry in before.files.registry.entries
-            if before.store.trusted_raw(entry.id) is not None
-        )
-        _record(places, trust_decided(pairs, by="flytui trust", revoked=True))
-        outcome = before.store.revoke()
-        pending = read_pending(places)
-    if not outcome.accepted:
-        return _report(told, places, pending, "refused", outcome.why_not, EXIT_NOT_TRUSTED)
-    return _report(told, places, pending, "revoked", "nothing of this root is trusted any longer", 0)
+        store = read_pending(places).store
+        _record(places, trust_decided(store.given(), by="flytui trust --revoke", revoked=True))
+        return store.revoke()
 
 
 def _record(places: Places, fields: JsonObject) -> None:

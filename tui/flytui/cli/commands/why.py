@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, say_lines, width
 from flytui.cli.reading import read_catalog
+
+if TYPE_CHECKING:
+    from flycore.model.catalog import Catalog
 
 
 @click.command()
@@ -19,16 +23,37 @@ def why(invocation: Invocation, tool: str) -> int:
     catalog = read_catalog(invocation.places(), probe=True)
     view = catalog.capability(tool)
     if view is None:
-        from flytui.cli.unknown import no_such
-
-        return no_such(catalog, tool, sidecars=False)
+        return _unknown(invocation, catalog, tool)
+    sidecar = catalog.sidecar(view.sidecar or "")
     if invocation.as_json:
         from flytui.cli.documents import WhyDocument
 
-        emit(WhyDocument(tool=tool, sidecar=view.sidecar, decision=view.decision, stability=view.stability))
+        emit(
+            WhyDocument(
+                tool=tool,
+                sidecar=view.sidecar,
+                decision=view.decision,
+                stability=view.stability,
+                changed=sidecar.changed if sidecar is not None else (),
+            )
+        )
         return 0
+    from flytui.console.catalog.details import changed_lines
     from flytui.console.catalog.ladder import headline, ladder_lines
 
     say_lines(invocation, [headline(tool, view.stability), ()])
     say_lines(invocation, ladder_lines(view.stability, time.time(), width()))
+    if sidecar is not None:
+        say_lines(invocation, changed_lines(sidecar, width()))
     return 0
+
+
+def _unknown(invocation: Invocation, catalog: Catalog, tool: str) -> int:
+    from flytui.cli.unknown import near_names, no_such
+
+    near = near_names(catalog, tool, sidecars=False)
+    if invocation.as_json:
+        from flytui.cli.documents import WhyDocument
+
+        emit(WhyDocument(tool=tool, sidecar=None, decision="", stability=None, nearest=near))
+    return no_such(tool, near, sidecars=False)

@@ -9,10 +9,12 @@ import msgspec
 
 from flycore.model.canonical import Json
 from flycore.model.capability import Capability
+from flycore.model.catalog import SidecarView
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.sidecar import SidecarEntry
 from flytui.console.catalog.ladder import headline, ladder_lines
 from flytui.console.catalog.model import CatalogRow
+from flytui.console.changes import difference_lines
 from flytui.console.paint import Line, Span, Tone, block, column, line, span, wrap, wrapped
 from flytui.console.words import pretty
 
@@ -33,6 +35,7 @@ def details_lines(row: CatalogRow, now: float, width: int) -> list[Line]:
         rows += _capability(row.view.capability, row.policy, width)
     if row.offered_by:
         rows += _entry(row.offered_by.entry, row.offered_by.trusted, width)
+        rows += changed_lines(row.offered_by, width)
     if row.view:
         capability = row.view.capability
         rows += _json("Input", capability.input_schema, width)
@@ -120,6 +123,15 @@ def _entry(entry: SidecarEntry, trusted: bool, width: int) -> list[Line]:
         rows += _pair("problem", f"{problem.position or ''} {problem.message}".strip(), width)
         rows += _pair("", f"→ {problem.remedy}" if problem.remedy else "", width)
     return rows
+
+
+def changed_lines(view: SidecarView, width: int) -> list[Line]:
+    """What the registry says now and nobody has trusted yet; nothing where nothing waits."""
+    if not view.changed:
+        return []
+    words = "Changed, last trusted value in force; this waits for trust (T in the console, or flytui trust):"
+    title = wrapped(_section(words), width, 1)
+    return [*title, *difference_lines(view.changed, width, _MARGIN)]
 
 
 def _json(title: str, value: Json, width: int) -> list[Line]:

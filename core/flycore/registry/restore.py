@@ -1,0 +1,28 @@
+"""An entry made again from a value that was kept: the last one a person trusted."""
+
+from __future__ import annotations
+
+import msgspec
+
+from flycore.model.canonical import JsonObject, canonical_json
+from flycore.model.diagnostics import Diagnostic
+from flycore.model.sidecar import SidecarEntry
+from flycore.registry.entry import Written, parse_entry
+from flycore.registry.located import Findings, RegistryText
+
+
+def restore_entry(now: SidecarEntry, raw: JsonObject, known: frozenset[str]) -> SidecarEntry:
+    """The entry that `raw` is, in the place of `now`, the value that stands in the file. It is checked as
+    if it were read from there; its digest is taken anew. `known` names the known capabilities.
+
+    Positions of its problems are those of `now`: the value itself stands in no file any more.
+    """
+    text = canonical_json({"sidecars": {now.id: raw}})
+    findings = Findings(RegistryText(text, now.position.file, now.source), now.id)
+    entry = parse_entry(raw, findings, known, Written(now.id, now.position, ""))
+    problems = tuple(_placed(problem, now) for problem in entry.problems)
+    return msgspec.structs.replace(entry, problems=problems)
+
+
+def _placed(problem: Diagnostic, now: SidecarEntry) -> Diagnostic:
+    return msgspec.structs.replace(problem, position=now.position)
