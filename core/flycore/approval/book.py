@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -28,8 +28,26 @@ REMEMBERED_CALLERS = 1000
 TIMEOUT_SECONDS = 600.0
 
 
+class Limits(Protocol):
+    """What is asked at each use, and may be another answer each time."""
+
+    @property
+    def per_caller(self) -> int:
+        """Requests of one caller that may wait."""
+        ...
+
+    @property
+    def total(self) -> int:
+        """Requests that may wait."""
+        ...
+
+    def timeout(self, risk: Risk) -> float:
+        """Seconds a request of that risk waits."""
+        ...
+
+
 class QueueLimits(NamedTuple):
-    """What the user's settings say; times in seconds."""
+    """Limits that stay; times in seconds."""
 
     per_caller: int = 5
     total: int = 20
@@ -56,7 +74,7 @@ class _Denials:
 class RequestBook:
     """All requests of one kernel. Times are monotonic seconds, `at` is Unix time for people."""
 
-    def __init__(self, limits: QueueLimits) -> None:
+    def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._waiting: dict[str, _Waiting] = {}
         self._recent: deque[Ask] = deque(maxlen=RECENT)

@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from flycore.approval.clock import Clock
 from flycore.model.enums import Risk
@@ -16,8 +16,27 @@ REMEMBERED_CALLERS = 4096
 """Callers whose counts are kept; an idle one that was not seen for longest is forgotten first."""
 
 
+class Allowance(Protocol):
+    """What one caller may do; asked at each call, and may be another answer each time."""
+
+    @property
+    def calls_per_minute(self) -> int:
+        """Calls that begin within a minute."""
+        ...
+
+    @property
+    def running(self) -> int:
+        """Calls at once."""
+        ...
+
+    @property
+    def high_risk_per_session(self) -> int:
+        """High-risk calls of one process."""
+        ...
+
+
 class QuotaLimits(NamedTuple):
-    """What the user's settings say, per caller."""
+    """An allowance that stays."""
 
     calls_per_minute: int = 60
     running: int = 8
@@ -42,7 +61,7 @@ class _Usage:
 class Quota:
     """Counts calls per caller (`Caller.key`). One process of the caller is one session."""
 
-    def __init__(self, clock: Clock, limits: QuotaLimits) -> None:
+    def __init__(self, clock: Clock, limits: Allowance) -> None:
         self._clock = clock
         self._limits = limits
         self._usage: OrderedDict[str, _Usage] = OrderedDict()

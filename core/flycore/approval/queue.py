@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import anyio
 import msgspec
 
-from flycore.approval.book import First, QueueLimits, RequestBook
+from flycore.approval.book import First, Limits, RequestBook
 from flycore.approval.clock import Clock
 from flycore.approval.grants import Grant, GrantBook, Redemption
 from flycore.approval.hands import HandsOn
@@ -46,7 +46,7 @@ class ApprovalQueue:
         self,
         clock: Clock,
         publish: Publish,
-        limits: QueueLimits,
+        limits: Limits,
         hands: HandsOn,
         *,
         first: First = lambda request, answer: "",

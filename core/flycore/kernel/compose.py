@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 
 from flycore.approval.blocks import BLOCKS_FILE, BlockBook
-from flycore.approval.book import QueueLimits
 from flycore.approval.groups import GroupLocks
-from flycore.approval.guards import Quota, QuotaLimits
+from flycore.approval.guards import Quota
 from flycore.approval.hands import HandsOn
 from flycore.approval.queue import ApprovalQueue
 from flycore.audit.log import AuditLog
@@ -26,30 +25,21 @@ from flycore.kernel.approver import KernelApprover
 from flycore.kernel.bus import Bus
 from flycore.kernel.clock import SystemClock
 from flycore.kernel.kernel import Kernel
+from flycore.kernel.limits import LiveLimits
 from flycore.kernel.lock import Holder
+from flycore.kernel.notify import Notifier
 from flycore.kernel.past import Past
 from flycore.kernel.probing import probe_spawn
 from flycore.kernel.standing import Revocations, Standing
 from flycore.kernel.sweep import sweep
 from flycore.kernel.upkeep import Upkeep
 from flycore.kernel.world import Ground, find_ground
-from flycore.model.enums import Risk
 from flycore.model.errors import AuditUnwritable
 from flycore.registry.places import POLICY_FILE, Places
-from flycore.registry.settings import Settings
 from flysafe.atomic import private_folder
 
 AUDIT_GROUP_SECONDS = 0.05
 """Result lines are synced together within this time; lines before an effect are synced at once."""
-
-
-def queue_limits(settings: Settings) -> QueueLimits:
-    """What the user's settings say about waiting for a person."""
-    return QueueLimits(
-        per_caller=settings.queue_per_caller,
-        total=settings.queue_total,
-        timeouts=tuple((risk, settings.approval_times.of(risk) / 1000) for risk in Risk),
-    )
 
 
 @asynccontextmanager
@@ -77,17 +67,25 @@ async def open_kernel(
         past = Past(places.state_dir / "audit", clock, bus.publish)
         audit.told = past.told
         hands = HandsOn(clock, bus.publish)
-        standing, queue = _approval(ground, clock, bus, audit, upkeep, hands, blocks)
+        limits = LiveLimits(lambda: upkeep.world.settings)
+        standing, queue = _approval(ground, clock, bus, audit, upkeep, limits, hands, blocks)
         approver = KernelApprover(queue, upkeep.trust, Revocations(standing, queue.leases))
-        rooms = _rooms(ground, clock, bus, audit, past, upkeep, queue, hands, approver, holder, standing)
+        rooms = _rooms(
+            ground, clock, bus, audit, past, upkeep, limits, queue, hands, approver, holder, standing
+        )
+        notifier = Notifier(
+            bus, clock, surroundings, queue.asks, lambda: upkeep.world.settings.notify_command
+        )
         book = ActivityBook(clock, bus.publish)
-        kernel = Kernel(rooms, book, bus, upkeep, past, approver, holder, standing)
+        kernel = Kernel(rooms, book, bus, upkeep, past, approver, notifier, holder, standing)
         async with anyio.create_task_group() as group:
             group.start_soon(upkeep.run)
             group.start_soon(hands.run)
             group.start_soon(queue.leases.watch)
             group.start_soon(_group_sync, audit)
             group.start_soon(past.run)
+            if holder.role == "console":
+                group.start_soon(notifier.run)
             try:
                 yield kernel
             finally:
@@ -107,6 +105,7 @@ def _approval(
     bus: Bus,
     audit: AuditLog,
     upkeep: Upkeep,
+    limits: LiveLimits,
     hands: HandsOn,
     blocks: BlockBook,
 ) -> tuple[Standing, ApprovalQueue]:
@@ -120,7 +119,6 @@ def _approval(
         names=lambda: frozenset(upkeep.world.index),
         changed=upkeep.reload,
     )
-    limits = queue_limits(upkeep.world.settings)
     first, told = standing.before, standing.lease_moved
     return standing, ApprovalQueue(clock, bus.publish, limits, hands, first=first, told=told)
 
@@ -132,6 +130,7 @@ def _rooms(
     audit: AuditLog,
     past: Past,
     upkeep: Upkeep,
+    limits: LiveLimits,
     queue: ApprovalQueue,
     hands: HandsOn,
     approver: KernelApprover,
@@ -154,7 +153,7 @@ def _rooms(
         queue=queue,
         blocks=standing.blocks,
         groups=GroupLocks(),
-        quota=Quota(clock, quota_limits(upkeep.world.settings)),
+        quota=Quota(clock, limits),
         hands=hands,
         note_run=upkeep.note_run,
         note_rules=standing.note_rules,
@@ -163,15 +162,6 @@ def _rooms(
         folders=ArtifactFolders(ground.places.state_dir / "artifacts"),
         approver_within=approver_within,
         publish=bus.publish,
-    )
-
-
-def quota_limits(settings: Settings) -> QuotaLimits:
-    """What the user's settings say about how much a caller may do."""
-    return QuotaLimits(
-        calls_per_minute=settings.calls_per_minute,
-        running=settings.running,
-        high_risk_per_session=settings.high_risk_per_session,
     )
 
 

@@ -19,6 +19,7 @@ from flycore.executive.rooms import Rooms
 from flycore.kernel.approver import KernelApprover
 from flycore.kernel.bus import Bus
 from flycore.kernel.lock import Holder
+from flycore.kernel.notify import Notifier
 from flycore.kernel.past import Past
 from flycore.kernel.standing import Standing
 from flycore.kernel.upkeep import Upkeep
@@ -30,6 +31,7 @@ from flycore.model.question import Block
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
+from flycore.model.waiting import highest_waiting
 
 STOP_SECONDS = 6.0
 """How long a stopping kernel waits for its calls: TERM, two seconds, KILL, and the lines written."""
@@ -47,6 +49,7 @@ class Kernel:
         upkeep: Upkeep,
         past: Past,
         approver: KernelApprover,
+        notifier: Notifier,
         holder: Holder,
         standing: Standing,
     ) -> None:
@@ -58,6 +61,7 @@ class Kernel:
         self._book = book
         self._upkeep = upkeep
         self.past = past
+        self._notifier = notifier
         self._holder = holder
         self._standing = standing
         self._clients = 0
@@ -155,6 +159,8 @@ class Kernel:
             sandbox=SANDBOX_WORDS,
             waiting_trust=len(self._upkeep.pending_trust()),
             hands_on=self._rooms.hands.active(),
+            waiting_risk=highest_waiting(self._rooms.queue.asks()),
+            notify_problem=self._notifier.problem,
         )
 
     @contextmanager

@@ -43,7 +43,7 @@ class Past:
         """Read what earlier kernels wrote, beside the loop. A log that cannot be read begins empty here:
         the log itself says what is wrong with it."""
         try:
-            await anyio.to_thread.run_sync(self._made.update)
+            await anyio.to_thread.run_sync(self._made.update, abandon_on_cancel=True)
         except OSError:
             self._made = Projection(self._folder, kept=FINISHED_KEPT)
         for seq, line in self._backlog:

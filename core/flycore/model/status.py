@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flycore.model.base import Value
+from flycore.model.enums import Risk
 
 
 class Status(Value, frozen=True, kw_only=True):
@@ -27,3 +28,7 @@ class Status(Value, frozen=True, kw_only=True):
     waiting_trust: int
     hands_on: bool = False
     """Whether a computer.* call runs, or ran less than two seconds ago."""
+    waiting_risk: Risk | None = None
+    """The highest risk among the requests that wait."""
+    notify_problem: str = ""
+    """Why `notify.command` last did not do its work."""

@@ -11,9 +11,10 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
+from flycore.approval.book import QueueLimits
 from flycore.approval.hands import HandsOn
 from flycore.approval.leases import LeaseMove
-from flycore.approval.queue import ApprovalQueue, QueueLimits
+from flycore.approval.queue import ApprovalQueue
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.canonical import canonical_json
 from flycore.model.enums import Choice, RequestState, Risk

@@ -6,11 +6,12 @@ import anyio
 import msgspec
 import pytest
 
+from flycore.approval.book import QueueLimits
 from flycore.approval.grants import GRANT_SECONDS, GrantBook
 from flycore.approval.groups import GroupLocks
 from flycore.approval.hands import HandsOn
 from flycore.approval.leases import LARGER_BYTES, LeaseBook, scope_digest
-from flycore.approval.queue import ApprovalQueue, QueueLimits
+from flycore.approval.queue import ApprovalQueue
 from flycore.model.approval import LeaseTerms, Preview
 from flycore.model.enums import Level, Risk
 

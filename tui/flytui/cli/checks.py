@@ -137,6 +137,20 @@ def check_audit(found: Verification) -> Check:
     return Check(name="audit", state=CheckState.FAIL, message=message, fix=fix)
 
 
+def check_notify(command: tuple[str, ...], *, found: bool, problem: str) -> Iterator[Check]:
+    """Whether the person's own program for notices is there, and did its work; `problem` is the running
+    kernel's word on the last time."""
+    if not command:
+        return
+    if problem:
+        yield Check(name="notify", state=CheckState.WARN, message=problem, fix="mend notify.command")
+    elif not found:
+        message = f"notify.command names {command[0]}, which is not to be found or not executable"
+        yield Check(name="notify", state=CheckState.WARN, message=message, fix="write its whole path")
+    else:
+        yield Check(name="notify", state=CheckState.OK, message=f"{command[0]} is told when a request waits")
+
+
 def check_socket(folder: str, found: stat_result | None, uid: int, runtime_dir: bool) -> Check:
     """The folder of the socket: its owner's alone. `found` is None where it does not exist yet."""
     if found is None:

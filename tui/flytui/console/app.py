@@ -29,7 +29,7 @@ from flytui.console.main import MainScreen
 from flytui.console.pages import AgainScreen, PageScreen
 from flytui.console.pump import Pump
 from flytui.console.style import CSS, THEME
-from flytui.console.title import kept_title, title_sequence
+from flytui.console.title import away_sequence, kept_title, title_sequence
 from flytui.console.trust import TrustScreen
 from flytui.console.views import Bar
 from flytui.console.words import plural
@@ -59,7 +59,7 @@ class FlytuiApp(App[None]):
         self._pump = Pump(desk, self._told, self._hands)
         self._known: frozenset[str] = frozenset()
         self._asked_trust = False
-        self._title_told = ""
+        self._title_told = self._notify_told = ""
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """The last filter on every line of every widget lets nothing through that a terminal obeys."""
@@ -115,6 +115,7 @@ class FlytuiApp(App[None]):
             if isinstance(screen, Watching) and screen.is_mounted:
                 screen.changed(topics)
         self._tell_title()
+        self._tell_notify()
         if Topic.ASKS in topics:
             self._greet()
         if Topic.TRUST in topics and self.desk.trust and not self._asked_trust:
@@ -125,8 +126,21 @@ class FlytuiApp(App[None]):
     def _tell_title(self) -> None:
         """How many wait stands in the terminal's title, too."""
         sequence = title_sequence(self.desk)
-        if self._driver is not None and not self.is_headless and sequence != self._title_told:
+        if sequence != self._title_told:
             self._title_told = sequence
+            self._write(sequence)
+
+    def _tell_notify(self) -> None:
+        """The person's own program for notices did not do its work: said once, until it fails anew."""
+        problem = self.desk.status.notify_problem if self.desk.status else ""
+        if problem != self._notify_told:
+            self._notify_told = problem
+            if problem:
+                self._say(problem)
+
+    def _write(self, sequence: str) -> None:
+        """To the terminal itself, past the screen."""
+        if self._driver is not None and not self.is_headless:
             self._driver.write(sequence)
 
     def _greet(self) -> None:
@@ -138,6 +152,8 @@ class FlytuiApp(App[None]):
         if not new:
             return
         self.bell()
+        if not self.app_focus:
+            self._write(away_sequence(self.desk))
         if self._idle() and isinstance(self.screen, (MainScreen, PageScreen)):
             self._open(next(ask for ask in waiting if ask.request.id in new))
 

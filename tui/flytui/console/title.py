@@ -1,4 +1,4 @@
-"""The terminal's title: how many requests wait, for people who look at another window."""
+"""The terminal's title and notices: how many requests wait, for people who look at another window."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import PurePath
 from typing import TextIO
 
+from flycore.model.waiting import highest_waiting
 from flytui.console.desk import Desk
 from flytui.console.paint import span
 
@@ -26,6 +27,19 @@ def title_words(desk: Desk) -> str:
 def title_sequence(desk: Desk) -> str:
     """What tells a terminal its title; the words in it are safe."""
     return f"\x1b]2;{title_words(desk)}\x07"
+
+
+def away_words(desk: Desk) -> str:
+    """`flytui: 2 waiting, high`: how many and how bad, never what."""
+    risk = highest_waiting(desk.asks)
+    return f"flytui: {len(desk.waiting)} waiting{f', {risk.value}' if risk is not None else ''}"
+
+
+def away_sequence(desk: Desk) -> str:
+    """A notice of the terminal's own, in both ways that terminals know (OSC 9 and OSC 777); one that
+    knows neither shows nothing."""
+    words = away_words(desk)
+    return f"\x1b]9;{words}\x07\x1b]777;notify;flytui;{words.removeprefix('flytui: ')}\x07"
 
 
 @contextmanager

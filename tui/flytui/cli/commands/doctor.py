@@ -11,9 +11,10 @@ import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, say
-from flytui.cli.reading import read_catalog
+from flytui.cli.reading import ask_running, read_catalog
 
 if TYPE_CHECKING:
+    from flycore.client.protocol import Client
     from flycore.registry.places import Places
     from flytui.cli.documents import Check
 
@@ -57,6 +58,9 @@ def run_checks(places: Places) -> list[Check]:
     registry = pending.files.registry
     catalog = read_catalog(places, probe=True)
     audit = verify(places.state_dir / "audit", places.data_dir / "anchors" / f"{places.key}.jsonl")
+    notify = pending.files.settings.notify_command
+    notify_found = bool(notify) and shutil.which(notify[0]) is not None
+    problem = ask_running(places, _notify_problem) or ""
     present = {name: shutil.which(name) is not None for name in PROGRAMS}
     return [
         checks.check_python(sys.version_info[:3]),
@@ -66,10 +70,15 @@ def run_checks(places: Places) -> list[Check]:
         *checks.check_trust(len(pending.items), pending.store.diagnostics),
         checks.check_sandbox(),
         checks.check_audit(audit),
+        *checks.check_notify(notify, found=notify_found, problem=problem),
         _socket(places),
         checks.check_terminal(os.environ, _terminal_size(), sys.stdout.encoding),
         *checks.check_desktop(registry.entries, os.environ, present),
     ]
+
+
+async def _notify_problem(client: Client) -> str:
+    return (await client.status()).notify_problem
 
 
 def _socket(places: Places) -> Check:

@@ -16,18 +16,31 @@ if TYPE_CHECKING:
     from flytui.cli.documents import StatusDocument
 
 
+MOST_NAME = 20
+"""Characters of the folder's name in a status bar."""
+
+
 @click.command()
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("text", "tmux")),
+    default="text",
+    show_default=True,
+    help="tmux: one short line for its status bar, empty where no kernel runs.",
+)
 @common
-def status(invocation: Invocation) -> int:
+def status(invocation: Invocation, form: str) -> int:
     """Show the kernel of this root: who holds it, what waits, what runs."""
+    if form == "tmux":
+        if invocation.as_json:
+            raise click.UsageError("--json and --format tmux are two formats: choose one")
+        return _for_tmux(invocation)
     from flytui.cli.documents import StatusDocument
     from flytui.cli.pending import read_pending
 
-    async def question(client: Client) -> Status:
-        return await client.status()
-
     places = invocation.places()
-    kernel = ask_running(places, question)
+    kernel = ask_running(places, _question)
     document = StatusDocument(
         running=kernel is not None,
         app_root=str(places.app_root),
@@ -40,6 +53,44 @@ def status(invocation: Invocation) -> int:
     else:
         say("\n".join(status_lines(document)))
     return 0
+
+
+def _for_tmux(invocation: Invocation) -> int:
+    """One line, exit 0 whatever there is: a status bar is no place for errors."""
+    from flycore.model.errors import FlyError
+
+    try:
+        kernel = ask_running(invocation.places(), _question)
+    except (FlyError, OSError):
+        kernel = None
+    click.echo("" if kernel is None else tmux_line(kernel))
+    return 0
+
+
+async def _question(client: Client) -> Status:
+    return await client.status()
+
+
+def tmux_line(kernel: Status) -> str:
+    """`shop: 2 waiting, high`, with tmux's own marks for colours. Short, ASCII; nothing of it but those
+    marks means anything to tmux, whatever the folder is called."""
+    from flycore.model.enums import Risk
+
+    parts: list[str] = []
+    if not kernel.policy_ok:
+        parts.append(_red("policy failed"))
+    if kernel.waiting:
+        risk = kernel.waiting_risk
+        words = f"{kernel.waiting} waiting{f', {risk.value}' if risk is not None else ''}"
+        loud = risk is not None and risk.at_least(Risk.HIGH)
+        parts.append(_red(words) if loud else f"#[fg=yellow]{words}#[default]")
+    name = kernel.app_root.rstrip("/").rpartition("/")[2][:MOST_NAME]
+    plain = "".join(letter if " " <= letter <= "~" else "?" for letter in name)
+    return f"{plain.replace('#', '##')}: {' '.join(parts) or 'ok'}"
+
+
+def _red(words: str) -> str:
+    return f"#[fg=red]{words}#[default]"
 
 
 def status_lines(document: StatusDocument) -> list[str]:
@@ -59,6 +110,8 @@ def status_lines(document: StatusDocument) -> list[str]:
             f"policy   {'loaded' if kernel.policy_ok else 'failed to load: flytui doctor says where'}",
             f"sandbox  {kernel.sandbox}",
         ]
+        if kernel.notify_problem:
+            lines.append(f"notify   {kernel.notify_problem}")
         if kernel.hands_on:
             lines.append("hands    a tool has its hands on the machine")
     lines.append(f"trust    {document.waiting_trust} waiting")

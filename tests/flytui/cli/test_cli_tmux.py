@@ -1,0 +1,73 @@
+"""The line for tmux's status bar: short, and nothing in it obeyed but our own colours."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from clikit import Desk
+from flycore.model.enums import Risk
+from flycore.model.status import Status
+from flytui.cli.commands.status import tmux_line
+
+KERNEL = Status(
+    app_root="/srv/shop",
+    pid=1,
+    since=0.0,
+    role="console",
+    version="0",
+    approver=True,
+    clients=0,
+    waiting=0,
+    running=0,
+    leases=0,
+    policy_ok=True,
+    sandbox="",
+    waiting_trust=0,
+)
+
+
+def kernel(**fields: object) -> Status:
+    return Status(**{name: fields.get(name, getattr(KERNEL, name)) for name in KERNEL.__struct_fields__})
+
+
+def test_the_line_says_what_needs_a_person() -> None:
+    assert tmux_line(kernel()) == "shop: ok"
+    medium = tmux_line(kernel(waiting=2, waiting_risk=Risk.MEDIUM))
+    assert medium == "shop: #[fg=yellow]2 waiting, medium#[default]"
+    high = tmux_line(kernel(waiting=1, waiting_risk=Risk.HIGH))
+    assert high == "shop: #[fg=red]1 waiting, high#[default]"
+    assert tmux_line(kernel(policy_ok=False)) == "shop: #[fg=red]policy failed#[default]"
+
+
+NAMES = ["#(touch owned)", "#{pid}", "#[fg=blue]x", "a\x1b]0;t\x07b", "caf\u00e9\u202e", "a#b##c"]
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="NOT TESTED: tmux is not installed")
+@pytest.mark.parametrize("name", NAMES)
+def test_tmux_shows_a_folder_by_its_name_and_obeys_none(tmp_path: Path, name: str) -> None:
+    line = tmux_line(kernel(app_root=f"/srv/{name}"))
+    assert line.isascii()
+    assert line.isprintable()
+    command = ["tmux", "-f", "/dev/null", "-S", str(tmp_path / "tmux.sock")]
+    subprocess.run([*command, "new-session", "-d", "-x", "80", "-y", "5", "sleep 60"], check=True, timeout=60)
+    try:
+        expanded = [*command, "display-message", "-p", line]
+        shown = subprocess.run(expanded, capture_output=True, text=True, check=True, timeout=60).stdout
+    finally:
+        subprocess.run([*command, "kill-server"], check=False, timeout=60)
+    plain = "".join(letter if " " <= letter <= "~" else "?" for letter in name)
+    # `##[` is what the bar draws as `#[`
+    assert shown.replace("##[", "#[") == f"{plain}: ok\n"
+
+
+def test_without_a_kernel_the_line_is_empty_and_all_is_well(desk: Desk) -> None:
+    done = desk.run("status", "--format", "tmux")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
+
+
+def test_two_formats_are_refused(desk: Desk) -> None:
+    assert desk.run("status", "--format", "tmux", "--json").returncode == 2

@@ -1,0 +1,81 @@
+"""A terminal that is not looked at is told how many wait and how bad; one that is, and what, never."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import selectors
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from consolekit import request_of, world
+from flycore.model.enums import Risk
+from flytui.console.desk import Desk
+from flytui.console.title import away_sequence
+
+ROOT = Path(__file__).resolve().parents[3]
+PATHS = [str(ROOT / name) for name in ("core", "tui", "sidecars", "tests")]
+DEADLINE_S = 60
+CHILD = """
+import anyio
+from consolekit import app_of, request_of, world
+async def later(app, place):
+    while app.desk.status is None or not app.is_running:
+        await anyio.sleep(0.01)
+    place.ask_for(request_of("r1"))
+    while app.app_focus:
+        await anyio.sleep(0.01)
+    place.ask_for(request_of("r2"))
+async def main():
+    place = world()
+    app = app_of(place)
+    async with anyio.create_task_group() as group:
+        group.start_soon(later, app, place)
+        await app.run_async()
+anyio.run(main)
+"""
+
+
+def test_only_a_terminal_without_focus_is_sent_a_notice() -> None:
+    leader, follower = pty.openpty()
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(PATHS), "TERM": "xterm-256color"}
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD], stdin=follower, stdout=follower, stderr=follower, env=environ
+    ) as child:
+        os.close(follower)
+        try:
+            focused = read_until(leader, "1 waiting · shop")
+            os.write(leader, b"\x1b[O")
+            away = read_until(leader, "\x1b]777;")
+        finally:
+            child.terminate()
+            os.close(leader)
+    assert "\x1b]9;" not in focused
+    assert "\x07" in focused
+    assert re.findall(r"\x1b\]9;([^\x07]*)\x07", away) == ["flytui: 2 waiting, high"]
+
+
+def test_a_notice_holds_nothing_of_the_request() -> None:
+    place = world()
+    place.ask_for(request_of(tool="secret.tool", risk=Risk.CRITICAL, letter="cfgi"))
+    desk = Desk(client=place, approver=place, title="/srv/shop", asks=place.asks_value)
+    assert away_sequence(desk) == (
+        "\x1b]9;flytui: 1 waiting, critical\x07\x1b]777;notify;flytui;1 waiting, critical\x07"
+    )
+
+
+def read_until(leader: int, words: str) -> str:
+    """What the terminal was sent until it holds `words` and a little more."""
+    seen = b""
+    end = time.monotonic() + DEADLINE_S
+    with selectors.DefaultSelector() as selector:
+        selector.register(leader, selectors.EVENT_READ)
+        while time.monotonic() < end:
+            if selector.select(0.1):
+                seen += os.read(leader, 65_536)
+            if words in seen.decode("utf-8", "replace"):
+                return seen.decode("utf-8", "replace")
+    raise AssertionError(f"{words!r} never came")
