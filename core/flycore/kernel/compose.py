@@ -69,7 +69,7 @@ async def open_kernel(
         hands = HandsOn(clock, bus.publish)
         limits = LiveLimits(lambda: upkeep.world.settings)
         standing, queue = _approval(ground, clock, bus, audit, upkeep, limits, hands, blocks)
-        approver = KernelApprover(queue, upkeep.trust, Revocations(standing, queue.leases))
+        approver = KernelApprover(queue, upkeep.trust, Revocations(standing, queue.leases, hands.active))
         rooms = _rooms(
             ground, clock, bus, audit, past, upkeep, limits, queue, hands, approver, holder, standing
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from flycore.model.question import Block
 from flycore.model.standing import StandingRule
 
 UNDO_KEPT = 20
+HANDS = "hands on the machine: wait until the tool has left mouse and keyboard"
 
 
 class _Use(NamedTuple):
@@ -51,6 +53,8 @@ class Standing:
         self._audit = audit
         self._names = names
         self._changed = changed
+        self._rules: tuple[StandingRule, ...] = ()
+        self._stamp: tuple[int, ...] | None = None
         self._written: dict[str, str] = {}
         """Digest of a rule to the request it was written for."""
         self._uses: dict[tuple[str, str, str], _Use] = {}
@@ -83,7 +87,10 @@ class Standing:
 
     def rules(self) -> tuple[StandingRule, ...]:
         """The person's own rules, as their file has them now."""
-        return tuple(self._used(rule) for rule in read_rules(self.policy))
+        stamp = _stamp(self.policy)
+        if stamp is None or stamp != self._stamp:
+            self._rules, self._stamp = read_rules(self.policy), stamp
+        return tuple(self._used(rule) for rule in self._rules)
 
     def tell_block(self, tool: str, decision: str, request_id: str = "") -> str:
         """A tool was blocked or unblocked. Gives no fault: what is done is done."""
@@ -130,9 +137,11 @@ class Standing:
 class Revocations:
     """Takes standing permissions away, and takes that back: the last first, in this session only."""
 
-    def __init__(self, standing: Standing, leases: LeaseBook) -> None:
+    def __init__(self, standing: Standing, leases: LeaseBook, hands: Callable[[], bool]) -> None:
         self._standing = standing
         self._leases = leases
+        self._hands = hands
+        """Whether a tool may be pressing keys: then nothing is done that lets more through."""
         self._done: list[Held | Removed | Block] = []
 
     def revoke(self, lease_id: str) -> bool:
@@ -144,6 +153,8 @@ class Revocations:
 
     def remove_rule(self, where: str, shown: str) -> DecideOutcome:
         """See Approver."""
+        if self._hands():
+            return DecideOutcome(accepted=False, why_not=HANDS)
         removed = remove_rule(self._standing.policy, where, shown)
         if removed.rule is None:
             return DecideOutcome(accepted=False, why_not=removed.why_not)
@@ -153,7 +164,7 @@ class Revocations:
 
     def unblock(self, tool: str) -> bool:
         """See Approver."""
-        block = self._standing.blocks.unblock(tool)
+        block = None if self._hands() else self._standing.blocks.unblock(tool)
         if block is not None:
             self._keep(block)
             self._standing.tell_block(tool, "unblocked")
@@ -161,6 +172,8 @@ class Revocations:
 
     def undo(self) -> DecideOutcome:
         """See Approver. What cannot be taken back is forgotten, so that the one before it can be."""
+        if self._hands():
+            return DecideOutcome(accepted=False, why_not=HANDS)
         if not self._done:
             return DecideOutcome(accepted=False, why_not="nothing was revoked in this session")
         last = self._done.pop()
@@ -180,3 +193,12 @@ class Revocations:
     def _keep(self, done: Held | Removed | Block) -> None:
         self._done.append(done)
         del self._done[:-UNDO_KEPT]
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """What changes when the file does; None where there is none."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -238,6 +238,7 @@ class FlytuiApp(App[None]):
         )
         yield SystemCommand("Approvals", "What waits for you", lambda: self._view("approvals"))
         yield SystemCommand("Activity", "Calls running and finished", lambda: self._view("activity"))
+        yield SystemCommand("Grants", "Leases, rules and blocks that stand", lambda: self._view("grants"))
         yield SystemCommand("Open request", "The card of the request that waits longest", self.action_card)
         yield SystemCommand("Trust", "Entries of the registry that wait for trust", self.action_trust)
         yield SystemCommand("Probe everything again", "Ask every sidecar whether it is well", self._probe_all)

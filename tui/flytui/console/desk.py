@@ -14,11 +14,13 @@ from typing import Protocol, runtime_checkable
 from textual import events
 
 from flycore.client.protocol import Approver, Client
-from flycore.model.approval import Ask
+from flycore.model.approval import Ask, Lease
 from flycore.model.call import Activity
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Effective, RequestState, Risk
 from flycore.model.events import Event
+from flycore.model.question import Block
+from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 
@@ -31,6 +33,7 @@ class Topic(Enum):
     ACTIVITY = auto()
     STATUS = auto()
     TRUST = auto()
+    GRANTS = auto()
 
 
 ALL_TOPICS = frozenset(Topic)
@@ -38,14 +41,17 @@ _BY_EVENT: dict[str, frozenset[Topic]] = {
     "catalog.changed": frozenset({Topic.CATALOG, Topic.TRUST, Topic.STATUS}),
     "call.started": frozenset({Topic.ACTIVITY, Topic.STATUS}),
     "call.progress": frozenset({Topic.ACTIVITY}),
-    "call.finished": frozenset({Topic.ACTIVITY, Topic.STATUS}),
+    "call.finished": frozenset({Topic.ACTIVITY, Topic.STATUS, Topic.GRANTS}),
     "approval.asked": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
     "approval.decided": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
     "approval.withdrawn": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
     "approval.timed-out": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
     "trust.changed": frozenset({Topic.TRUST, Topic.CATALOG, Topic.STATUS}),
+    "leases.changed": frozenset({Topic.GRANTS, Topic.STATUS}),
+    "rules.changed": frozenset({Topic.GRANTS}),
+    "blocks.changed": frozenset({Topic.GRANTS}),
     "hands.changed": frozenset({Topic.STATUS}),
-    "policy.changed": frozenset({Topic.CATALOG, Topic.STATUS}),
+    "policy.changed": frozenset({Topic.CATALOG, Topic.STATUS, Topic.GRANTS}),
     "status.changed": frozenset({Topic.STATUS}),
 }
 
@@ -89,6 +95,10 @@ class Desk:
     activity: tuple[Activity, ...] = ()
     status: Status | None = None
     trust: tuple[TrustItem, ...] = ()
+    leases: tuple[Lease, ...] = ()
+    rules: tuple[StandingRule, ...] = ()
+    """The person's own."""
+    blocks: tuple[Block, ...] = ()
     hands_on: bool = False
     lost: str = ""
     """Why the kernel no longer answers; `""` while it does."""
@@ -135,3 +145,7 @@ class Desk:
             self.catalog = await self.client.catalog()
         if Topic.ACTIVITY in topics:
             self.activity = await self.client.activity()
+        if Topic.GRANTS in topics:
+            self.leases = await self.client.leases()
+            self.rules = await self.client.rules()
+            self.blocks = await self.client.blocks()

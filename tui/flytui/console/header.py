@@ -9,22 +9,34 @@ from flytui.console.desk import Desk
 from flytui.console.paint import Line, Span, Tone, column, fit, line, span, width_of
 from flytui.console.words import plural
 
-SCREENS = (("1", "Catalog"), ("2", "Approvals"), ("3", "Activity"))
+SCREENS = (("1", "Catalog"), ("2", "Approvals"), ("3", "Activity"), ("4", "Grants"))
+SHORT = 3
+"""Letters of another screen's name where room is scarce."""
+ROOMY = 20
 LEAST_ROOT = 12
 """Cells the app root keeps however many facts there are."""
 _DOT = Span(" · ", Tone.DIM)
 
 
 def header_lines(desk: Desk, screen: str, width: int) -> list[Line]:
-    """App root and facts; below it the screens with their badges, and the facts that found no room."""
+    """App root and facts; below it the screens with their badges, and the facts that found no room. Where
+    there is too little of it, the other screens' names are cut first."""
+    left, above, below, tabs = _laid_out(desk, screen, width)
+    return [_spread(left, above, width), _spread(tabs, below, width)]
+
+
+def _laid_out(desk: Desk, screen: str, width: int) -> tuple[Line, list[Span], list[Span], Line]:
+    """Root, the facts beside it, the facts below, and the screens' names."""
     left = line(span(" flytui ", Tone.HEAD), Span(" "), _root(desk.title, max(LEAST_ROOT, width // 3)))
-    tabs = _tabs(desk, screen)
     above, below = list(_facts(desk)), list[Span]()
     while above and _width(above) + width_of(left) > width:
         below.append(above.pop(0))
+    tabs = _tabs(desk, screen, ROOMY)
+    if _width(below) + width_of(tabs) > width:
+        tabs = _tabs(desk, screen, SHORT)
     while below and _width(below) + width_of(tabs) > width:
         below.pop(0)
-    return [_spread(left, above, width), _spread(tabs, below, width)]
+    return left, above, below, tabs
 
 
 def _root(title: str, room: int) -> Span:
@@ -71,27 +83,29 @@ def _waiting_tone(desk: Desk) -> Tone:
     return Tone.WARN if desk.waiting else Tone.DIM
 
 
-def _tabs(desk: Desk, screen: str) -> Line:
+def _tabs(desk: Desk, screen: str, letters: int) -> Line:
+    """The screens with their badges, of the other ones' names so many letters."""
     running = sum(call.phase is Phase.RUNNING for call in desk.activity)
     badges = {"Approvals": len(desk.waiting), "Activity": running}
     spans: list[Span] = [Span(" ")]
     for key, name in SCREENS:
         here = name == screen
         badge = f" ●{badges[name]}" if badges.get(name) else ""
-        spans.append(span(f" {key} {name}{badge} ", Tone.HEAD if here else Tone.DIM))
+        shown = name if here else name[:letters]
+        spans.append(span(f" {key} {shown}{badge} ", Tone.HEAD if here else Tone.DIM))
         spans.append(Span(" "))
     if screen not in {name for _, name in SCREENS}:
         spans.append(span(f" {screen} ", Tone.HEAD))
     return tuple(spans)
 
 
-def tab_at(desk: Desk, screen: str, x: int) -> str | None:
-    """The screen whose name is drawn at cell `x` of the second header line."""
+def tab_at(desk: Desk, screen: str, x: int, width: int) -> str | None:
+    """The screen whose name is drawn at cell `x` of the second of the header's lines of that width."""
     end = 0
-    for part in _tabs(desk, screen):
+    for part in _laid_out(desk, screen, width)[-1]:
         end += width_of((part,))
         if x < end:
-            return next((name for key, name in SCREENS if part.text.startswith(f" {key} {name}")), None)
+            return next((name for key, name in SCREENS if part.text.startswith(f" {key} ")), None)
     return None
 
 

@@ -10,7 +10,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
         "Everywhere",
         (
-            ("1 2 3", "Catalog, Approvals, Activity"),
+            ("1 2 3 4", "Catalog, Approvals, Activity, Grants"),
             ("ctrl+o", "open the request that waits longest"),
             ("T", "entries of the registry that wait for trust"),
             ("ctrl+p", "command palette"),
@@ -55,6 +55,14 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         (
             ("Enter", "input, output, error, stderr, sandbox, timing"),
             ("k", "cancel the call; k again confirms"),
+        ),
+    ),
+    (
+        "Grants",
+        (
+            ("d", "revoke the lease, take out the rule, unblock the tool"),
+            ("z", "take that back; asks again where more is let through"),
+            ("Enter", "scope, condition, use, and where it came from"),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""The main screen: header, one of three views, what needs the person, and the keys."""
+"""The main screen: header, one of the views, what needs the person, and the keys."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from flytui.console.activity.view import ActivityView
 from flytui.console.approvals.view import ApprovalsView
 from flytui.console.catalog.view import CatalogView
 from flytui.console.desk import Desk, Topic
+from flytui.console.grants.view import GrantsView
 from flytui.console.header import alert_lines, header_lines, tab_at
 from flytui.console.paint import Line, keys_fitting
 from flytui.console.views import Bar
 
-_NAMES = {"catalog": "Catalog", "approvals": "Approvals", "activity": "Activity"}
+_NAMES = {"catalog": "Catalog", "approvals": "Approvals", "activity": "Activity", "grants": "Grants"}
 
 
 class MainScreen(Screen[None]):
@@ -29,6 +30,7 @@ class MainScreen(Screen[None]):
         Binding("1", "view('catalog')", "Catalog", show=False),
         Binding("2", "view('approvals')", "Approvals", show=False),
         Binding("3", "view('activity')", "Activity", show=False),
+        Binding("4", "view('grants')", "Grants", show=False),
         Binding("q", "app.leave", "Quit", show=False),
     ]
     AUTO_FOCUS: ClassVar[str | None] = "#catalog-rows"
@@ -37,10 +39,11 @@ class MainScreen(Screen[None]):
         super().__init__()
         self._desk = desk
         self._view = "catalog"
-        self._views: dict[str, CatalogView | ApprovalsView | ActivityView] = {
+        self._views: dict[str, CatalogView | ApprovalsView | ActivityView | GrantsView] = {
             "catalog": CatalogView(desk, id="catalog"),
             "approvals": ApprovalsView(desk, id="approvals"),
             "activity": ActivityView(desk, id="activity"),
+            "grants": GrantsView(desk, id="grants"),
         }
 
     def compose(self) -> ComposeResult:
@@ -67,7 +70,11 @@ class MainScreen(Screen[None]):
 
     def on_click(self, event: events.Click) -> None:
         """A click on a screen's name shows that screen."""
-        name = tab_at(self._desk, _NAMES[self._view], event.screen_x) if event.screen_y == 1 else None
+        name = (
+            tab_at(self._desk, _NAMES[self._view], event.screen_x, self.size.width)
+            if event.screen_y == 1
+            else None
+        )
         if name is not None:
             self.action_view(name.lower())
 

@@ -50,7 +50,7 @@ LinesView, RowsView {
 #alert { background: $surface; }
 #keys, #card-keys { background: $surface; }
 ContentSwitcher { height: 1fr; }
-CatalogView, ApprovalsView, ActivityView { height: 1fr; }
+CatalogView, ApprovalsView, ActivityView, GrantsView { height: 1fr; }
 #list-side { width: 1fr; }
 #ladder { width: 46%; max-width: 76; border-left: vkey $panel; }
 #call-below { height: 50%; border-top: hkey $panel; }

@@ -1,0 +1,1 @@
+"""The Grants screen: everything that stands, and taking it away."""
