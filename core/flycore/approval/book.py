@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from flycore.approval.letters import draw_letters
 from flycore.approval.machine import Moment, Move, judge, step
 from flycore.model.approval import Answer, ApprovalRequest, Ask, DecideOutcome
 from flycore.model.enums import Code, RequestState, Risk
@@ -63,6 +64,8 @@ class QueueLimits(NamedTuple):
 class _Waiting:
     ask: Ask
     deadline: float
+    left: float = 0.0
+    """Seconds that were left when it was put on hold."""
 
 
 @dataclass(slots=True)
@@ -80,13 +83,18 @@ class RequestBook:
         self._recent: deque[Ask] = deque(maxlen=RECENT)
         self._denials: dict[str, _Denials] = {}
 
+    def stamp(self, request: ApprovalRequest, at: float) -> ApprovalRequest:
+        """The request with its time of asking, its expiry and freshly drawn letters."""
+        return msgspec.structs.replace(
+            request,
+            asked_at=at,
+            expires_at=at + self._limits.timeout(request.risk),
+            letter=draw_letters(request.risk),
+        )
+
     def admit(self, request: ApprovalRequest, deadline: float, now: float) -> Ask:
-        """The request as it waits, or as it is refused because of a pause or a full queue."""
+        """The request as it waits, or as it is refused because of a full queue."""
         caller = request.caller.key
-        if request.id in self._waiting:
-            raise ValueError(f"a request {request.id!r} is waiting")
-        if self.pause_left(caller, now) > 0:
-            return Ask(request=request, state=RequestState.DENIED, code=Code.PAUSED)
         mine = sum(item.ask.request.caller.key == caller for item in self._waiting.values())
         if mine >= self._limits.per_caller or len(self._waiting) >= self._limits.total:
             return Ask(request=request, state=RequestState.DENIED, code=Code.QUEUE_FULL)
@@ -137,10 +145,62 @@ class RequestBook:
         """The caller is gone; None where the request was settled before."""
         return self._settle(request_id, Move.WITHDRAW, at)
 
-    def leave(self, at: float) -> tuple[Ask, ...]:
-        """The person is gone: every request that waited, settled as a refusal."""
-        left = [self._settle(request_id, Move.LEAVE, at) for request_id in tuple(self._waiting)]
-        return tuple(ask for ask in left if ask is not None)
+    def settle(self, request_id: str, move: Move, at: float) -> Ask | None:
+        """Settle by what is nobody's answer; None where the request was settled before."""
+        return self._settle(request_id, move, at)
+
+    def hold(self, request_id: str, held: bool, now: float, at: float) -> Ask | None:
+        """Stop a request's time, or let it run on; None where that changes nothing."""
+        item = self._waiting.get(request_id)
+        if item is None or item.ask.held is held or (held and now >= item.deadline):
+            return None
+        if held:
+            item.left, item.deadline = item.deadline - now, float("inf")
+        else:
+            item.deadline = now + item.left
+        expires = at + item.left
+        request = msgspec.structs.replace(item.ask.request, expires_at=expires)
+        item.ask = msgspec.structs.replace(item.ask, request=request, held=held)
+        return item.ask
+
+    def note(self, request_id: str, *, count: int, ticket: bool) -> Ask | None:
+        """Who waits for a request has changed."""
+        item = self._waiting.get(request_id)
+        if item is None:
+            return None
+        item.ask = msgspec.structs.replace(item.ask, count=count, ticket=ticket)
+        return item.ask
+
+    def replace(self, request: ApprovalRequest, shown: str) -> Ask | None:
+        """Another card in the place of the one that waits under the same id, as long as that one; None
+        where the one that was shown, by its digest, waits no longer."""
+        item = self._waiting.get(request.id)
+        if item is None or item.ask.request.subject_digest != shown:
+            return None
+        request = msgspec.structs.replace(request, expires_at=item.ask.request.expires_at)
+        item.ask = msgspec.structs.replace(item.ask, request=request)
+        return item.ask
+
+    def restore(self, ask: Ask, deadline: float) -> None:
+        """A request of an earlier kernel waits on; limits were kept when it was admitted."""
+        self._waiting[ask.request.id] = _Waiting(ask, deadline)
+
+    def overdue(self, now: float) -> tuple[str, ...]:
+        """Requests whose time is up."""
+        return tuple(key for key, item in self._waiting.items() if now >= item.deadline)
+
+    def deadline(self, request_id: str) -> float | None:
+        """When a waiting request expires, monotonic; infinite while it is held."""
+        item = self._waiting.get(request_id)
+        return None if item is None else item.deadline
+
+    def next_deadline(self) -> float:
+        """When the next request expires; infinite where none does."""
+        return min((item.deadline for item in self._waiting.values()), default=float("inf"))
+
+    def waits(self, request_id: str) -> Ask:
+        """A request that waits. Raises LookupError where it does not."""
+        return self._waiting[request_id].ask
 
     def find(self, request_id: str) -> Ask | None:
         """A request, waiting or recent."""
@@ -155,10 +215,12 @@ class RequestBook:
         """How many wait."""
         return len(self._waiting)
 
-    def pause_left(self, caller: str, now: float) -> float:
-        """Seconds for which the caller's requests are refused, 0 where they are not."""
-        denials = self._denials.get(caller)
-        return 0.0 if denials is None else max(0.0, denials.paused_until - now)
+    def paused(self, request: ApprovalRequest, now: float) -> Ask | None:
+        """The request as it is refused because its caller was denied too often; None where it was not."""
+        denials = self._denials.get(request.caller.key)
+        if denials is None or now >= denials.paused_until:
+            return None
+        return Ask(request=request, state=RequestState.DENIED, code=Code.PAUSED)
 
     def _settle(
         self, request_id: str, move: Move, at: float, *, answer: Answer | None = None, by: str = ""

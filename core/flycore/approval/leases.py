@@ -19,13 +19,14 @@ from flycore.model.approval import (
     LEASE_MINUTES,
     UNTIL_LEFT,
     ApprovalRequest,
+    Ask,
     Lease,
     LeaseTerms,
     Subject,
 )
 from flycore.model.call import Caller
 from flycore.model.canonical import Json, JsonObject, canonical_json, digest
-from flycore.model.enums import LeaseScope, Risk
+from flycore.model.enums import Choice, LeaseScope, RequestState, Risk
 
 LARGER_FACTOR = 4
 LARGER_BYTES = 1024
@@ -164,6 +165,13 @@ class LeaseBook:
         self._held[lease.id] = Held(lease, deadline, input_bytes(request.subject.input), request.risk)
         self._tell(LeaseMove.MADE, lease)
         return lease
+
+    def made_by(self, ask: Ask) -> str | None:
+        """Id of the lease that an answer makes; None where it makes none."""
+        answer = ask.answer
+        if ask.state is not RequestState.APPROVED or answer is None or answer.choice != Choice.LEASE:
+            return None
+        return None if answer.lease is None else self.add(ask.request, answer.lease).id
 
     def match(self, subject: Subject, risk: Risk, group: str = "") -> Lease | None:
         """A lease with calls left that covers the subject, whose tool is of that exclusive group; None

@@ -19,6 +19,7 @@ from flycore.model.approval import Answer, ApprovalRequest, Ask, DecideOutcome
 from flycore.model.canonical import canonical_json
 from flycore.model.enums import Choice, Code, Decision, RequestState, Risk
 
+MAX_DENY_MINUTES = 24 * 60
 MASK = "•••"
 """What stands for a masked value; in canonical JSON it is spelled with escapes."""
 MASK_ESCAPED = r"\u2022\u2022\u2022"
@@ -72,22 +73,24 @@ class Moment(NamedTuple):
 def judge(ask: Ask | None, subject_digest: str, answer: Answer, moment: Moment) -> Move | DecideOutcome:
     """The move an answer makes, or why it makes none. Whatever is not understood decides nothing."""
     if ask is None:
-        return _refused("there is no such request")
+        return refused("there is no such request")
     if ask.state is not RequestState.WAITING:
         by = f" by {ask.decided_by}" if ask.decided_by else ""
-        return _refused(f"{_ENDED[ask.state]}{by}")
+        return refused(f"{_ENDED[ask.state]}{by}")
     if moment.overdue:
-        return _refused(_ENDED[RequestState.TIMED_OUT])
+        return refused(_ENDED[RequestState.TIMED_OUT])
     if subject_digest != ask.request.subject_digest:
-        return _refused("the request is not the one that was shown")
+        return refused("the request is not the one that was shown")
     move = _move(answer)
     if move is None or answer.choice not in choices(ask.request):
-        return _refused("this choice is not offered")
+        return refused("this choice is not offered")
     fault = _fault(ask.request, answer)
     if fault:
-        return _refused(fault)
+        return refused(fault)
+    if not 0 <= answer.deny_minutes <= MAX_DENY_MINUTES:
+        return refused(f"a refusal lasts {MAX_DENY_MINUTES} minutes at most")
     if move is Move.APPROVE and moment.hands_on:
-        return _refused("hands on the machine: wait until the tool has left mouse and keyboard")
+        return refused("hands on the machine: wait until the tool has left mouse and keyboard")
     return move
 
 
@@ -132,5 +135,5 @@ def _fault(request: ApprovalRequest, answer: Answer) -> str:
     return ""
 
 
-def _refused(why_not: str) -> DecideOutcome:
+def refused(why_not: str) -> DecideOutcome:
     return DecideOutcome(accepted=False, why_not=why_not)

@@ -5,38 +5,40 @@ Every way out that is not an explicit approval is a refusal or leaves the reques
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 
 import anyio
 import msgspec
 
 from flycore.approval.book import First, Limits, RequestBook
 from flycore.approval.clock import Clock
+from flycore.approval.editing import edited
 from flycore.approval.grants import Grant, GrantBook, Redemption
 from flycore.approval.hands import HandsOn
 from flycore.approval.leases import LeaseBook, LeaseMove, Told
-from flycore.approval.letters import draw_letters
-from flycore.approval.machine import check_request
+from flycore.approval.machine import Move, check_request
+from flycore.approval.pending import (
+    FOREVER,
+    Pending,
+    PendingBook,
+    Revise,
+    Ticket,
+    Waiter,
+    happened,
+    sameness,
+)
+from flycore.approval.refusals import RefusalBook
+from flycore.approval.tickets import TicketBook
+from flycore.approval.told import CHANGED, ask_event
 from flycore.model.approval import Answer, ApprovalRequest, Ask, DecideOutcome, Lease, Subject
 from flycore.model.canonical import JsonObject
-from flycore.model.enums import Choice, RequestState, Risk
+from flycore.model.enums import Choice, Code, RequestState, Risk
 from flycore.model.events import Event, EventClass, Publish
 
-_EVENTS = {
-    RequestState.WAITING: "approval.asked",
-    RequestState.APPROVED: "approval.decided",
-    RequestState.DENIED: "approval.decided",
-    RequestState.TIMED_OUT: "approval.timed-out",
-    RequestState.WITHDRAWN: "approval.withdrawn",
-}
-
-
-@dataclass(slots=True)
-class _Pending:
-    ask: Ask
-    settled: anyio.Event = field(default_factory=anyio.Event)
-    taken: anyio.Event = field(default_factory=anyio.Event)
-    """Set once the caller's side has gone on with it."""
+Keep = Callable[[tuple[Ticket, ...]], None]
+"""Writes the tickets where a restart finds them; never raises."""
+Unattended = Callable[[Ask], None]
+"""Told of requests that were settled while nobody waited inline, who would have written it down."""
 
 
 class ApprovalQueue:
@@ -51,6 +53,8 @@ class ApprovalQueue:
         *,
         first: First = lambda request, answer: "",
         told: Told = lambda move, lease: None,
+        keep: Keep = lambda tickets: None,
+        unattended: Unattended = lambda ask: None,
     ) -> None:
         self._clock = clock
         self._publish = publish
@@ -58,50 +62,61 @@ class ApprovalQueue:
         self._hands = hands
         self._first = first
         self._told = told
+        self._keep = keep
+        self._unattended = unattended
         self._book = RequestBook(limits)
-        self._pending: dict[str, _Pending] = {}
+        self._pending = PendingBook()
+        self._refusals = RefusalBook(clock)
+        self._tickets = TicketBook(clock)
+        self._moved = anyio.Event()
         self.leases = LeaseBook(clock, self._lease_moved)
         self.grants = GrantBook(clock, self.leases.holds)
 
-    def stamp(self, request: ApprovalRequest) -> ApprovalRequest:
-        """The request with its time of asking, its expiry and freshly drawn letters."""
-        now = self._clock.now()
-        return msgspec.structs.replace(
-            request,
-            asked_at=now,
-            expires_at=now + self._limits.timeout(request.risk),
-            letter=draw_letters(request.risk),
-        )
+    async def run(self) -> None:
+        """Time requests out. Runs until cancelled, in the kernel's task group."""
+        while True:
+            moment = min(self._book.next_deadline(), self._tickets.next_end())
+            self._moved = anyio.Event()
+            await happened(self._clock, self._moved, moment)
+            for request_id in self._book.overdue(self._clock.monotonic()):
+                self._finish(self._book.expire(request_id, self._clock.now()))
+            if self._tickets.sweep():
+                self._save()
 
-    async def ask(self, request: ApprovalRequest) -> Ask:
+    async def ask(
+        self, request: ApprovalRequest, *, patience: float | None = None, revise: Revise | None = None
+    ) -> Ask:
         """Wait until the request is settled. Approved, its grant lies in `grants` under the request's id;
         else `code` says what the caller is told.
 
-        The request is stamped here (`stamp`). Cancelling withdraws it. Raises ValueError for a request
-        whose digest, tool, caller or input is not its subject's.
+        A call identical to one that waits shares its card and its answer; one whose answer was kept gets
+        that. After `patience` seconds the caller is given up on, and gets an Ask that still waits: asking
+        again takes its place. It is stamped here. Cancelling withdraws it. Raises
+        ValueError for a request whose digest, tool, caller or input is not its subject's.
         """
         check_request(request)
-        stamped = self.stamp(request)
-        now = self._clock.monotonic()
-        deadline = now + self._limits.timeout(request.risk)
-        ask = self._book.admit(stamped, deadline, now)
-        if ask.state is not RequestState.WAITING:
-            return ask
-        pending = self._pending[request.id] = _Pending(ask)
-        self._tell(ask)
-        waited = False
+        answered = self._answered(request)
+        if answered is not None:
+            return answered
+        pending = self._pending.same(sameness(request))
+        if pending is None:
+            ask = self._admit(request)
+            pending = self._pending.get(request.id)
+            if pending is None:
+                return ask
+        waiter = self._pending.enter(pending, request.id, revise)
+        self._noted(pending)
+        gone = True
         try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._expire_at, request.id, deadline)
-                await pending.settled.wait()
-                group.cancel_scope.cancel()
-            waited = True
+            until = FOREVER if patience is None else self._clock.monotonic() + patience
+            if not await happened(self._clock, waiter.settled, until):
+                return self._with_ticket(pending, waiter)
+            gone = False
         finally:
-            del self._pending[request.id]
-            pending.taken.set()
-            if not waited:
-                self._abandon(request.id)
-        return pending.ask
+            self._pending.gone(waiter)
+            if gone:
+                self._abandon(pending, waiter)
+        return waiter.outcome or self._book.waits(pending.request_id)
 
     def decide(
         self, request_id: str, subject_digest: str, answer: Answer, *, by: str = "console"
@@ -117,25 +132,52 @@ class ApprovalQueue:
             hands=self._hands.active(),
             first=self._first,
         )
-        if ask is None:
-            return outcome
-        if ask.state is RequestState.APPROVED:
-            self._grant(ask)
-        self._finish(ask)
-        if answer.choice == Choice.BLOCK:
-            self._blocked(ask, by)
+        if ask is not None:
+            self._refusals.remember(ask)
+            self._finish(ask)
+            if answer.choice == Choice.BLOCK:
+                self._blocked(ask, by)
         return outcome
 
+    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> DecideOutcome:
+        """Put another input in a waiting request's place; see `editing`."""
+        outcome = await edited(self._book, self._pending, self._clock, request_id, subject_digest, input)
+        if isinstance(outcome, DecideOutcome):
+            return outcome
+        self._tell(outcome, CHANGED)
+        self._save()
+        return DecideOutcome(accepted=True)
+
+    def hold(self, request_id: str, held: bool) -> bool:
+        """Stop a waiting request's time, or let it run on; False where that changes nothing."""
+        ask = self._book.hold(request_id, held, self._clock.monotonic(), self._clock.now())
+        self._tell(ask, CHANGED)
+        self._moved.set()
+        self._save()
+        return ask is not None
+
     def leave(self) -> None:
-        """The person is gone: whoever waits is told that nobody will decide."""
-        for ask in self._book.leave(self._clock.now()):
-            self._finish(ask)
+        """The person is gone: whoever waits is told that nobody will decide. Tickets wait on."""
+        for pending in self._pending:
+            if not pending.tickets:
+                self._finish(self._book.settle(pending.request_id, Move.LEAVE, self._clock.now()))
+                continue
+            told = msgspec.structs.replace(
+                self._book.waits(pending.request_id), state=RequestState.WITHDRAWN, code=Code.NO_APPROVER
+            )
+            pending.send_away(told)
+            self._noted(pending)
+
+    def restore(self, tickets: Iterable[Ticket]) -> None:
+        """Take over what an earlier kernel left: questions that wait on, answers nobody has fetched."""
+        for asked, ask, calls, deadline in self._tickets.restored(tickets):
+            self._book.restore(ask, deadline)
+            self._pending.open(ask.request.id, asked, calls)
+        self._moved.set()
 
     async def taken_up(self) -> None:
         """Wait until every settled request has been gone on with by its caller's side."""
-        for pending in tuple(self._pending.values()):
-            if pending.settled.is_set():
-                await pending.taken.wait()
+        await self._pending.taken_up()
 
     def use_lease(self, grant_id: str, subject: Subject, risk: Risk, group: str = "") -> Grant | None:
         """A grant for one call drawn from a lease that covers it; None where a person has to be asked.
@@ -156,21 +198,30 @@ class ApprovalQueue:
         """Waiting ones in order of arrival, then recent ones, newest first."""
         return self._book.asks()
 
-    def active_leases(self) -> tuple[Lease, ...]:
-        """Leases that still cover a call."""
-        return self.leases.active()
+    def knows(self, request: ApprovalRequest) -> bool:
+        """Whether such a call has left a question or an answer here that it may come back for."""
+        asked = sameness(request)
+        pending = self._pending.same(asked)
+        return self._tickets.has(asked) or (pending is not None and pending.tickets > 0)
 
     @property
     def waiting(self) -> int:
         """How many requests wait for a person."""
         return self._book.waiting
 
-    def _grant(self, ask: Ask) -> None:
-        answer, request = ask.answer, ask.request
-        lease = None
-        if answer is not None and answer.choice == Choice.LEASE and answer.lease is not None:
-            lease = self.leases.add(request, answer.lease).id
-        self.grants.mint(request.id, request.subject_digest, lease)
+    def _answered(self, request: ApprovalRequest) -> Ask | None:
+        """An answer that is there already: a refusal that lasts, or one that was kept for the caller."""
+        paused = self._book.paused(request, self._clock.monotonic())
+        lasting = paused or self._refusals.answer(request)
+        if lasting is not None:
+            return lasting
+        kept = self._tickets.pick_up(sameness(request))
+        if kept is None:
+            return None
+        self._save()
+        if kept.state is RequestState.APPROVED:
+            self.grants.mint(request.id, kept.request.subject_digest)
+        return kept
 
     def _blocked(self, ask: Ask, by: str) -> None:
         """The tool is blocked for everybody: who else waits for it is refused, its leases end."""
@@ -180,39 +231,64 @@ class ApprovalQueue:
             for other in self._book.refuse(tool, ask.answer, by=by, at=self._clock.now()):
                 self._finish(other)
 
-    def _abandon(self, request_id: str) -> None:
-        """The caller stopped waiting: a waiting request is withdrawn, an answer just given is void."""
-        ask = self._book.withdraw(request_id, self._clock.now())
-        if ask is not None:
+    def _admit(self, request: ApprovalRequest) -> Ask:
+        stamped, now = self._book.stamp(request, self._clock.now()), self._clock.monotonic()
+        ask = self._book.admit(stamped, now + self._limits.timeout(request.risk), now)
+        if ask.state is RequestState.WAITING:
+            self._pending.open(request.id, sameness(request))
             self._tell(ask)
-        self.grants.void(request_id)
+            self._moved.set()
+        return ask
 
-    async def _expire_at(self, request_id: str, deadline: float) -> None:
-        await self._clock.sleep_until(deadline)
-        ask = self._book.expire(request_id, self._clock.now())
-        if ask is not None:
-            self._finish(ask)
+    def _with_ticket(self, pending: Pending, waiter: Waiter) -> Ask:
+        """The caller's patience is over; its place is kept."""
+        pending.give_ticket(waiter, self._book.waits(pending.request_id))
+        self._noted(pending)
+        return self._book.waits(pending.request_id)
 
-    def _finish(self, ask: Ask) -> None:
+    def _abandon(self, pending: Pending, waiter: Waiter) -> None:
+        """The caller stopped waiting: its request is withdrawn where nobody else waits for the answer, an
+        answer just given is void. One that had come back for its answer keeps its ticket."""
+        self.grants.void(waiter.request_id)
+        if not pending.forget(waiter):
+            return
+        if pending.count:
+            self._noted(pending)
+        else:
+            self._finish(self._book.withdraw(pending.request_id, self._clock.now()))
+
+    def _finish(self, ask: Ask | None) -> None:
+        """A request is settled: everybody who waited is told, and answers are kept for who is away."""
+        if ask is None:
+            return
+        pending = self._pending.close(ask.request.id)
+        lease = self.leases.made_by(ask)
+        for waiter in pending.waiters.values():
+            if ask.state is RequestState.APPROVED:
+                self.grants.mint(waiter.request_id, ask.request.subject_digest, lease)
+            waiter.settle(ask)
+        if pending.tickets:
+            self._tickets.keep(pending.asked, msgspec.structs.replace(ask, ticket=True), pending.tickets)
+            if not pending.waiters:
+                self._unattended(ask)
         self._tell(ask)
-        pending = self._pending.get(ask.request.id)
-        if pending is not None:
-            pending.ask = ask
-            pending.settled.set()
+        self._moved.set()
+        self._save()
 
-    def _tell(self, ask: Ask) -> None:
-        request = ask.request
-        payload: JsonObject = {
-            "requestId": request.id,
-            "callId": request.call_id,
-            "tool": request.tool,
-            "risk": str(request.risk),
-            "state": str(ask.state),
-            "by": ask.decided_by,
-        }
-        self._publish(
-            Event(cls=EventClass.APPROVAL, type=_EVENTS[ask.state], at=self._clock.now(), payload=payload)
-        )
+    def _noted(self, pending: Pending) -> None:
+        ticket = pending.tickets > 0 and not pending.waiters
+        before = self._book.find(pending.request_id)
+        ask = self._book.note(pending.request_id, count=pending.count, ticket=ticket)
+        if ask != before:
+            self._tell(ask, CHANGED)
+            self._save()
+
+    def _save(self) -> None:
+        self._keep((*self._pending.tickets(self._book.find), *self._tickets.all()))
+
+    def _tell(self, ask: Ask | None, kind: str = "") -> None:
+        if ask is not None:
+            self._publish(ask_event(ask, self._clock.now(), kind))
 
     def _lease_moved(self, move: LeaseMove, lease: Lease) -> None:
         self._told(move, lease)

@@ -79,6 +79,8 @@ def approval_decided(
     """What became of the request. `by` names the console that answered; empty where nobody did."""
     fields: JsonObject = {**_asked(request), "decision": state.value, "tookMs": took_ms}
     fields |= _known(decidedBy=by)
+    if request.edited:
+        fields["editedInput"] = request.subject.input
     if answer is not None:
         fields |= {"choice": answer.choice.value, **_known(reason=_bounded(answer.reason))}
         if answer.lease is not None:

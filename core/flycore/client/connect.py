@@ -153,13 +153,19 @@ class CallingClient:
         *,
         timeout_ms: int | None = None,
         said: str = "",
+        inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """See Client."""
         for _ in range(RETRIES):
             try:
                 result = await self.inner.call(
-                    tool, input, timeout_ms=timeout_ms, said=said, on_progress=on_progress
+                    tool,
+                    input,
+                    timeout_ms=timeout_ms,
+                    said=said,
+                    inline_wait_ms=inline_wait_ms,
+                    on_progress=on_progress,
                 )
             except ConnectionLost:
                 await self.find()

@@ -43,6 +43,7 @@ class LocalClient:
         *,
         timeout_ms: int | None = None,
         said: str = "",
+        inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """See Client."""
@@ -53,6 +54,7 @@ class LocalClient:
             caller=self._caller,
             timeout_ms=timeout_ms,
             said=said,
+            inline_wait_ms=self._kernel.inline_wait_ms if inline_wait_ms is None else inline_wait_ms,
         )
         return await self._kernel.call(request, on_progress)
 

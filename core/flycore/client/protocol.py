@@ -38,9 +38,12 @@ class Client(Protocol):
         *,
         timeout_ms: int | None = None,
         said: str = "",
+        inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
-        """Run a tool through the whole pipeline; waits for a person where one is needed.
+        """Run a tool through the whole pipeline; waits for a person where one is needed, `inline_wait_ms`
+        at most (None: what the settings say): then the call ends `pending`, and the same call made again
+        takes its place.
 
         Cancelling the awaiting task cancels the call, its process tree and its approval request.
         """
@@ -102,6 +105,15 @@ class Approver(Protocol):
 
     async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> DecideOutcome:
         """Answer a request. `subject_digest` is what the card showed: if it is another, nothing counts."""
+        ...
+
+    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> DecideOutcome:
+        """Change a waiting request's input: checked, prepared and judged by policy anew. The request is
+        then another card, with another digest, that waits like any; nothing is decided by this."""
+        ...
+
+    async def hold(self, request_id: str, held: bool) -> bool:
+        """Stop a waiting request's time, or let it run on; False where there is none."""
         ...
 
     async def revoke(self, lease_id: str) -> bool:

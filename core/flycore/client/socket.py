@@ -138,6 +138,7 @@ class SocketClient:
         *,
         timeout_ms: int | None = None,
         said: str = "",
+        inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """See Client. A connection lost once the kernel took the call is `unknown`, `outcome-unknown`: it
@@ -148,6 +149,7 @@ class SocketClient:
             "timeoutMs": timeout_ms,
             "say": said,
             "waitApproverMs": self._wait_approver_ms,
+            "inlineWaitMs": inline_wait_ms,
         }
         call_id, message_id = "", self._new_id()
         try:

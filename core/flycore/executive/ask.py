@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from flycore.approval.hosts import host_of
 from flycore.audit import events as audit_events
+from flycore.audit.log import AuditLog
 from flycore.catalog.effects import effect_sentence
 from flycore.executive.call import Call
 from flycore.executive.prepare import Prepared
@@ -15,10 +17,12 @@ from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed, refused
 from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.base import Value
-from flycore.model.canonical import canonical_json
-from flycore.model.enums import Code, Decision, Phase, RequestState
+from flycore.model.canonical import JsonObject, canonical_json
+from flycore.model.enums import Code, Decision, Phase, RequestState, Status
 from flycore.sandbox.masks import Masks
 
+Again = Callable[[JsonObject], Awaitable[Prepared | Stop]]
+"""Checks and prepares the same call with another input."""
 CONSOLE_SETTLES_MS = 10_000
 """How long a console that holds the root may take to be ready for its first card."""
 
@@ -30,45 +34,69 @@ class Permit(Value, frozen=True, kw_only=True):
     """A policy rule's place, `lease ID` or `request ID`."""
     grant_id: str = ""
     """Of the grant that is redeemed right before the spawn; empty where policy allows."""
+    edited: JsonObject | None = None
+    """The input that was approved, where a person has changed it."""
 
 
 async def permit(
-    rooms: Rooms, call: Call, prepared: Prepared, difference: tuple[str, ...] = ()
+    rooms: Rooms, call: Call, prepared: Prepared, again: Again, difference: tuple[str, ...] = ()
 ) -> Permit | Stop:
-    """Whether the prepared call may run: by policy, by a lease, or after a person was asked."""
+    """Whether the prepared call may run: by policy, by a lease, or after a person was asked. `again`
+    prepares the call with another input, should the person change it."""
     if prepared.verdict.decision is Decision.ALLOW:
         return Permit(authority="policy " + ", ".join(rule.where for rule in prepared.verdict.rules))
     group = prepared.target.capability.exclusive or ""
     grant = rooms.queue.use_lease(call.request.call_id, prepared.subject, prepared.risk, group)
     if grant is not None:
         return Permit(authority=f"lease {grant.lease}", grant_id=grant.id)
-    if not await rooms.approver_within(max(call.request.wait_approver_ms, CONSOLE_SETTLES_MS)):
+    await rooms.past.ready()
+    card = make_request(rooms, call, prepared, difference)
+    there = await rooms.approver_within(max(call.request.wait_approver_ms, CONSOLE_SETTLES_MS))
+    if not there and not rooms.queue.knows(card):
         return _nobody(rooms, "this call needs a person's approval and no console is open")
-    return await _ask_person(rooms, call, prepared, difference)
+    return await _ask_person(rooms, call, prepared, card, again)
 
 
 async def _ask_person(
-    rooms: Rooms, call: Call, prepared: Prepared, difference: tuple[str, ...]
+    rooms: Rooms, call: Call, prepared: Prepared, card: ApprovalRequest, again: Again
 ) -> Permit | Stop:
-    await rooms.past.ready()
-    card = make_request(rooms, call, prepared, difference)
     fields = audit_events.approval_asked(card)
     rooms.audit.append(audit_events.APPROVAL_ASKED, prepared.masks.json(fields))
     call.at(Phase.WAITING_APPROVAL, "waiting for approval in the console")
+
+    async def revise(input: JsonObject) -> ApprovalRequest | str:
+        fresh = await again(input)
+        return fresh.message if isinstance(fresh, Stop) else make_request(rooms, call, fresh, ())
+
     began = call.wait_from()
     ask: Ask | None = None
+    wait_ms = call.request.inline_wait_ms
     try:
-        ask = await rooms.queue.ask(card)
+        patience = None if wait_ms is None else wait_ms / 1000
+        ask = await rooms.queue.ask(card, patience=patience, revise=revise)
     finally:
         call.waited_since(began)
         took_ms = int((rooms.clock.monotonic() - began) * 1000)
         settled = ask or Ask(request=card, state=RequestState.WITHDRAWN, code=Code.WITHDRAWN)
-        _decided(rooms, settled, took_ms, prepared.masks)
+        if settled.state is not RequestState.WAITING and not settled.ticket:
+            record_decision(rooms.audit, settled, call.request.call_id, took_ms, prepared.masks)
     if ask.state is RequestState.APPROVED:
-        return Permit(authority=f"request {card.id}", grant_id=card.id)
+        edited = ask.request.subject.input if ask.request.edited else None
+        return Permit(authority=f"request {ask.request.id}", grant_id=card.id, edited=edited)
     if ask.code is Code.NO_APPROVER:
         return _nobody(rooms, "the console was closed before anyone decided; the call did not run")
-    return _refusal(ask)
+    return _pending(ask) if ask.state is RequestState.WAITING else _refusal(ask)
+
+
+def _pending(ask: Ask) -> Stop:
+    """The caller is given up on for now: the request waits on, and the same call comes back for it."""
+    return Stop(
+        status=Status.PENDING,
+        code=Code.APPROVAL_PENDING,
+        message="a person has not decided yet; nothing has run",
+        hint="make the same call again: it takes this one's place, or runs once it was approved",
+        details={"ticket": ask.request.id, "expiresAt": ask.request.expires_at},
+    )
 
 
 def _nobody(rooms: Rooms, message: str) -> Stop:
@@ -76,13 +104,13 @@ def _nobody(rooms: Rooms, message: str) -> Stop:
     return refused(Code.NO_APPROVER, message, hint)
 
 
-def _decided(rooms: Rooms, ask: Ask, took_ms: int, masks: Masks) -> None:
-    fields = audit_events.approval_decided(
-        ask.request, ask.state, ask.answer, by=ask.decided_by, took_ms=took_ms
-    )
+def record_decision(audit: AuditLog, ask: Ask, call_id: str, took_ms: int, masks: Masks) -> None:
+    """Write what became of a request, for the call that waited for it; where none did, when it is decided."""
+    request = msgspec.structs.replace(ask.request, call_id=call_id)
+    fields = audit_events.approval_decided(request, ask.state, ask.answer, by=ask.decided_by, took_ms=took_ms)
     if ask.code is not None:
         fields["code"] = ask.code.value
-    rooms.audit.append(audit_events.APPROVAL_DECIDED, masks.json(fields), sync=True)
+    audit.append(audit_events.APPROVAL_DECIDED, masks.json(fields), sync=True)
 
 
 def _refusal(ask: Ask) -> Stop:
@@ -101,7 +129,9 @@ def _refusal(ask: Ask) -> Stop:
         case Code.WITHDRAWN:
             return refused(Code.WITHDRAWN, "the request was withdrawn")
         case _:
-            message = f"denied by a person: {reason}" if reason else "denied by a person"
+            minutes = ask.answer.deny_minutes if ask.answer else 0
+            lasting = f" for {minutes} minutes, this tool with any input" if minutes else ""
+            message = f"denied by a person{lasting}" + (f": {reason}" if reason else "")
             return refused(Code.DENIED, message, reason=reason)
 
 
@@ -136,6 +166,7 @@ def make_request(
         difference=difference,
         group=prepared.target.capability.exclusive or "",
         host=host_of(request.tool, prepared.input),
+        edited=call.edited,
     )
 
 

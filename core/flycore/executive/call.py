@@ -20,6 +20,8 @@ class Call:
     def __init__(self, request: CallRequest, clock: Clock, book: ActivityBook, tell: Tell | None) -> None:
         self.request = request
         self.waited_ms = 0
+        self.edited = False
+        """Whether a person has changed its input."""
         self._ran_from: float | None = None
         self._clock = clock
         self._book = book

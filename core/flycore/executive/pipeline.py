@@ -10,25 +10,23 @@ from functools import partial
 import anyio
 
 from flycore.audit import events as audit_events
-from flycore.catalog.schemas import check_input, check_output
 from flycore.executive import finish
 from flycore.executive.activity import ActivityBook
 from flycore.executive.ask import Permit, difference, permit
 from flycore.executive.call import Announce, Call, Tell
+from flycore.executive.checking import NO_JSON, checked_input, is_json
 from flycore.executive.perform import perform
 from flycore.executive.prepare import Prepared, masks_for, prepare
 from flycore.executive.resolve import Target, resolve
 from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed, refused
-from flycore.executive.violations import worded
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest, ToolResult
-from flycore.model.canonical import Json, JsonObject, canonical_json, text_digest
+from flycore.model.canonical import JsonObject, canonical_json, text_digest
 from flycore.model.enums import Code, Phase, Status
 from flycore.model.errors import AuditUnwritable
 from flycore.sandbox.masks import Masks
 
-NO_JSON = "the input is no JSON: it holds NaN, an infinity, half a character, or is nested too deeply"
 LOOKS = 2
 """How often a call is asked for: once, and once more when something changed after the first answer."""
 
@@ -108,12 +106,12 @@ class _Walk:
         entry = world.entries.get(self.sidecar or "")
         if entry is not None:
             self.masks = masks_for(entry, rooms.environ)
-        if not _is_json(call.request.input):
+        if not is_json(call.request.input):
             return self._stopped(failed(Code.INVALID_INPUT, NO_JSON), {})
         target = resolve(world, call.request.tool, rooms.blocks)
         if isinstance(target, Stop):
             return self._stopped(target, call.request.input)
-        checked = _checked(target, call.request.input, self.masks)
+        checked = checked_input(target, call.request.input, self.masks)
         if isinstance(checked, Stop):
             return self._stopped(checked, call.request.input)
         self._called(checked)
@@ -131,12 +129,19 @@ class _Walk:
         """Ask, lock, look again; once more with the difference where something changed meanwhile."""
         changes: tuple[str, ...] = ()
         for _ in range(LOOKS):
-            granted = await permit(self._rooms, self._call, prepared, changes)
+            again = partial(self._with_input, prepared.target, prepared.preview)
+            granted = await permit(self._rooms, self._call, prepared, again, changes)
             if isinstance(granted, Stop):
                 return self._ended(granted)
+            if granted.edited is not None:
+                self._call.edited = True
+                changed = await again(granted.edited)
+                if isinstance(changed, Stop):
+                    return self._ended(changed)
+                prepared = self.prepared = changed
             ran = await self._locked(prepared, granted)
             if isinstance(ran, ToolResult):
-                return ran
+                return self._told_of_edit(ran, prepared) if self._call.edited else ran
             if isinstance(ran, Stop):
                 return self._ended(ran)
             changes = difference(prepared, ran)
@@ -202,6 +207,22 @@ class _Walk:
         self._rooms.note_run(prepared.target.entry.id, outcome.code, said, result.stderr_tail)
         return result
 
+    async def _with_input(
+        self, target: Target, earlier: Preview | None, input: JsonObject
+    ) -> Prepared | Stop:
+        """The same call with an input of the person's, checked like any."""
+        if not is_json(input):
+            return failed(Code.INVALID_INPUT, NO_JSON)
+        checked = checked_input(target, input, self.masks)
+        if isinstance(checked, Stop):
+            return checked
+        rooms = self._rooms
+        return await prepare(rooms, rooms.world(), self._call.request, target, checked, earlier)
+
+    def _told_of_edit(self, result: ToolResult, prepared: Prepared) -> ToolResult:
+        shown = canonical_json(prepared.masks.json(prepared.input))
+        return finish.with_warning(result, f"a person changed the input before approving it: {shown}")
+
     async def _look_again(self, prepared: Prepared) -> Prepared | Stop:
         world = self._rooms.world()
         target = resolve(world, self._call.request.tool, self._rooms.blocks)
@@ -252,28 +273,3 @@ def _covers(approved: Prepared, now: Prepared) -> bool:
 
 def _time_of_day(unix: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(unix))
-
-
-def _is_json(input: JsonObject) -> bool:
-    try:
-        canonical_json(input)
-    except (ValueError, TypeError, RecursionError):
-        return False
-    return True
-
-
-def _checked(target: Target, input: JsonObject, masks: Masks) -> JsonObject | Stop:
-    """The input with defaults filled, or every violation."""
-    schema = target.capability.input_schema
-    filled, found = check_input(schema, input)
-    if not found:
-        return filled
-    violations = worded(found, filled, masks, partial(check_output, schema))
-    listed: list[Json] = [{"pointer": item.pointer, "message": item.message} for item in violations]
-    said = "; ".join(f"{item.pointer or '/'}: {item.message}" for item in violations[:10])
-    return failed(
-        Code.INVALID_INPUT,
-        f"the input does not fit: {said}",
-        f"flytui inspect {target.capability.name} shows the schema",
-        violations=listed,
-    )

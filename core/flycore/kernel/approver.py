@@ -10,6 +10,7 @@ from flycore.approval.queue import ApprovalQueue
 from flycore.executive.preview import Seat
 from flycore.kernel.standing import Revocations
 from flycore.model.approval import Answer, DecideOutcome
+from flycore.model.canonical import JsonObject
 
 Trust = Callable[[tuple[tuple[str, str], ...]], Awaitable[DecideOutcome]]
 
@@ -47,6 +48,14 @@ class KernelApprover:
     async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> DecideOutcome:
         """See Approver. While a tool has its hands on the machine only refusals count."""
         return self._queue.decide(request_id, subject_digest, answer)
+
+    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> DecideOutcome:
+        """See Approver."""
+        return await self._queue.edit(request_id, subject_digest, input)
+
+    async def hold(self, request_id: str, held: bool) -> bool:
+        """See Approver."""
+        return self._queue.hold(request_id, held)
 
     async def revoke(self, lease_id: str) -> bool:
         """See Approver."""

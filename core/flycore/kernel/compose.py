@@ -18,8 +18,10 @@ from flycore.catalog.probe_cache import ProbeCache
 from flycore.catalog.probes import Prober
 from flycore.catalog.runtime import RuntimeTracker
 from flycore.executive.activity import ActivityBook
+from flycore.executive.ask import record_decision
 from flycore.executive.desktop_x11 import X11Desktop
 from flycore.executive.folders import ArtifactFolders
+from flycore.executive.prepare import masks_for
 from flycore.executive.rooms import Rooms
 from flycore.kernel.approver import KernelApprover
 from flycore.kernel.bus import Bus
@@ -32,10 +34,15 @@ from flycore.kernel.past import Past
 from flycore.kernel.probing import probe_spawn
 from flycore.kernel.standing import Revocations, Standing
 from flycore.kernel.sweep import sweep
+from flycore.kernel.tickets import keeper, load_tickets
 from flycore.kernel.upkeep import Upkeep
 from flycore.kernel.world import Ground, find_ground
+from flycore.model.approval import Ask
+from flycore.model.canonical import JsonObject
 from flycore.model.errors import AuditUnwritable
+from flycore.model.events import Event, EventClass
 from flycore.registry.places import POLICY_FILE, Places
+from flycore.sandbox.masks import Masks
 from flysafe.atomic import private_folder
 
 AUDIT_GROUP_SECONDS = 0.05
@@ -82,6 +89,7 @@ async def open_kernel(
             group.start_soon(upkeep.run)
             group.start_soon(hands.run)
             group.start_soon(queue.leases.watch)
+            group.start_soon(queue.run)
             group.start_soon(_group_sync, audit)
             group.start_soon(past.run)
             if holder.role == "console":
@@ -109,7 +117,19 @@ def _approval(
     hands: HandsOn,
     blocks: BlockBook,
 ) -> tuple[Standing, ApprovalQueue]:
-    """The queue, and what its answers leave standing."""
+    """The queue, with what an earlier kernel left in it, and what its answers leave standing."""
+
+    def unsaved(fields: JsonObject) -> None:
+        bus.publish(Event(cls=EventClass.APPROVAL, type="tickets.unwritable", at=clock.now(), payload=fields))
+
+    def unattended(ask: Ask) -> None:
+        """Nothing runs because of this line; a log that takes none refuses the call that comes back."""
+        entry = upkeep.world.entries.get(ask.request.sidecar)
+        masks = Masks({}) if entry is None else masks_for(entry, ground.environ)
+        took_ms = int((clock.now() - ask.request.asked_at) * 1000)
+        with suppress(AuditUnwritable):
+            record_decision(audit, ask, ask.request.call_id, took_ms, masks)
+
     standing = Standing(
         ground.places.config_dir / POLICY_FILE,
         blocks,
@@ -119,8 +139,19 @@ def _approval(
         names=lambda: frozenset(upkeep.world.index),
         changed=upkeep.reload,
     )
-    first, told = standing.before, standing.lease_moved
-    return standing, ApprovalQueue(clock, bus.publish, limits, hands, first=first, told=told)
+    state_dir = ground.places.state_dir
+    queue = ApprovalQueue(
+        clock,
+        bus.publish,
+        limits,
+        hands,
+        first=standing.before,
+        told=standing.lease_moved,
+        keep=keeper(state_dir, unsaved),
+        unattended=unattended,
+    )
+    queue.restore(load_tickets(state_dir))
+    return standing, queue
 
 
 def _rooms(

@@ -90,6 +90,11 @@ class Kernel:
                 self._idle.set()
                 self._idle = anyio.Event()
 
+    @property
+    def inline_wait_ms(self) -> int:
+        """How long a caller that names nothing waits for a person before it is handed a ticket."""
+        return self._rooms.world().settings.inline_wait_ms
+
     def cancel(self, call_id: str) -> bool:
         """End a call that is under way."""
         return self._book.cancel(call_id)
@@ -118,7 +123,7 @@ class Kernel:
 
     def leases(self) -> tuple[Lease, ...]:
         """See Client."""
-        return self._rooms.queue.active_leases()
+        return self._rooms.queue.leases.active()
 
     def blocks(self) -> tuple[Block, ...]:
         """See Client."""
@@ -154,7 +159,7 @@ class Kernel:
             clients=self._clients,
             waiting=self._rooms.queue.waiting,
             running=self._book.running(),
-            leases=len(self._rooms.queue.active_leases()),
+            leases=len(self._rooms.queue.leases.active()),
             policy_ok=world.policy.ok,
             sandbox=SANDBOX_WORDS,
             waiting_trust=len(self._upkeep.pending_trust()),

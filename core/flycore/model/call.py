@@ -67,6 +67,8 @@ class CallRequest(Value, frozen=True, kw_only=True):
     parent_call_id: str | None = None
     wait_approver_ms: int = 0
     """How long to wait for a console to open when a person is needed and none is there."""
+    inline_wait_ms: int | None = None
+    """How long to wait for a person before the call ends `pending` with a ticket; None: to the end."""
 
 
 class Progress(Value, frozen=True, kw_only=True):

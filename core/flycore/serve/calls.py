@@ -53,6 +53,8 @@ class ConnectionCalls:
         """
         if self._kernel.yielding:
             return
+        wait_ms = wanted.inline_wait_ms
+        wait_ms = self._kernel.inline_wait_ms if wait_ms is None else wait_ms
         request = CallRequest(
             call_id=self._kernel.new_call_id(),
             tool=wanted.tool,
@@ -61,6 +63,7 @@ class ConnectionCalls:
             timeout_ms=wanted.timeout_ms,
             said=wanted.say[:MOST_SAID],
             wait_approver_ms=wanted.wait_approver_ms,
+            inline_wait_ms=max(0, wait_ms),
         )
         call = self._under_way[message.id] = _UnderWay(request.call_id)
         group.start_soon(self._run, message, request, call)

@@ -77,6 +77,8 @@ class ToolCall(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the call is for, in the caller's words; shown as unverified."""
     wait_approver_ms: int = 0
     """How long to wait for a console to open when a person is needed and none is there."""
+    inline_wait_ms: int | None = None
+    """How long to wait for a person before the call ends `pending`; None: what the settings say."""
 
 
 class ToolCancel(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

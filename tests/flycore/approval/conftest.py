@@ -66,7 +66,7 @@ def build_request(
     **fields: Any,
 ) -> ApprovalRequest:
     who = caller or build_caller()
-    given = {"action": "type", "text": "hello"} if input is None else input
+    given = {"action": "type", "text": "hello" if id == "r1" else f"hello {id}"} if input is None else input
     sealed = seal or Seal(kind=SealKind.BUNDLED, digest="ab" * 32, program="/usr/bin/flytui-sidecar")
     base: dict[str, Any] = {
         "caller": who.key,

@@ -81,10 +81,11 @@ class Run:
         limits = QueueLimits(timeouts=tuple((risk, TIMEOUT) for risk in Risk))
         self.made: list[str] = []
         self.queue = ApprovalQueue(clock, lambda event: None, limits, self.hands, told=self.told)
+        group.start_soon(self.queue.run)
         self.model = Model()
         self.requests: list = []
         self.scopes: dict[str, anyio.CancelScope] = {}
-        self.executed = self.refused = self.count = 0
+        self.executed = self.refused = self.shared = self.count = 0
 
     def told(self, move: LeaseMove, lease) -> None:
         if move is LeaseMove.MADE:
@@ -121,10 +122,16 @@ class Run:
         self.requests = [*self.requests[-30:], request]
         scope = self.scopes[request.id] = anyio.CancelScope()
         self.group.start_soon(self._wait, request, scope)
+        if self.model.now < self.model.paused.get(request.caller.key, 0.0):
+            return
+        for first, _, sharing in self.model.waiting.values():
+            if (first.subject_digest, first.risk) == (request.subject_digest, request.risk):
+                sharing.add(request.id)
+                self.shared += 1
+                return
         mine = sum(item[0].caller == request.caller for item in self.model.waiting.values())
-        paused = self.model.now < self.model.paused.get(request.caller.key, 0.0)
-        if mine < 5 and len(self.model.waiting) < 20 and not paused:
-            self.model.waiting[request.id] = (request, self.model.now + TIMEOUT)
+        if mine < 5 and len(self.model.waiting) < 20:
+            self.model.waiting[request.id] = (request, self.model.now + TIMEOUT, {request.id})
 
     async def _wait(self, request, scope) -> None:
         with scope:
@@ -138,10 +145,11 @@ class Run:
         choice = self.random.choice([*Choice, *[Choice.APPROVE_ONCE] * 4, *[Choice.LEASE] * 3])
         minutes, calls = self.random.choice([5] * 9 + [15, 4]), self.random.choice([2] * 5 + [0, 1, 5])
         terms = LeaseTerms(minutes=minutes, calls=calls)
+        sharing = self.model.waiting.get(request.id, (None, None, set()))[2]
         outcome = self.queue.decide(request.id, digest, Answer(choice=choice, lease=terms))
         assert outcome.accepted is self._decided(request, digest, choice, terms)
         if outcome.accepted and choice is Choice.LEASE:
-            self._leased(request, terms)
+            self._leased(request, terms, sharing)
 
     def _decided(self, request, digest: str, choice: Choice, terms: LeaseTerms) -> bool:
         model = self.model
@@ -164,7 +172,8 @@ class Run:
             return False
         else:
             model.denials[key], model.paused[key] = 0, 0.0
-            model.grants[request.id] = (request.subject_digest, model.now + GRANT, None)
+            for one in model.waiting[request.id][2]:
+                model.grants[one] = (request.subject_digest, model.now + GRANT, None)
         model.waiting.pop(request.id, None)
         return True
 
@@ -173,14 +182,15 @@ class Run:
         model.waiting = {key: item for key, item in model.waiting.items() if item[0].tool != tool}
         model.leases = {key: lease for key, lease in model.leases.items() if lease.scope[1] != tool}
 
-    def _leased(self, request, terms: LeaseTerms) -> None:
+    def _leased(self, request, terms: LeaseTerms, sharing: set[str]) -> None:
         lease_id = self.made[-1]
         size = len(canonical_json(request.subject.input))
         scope = (request.caller.key, request.tool)
         deadline = self.model.now + terms.minutes * 60
         self.model.leases[lease_id] = Lease(lease_id, scope, size, deadline, terms.calls - 1, request.risk)
-        digest, expires, _ = self.model.grants[request.id]
-        self.model.grants[request.id] = (digest, expires, lease_id)
+        for one in sharing:
+            digest, expires, _ = self.model.grants[one]
+            self.model.grants[one] = (digest, expires, lease_id)
 
     def execute(self) -> None:
         request = self.pick({name.removeprefix("lease-") for name in self.model.grants})
@@ -199,7 +209,10 @@ class Run:
         if request is None:
             return
         self.scopes[request.id].cancel()
-        self.model.waiting.pop(request.id, None)
+        for first, (_, _, sharing) in tuple(self.model.waiting.items()):
+            sharing.discard(request.id)
+            if not sharing:
+                del self.model.waiting[first]
 
     def time(self) -> None:
         seconds = self.random.choice([0.5, 1.0, 2.0, 2.0, 5.0, 20.0, 70.0])
@@ -262,5 +275,6 @@ async def test_nothing_runs_without_a_live_matching_grant(
         for _ in range(OPERATIONS // 4):
             await run.step()
         group.cancel_scope.cancel()
+    assert run.shared > OPERATIONS // 4 // 500
     assert run.executed > OPERATIONS // 4 // 50
     assert run.refused > OPERATIONS // 4 // 50

@@ -61,6 +61,7 @@ async def desk_at(clock, limits=None):
     desk = Desk(clock, limits or QueueLimits())
     async with anyio.create_task_group() as group:
         desk.group = group
+        group.start_soon(desk.queue.run)
         yield desk
         group.cancel_scope.cancel()
 
@@ -125,7 +126,7 @@ async def test_forged_answers_decide_nothing(clock, make_request, request_id, di
         assert desk.queue.asks()[0].state is RequestState.WAITING
         assert desk.told() == ["approval.asked"]
         assert not desk.queue.redeem("r1", request.subject_digest).accepted
-        assert desk.queue.active_leases() == ()
+        assert desk.queue.leases.active() == ()
 
 
 @pytest.mark.anyio

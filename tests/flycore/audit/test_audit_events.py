@@ -170,7 +170,7 @@ def test_a_refusal_keeps_its_reason_and_a_lease_its_terms() -> None:
     leased = events.approval_decided(
         REQUEST, RequestState.APPROVED, Answer(choice=Choice.LEASE, lease=terms), by="console", took_ms=1
     )
-    assert leased["lease"] == {"minutes": 5, "calls": 3}
+    assert leased["lease"] == {"minutes": 5, "calls": 3, "scope": "tool", "condition": None}
     nobody = events.approval_decided(REQUEST, RequestState.TIMED_OUT, None, by="", took_ms=600_000)
     assert nobody["decision"] == "timed-out"
     assert {"choice", "decidedBy"}.isdisjoint(nobody)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from flycore.model.canonical import JsonObject
     from flytui.cli.call_input import Pairs
 
+TO_THE_END_MS = 7 * 24 * 3_600_000
+"""Longer than any request waits for a person."""
+
 
 @click.command()
 @click.argument("tool")
@@ -32,6 +35,12 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="Wait so long for a console to open.",
 )
+@click.option(
+    "--no-wait",
+    is_flag=True,
+    help="Where a person has to be asked, end at once with a ticket (exit code 8); the same command made "
+    "again takes its place, or runs once it was approved.",
+)
 @common
 def call(
     invocation: Invocation,
@@ -41,6 +50,7 @@ def call(
     timeout_ms: int | None,
     said: str,
     wait_approver: float,
+    no_wait: bool,
 ) -> int:
     """Call TOOL and print its output; the exit code says how it ended."""
     from flycore.model.errors import ConnectionLost
@@ -64,6 +74,7 @@ def call(
                 await _finished_input(client, tool, given),
                 timeout_ms=timeout_ms,
                 said=said,
+                inline_wait_ms=0 if no_wait else TO_THE_END_MS,
                 on_progress=progress_printer(tool) if sys.stderr.isatty() else None,
             )
             ended.append(result)

@@ -1,0 +1,33 @@
+"""Another input in a waiting request's place. Nothing is decided by this: the card is another one."""
+
+from __future__ import annotations
+
+import msgspec
+
+from flycore.approval.book import RequestBook
+from flycore.approval.clock import Clock
+from flycore.approval.machine import check_request, refused
+from flycore.approval.pending import PendingBook
+from flycore.model.approval import Ask, DecideOutcome
+from flycore.model.canonical import JsonObject, canonical_json
+
+
+async def edited(
+    book: RequestBook, pending: PendingBook, clock: Clock, request_id: str, shown: str, input: JsonObject
+) -> Ask | DecideOutcome:
+    """The ask as it waits with that input, made anew by a call that is still there; or why not."""
+    waits, ask = pending.get(request_id), book.find(request_id)
+    if waits is None or ask is None:
+        return refused("there is no such request")
+    if ask.request.subject_digest != shown:
+        return refused("the request is not the one that was shown")
+    if ask.request.input_json != canonical_json(ask.request.subject.input):
+        return refused("an input with masked parts cannot be edited")
+    if waits.revise is None:
+        return refused("the caller is not there: it can be edited when it has come back")
+    fresh = await waits.revise(input)
+    if isinstance(fresh, str):
+        return refused(fresh)
+    check_request(fresh)
+    request = msgspec.structs.replace(book.stamp(fresh, clock.now()), id=request_id, edited=True)
+    return book.replace(request, shown) or refused("the request has changed meanwhile")

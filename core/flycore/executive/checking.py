@@ -1,0 +1,41 @@
+"""Step 1: the input against the tool's schema, with defaults filled."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from flycore.catalog.schemas import check_input, check_output
+from flycore.executive.resolve import Target
+from flycore.executive.stop import Stop, failed
+from flycore.executive.violations import worded
+from flycore.model.canonical import Json, JsonObject, canonical_json
+from flycore.model.enums import Code
+from flycore.sandbox.masks import Masks
+
+NO_JSON = "the input is no JSON: it holds NaN, an infinity, half a character, or is nested too deeply"
+
+
+def is_json(input: JsonObject) -> bool:
+    """Whether it has a canonical form."""
+    try:
+        canonical_json(input)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return True
+
+
+def checked_input(target: Target, input: JsonObject, masks: Masks) -> JsonObject | Stop:
+    """The input with defaults filled, or every violation."""
+    schema = target.capability.input_schema
+    filled, found = check_input(schema, input)
+    if not found:
+        return filled
+    violations = worded(found, filled, masks, partial(check_output, schema))
+    listed: list[Json] = [{"pointer": item.pointer, "message": item.message} for item in violations]
+    said = "; ".join(f"{item.pointer or '/'}: {item.message}" for item in violations[:10])
+    return failed(
+        Code.INVALID_INPUT,
+        f"the input does not fit: {said}",
+        f"flytui inspect {target.capability.name} shows the schema",
+        violations=listed,
+    )

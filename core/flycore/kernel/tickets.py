@@ -1,0 +1,72 @@
+"""The file in which tickets survive a restart: questions that wait, answers nobody has fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from flycore.approval.machine import check_request
+from flycore.approval.pending import Ticket
+from flycore.approval.queue import Keep
+from flycore.model.approval import Ask
+from flycore.model.base import Value
+from flycore.model.canonical import JsonObject
+from flycore.model.enums import RequestState
+from flysafe.atomic import write_atomic
+from flysafe.beneath import read_beneath
+
+FILE = "tickets.jsonl"
+MAX_BYTES = 64 * 1024 * 1024
+_KEPT = (RequestState.WAITING, RequestState.APPROVED, RequestState.DENIED, RequestState.TIMED_OUT)
+
+
+class _Line(Value, frozen=True, kw_only=True):
+    asked: tuple[str, str]
+    ask: Ask
+    calls: int
+    until: float
+
+
+def load_tickets(state_dir: Path) -> tuple[Ticket, ...]:
+    """What an earlier kernel left. A line that cannot be read, or whose request is not its digest's, is
+    left out: its caller asks anew."""
+    try:
+        data = read_beneath(state_dir, FILE, MAX_BYTES)
+    except OSError:
+        return ()
+    return tuple(ticket for line in data.splitlines() if (ticket := _read(line)) is not None)
+
+
+def _read(line: bytes) -> Ticket | None:
+    try:
+        kept = msgspec.json.decode(line, type=_Line)
+        check_request(kept.ask.request)
+    except (msgspec.MsgspecError, ValueError):
+        return None
+    if kept.ask.state not in _KEPT or kept.calls < 1:
+        return None
+    return Ticket(kept.asked, kept.ask, kept.calls, kept.until)
+
+
+def keeper(state_dir: Path, problem: Callable[[JsonObject], None]) -> Keep:
+    """Writes the tickets whenever they are others. Where that fails they hold as long as this kernel
+    does, and `problem` is told the path and the cause."""
+    before: tuple[Ticket, ...] = ()
+
+    def keep(tickets: tuple[Ticket, ...]) -> None:
+        nonlocal before
+        if tickets == before:
+            return
+        before = tickets
+        lines = [
+            msgspec.json.encode(_Line(asked=asked, ask=ask, calls=calls, until=until))
+            for asked, ask, calls, until in tickets
+        ]
+        try:
+            write_atomic(state_dir / FILE, b"".join(line + b"\n" for line in lines))
+        except OSError as error:
+            problem({"path": str(state_dir / FILE), "cause": error.strerror or str(error)})
+
+    return keep
