@@ -92,14 +92,14 @@ class RequestBook:
             letter=draw_letters(request.risk),
         )
 
-    def admit(self, request: ApprovalRequest, deadline: float, now: float) -> Ask:
-        """The request as it waits, or as it is refused because of a full queue."""
+    def admit(self, request: ApprovalRequest, *, now: float, at: float) -> Ask:
+        """The request as it waits, stamped, or as it is refused because of a full queue."""
         caller = request.caller.key
         mine = sum(item.ask.request.caller.key == caller for item in self._waiting.values())
         if mine >= self._limits.per_caller or len(self._waiting) >= self._limits.total:
             return Ask(request=request, state=RequestState.DENIED, code=Code.QUEUE_FULL)
-        ask = Ask(request=request, state=RequestState.WAITING)
-        self._waiting[request.id] = _Waiting(ask, deadline)
+        ask = Ask(request=self.stamp(request, at), state=RequestState.WAITING)
+        self._waiting[request.id] = _Waiting(ask, now + self._limits.timeout(request.risk))
         return ask
 
     def decide(

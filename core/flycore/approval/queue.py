@@ -58,7 +58,6 @@ class ApprovalQueue:
     ) -> None:
         self._clock = clock
         self._publish = publish
-        self._limits = limits
         self._hands = hands
         self._first = first
         self._told = told
@@ -232,8 +231,7 @@ class ApprovalQueue:
                 self._finish(other)
 
     def _admit(self, request: ApprovalRequest) -> Ask:
-        stamped, now = self._book.stamp(request, self._clock.now()), self._clock.monotonic()
-        ask = self._book.admit(stamped, now + self._limits.timeout(request.risk), now)
+        ask = self._book.admit(request, now=self._clock.monotonic(), at=self._clock.now())
         if ask.state is RequestState.WAITING:
             self._pending.open(request.id, sameness(request))
             self._tell(ask)
