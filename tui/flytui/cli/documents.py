@@ -11,14 +11,16 @@ from enum import StrEnum
 from flycore.approval.conditions import Fit
 from flycore.approval.replay import Replayed
 from flycore.approval.rules import RuleLayer
-from flycore.model.approval import Ask, MatchedRule
+from flycore.model.approval import Ask, Lease, MatchedRule
 from flycore.model.audit import ApprovalReport, Metrics, Verification
 from flycore.model.base import Value
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import CapabilityView, SidecarView
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.enums import Decision, Effective, Risk
+from flycore.model.question import Block
 from flycore.model.stability import Reason, Stability
+from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 
@@ -141,6 +143,15 @@ class ApprovalsDocument(Document, frozen=True, kw_only=True, tag="flytui.approva
     asks: tuple[Ask, ...]
 
 
+class GrantsDocument(Document, frozen=True, kw_only=True, tag="flytui.grants/1"):
+    """Everything that stands. Leases live in a kernel: where none runs there are none."""
+
+    running: bool
+    leases: tuple[Lease, ...]
+    rules: tuple[StandingRule, ...]
+    blocks: tuple[Block, ...]
+
+
 class StatusDocument(Document, frozen=True, kw_only=True, tag="flytui.status/1"):
     """The kernel of this root, if one runs."""
 
@@ -252,6 +263,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "tools": ToolsDocument,
     "trust": TrustDocument,
     "approvals": ApprovalsDocument,
+    "grants": GrantsDocument,
     "policy-check": PolicyCheckDocument,
     "policy-explain": PolicyExplainDocument,
     "policy-replay": PolicyReplayDocument,

@@ -16,6 +16,7 @@ COMMANDS = (
     "tools",
     "trust",
     "approvals",
+    "grants",
     "policy",
     "status",
     "demo",

@@ -24,6 +24,7 @@ NAMES = (
     "tools",
     "trust",
     "approvals",
+    "grants",
     "policy-check",
     "policy-explain",
     "policy-replay",

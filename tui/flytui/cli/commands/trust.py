@@ -166,14 +166,9 @@ def _revoke_in_file(places: Places) -> DecideOutcome:
 def _record(places: Places, fields: JsonObject) -> None:
     """Write the decision to the log before it counts. Raises AuditUnwritable."""
     from flycore.audit.events import TRUST_DECIDED
-    from flycore.audit.log import AuditLog
+    from flytui.cli.recording import record
 
-    anchors = places.data_dir / "anchors" / f"{places.key}.jsonl"
-    log = AuditLog.open(places.state_dir / "audit", anchors, clock=time.time, monotonic=time.monotonic)
-    try:
-        log.append(TRUST_DECIDED, fields, sync=True)
-    finally:
-        log.close()
+    record(places, TRUST_DECIDED, fields)
 
 
 async def _status(client: Client) -> Status:
