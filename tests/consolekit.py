@@ -11,6 +11,7 @@ import msgspec
 from textual import events
 from textual.pilot import Pilot
 
+from flycore.client.ledger import Ledger
 from flycore.client.protocol import OnProgress
 from flycore.model.approval import (
     Answer,
@@ -525,20 +526,25 @@ def world(**more: object) -> World:
     return World(catalog_value=sample_catalog(), **more)  # type: ignore[arg-type]  # a test's own fields
 
 
-def app_of(place: World, clock: HandClock | None = None) -> FlytuiApp:
+def app_of(place: World, clock: HandClock | None = None, ledger: Ledger | None = None) -> FlytuiApp:
     """The application at that world; time stands still unless the clock is moved."""
     desk = Desk(
-        client=place, approver=place, title="~/proj/shop", clock=clock or HandClock(), now=lambda: NOW
+        client=place,
+        approver=place,
+        title="~/proj/shop",
+        clock=clock or HandClock(),
+        now=lambda: NOW,
+        ledger=ledger,
     )
     return FlytuiApp(desk)
 
 
 @asynccontextmanager
 async def console(
-    place: World, clock: HandClock, size: tuple[int, int] = (100, 30)
+    place: World, clock: HandClock, size: tuple[int, int] = (100, 30), ledger: Ledger | None = None
 ) -> AsyncIterator[tuple[FlytuiApp, Pilot[None]]]:
     """The console, its first values fetched."""
-    app = app_of(place, clock)
+    app = app_of(place, clock, ledger)
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: app.desk.catalog is not None)
         yield app, pilot

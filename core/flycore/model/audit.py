@@ -105,3 +105,18 @@ class Verification(Value, frozen=True, kw_only=True):
     """Number of the line in that file, counted from 1."""
     seq: int = 0
     """Number of the line in the log."""
+
+    @property
+    def whole(self) -> bool:
+        """Nothing is wrong."""
+        return self.exit_code == 0
+
+    @property
+    def torn(self) -> bool:
+        """Nothing but the last line's end is missing."""
+        return self.exit_code == 3
+
+    @property
+    def cut(self) -> bool:
+        """The anchors know of lines that are not there."""
+        return self.exit_code == 4

@@ -21,11 +21,19 @@ def open_console(invocation: Invocation) -> int:
 
     async def sit() -> None:
         from flycore.client.connect import open_console_kernel
+        from flycore.client.ledger import Ledger
         from flytui.console.app import run_console
 
         async with open_console_kernel(places, on_wait=wait_printer()) as (client, approver):
             window_ids, pids = find_seat()
-            await run_console(client, approver, str(places.app_root), window_ids=window_ids, pids=pids)
+            await run_console(
+                client,
+                approver,
+                str(places.app_root),
+                window_ids=window_ids,
+                pids=pids,
+                ledger=Ledger.of(places),
+            )
 
     run_async(sit)
     return 0

@@ -15,6 +15,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.widgets import Input
 
+from flycore.client.ledger import Ledger
 from flycore.client.protocol import Approver, Client
 from flycore.model.approval import Ask
 from flycore.model.errors import FlyError
@@ -239,6 +240,7 @@ class FlytuiApp(App[None]):
         yield SystemCommand("Approvals", "What waits for you", lambda: self._view("approvals"))
         yield SystemCommand("Activity", "Calls running and finished", lambda: self._view("activity"))
         yield SystemCommand("Grants", "Leases, rules and blocks that stand", lambda: self._view("grants"))
+        yield SystemCommand("Audit", "The log of all that happened", lambda: self._view("audit"))
         yield SystemCommand("Open request", "The card of the request that waits longest", self.action_card)
         yield SystemCommand("Trust", "Entries of the registry that wait for trust", self.action_trust)
         yield SystemCommand("Probe everything again", "Ask every sidecar whether it is well", self._probe_all)
@@ -273,15 +275,17 @@ async def run_console(
     *,
     window_ids: tuple[int, ...] = (),
     pids: tuple[int, ...] = (),
+    ledger: Ledger | None = None,
     clock: Callable[[], float] = time.monotonic,
     now: Callable[[], float] = time.time,
 ) -> None:
     """Sit down, show the console until the person leaves, and stand up again whatever happens.
 
     `title` names the app root in the header. `window_ids` and `pids` are the console's own, which no
-    desktop tool may touch.
+    desktop tool may touch. `ledger` is the log that the Audit screen shows.
     """
-    app = FlytuiApp(Desk(client=client, approver=approver, title=title, clock=clock, now=now))
+    desk = Desk(client=client, approver=approver, title=title, clock=clock, now=now, ledger=ledger)
+    app = FlytuiApp(desk)
     approver.attach(window_ids, pids)
     try:
         with kept_title(sys.__stderr__):

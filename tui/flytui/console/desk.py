@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from textual import events
 
+from flycore.client.ledger import Ledger
 from flycore.client.protocol import Approver, Client
 from flycore.model.approval import Ask, Lease
 from flycore.model.call import Activity
@@ -92,6 +93,8 @@ class Desk:
     """Unix seconds: ages and time-outs are drawn from it."""
     catalog: Catalog | None = None
     asks: tuple[Ask, ...] = ()
+    ledger: Ledger | None = None
+    """The log of the root that this console sits at."""
     activity: tuple[Activity, ...] = ()
     status: Status | None = None
     trust: tuple[TrustItem, ...] = ()

@@ -9,10 +9,9 @@ from flytui.console.desk import Desk
 from flytui.console.paint import Line, Span, Tone, column, fit, line, span, width_of
 from flytui.console.words import plural
 
-SCREENS = (("1", "Catalog"), ("2", "Approvals"), ("3", "Activity"), ("4", "Grants"))
-SHORT = 3
-"""Letters of another screen's name where room is scarce."""
-ROOMY = 20
+SCREENS = (("1", "Catalog"), ("2", "Approvals"), ("3", "Activity"), ("4", "Grants"), ("5", "Audit"))
+LETTERS = (20, 3, 2, 0)
+"""Letters of another screen's name, the fewer the scarcer the room is."""
 LEAST_ROOT = 12
 """Cells the app root keeps however many facts there are."""
 _DOT = Span(" · ", Tone.DIM)
@@ -31,9 +30,8 @@ def _laid_out(desk: Desk, screen: str, width: int) -> tuple[Line, list[Span], li
     above, below = list(_facts(desk)), list[Span]()
     while above and _width(above) + width_of(left) > width:
         below.append(above.pop(0))
-    tabs = _tabs(desk, screen, ROOMY)
-    if _width(below) + width_of(tabs) > width:
-        tabs = _tabs(desk, screen, SHORT)
+    drawn = [_tabs(desk, screen, letters) for letters in LETTERS]
+    tabs = next((row for row in drawn if _width(below) + width_of(row) <= width), drawn[-1])
     while below and _width(below) + width_of(tabs) > width:
         below.pop(0)
     return left, above, below, tabs
@@ -91,8 +89,8 @@ def _tabs(desk: Desk, screen: str, letters: int) -> Line:
     for key, name in SCREENS:
         here = name == screen
         badge = f" ●{badges[name]}" if badges.get(name) else ""
-        shown = name if here else name[:letters]
-        spans.append(span(f" {key} {shown}{badge} ", Tone.HEAD if here else Tone.DIM))
+        shown = f" {name}" if here else f" {name[:letters]}".rstrip()
+        spans.append(span(f" {key}{shown}{badge} ", Tone.HEAD if here else Tone.DIM))
         spans.append(Span(" "))
     if screen not in {name for _, name in SCREENS}:
         spans.append(span(f" {screen} ", Tone.HEAD))

@@ -10,7 +10,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
         "Everywhere",
         (
-            ("1 2 3 4", "Catalog, Approvals, Activity, Grants"),
+            ("1 2 3 4 5", "Catalog, Approvals, Activity, Grants, Audit"),
             ("ctrl+o", "open the request that waits longest"),
             ("T", "entries of the registry that wait for trust"),
             ("ctrl+p", "command palette"),
@@ -63,6 +63,16 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("d", "revoke the lease, take out the rule, unblock the tool"),
             ("z", "take that back; asks again where more is let through"),
             ("Enter", "scope, condition, use, and where it came from"),
+        ),
+    ),
+    (
+        "Audit",
+        (
+            ("Enter", "every field of the line"),
+            ("/", "filter: every word must occur, !word must not; Esc clears"),
+            ("f", "how much you are asked, and whether you still read"),
+            ("v", "check again whether the log is as it was written"),
+            ("y", "copy the line as JSON"),
         ),
     ),
 )

@@ -13,6 +13,7 @@ from textual.widgets import ContentSwitcher
 
 from flytui.console.activity.view import ActivityView
 from flytui.console.approvals.view import ApprovalsView
+from flytui.console.audit.view import AuditView
 from flytui.console.catalog.view import CatalogView
 from flytui.console.desk import Desk, Topic
 from flytui.console.grants.view import GrantsView
@@ -20,7 +21,13 @@ from flytui.console.header import alert_lines, header_lines, tab_at
 from flytui.console.paint import Line, keys_fitting
 from flytui.console.views import Bar
 
-_NAMES = {"catalog": "Catalog", "approvals": "Approvals", "activity": "Activity", "grants": "Grants"}
+_NAMES = {
+    "catalog": "Catalog",
+    "approvals": "Approvals",
+    "activity": "Activity",
+    "grants": "Grants",
+    "audit": "Audit",
+}
 
 
 class MainScreen(Screen[None]):
@@ -31,6 +38,7 @@ class MainScreen(Screen[None]):
         Binding("2", "view('approvals')", "Approvals", show=False),
         Binding("3", "view('activity')", "Activity", show=False),
         Binding("4", "view('grants')", "Grants", show=False),
+        Binding("5", "view('audit')", "Audit", show=False),
         Binding("q", "app.leave", "Quit", show=False),
     ]
     AUTO_FOCUS: ClassVar[str | None] = "#catalog-rows"
@@ -39,11 +47,12 @@ class MainScreen(Screen[None]):
         super().__init__()
         self._desk = desk
         self._view = "catalog"
-        self._views: dict[str, CatalogView | ApprovalsView | ActivityView | GrantsView] = {
+        self._views: dict[str, CatalogView | ApprovalsView | ActivityView | GrantsView | AuditView] = {
             "catalog": CatalogView(desk, id="catalog"),
             "approvals": ApprovalsView(desk, id="approvals"),
             "activity": ActivityView(desk, id="activity"),
             "grants": GrantsView(desk, id="grants"),
+            "audit": AuditView(desk, id="audit"),
         }
 
     def compose(self) -> ComposeResult:
@@ -85,7 +94,7 @@ class MainScreen(Screen[None]):
 
     def _keys(self, width: int) -> Sequence[Line]:
         view = self._views[self._view]
-        if isinstance(view, CatalogView) and view.typing:
+        if isinstance(view, CatalogView | AuditView) and view.typing:
             return [keys_fitting(view.TYPING_KEYS, width)]
         first, *rest = view.KEYS
         pairs = [first, ("?", "help"), ("q", "quit"), *rest, ("ctrl+p", "palette")]

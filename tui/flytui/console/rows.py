@@ -173,5 +173,6 @@ class RowsView(Toned, ScrollView, can_focus=True):
 
     def _nearest(self, index: int) -> int:
         """The selectable row at or nearest to `index`, 0 where there is none."""
-        order = sorted(range(len(self._rows)), key=lambda at: abs(at - index)) if self._rows else []
-        return next((at for at in order if self._rows[at].key), 0)
+        count = len(self._rows)
+        near = (at for away in range(count) for at in (index - away, index + away) if 0 <= at < count)
+        return next((at for at in near if self._rows[at].key), 0)

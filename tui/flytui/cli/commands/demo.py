@@ -51,6 +51,7 @@ def _play(root: DemoRoot) -> list[DemoCall]:
         import anyio
 
         from flycore.client.connect import open_console_kernel
+        from flycore.client.ledger import Ledger
         from flytui.cli.console import find_seat, wait_printer
         from flytui.console.app import run_console
 
@@ -58,7 +59,8 @@ def _play(root: DemoRoot) -> list[DemoCall]:
             window_ids, pids = find_seat()
             async with anyio.create_task_group() as group:
                 group.start_soon(make_calls, root, calls)
-                await run_console(client, approver, TITLE, window_ids=window_ids, pids=pids)
+                ledger = Ledger.of(root.places)
+                await run_console(client, approver, TITLE, window_ids=window_ids, pids=pids, ledger=ledger)
                 group.cancel_scope.cancel()
 
     run_async(sit)

@@ -1,0 +1,83 @@
+"""The audit log of a root for a person who looks at it: read beside the loop, never written."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio.to_thread
+
+from flycore.audit.follow import Follower
+from flycore.audit.projection import approvals
+from flycore.audit.read import as_text, parse_line
+from flycore.audit.verify import verify
+from flycore.model.audit import ApprovalReport, Verification
+from flycore.model.canonical import JsonObject
+from flycore.registry.places import Places
+
+MOST_LINES = 100_000
+"""Lines handed out at once, the newest; `flytui audit export` gives all."""
+
+
+class Fresh(NamedTuple):
+    """Lines that have come, oldest first, each without its newline."""
+
+    lines: tuple[bytes, ...]
+    anew: bool
+    """The log is another than was read before: these are the first."""
+
+
+class Ledger:
+    """Follows the log in `folder`; `anchors` is the file that knows how long it was."""
+
+    def __init__(self, folder: Path, anchors: Path) -> None:
+        self._folder, self._anchors = folder, anchors
+        self._follower = Follower(folder)
+
+    @classmethod
+    def of(cls, places: Places) -> Ledger:
+        """The log of that root."""
+        return cls(places.state_dir / "audit", places.data_dir / "anchors" / f"{places.key}.jsonl")
+
+    async def more(self) -> Fresh:
+        """What has come since the last time. Raises OSError. Not to be called twice at once."""
+        return await anyio.to_thread.run_sync(self._more)
+
+    async def verify(self) -> Verification:
+        """Whether every line is as it was written; takes a second for each hundred thousand."""
+        found = await self._verified()
+        return await self._verified() if found.torn else found  # a line that is being written looks torn
+
+    async def _verified(self) -> Verification:
+        return await anyio.to_thread.run_sync(verify, self._folder, self._anchors, abandon_on_cancel=True)
+
+    async def fatigue(self) -> ApprovalReport:
+        """How much a person was asked. Raises OSError."""
+        return await anyio.to_thread.run_sync(approvals, self._folder, abandon_on_cancel=True)
+
+    def _more(self) -> Fresh:
+        anew = self._follower.replaced()
+        if anew:
+            self._follower = Follower(self._folder)
+        return Fresh(tuple(deque(self._follower.lines(), MOST_LINES)), anew)
+
+
+def line_of(raw: bytes) -> JsonObject:
+    """A line as a value; one that cannot be read has the event UNREADABLE."""
+    return parse_line(raw)
+
+
+def words_of(line: JsonObject) -> str:
+    """What a line says behind its time and event, as one readable line, without numbers and digests."""
+    said = {name: value for name, value in line.items() if name not in _LOOKED_UP}
+    time_and_event = {"time": line.get("time"), "event": line.get("event")}
+    return as_text(said).removeprefix(as_text(time_and_event)).strip()
+
+
+_LOOKED_UP = frozenset(
+    (
+        *("seq", "callId", "callerKey", "requestId", "seal"),
+        *("subject", "inputDigest", "outputDigest"),
+    )
+)

@@ -1,0 +1,151 @@
+"""Lines of the log as rows: parsed when they are drawn, chosen by words without parsing. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import overload
+
+from flycore.client.ledger import MOST_LINES, line_of, words_of
+from flycore.model.canonical import Json
+from flytui.console.paint import Line, Span, Tone, block, column, fit, line, span, wrap, wrapped
+from flytui.console.words import pretty
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Of the lines kept for the screen; the oldest go first."""
+TITLES = ("NUMBER", "TIME", "EVENT", "WHAT")
+_SIZES = (8, 15, 17)
+_LABEL = 14
+_BAD = frozenset(("UNREADABLE", "TAIL_TORN", "PANIC"))
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One line."""
+
+    raw: bytes
+    at: int
+    """Which line it is of those read, for as long as the log is the same."""
+
+    @property
+    def key(self) -> str:
+        """The place."""
+        return str(self.at + 1)
+
+    def draw(self, width: int) -> Line:
+        """Number, time, event, and what it says."""
+        found = line_of(self.raw)
+        event = str(found.get("event", ""))
+        cells = (
+            span(found.get("seq", "?"), Tone.DIM),
+            span(wall_time(found.get("time")), Tone.DIM),
+            span(event, Tone.BAD if event in _BAD else Tone.STRONG),
+        )
+        return fit((*in_columns(cells), span(words_of(found))), width)
+
+
+def in_columns(cells: Sequence[Span]) -> Line:
+    """Cells, each in its column."""
+    return tuple(
+        part
+        for cell, size in zip(cells, _SIZES, strict=False)
+        for part in (*column((cell,), size), Span(" "))
+    )
+
+
+def wall_time(time: Json) -> str:
+    """A time of the log on the person's own clock, `06-15 12:00:01`; what is none as it stands."""
+    try:
+        return f"{datetime.fromisoformat(str(time)).astimezone():%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError):
+        return str(time)
+
+
+def fields_lines(raw: bytes, width: int) -> list[Line]:
+    """Every member of the line, whole."""
+    rows: list[Line] = []
+    for key, value in line_of(raw).items():
+        label = column((Span(" "), span(key, Tone.DIM)), _LABEL)
+        if isinstance(value, dict | list) and value:
+            rows += [label, *wrapped(block(pretty(value), margin=3), width, 5)]
+        else:
+            text = value if isinstance(value, str) else json.dumps(value)
+            rows += wrap((*label, Span(" "), span(text)), width, _LABEL + 1)
+    return rows
+
+
+class Shelf:
+    """The lines that are kept, and those of them that the filter chose."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.dropped = 0
+        """Lines that were read and are not kept any more."""
+        self._bytes = 0
+
+    def add(self, lines: Sequence[bytes]) -> None:
+        """Take lines at the end; what is too much goes from the beginning."""
+        self.lines += lines
+        self._bytes += sum(map(len, lines))
+        gone = 0
+        while len(self.lines) - gone > MOST_LINES or (
+            self._bytes > MOST_BYTES and len(self.lines) - gone > 1
+        ):
+            self._bytes -= len(self.lines[gone])
+            gone += 1
+        if gone:
+            self.lines = self.lines[gone:]
+            self.dropped += gone
+
+
+class Rows(Sequence[AuditRow]):
+    """Rows made when they are looked at: all lines, or those at the places `chosen`."""
+
+    def __init__(self, lines: Sequence[bytes], first: int, chosen: Sequence[int] | None) -> None:
+        self._lines, self._first, self._chosen = lines, first, chosen
+
+    def __len__(self) -> int:
+        return len(self._lines) if self._chosen is None else len(self._chosen)
+
+    @overload
+    def __getitem__(self, at: int) -> AuditRow: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[AuditRow]: ...
+    def __getitem__(self, at: int | slice) -> AuditRow | Sequence[AuditRow]:
+        if isinstance(at, slice):
+            return [self[place] for place in range(*at.indices(len(self)))]
+        place = at if self._chosen is None else self._chosen[at]
+        return AuditRow(self._lines[place], self._first + place)
+
+
+def chosen(lines: Sequence[bytes], words: str, start: int, stop: int) -> list[int]:
+    """Places, from `start` to before `stop`, of lines that hold every word; `!word` must not
+    occur. Letters' case does not count; the chain's own members are not looked at."""
+    wanted = [_needle(word) for word in words.split() if not word.startswith("!")]
+    unwanted = [_needle(word[1:]) for word in words.split() if word.startswith("!") and len(word) > 1]
+    places: list[int] = []
+    for place, raw in enumerate(islice(lines, start, stop), start):
+        end = raw.rfind(b',"prev":')
+        text = (raw if end < 0 else raw[:end]).lower()
+        if all(word in text for word in wanted) and not any(word in text for word in unwanted):
+            places.append(place)
+    return places
+
+
+def _needle(word: str) -> bytes:
+    """The word as the log spells it."""
+    return json.dumps(word)[1:-1].lower().encode("ascii")
+
+
+def empty_lines(filtered: bool) -> list[Line]:
+    """Where there is nothing to show."""
+    if filtered:
+        return [(), line(span(" Nothing matches. Esc clears the filter.", Tone.DIM))]
+    return [
+        (),
+        line(span(" The log has no line yet.")),
+        line(span(" Every call, card, decision, start and end will be one.", Tone.DIM)),
+    ]

@@ -1,0 +1,74 @@
+"""Whether the log is whole, and what to do where it is not; and how much a person was asked. Pure."""
+
+from __future__ import annotations
+
+from flycore.model.audit import ApprovalMetrics, ApprovalReport, Verification
+from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrap
+from flytui.console.words import plural, took
+
+MANY_AT_ONCE = 0.2
+"""Share approved within a second from which the page says something."""
+
+
+def state_lines(found: Verification | None, checking: bool, lines: int, kept: str, width: int) -> list[Line]:
+    """The head of the screen: how many lines, in which order, and whether they are as they were written."""
+    head = span(f" {plural(lines, 'line')}, newest last{kept} · ")
+    if found is None:
+        words = "being checked…" if checking else "not checked: v checks"
+        return [fit(line(head, span(words, Tone.DIM)), width)]
+    again = span(" · being checked again…" if checking else "", Tone.DIM)
+    if found.whole:
+        words = f"● {found.message}, checked up to {found.lines}"
+        return [fit(line(head, span(words, Tone.GOOD), again), width)]
+    word, tone, fix = _trouble(found)
+    where = f" ({found.file}:{found.line})" if found.file else ""
+    first = line(head, span(f"{word} at number {found.seq}", tone), again)
+    rest = line(span(f" {found.message}{where}"))
+    return [fit(first, width), *wrap(rest, width, 3), *wrap(line(span(f" → {fix}", Tone.ACCENT)), width, 3)]
+
+
+def _trouble(found: Verification) -> tuple[str, Tone, str]:
+    if found.torn:
+        return "◐ torn tail", Tone.WARN, "nothing to do: the next start sets the torn end aside and notes it"
+    keep = "keep a copy of it, and find out who wrote to it"
+    if found.cut:
+        return "✗ CUT against the anchors", Tone.BAD, f"lines are missing at its end: {keep}"
+    return "✗ BROKEN", Tone.BAD, f"it was changed: {keep}. A kernel that starts now writes nothing to it"
+
+
+def fatigue_lines(report: ApprovalReport, width: int) -> list[Line]:
+    """How much a person is asked, whether they still read, and who asks most."""
+    total = report.total
+    if not total.prompts:
+        return [(), line(span(" Nobody was asked yet."))]
+    rows: list[Line] = [()]
+    for label, words in _totals(total):
+        rows += wrap((*column((Span(" "), span(label, Tone.DIM)), 20), span(words)), width, 20)
+    if total.approved_at_once_share >= MANY_AT_ONCE:
+        advice = " → nobody reads a card in a second: lease or allow what you always approve"
+        rows += [(), *wrap(line(span(advice, Tone.WARN)), width, 3)]
+    rows += [(), line(Span(" "), span("Who asks", Tone.STRONG))]
+    for pair in report.pairs:
+        words = f"{pair.prompts:>6}  {pair.prompts_per_hour:g} an hour, "
+        words += f"{pair.approved_at_once_share:.0%} at once, {pair.timed_out} timed out  "
+        rows += wrap(
+            line(span(words, Tone.DIM), span(pair.tool, Tone.STRONG), span(f"  {pair.caller}")), width, 8
+        )
+    return rows
+
+
+def _totals(total: ApprovalMetrics) -> list[tuple[str, str]]:
+    hours = plural(total.active_hours, "hour")
+    found = [
+        ("asked", f"{total.prompts}, in {hours} that had any"),
+        ("an hour", f"{total.prompts_per_hour:g} on average, {total.busiest_hour} in the busiest"),
+        ("approved", str(total.approved)),
+        ("  within a second", f"{total.approved_at_once}, {total.approved_at_once_share:.0%} of them"),
+        ("denied", f"{total.denied}, {total.denied_share:.0%} of what you decided"),
+        ("timed out", f"{total.timed_out}: asked while nobody was there"),
+        ("withdrawn", str(total.withdrawn)),
+        ("time to decide", f"{took(total.median_ms)} median, {took(total.p95_ms)} p95"),
+    ]
+    if total.not_shown:
+        found.append(("never shown", f"{total.not_shown}, refused because too many waited"))
+    return found
