@@ -41,6 +41,7 @@ from flycore.model.enums import (
     PathState,
     Phase,
     ProbeState,
+    QuestionKind,
     ReasonCode,
     RequestState,
     Risk,
@@ -54,7 +55,7 @@ from flycore.model.enums import (
 )
 from flycore.model.events import Event, EventClass
 from flycore.model.program import Seal
-from flycore.model.question import Block
+from flycore.model.question import Block, Option, Question
 from flycore.model.sidecar import Permissions, SidecarEntry, ToolClaim
 from flycore.model.stability import (
     Evidence,
@@ -105,6 +106,9 @@ class World:
     activity_value: tuple[Activity, ...] = ()
     metrics_value: Metrics = NO_METRICS
     trust_value: tuple[TrustItem, ...] = ()
+    questions_value: tuple[Question, ...] = ()
+    stopped: bool = False
+    answered: list[tuple[str, str, str]] = field(default_factory=list)
     leases_value: tuple[Lease, ...] = ()
     blocks_value: tuple[Block, ...] = ()
     rules_value: tuple[StandingRule, ...] = ()
@@ -137,6 +141,7 @@ class World:
             sandbox="not enforced yet",
             waiting_trust=len(self.trust_value),
             hands_on=self.hands_on,
+            panic=self.stopped,
         )
 
     async def catalog(self) -> Catalog:
@@ -174,6 +179,24 @@ class World:
 
     async def rules(self) -> tuple[StandingRule, ...]:
         return self.rules_value
+
+    async def questions(self) -> tuple[Question, ...]:
+        return self.questions_value
+
+    async def panic(self) -> bool:
+        first, self.stopped = not self.stopped, True
+        self.questions_value = (panic_question(), *self.questions_value)
+        self.publish("question.asked")
+        return first
+
+    async def answer(self, question_id: str, option: str, text: str = "") -> DecideOutcome:
+        self.answered.append((question_id, option, text))
+        if self.refuse:
+            return DecideOutcome(accepted=False, why_not=self.refuse)
+        self.questions_value = tuple(item for item in self.questions_value if item.id != question_id)
+        self.stopped = self.stopped and question_id != "panic"
+        self.publish("question.answered")
+        return DecideOutcome(accepted=True)
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:
         return self.trust_value
@@ -245,6 +268,36 @@ class World:
         """Requests arrive."""
         self.asks_value += tuple(Ask(request=request, state=RequestState.WAITING) for request in requests)
         self.publish("approval.asked")
+
+
+def panic_question() -> Question:
+    """The question that releases a stop."""
+    return Question(
+        id="panic",
+        kind=QuestionKind.PANIC,
+        title="Everything is stopped",
+        lines=("by  a test",),
+        options=(Option(id="release", words="take calls again", recommended=True),),
+        asked_at=NOW - 3,
+    )
+
+
+def loop_question(id: str = "loop-1", *lines: str) -> Question:
+    """A caller that repeats what does not work."""
+    return Question(
+        id=id,
+        kind=QuestionKind.LOOP,
+        title="claude repeats a call that fails",
+        lines=lines or ("caller  claude (pid 4121) via socket", 'input   {"path":"nowhere"}'),
+        options=(
+            Option(id="stop", words="refuse its calls for 10 minutes", recommended=True),
+            Option(id="continue", words="count anew"),
+            Option(id="end", words="refuse it until its process has gone"),
+        ),
+        free_text=True,
+        about=CALLER.key,
+        asked_at=NOW - 3,
+    )
 
 
 def request_of(

@@ -70,6 +70,10 @@ class GrantBook:
         """End a grant that will not be used."""
         self._entries.pop(grant_id, None)
 
+    def void_all(self) -> None:
+        """End every grant."""
+        self._entries.clear()
+
     @contextmanager
     def standing_still(self, grant_id: str) -> Iterator[None]:
         """Stop the grant's clock, while its call waits for an exclusive group."""

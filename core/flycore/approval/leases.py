@@ -225,6 +225,14 @@ class LeaseBook:
                 del self._held[held.lease.id]
                 self._tell(LeaseMove.ENDED, held.lease)
 
+    def revoke_all(self) -> int:
+        """End every lease, used up ones too: their calls may not have started. How many covered a call."""
+        ended, live = len(self.active()), self._live()
+        self._held = {}
+        for held in live:
+            self._tell(LeaseMove.REVOKED, held.lease)
+        return ended
+
     def active(self) -> tuple[Lease, ...]:
         """Leases that still cover a call, oldest first."""
         return tuple(held.lease for held in self._live() if held.lease.calls_left > 0)

@@ -1,7 +1,7 @@
 """What may become of a request: states, transitions and the judgement of an answer, as functions.
 
     waiting ── approve / lease ──▶ approved
-       ├────── deny ─────────────▶ denied
+       ├────── deny, panic ──────▶ denied
        ├────── time ─────────────▶ timed-out
        └─ caller or person gone ─▶ withdrawn
 
@@ -34,6 +34,8 @@ class Move(StrEnum):
     WITHDRAW = "withdraw"
     LEAVE = "leave"
     """The person has left: nobody is there to decide."""
+    PANIC = "panic"
+    """Everything is stopped."""
 
 
 _WAYS_OUT = {
@@ -42,6 +44,7 @@ _WAYS_OUT = {
     Move.EXPIRE: (RequestState.TIMED_OUT, Code.APPROVAL_TIMEOUT),
     Move.WITHDRAW: (RequestState.WITHDRAWN, Code.WITHDRAWN),
     Move.LEAVE: (RequestState.WITHDRAWN, Code.NO_APPROVER),
+    Move.PANIC: (RequestState.DENIED, Code.PANIC),
 }
 _MOVE_OF = {
     Choice.APPROVE_ONCE: Move.APPROVE,

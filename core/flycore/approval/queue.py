@@ -13,7 +13,7 @@ import msgspec
 from flycore.approval.book import First, Limits, RequestBook
 from flycore.approval.clock import Clock
 from flycore.approval.editing import edited
-from flycore.approval.grants import Grant, GrantBook, Redemption
+from flycore.approval.grants import Grant, GrantBook
 from flycore.approval.hands import HandsOn
 from flycore.approval.leases import LeaseBook, LeaseMove, Told
 from flycore.approval.machine import Move, check_request
@@ -155,11 +155,15 @@ class ApprovalQueue:
         self._save()
         return ask is not None
 
-    def leave(self) -> None:
-        """The person is gone: whoever waits is told that nobody will decide. Tickets wait on."""
+    def leave(self, move: Move = Move.LEAVE) -> None:
+        """The person is gone: whoever waits is told that nobody will decide. Tickets wait on, but not when
+        everything is stopped: then no answer that was kept counts either."""
+        if move is Move.PANIC:
+            self._tickets.clear()
+            self._save()
         for pending in self._pending:
-            if not pending.tickets:
-                self._finish(self._book.settle(pending.request_id, Move.LEAVE, self._clock.now()))
+            if not pending.tickets or move is Move.PANIC:
+                self._finish(self._book.settle(pending.request_id, move, self._clock.now()))
                 continue
             told = msgspec.structs.replace(
                 self._book.waits(pending.request_id), state=RequestState.WITHDRAWN, code=Code.NO_APPROVER
@@ -184,14 +188,6 @@ class ApprovalQueue:
         lease = self.leases.match(subject, risk, group)
         taken = None if lease is None else self.leases.take(lease.id)
         return None if taken is None else self.grants.mint(grant_id, subject.digest(), taken.id)
-
-    def redeem(self, grant_id: str, subject_digest: str) -> Redemption:
-        """Use a grant up, immediately before the spawn."""
-        return self.grants.redeem(grant_id, subject_digest)
-
-    def revoke(self, lease_id: str) -> bool:
-        """End a lease; False when it no longer held."""
-        return self.leases.revoke(lease_id)
 
     def asks(self) -> tuple[Ask, ...]:
         """Waiting ones in order of arrival, then recent ones, newest first."""

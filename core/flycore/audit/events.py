@@ -20,6 +20,7 @@ from flycore.model.call import Caller, CallError, CallRequest, ToolResult
 from flycore.model.canonical import Json, JsonObject, canonical_json, digest, text_digest
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Code, Level, RequestState
+from flycore.model.question import Question
 
 TOOL_CALLED = "TOOL_CALLED"
 APPROVAL_ASKED = "APPROVAL_ASKED"
@@ -33,6 +34,10 @@ LEASE_CHANGED = "LEASE_CHANGED"
 RULE_CHANGED = "RULE_CHANGED"
 BLOCK_CHANGED = "BLOCK_CHANGED"
 TAIL_TORN = "TAIL_TORN"
+PANIC = "PANIC"
+PANIC_RELEASED = "PANIC_RELEASED"
+QUESTION_ASKED = "QUESTION_ASKED"
+QUESTION_ANSWERED = "QUESTION_ANSWERED"
 
 MOST_INPUT_BYTES = 65_536
 """A larger input is kept as digest and size alone."""
@@ -198,6 +203,32 @@ def rule_changed(where: str, rule: JsonObject, decision: str, *, by: str, reques
 def block_changed(tool: str, decision: str, *, by: str, request: str = "") -> JsonObject:
     """A tool was blocked for every caller, unblocked, or blocked again."""
     return {"tool": _bounded(tool), "decision": decision, "decidedBy": by, **_known(requestId=request)}
+
+
+def panic(by: str, *, calls: int, requests: int, leases: int) -> JsonObject:
+    """Everything was stopped: so many calls were under way, so many requests waited, so many leases held."""
+    return {"by": _bounded(by), "calls": calls, "requests": requests, "leases": leases}
+
+
+def panic_released(by: str) -> JsonObject:
+    """A person lets calls run again."""
+    return {"decidedBy": by}
+
+
+def question_asked(question: Question) -> JsonObject:
+    """A decision that is not about one call waits for a person. Its lines are for them alone."""
+    return {
+        "questionId": question.id,
+        "kind": question.kind.value,
+        "about": _bounded(question.about),
+        "title": redact_text(_bounded(question.title)),
+    }
+
+
+def question_answered(question: Question, option: str, text: str, *, by: str) -> JsonObject:
+    """What the person chose, and the words that go with it."""
+    fields: JsonObject = {**question_asked(question), "choice": option, "decidedBy": by}
+    return fields | _known(reason=_bounded(text))
 
 
 def _asked(request: ApprovalRequest) -> JsonObject:

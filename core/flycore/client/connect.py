@@ -25,7 +25,7 @@ from flycore.model.catalog import Catalog
 from flycore.model.enums import Code
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError, RootBusy
 from flycore.model.events import Event, EventClass
-from flycore.model.question import Block
+from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
@@ -228,6 +228,14 @@ class CallingClient:
     async def rules(self) -> tuple[StandingRule, ...]:
         """See Client."""
         return await self.inner.rules()
+
+    async def questions(self) -> tuple[Question, ...]:
+        """See Client."""
+        return await self.inner.questions()
+
+    async def panic(self) -> bool:
+        """See Client."""
+        return await self.inner.panic()
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:
         """See Client."""

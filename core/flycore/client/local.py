@@ -15,7 +15,7 @@ from flycore.model.call import Activity, Caller, CallRequest, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.events import Event, EventClass
-from flycore.model.question import Block
+from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
@@ -85,6 +85,14 @@ class LocalClient:
     async def rules(self) -> tuple[StandingRule, ...]:
         """See Client."""
         return await anyio.to_thread.run_sync(self._kernel.rules)
+
+    async def questions(self) -> tuple[Question, ...]:
+        """See Client."""
+        return self._kernel.questions()
+
+    async def panic(self) -> bool:
+        """See Client."""
+        return await self._kernel.panic(str(self._caller))
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:
         """See Client."""

@@ -12,7 +12,7 @@ from flycore.model.call import Activity, Progress, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.events import Event, EventClass
-from flycore.model.question import Block
+from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
@@ -77,6 +77,15 @@ class Client(Protocol):
         """Rules of the person's own policy file, as it is now. No agent sees them."""
         ...
 
+    async def questions(self) -> tuple[Question, ...]:
+        """Decisions that wait and are not about one call, in order of arrival."""
+        ...
+
+    async def panic(self) -> bool:
+        """Stop everything: leases end, calls are ended, new ones refused until a person releases it.
+        Everybody may; False where it was stopped already."""
+        ...
+
     async def pending_trust(self) -> tuple[TrustItem, ...]:
         """Entries that wait for trust."""
         ...
@@ -131,6 +140,10 @@ class Approver(Protocol):
 
     async def undo(self) -> DecideOutcome:
         """Take back the last `revoke`, `remove_rule` or `unblock` of this session."""
+        ...
+
+    async def answer(self, question_id: str, option: str, text: str = "") -> DecideOutcome:
+        """Answer a question that is not about one call."""
         ...
 
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:

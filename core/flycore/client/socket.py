@@ -25,7 +25,7 @@ from flycore.model.enums import Code
 from flycore.model.enums import Status as CallStatus
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError
 from flycore.model.events import Event, EventClass
-from flycore.model.question import Block
+from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
@@ -199,6 +199,14 @@ class SocketClient:
     async def rules(self) -> tuple[StandingRule, ...]:
         """See Client; only a viewer is told any."""
         return await self._list("rule.list", "rules", StandingRule)
+
+    async def questions(self) -> tuple[Question, ...]:
+        """See Client; one that does not view gets what is about itself."""
+        return await self._list("question.list", "questions", Question)
+
+    async def panic(self) -> bool:
+        """See Client."""
+        return bool((await self.ask_for("panic"))["stopped"])
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:
         """See Client."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 
 import anyio
 import msgspec
@@ -28,6 +29,8 @@ class ActivityBook:
         self._publish = publish
         self._running: dict[str, Activity] = {}
         self._scopes: dict[str, anyio.CancelScope] = {}
+        self._ends: dict[str, anyio.Event] = {}
+        self._panicked: set[str] = set()
         self._finished: OrderedDict[str, tuple[Activity, int]] = OrderedDict()
         self._finished_bytes = 0
 
@@ -43,6 +46,7 @@ class ActivityBook:
             input_text=input_text,
         )
         self._scopes[request.call_id] = scope
+        self._ends[request.call_id] = anyio.Event()
         self._tell("call.started", request.call_id, tool=request.tool)
 
     def show_input(self, call_id: str, sidecar: str, input_text: str) -> None:
@@ -63,6 +67,9 @@ class ActivityBook:
         """A call has ended."""
         activity = self._running.pop(result.call_id, None)
         self._scopes.pop(result.call_id, None)
+        self._panicked.discard(result.call_id)
+        if (ended := self._ends.pop(result.call_id, None)) is not None:
+            ended.set()
         if activity is None:
             return
         self._keep(
@@ -83,6 +90,29 @@ class ActivityBook:
             return False
         scope.cancel()
         return True
+
+    def stop(self, *, asking: bool) -> tuple[str, ...]:
+        """Panic: end the calls under way; those that wait for a person only with `asking`, because their
+        requests are settled first. Ids of the calls that are ending."""
+        stopped = [
+            call_id
+            for call_id, activity in self._running.items()
+            if asking or activity.phase is not Phase.WAITING_APPROVAL
+        ]
+        self._panicked.update(stopped)
+        for call_id in stopped:
+            self._scopes[call_id].cancel()
+        return tuple(stopped)
+
+    def panicked(self, call_id: str) -> bool:
+        """Whether the call is ending because everything was stopped."""
+        return call_id in self._panicked
+
+    async def ended(self, call_ids: Iterable[str]) -> None:
+        """Wait until these calls have ended, their processes too."""
+        for call_id in tuple(call_ids):
+            if (end := self._ends.get(call_id)) is not None:
+                await end.wait()
 
     def all(self) -> tuple[Activity, ...]:
         """Under way first, then finished, newest first."""

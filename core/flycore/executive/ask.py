@@ -12,6 +12,7 @@ from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.catalog.effects import effect_sentence
 from flycore.executive.call import Call
+from flycore.executive.closed import panicked
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed, refused
@@ -85,7 +86,7 @@ async def _ask_person(
         return Permit(authority=f"request {ask.request.id}", grant_id=card.id, edited=edited)
     if ask.code is Code.NO_APPROVER:
         return _nobody(rooms, "the console was closed before anyone decided; the call did not run")
-    return _pending(ask) if ask.state is RequestState.WAITING else _refusal(ask)
+    return _pending(ask) if ask.state is RequestState.WAITING else _refusal(rooms, ask)
 
 
 def _pending(ask: Ask) -> Stop:
@@ -113,13 +114,15 @@ def record_decision(audit: AuditLog, ask: Ask, call_id: str, took_ms: int, masks
     audit.append(audit_events.APPROVAL_DECIDED, masks.json(fields), sync=True)
 
 
-def _refusal(ask: Ask) -> Stop:
+def _refusal(rooms: Rooms, ask: Ask) -> Stop:
     reason = ask.answer.reason if ask.answer else ""
     match ask.code:
         case Code.QUEUE_FULL:
             return refused(Code.QUEUE_FULL, "too many requests wait for a person already", "try again later")
         case Code.PAUSED:
             return refused(Code.PAUSED, "paused after three denials in a row", "try again in a minute")
+        case Code.PANIC:
+            return panicked(rooms, began=False)
         case Code.APPROVAL_TIMEOUT:
             return failed(
                 Code.APPROVAL_TIMEOUT,

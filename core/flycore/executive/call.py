@@ -41,6 +41,11 @@ class Call:
             self._tell(step)
 
     @property
+    def began(self) -> bool:
+        """Whether it has begun to run."""
+        return self._ran_from is not None
+
+    @property
     def ran_ms(self) -> int:
         """How long ago it began to run, 0 where it has not."""
         return 0 if self._ran_from is None else int((self._clock.monotonic() - self._ran_from) * 1000)

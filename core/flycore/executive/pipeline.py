@@ -9,12 +9,14 @@ from functools import partial
 
 import anyio
 
+from flycore.approval.loops import Attempt
 from flycore.audit import events as audit_events
 from flycore.executive import finish
 from flycore.executive.activity import ActivityBook
 from flycore.executive.ask import Permit, difference, permit
 from flycore.executive.call import Announce, Call, Tell
 from flycore.executive.checking import NO_JSON, checked_input, is_json
+from flycore.executive.closed import closed, panicked
 from flycore.executive.perform import perform
 from flycore.executive.prepare import Prepared, masks_for, prepare
 from flycore.executive.resolve import Target, resolve
@@ -46,6 +48,7 @@ async def execute(
                 if announce is not None:
                     await announce()
                 result = await walk.result()
+                rooms.loops.note(walk.attempt(result))
             except AuditUnwritable as error:
                 result = finish.stopped(call, _unwritable(error), walk.sidecar, walk.masks)
             except Exception as error:  # noqa: BLE001 - between one broken call and everybody else's
@@ -53,6 +56,8 @@ async def execute(
     finally:
         if result is None:
             stop = failed(Code.CANCELLED, "the call was cancelled")
+            if book.panicked(request.call_id):
+                stop = panicked(rooms, began=call.began)
             result = finish.stopped(call, stop, walk.sidecar, walk.masks)
         result = _recorded(rooms, call, result, walk)
         book.finish(result)
@@ -96,6 +101,21 @@ class _Walk:
         self.sidecar: str | None = None
         self.prepared: Prepared | None = None
         self.masks = Masks({})
+        self._shown = ""
+        self._input_digest = ""
+
+    def attempt(self, result: ToolResult) -> Attempt:
+        """What the loop guard is told of the call; nothing in it holds a secret."""
+        error = result.error
+        return Attempt(
+            caller=self._call.request.caller,
+            tool=self._call.request.tool,
+            input_digest=self._input_digest,
+            input_text=self._shown,
+            status=result.status,
+            code=error.code if error is not None else "",
+            message=error.message if error is not None else "",
+        )
 
     async def result(self) -> ToolResult:
         """Walk to the end."""
@@ -110,14 +130,17 @@ class _Walk:
             return self._stopped(failed(Code.INVALID_INPUT, NO_JSON), {})
         target = resolve(world, call.request.tool, rooms.blocks)
         if isinstance(target, Stop):
-            return self._stopped(target, call.request.input)
+            return self._stopped(self._closed_or(target), call.request.input)
         checked = checked_input(target, call.request.input, self.masks)
         if isinstance(checked, Stop):
-            return self._stopped(checked, call.request.input)
+            return self._stopped(self._closed_or(checked), call.request.input)
         self._called(checked)
         prepared = await self._prepare(target, checked)
         if isinstance(prepared, Stop):
-            return self._ended(prepared)
+            return self._ended(self._closed_or(prepared))
+        shut = closed(rooms, call)
+        if shut is not None:
+            return self._ended(shut)
         rooms.note_rules(prepared.verdict.rules)
         over = rooms.quota.admit(call.request.caller.key, prepared.risk)
         if over is not None:
@@ -161,9 +184,11 @@ class _Walk:
                     rooms.queue.grants.void(granted.grant_id)
                     return again
             if granted.grant_id:
-                redeemed = rooms.queue.redeem(granted.grant_id, prepared.subject_digest)
-                if not redeemed.accepted:
+                redeemed = rooms.queue.grants.redeem(granted.grant_id, prepared.subject_digest)
+                if not redeemed.accepted and not rooms.stopped():
                     return refused(Code.APPROVAL_STALE, redeemed.why_not)
+            if rooms.stopped():
+                return panicked(rooms, began=False)
             return await self._run(prepared, granted)
 
     async def _enter_group(self, stack: AsyncExitStack, prepared: Prepared, granted: Permit) -> bool:
@@ -243,10 +268,11 @@ class _Walk:
     def _called(self, input: JsonObject) -> None:
         text = canonical_json(input)
         masked = self.masks.json(input)
-        fields = audit_events.tool_called(self._call.request, masked, input_digest=text_digest(text))
+        self._input_digest = text_digest(text)
+        fields = audit_events.tool_called(self._call.request, masked, input_digest=self._input_digest)
         self._rooms.audit.append(audit_events.TOOL_CALLED, self.masks.json(fields))
-        shown = text if masked == input else canonical_json(masked)
-        self._call.show(self.sidecar or "", shown)
+        self._shown = text if masked == input else canonical_json(masked)
+        self._call.show(self.sidecar or "", self._shown)
 
     def _stale(self, before: Prepared, after: Prepared, changes: tuple[str, ...]) -> None:
         fields: JsonObject = {
@@ -257,6 +283,11 @@ class _Walk:
             "changes": [self.masks.text(change) for change in changes],
         }
         self._rooms.audit.append("APPROVAL_STALE", fields)
+
+    def _closed_or(self, stop: Stop) -> Stop:
+        """What is told of a call that ends here anyway: a denial by policy stands, else that nothing is
+        taken from this caller now."""
+        return stop if stop.code == Code.POLICY else closed(self._rooms, self._call) or stop
 
     def _stopped(self, stop: Stop, input: JsonObject) -> ToolResult:
         self._called(input)

@@ -11,6 +11,7 @@ from flycore.approval.blocks import BlockBook
 from flycore.approval.groups import GroupLocks
 from flycore.approval.guards import Quota
 from flycore.approval.hands import HandsOn
+from flycore.approval.loops import LoopGuard
 from flycore.approval.queue import ApprovalQueue
 from flycore.audit.log import AuditLog
 from flycore.executive.folders import ArtifactFolders
@@ -72,4 +73,7 @@ class Rooms:
     folders: ArtifactFolders
     approver_within: Callable[[int], Awaitable[bool]]
     """Whether a console can decide, waiting so many milliseconds at most for one to open."""
+    stopped: Callable[[], bool]
+    """Whether everything is stopped until a person releases it."""
+    loops: LoopGuard
     publish: Publish

@@ -13,15 +13,19 @@ from flycore.model.approval import Answer, DecideOutcome
 from flycore.model.canonical import JsonObject
 
 Trust = Callable[[tuple[tuple[str, str], ...]], Awaitable[DecideOutcome]]
+AnswerQuestion = Callable[[str, str, str], Awaitable[DecideOutcome]]
 
 
 class KernelApprover:
     """See flycore.client.protocol.Approver. One seat: the console that shares the kernel's process."""
 
-    def __init__(self, queue: ApprovalQueue, trust: Trust, revocations: Revocations) -> None:
+    def __init__(
+        self, queue: ApprovalQueue, trust: Trust, revocations: Revocations, answer: AnswerQuestion
+    ) -> None:
         self._queue = queue
         self._revocations = revocations
         self._trust = trust
+        self._answer = answer
         self._arrived = anyio.Event()
         self.seat = Seat()
         self.present = False
@@ -72,6 +76,10 @@ class KernelApprover:
     async def undo(self) -> DecideOutcome:
         """See Approver."""
         return self._revocations.undo()
+
+    async def answer(self, question_id: str, option: str, text: str = "") -> DecideOutcome:
+        """See Approver."""
+        return await self._answer(question_id, option, text)
 
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
         """See Approver."""

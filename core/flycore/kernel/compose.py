@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
 
 import anyio
 
@@ -12,6 +13,7 @@ from flycore.approval.blocks import BLOCKS_FILE, BlockBook
 from flycore.approval.groups import GroupLocks
 from flycore.approval.guards import Quota
 from flycore.approval.hands import HandsOn
+from flycore.approval.loops import LoopGuard
 from flycore.approval.queue import ApprovalQueue
 from flycore.audit.log import AuditLog
 from flycore.catalog.probe_cache import ProbeCache
@@ -30,8 +32,10 @@ from flycore.kernel.kernel import Kernel
 from flycore.kernel.limits import LiveLimits
 from flycore.kernel.lock import Holder
 from flycore.kernel.notify import Notifier
+from flycore.kernel.panic import Panic, end_standing
 from flycore.kernel.past import Past
 from flycore.kernel.probing import probe_spawn
+from flycore.kernel.questions import QuestionBook, TrustQuestions
 from flycore.kernel.standing import Revocations, Standing
 from flycore.kernel.sweep import sweep
 from flycore.kernel.tickets import keeper, load_tickets
@@ -76,15 +80,19 @@ async def open_kernel(
         hands = HandsOn(clock, bus.publish)
         limits = LiveLimits(lambda: upkeep.world.settings)
         standing, queue = _approval(ground, clock, bus, audit, upkeep, limits, hands, blocks)
-        approver = KernelApprover(queue, upkeep.trust, Revocations(standing, queue.leases, hands.active))
+        asking = _asking(places, clock, bus, audit, queue, upkeep, lambda: approver.present)
+        revocations = Revocations(standing, queue.leases, hands.active)
+        approver = KernelApprover(queue, upkeep.trust, revocations, asking.questions.answer)
         rooms = _rooms(
-            ground, clock, bus, audit, past, upkeep, limits, queue, hands, approver, holder, standing
+            ground, clock, bus, audit, past, upkeep, limits, queue, hands, approver, holder, standing, asking
         )
         notifier = Notifier(
             bus, clock, surroundings, queue.asks, lambda: upkeep.world.settings.notify_command
         )
-        book = ActivityBook(clock, bus.publish)
-        kernel = Kernel(rooms, book, bus, upkeep, past, approver, notifier, holder, standing)
+        book, panic, _, questions = asking
+        kernel = Kernel(
+            rooms, book, bus, upkeep, past, approver, notifier, holder, standing, panic, questions
+        )
         async with anyio.create_task_group() as group:
             group.start_soon(upkeep.run)
             group.start_soon(hands.run)
@@ -154,6 +162,40 @@ def _approval(
     return standing, queue
 
 
+class _Asking(NamedTuple):
+    """What stops calls, and asks a person about more than one of them."""
+
+    book: ActivityBook
+    panic: Panic
+    loops: LoopGuard
+    questions: QuestionBook
+
+
+def _asking(
+    places: Places,
+    clock: SystemClock,
+    bus: Bus,
+    audit: AuditLog,
+    queue: ApprovalQueue,
+    upkeep: Upkeep,
+    present: Callable[[], bool],
+) -> _Asking:
+    book = ActivityBook(clock, bus.publish)
+    panic = Panic(places.state_dir, clock, bus.publish, audit, queue, book, upkeep.start_probes)
+    upkeep.held = panic.active
+    if panic.active():
+        end_standing(queue)
+    loops = LoopGuard(
+        clock,
+        present,
+        asked=lambda question: questions.asked(question),
+        ended=lambda question: questions.ended(question),
+    )
+    trust = TrustQuestions(clock, upkeep.pending_trust, upkeep.trust)
+    questions = QuestionBook(clock, bus.publish, audit, (panic, loops, trust))
+    return _Asking(book, panic, loops, questions)
+
+
 def _rooms(
     ground: Ground,
     clock: SystemClock,
@@ -167,6 +209,7 @@ def _rooms(
     approver: KernelApprover,
     holder: Holder,
     standing: Standing,
+    asking: _Asking,
 ) -> Rooms:
     async def approver_within(milliseconds: int) -> bool:
         waits = holder.role == "console"
@@ -192,6 +235,8 @@ def _rooms(
         seat=lambda: approver.seat,
         folders=ArtifactFolders(ground.places.state_dir / "artifacts"),
         approver_within=approver_within,
+        stopped=asking.panic.active,
+        loops=asking.loops,
         publish=bus.publish,
     )
 

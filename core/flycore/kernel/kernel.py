@@ -20,21 +20,21 @@ from flycore.kernel.approver import KernelApprover
 from flycore.kernel.bus import Bus
 from flycore.kernel.lock import Holder
 from flycore.kernel.notify import Notifier
+from flycore.kernel.panic import STOP_SECONDS, Panic
 from flycore.kernel.past import Past
+from flycore.kernel.questions import QuestionBook
 from flycore.kernel.standing import Standing
 from flycore.kernel.upkeep import Upkeep
 from flycore.model.approval import Ask, DecideOutcome, Lease
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, CallRequest, ToolResult
 from flycore.model.catalog import Catalog
-from flycore.model.question import Block
+from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 from flycore.model.waiting import highest_waiting
 
-STOP_SECONDS = 6.0
-"""How long a stopping kernel waits for its calls: TERM, two seconds, KILL, and the lines written."""
 SANDBOX_WORDS = "not enforced yet"
 
 
@@ -52,6 +52,8 @@ class Kernel:
         notifier: Notifier,
         holder: Holder,
         standing: Standing,
+        panic: Panic,
+        questions: QuestionBook,
     ) -> None:
         self.bus = bus
         self.approver = approver
@@ -64,6 +66,8 @@ class Kernel:
         self._notifier = notifier
         self._holder = holder
         self._standing = standing
+        self._panic = panic
+        self._questions = questions
         self._clients = 0
         self._idle = anyio.Event()
         self._numbers = itertools.count(1)
@@ -133,6 +137,14 @@ class Kernel:
         """See Client. Reads the person's policy file."""
         return self._standing.rules()
 
+    def questions(self) -> tuple[Question, ...]:
+        """See Client."""
+        return self._questions.all()
+
+    async def panic(self, by: str) -> bool:
+        """Stop everything; `by` says who did, for the person and the log. See Client."""
+        return await self._panic.pull(by)
+
     def pending_trust(self) -> tuple[TrustItem, ...]:
         """See Client."""
         return self._upkeep.pending_trust()
@@ -166,6 +178,7 @@ class Kernel:
             hands_on=self._rooms.hands.active(),
             waiting_risk=highest_waiting(self._rooms.queue.asks()),
             notify_problem=self._notifier.problem,
+            panic=self._panic.active(),
         )
 
     @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import anyio
@@ -78,6 +79,8 @@ class Upkeep:
         self._probing: set[str] = set()
         self._group: TaskGroup | None = None
         self._stop = anyio.Event()
+        self.held: Callable[[], bool] = lambda: False
+        """Whether nothing may be started now."""
 
     def load(self) -> None:
         """Read everything for the first time, without starting any process."""
@@ -99,7 +102,7 @@ class Upkeep:
             group.start_soon(self._watch)
             group.start_soon(self._settle)
             group.start_soon(self._look_after_the_unwell)
-            self._start_probes()
+            self.start_probes()
             await self._stop.wait()
             group.cancel_scope.cancel()
 
@@ -140,7 +143,7 @@ class Upkeep:
         if self._askable(sidecar) is not None:
             self._prober.forget(sidecar)
             self._wanted.add(sidecar)
-            self._start_probes()
+            self.start_probes()
 
     def note_run(self, sidecar: str, code: str, message: str, stderr_tail: str) -> None:
         """A run has ended; the catalog follows where the runtime dimension moved."""
@@ -177,7 +180,7 @@ class Upkeep:
             await anyio.sleep(UNWELL_SECONDS)
             unwell = {sid for sid, found in self._probes.items() if found.reason is not None}
             self._wanted |= unwell
-            self._start_probes()
+            self.start_probes()
 
     def _note_change(self) -> None:
         self._changed.set()
@@ -230,7 +233,7 @@ class Upkeep:
             names: JsonObject = {"version": version, "names": list(changed[:200])}
             self._tell(EventClass.CATALOG, "catalog.changed", names)
         self._want_probes()
-        self._start_probes()
+        self.start_probes()
 
     def _want_probes(self) -> None:
         """Everything that may be asked and has not been."""
@@ -247,8 +250,9 @@ class Upkeep:
             return None
         return entry if _may_be_asked(view) and view.entry.digest == entry.digest else None
 
-    def _start_probes(self) -> None:
-        if self._group is None:
+    def start_probes(self) -> None:
+        """Start what is wanted, unless everything is held back."""
+        if self._group is None or self.held():
             return
         busy = frozenset(self._probing)
         for sidecar in sorted(self._wanted - busy):

@@ -32,3 +32,5 @@ class Status(Value, frozen=True, kw_only=True):
     """The highest risk among the requests that wait."""
     notify_problem: str = ""
     """Why `notify.command` last did not do its work."""
+    panic: bool = False
+    """Whether everything is stopped until a person releases it."""

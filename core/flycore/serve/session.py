@@ -91,6 +91,8 @@ class Session:
             "rule.list": self._rules,
             "trust.list": self._trust,
             "trust.revoke": self._revoke_trust,
+            "question.list": self._questions,
+            "panic": self._panic,
             "sidecar.probe": self._probe,
             "kernel.yield": self._yield,
         }
@@ -208,12 +210,14 @@ class Session:
     def _wants(self, event: Event) -> bool:
         """Whether the peer has asked for it, and may see it: what concerns a call is for its caller."""
         wanted, call_id = self._subscription, event.payload.get("callId")
+        about = event.payload.get("about")
         if wanted is None or (wanted.classes and event.cls not in wanted.classes):
             return False
         if wanted.types and event.type not in wanted.types:
             return False
         own = not isinstance(call_id, str) or self._kernel.caller_of(call_id) == self._caller.key
-        return own or self._viewer
+        mine = not isinstance(about, str) or about == self._caller.key
+        return self._viewer or (own and mine)
 
     async def _call(self, message: m.Envelope, group: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.ToolCall)
@@ -287,6 +291,16 @@ class Session:
             return
         outcome = await self._kernel.revoke_trust(by=f"flytui trust --revoke, {self._caller}")
         await self._send("ack", msgspec.to_builtins(outcome), message)
+
+    async def _questions(self, message: m.Envelope, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.Nothing)
+        asked = [item for item in self._kernel.questions() if self._viewer or item.about == self._caller.key]
+        await self._send("question.snapshot", {"questions": msgspec.to_builtins(asked)}, message)
+
+    async def _panic(self, message: m.Envelope, _: TaskGroup) -> None:
+        """Whoever may connect may stop everything; nothing on this door releases it."""
+        msgspec.convert(message.payload, m.Nothing)
+        await self._send("ack", {"stopped": await self._kernel.panic(str(self._caller))}, message)
 
     async def _probe(self, message: m.Envelope, _: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.SidecarProbe)

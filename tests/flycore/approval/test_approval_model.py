@@ -199,7 +199,7 @@ class Run:
         key = self.random.choice([request.id, request.id, f"lease-{request.id}"])
         digest = self.random.choice([request.subject_digest] * 5 + [self.pick().subject_digest])
         allowed = self.model.may_run(key, digest)
-        assert self.queue.redeem(key, digest).accepted is allowed
+        assert self.queue.grants.redeem(key, digest).accepted is allowed
         self.model.grants.pop(key, None)
         self.executed += allowed
         self.refused += not allowed
@@ -248,7 +248,7 @@ class Run:
         held = [lease.id for lease in self.model.leases.values()]
         key = self.random.choice([*held, "unknown"])
         alive = key in self.model.leases and self.model.now < self.model.leases[key].deadline
-        assert self.queue.revoke(key) is alive
+        assert self.queue.leases.revoke(key) is alive
         self.model.leases.pop(key, None)
 
     def pick(self, rather=()):

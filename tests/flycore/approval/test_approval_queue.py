@@ -79,8 +79,8 @@ async def test_approved_once_is_redeemed_once(clock, make_request) -> None:
         await desk.settle()
         assert desk.answers["r1"].state is RequestState.APPROVED
         assert desk.answers["r1"].code is None
-        assert desk.queue.redeem("r1", request.subject_digest).accepted
-        assert not desk.queue.redeem("r1", request.subject_digest).accepted
+        assert desk.queue.grants.redeem("r1", request.subject_digest).accepted
+        assert not desk.queue.grants.redeem("r1", request.subject_digest).accepted
         assert desk.told() == ["approval.asked", "approval.decided"]
 
 
@@ -93,7 +93,7 @@ async def test_a_denial_reaches_the_caller_with_its_reason(clock, make_request) 
         await desk.settle()
         ask = desk.answers["r1"]
         assert (ask.state, ask.code, ask.answer.reason) == (RequestState.DENIED, Code.DENIED, "not now")
-        assert not desk.queue.redeem("r1", request.subject_digest).accepted
+        assert not desk.queue.grants.redeem("r1", request.subject_digest).accepted
 
 
 @pytest.mark.anyio
@@ -125,7 +125,7 @@ async def test_forged_answers_decide_nothing(clock, make_request, request_id, di
         assert outcome.why_not
         assert desk.queue.asks()[0].state is RequestState.WAITING
         assert desk.told() == ["approval.asked"]
-        assert not desk.queue.redeem("r1", request.subject_digest).accepted
+        assert not desk.queue.grants.redeem("r1", request.subject_digest).accepted
         assert desk.queue.leases.active() == ()
 
 
@@ -188,7 +188,7 @@ async def test_an_answer_to_a_caller_that_goes_away_is_void(clock, make_request)
         await desk.settle()
         assert outcome.accepted
         assert "r1" not in desk.answers
-        assert not desk.queue.redeem("r1", request.subject_digest).accepted
+        assert not desk.queue.grants.redeem("r1", request.subject_digest).accepted
 
 
 @pytest.mark.anyio
@@ -202,7 +202,7 @@ async def test_first_in_first_out_and_bounded(clock, make_request, make_caller) 
         assert desk.answers["c"].code is Code.QUEUE_FULL
         assert desk.answers["c"].state is RequestState.DENIED
         assert [ask.request.id for ask in desk.queue.asks()] == ["a0", "a1", "b"]
-        assert not desk.queue.redeem("c", make_request("c", caller=third).subject_digest).accepted
+        assert not desk.queue.grants.redeem("c", make_request("c", caller=third).subject_digest).accepted
 
 
 @pytest.mark.anyio

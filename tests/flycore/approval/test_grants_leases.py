@@ -177,9 +177,9 @@ def test_a_lease_revoked_before_the_spawn_voids_the_grant(clock, make_request) -
     assert grant.lease == lease.id
     assert queue.use_lease("c2", request.subject, request.risk) is not None
     assert queue.use_lease("c3", request.subject, request.risk) is None
-    assert queue.redeem("c1", request.subject_digest).accepted
-    assert queue.revoke(lease.id)
-    assert not queue.redeem("c2", request.subject_digest).accepted
+    assert queue.grants.redeem("c1", request.subject_digest).accepted
+    assert queue.leases.revoke(lease.id)
+    assert not queue.grants.redeem("c2", request.subject_digest).accepted
     assert "leases.changed" in [event.type for event in events]
 
 

@@ -18,7 +18,7 @@ from flycore.model.canonical import JsonObject
 from flycore.model.catalog import CapabilityView, SidecarView
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.enums import Decision, Effective, Risk
-from flycore.model.question import Block
+from flycore.model.question import Block, Question
 from flycore.model.stability import Reason, Stability
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
@@ -141,6 +141,29 @@ class ApprovalsDocument(Document, frozen=True, kw_only=True, tag="flytui.approva
 
     running: bool
     asks: tuple[Ask, ...]
+    questions: tuple[Question, ...] = ()
+    """What waits for a person besides, such as a caller that loops."""
+
+
+class EndedCall(Value, frozen=True, kw_only=True):
+    """A call that was under way when everything was stopped."""
+
+    call_id: str
+    tool: str
+    caller: str
+
+
+class PanicDocument(Document, frozen=True, kw_only=True, tag="flytui.panic/1"):
+    """Everything was stopped: what was there to be stopped, and how it is released."""
+
+    app_root: str
+    kernel: bool
+    """Whether a kernel did it; else it is kept for the next one."""
+    already: bool
+    calls: tuple[EndedCall, ...] = ()
+    requests: int = 0
+    leases: int = 0
+    message: str
 
 
 class GrantsDocument(Document, frozen=True, kw_only=True, tag="flytui.grants/1"):
@@ -160,6 +183,8 @@ class StatusDocument(Document, frozen=True, kw_only=True, tag="flytui.status/1")
     socket: str
     kernel: Status | None
     waiting_trust: int
+    panic: bool = False
+    """Whether everything is stopped until a person releases it."""
 
 
 class DemoCall(Value, frozen=True, kw_only=True):
@@ -267,6 +292,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "policy-check": PolicyCheckDocument,
     "policy-explain": PolicyExplainDocument,
     "policy-replay": PolicyReplayDocument,
+    "panic": PanicDocument,
     "status": StatusDocument,
     "demo": DemoDocument,
     "audit": AuditDocument,

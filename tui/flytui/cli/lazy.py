@@ -17,6 +17,7 @@ COMMANDS = (
     "trust",
     "approvals",
     "grants",
+    "panic",
     "policy",
     "status",
     "demo",

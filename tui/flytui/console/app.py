@@ -8,19 +8,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from textual import events, on
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
-from textual.widgets import Input
 
 from flycore.client.ledger import Ledger
 from flycore.client.protocol import Approver, Client
 from flycore.model.approval import Ask
 from flycore.model.errors import FlyError
 from flysafe.text import safe_text
-from flytui.console.approvals.batch import BatchScreen
 from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.view import ApprovalsView
 from flytui.console.desk import ALL_TOPICS, Armed, Desk, Topic, Watching
@@ -32,14 +30,12 @@ from flytui.console.pump import Pump
 from flytui.console.style import CSS, THEME
 from flytui.console.title import away_sequence, kept_title, title_sequence
 from flytui.console.trust import TrustScreen
+from flytui.console.urgent import UrgentApp
 from flytui.console.views import Bar
 from flytui.console.words import plural
 
-IDLE_S = 2.0
-"""A card opens by itself only after so long without a key."""
 
-
-class FlytuiApp(App[None]):
+class FlytuiApp(UrgentApp):
     """Composes; decides nothing. `desk` holds client, approver, clocks and the last known values."""
 
     CSS = CSS
@@ -84,6 +80,7 @@ class FlytuiApp(App[None]):
         if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
             pressed = self.desk.pressed_at(event)
             self._forget_notice()
+            self.pressed_at = pressed
             await super().on_event(event)
             self.desk.last_key = max(self.desk.last_key, pressed)
         else:
@@ -123,6 +120,8 @@ class FlytuiApp(App[None]):
             self._asked_trust = True
             if self._idle() and isinstance(self.screen, MainScreen):
                 self.push_screen(TrustScreen(self.desk))
+        if Topic.QUESTIONS in topics:
+            self._greet_questions()
 
     def _tell_title(self) -> None:
         """How many wait stands in the terminal's title, too."""
@@ -158,11 +157,6 @@ class FlytuiApp(App[None]):
         if self._idle() and isinstance(self.screen, (MainScreen, PageScreen)):
             self._open(next(ask for ask in waiting if ask.request.id in new))
 
-    def _idle(self) -> bool:
-        """Whether nobody is typing: no key lately, and no input holds text."""
-        quiet = self.desk.clock() - self.desk.last_key >= IDLE_S
-        return quiet and not any(box.value for box in self.screen.query(Input) if box.display)
-
     def _hands(self, on: bool) -> None:
         """Approve keys die at once, before anything is fetched."""
         self.desk.hands_on = on
@@ -172,18 +166,23 @@ class FlytuiApp(App[None]):
 
     def _open(self, ask: Ask) -> None:
         """One card screen at a time: requests never stack up over each other."""
-        deciding = (CardScreen, BatchScreen, TrustScreen, AgainScreen)
-        if not any(isinstance(screen, deciding) for screen in self.screen_stack):
+        if self._free():
             self.push_screen(CardScreen(self.desk, ask))
 
     @on(ApprovalsView.OpenCard)
     def _wanted(self, event: ApprovalsView.OpenCard) -> None:
         self._open(event.ask)
 
+    @on(ApprovalsView.OpenQuestion)
+    def _question_wanted(self, event: ApprovalsView.OpenQuestion) -> None:
+        self._put(event.question)
+
     def action_card(self) -> None:
-        """The request that waits longest."""
+        """The request that waits longest; where none does, the first question."""
         if self.desk.waiting:
             self._open(self.desk.waiting[0])
+        elif self.desk.questions:
+            self._put(self.desk.questions[0])
         else:
             self._say("no request waits")
 
@@ -193,12 +192,6 @@ class FlytuiApp(App[None]):
             self._say("nothing waits for trust")
         elif isinstance(self.screen, (MainScreen, PageScreen)):
             self.push_screen(TrustScreen(self.desk))
-
-    def _say(self, notice: str) -> None:
-        """Answer a key that had nothing to do, so that it does not seem dead."""
-        self.desk.notice = notice
-        for bar in self.screen.query("#alert").results(Bar):
-            bar.redraw()
 
     def action_help(self) -> None:
         """Keys and words."""
@@ -242,6 +235,7 @@ class FlytuiApp(App[None]):
         yield SystemCommand("Grants", "Leases, rules and blocks that stand", lambda: self._view("grants"))
         yield SystemCommand("Audit", "The log of all that happened", lambda: self._view("audit"))
         yield SystemCommand("Open request", "The card of the request that waits longest", self.action_card)
+        yield SystemCommand("Stop everything", "Like ctrl+x ctrl+x: calls and leases end", self.stop_now)
         yield SystemCommand("Trust", "Entries of the registry that wait for trust", self.action_trust)
         yield SystemCommand("Probe everything again", "Ask every sidecar whether it is well", self._probe_all)
         yield SystemCommand("Theme", "Choose other colours", self.action_change_theme)

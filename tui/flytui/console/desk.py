@@ -20,7 +20,7 @@ from flycore.model.call import Activity
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Effective, RequestState, Risk
 from flycore.model.events import Event
-from flycore.model.question import Block
+from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
@@ -35,11 +35,12 @@ class Topic(Enum):
     STATUS = auto()
     TRUST = auto()
     GRANTS = auto()
+    QUESTIONS = auto()
 
 
 ALL_TOPICS = frozenset(Topic)
 _BY_EVENT: dict[str, frozenset[Topic]] = {
-    "catalog.changed": frozenset({Topic.CATALOG, Topic.TRUST, Topic.STATUS}),
+    "catalog.changed": frozenset({Topic.CATALOG, Topic.TRUST, Topic.QUESTIONS, Topic.STATUS}),
     "call.started": frozenset({Topic.ACTIVITY, Topic.STATUS}),
     "call.progress": frozenset({Topic.ACTIVITY}),
     "call.finished": frozenset({Topic.ACTIVITY, Topic.STATUS, Topic.GRANTS}),
@@ -47,7 +48,9 @@ _BY_EVENT: dict[str, frozenset[Topic]] = {
     "approval.decided": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
     "approval.withdrawn": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
     "approval.timed-out": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
-    "trust.changed": frozenset({Topic.TRUST, Topic.CATALOG, Topic.STATUS}),
+    "trust.changed": frozenset({Topic.TRUST, Topic.QUESTIONS, Topic.CATALOG, Topic.STATUS}),
+    "question.asked": frozenset({Topic.QUESTIONS, Topic.STATUS}),
+    "question.answered": frozenset({Topic.QUESTIONS, Topic.STATUS}),
     "leases.changed": frozenset({Topic.GRANTS, Topic.STATUS}),
     "rules.changed": frozenset({Topic.GRANTS}),
     "blocks.changed": frozenset({Topic.GRANTS}),
@@ -102,6 +105,9 @@ class Desk:
     rules: tuple[StandingRule, ...] = ()
     """The person's own."""
     blocks: tuple[Block, ...] = ()
+    questions: tuple[Question, ...] = ()
+    stopping: bool = False
+    """The person has just stopped everything; the kernel has not said yet that it is."""
     hands_on: bool = False
     lost: str = ""
     """Why the kernel no longer answers; `""` while it does."""
@@ -112,6 +118,11 @@ class Desk:
     def waiting(self) -> tuple[Ask, ...]:
         """Requests that wait, first in, first out."""
         return tuple(ask for ask in self.asks if ask.state is RequestState.WAITING)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether everything is stopped until a person releases it."""
+        return self.status is not None and self.status.panic
 
     @property
     def high_waiting(self) -> bool:
@@ -144,6 +155,8 @@ class Desk:
             self.asks = await self.client.asks()
         if Topic.TRUST in topics:
             self.trust = await self.client.pending_trust()
+        if Topic.QUESTIONS in topics:
+            self.questions = await self.client.questions()
         if Topic.CATALOG in topics:
             self.catalog = await self.client.catalog()
         if Topic.ACTIVITY in topics:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flycore.model.enums import Phase
+from flycore.model.enums import Phase, QuestionKind
 from flytui.console.desk import Desk
 from flytui.console.paint import Line, Span, Tone, column, fit, line, span, width_of
 from flytui.console.words import plural
@@ -72,6 +72,8 @@ def _facts(desk: Desk) -> list[Span]:
         span(f"{waiting} waiting", _waiting_tone(desk)),
         *([span("hands on the machine", Tone.WARN)] if desk.hands_on else []),
         *([] if status.policy_ok else [policy]),
+        *([span("everything STOPPED · ctrl+o releases", Tone.ALARM)] if desk.stopped else []),
+        *([span("stopping everything…", Tone.ALARM)] if desk.stopping and not desk.stopped else []),
     ]
 
 
@@ -84,7 +86,7 @@ def _waiting_tone(desk: Desk) -> Tone:
 def _tabs(desk: Desk, screen: str, letters: int) -> Line:
     """The screens with their badges, of the other ones' names so many letters."""
     running = sum(call.phase is Phase.RUNNING for call in desk.activity)
-    badges = {"Approvals": len(desk.waiting), "Activity": running}
+    badges = {"Approvals": len(desk.waiting) + len(desk.questions), "Activity": running}
     spans: list[Span] = [Span(" ")]
     for key, name in SCREENS:
         here = name == screen
@@ -107,6 +109,21 @@ def tab_at(desk: Desk, screen: str, x: int, width: int) -> str | None:
     return None
 
 
+def _questions(desk: Desk) -> list[Line]:
+    """A stop and callers that loop; what waits for trust has a line of its own."""
+    if desk.stopped:
+        note = line(span(" ■ everything is stopped ", Tone.ALARM), span(" no call is taken.  "))
+        return [(*note, span("ctrl+o", Tone.KEY), span(" releases", Tone.DIM))]
+    loops = [question for question in desk.questions if question.kind is QuestionKind.LOOP]
+    if not loops:
+        return []
+    what = plural(len(loops), "question waits", "questions wait")
+    note = line(
+        span(f" ↻ {what} ", Tone.WARN), Span(" "), span("ctrl+o", Tone.KEY), span(" opens  ", Tone.DIM)
+    )
+    return [(*note, span(loops[0].title))]
+
+
 def alert_lines(desk: Desk, width: int) -> list[Line]:
     """What needs the person now, at the bottom of every screen but the card."""
     lines: list[Line] = []
@@ -126,6 +143,7 @@ def alert_lines(desk: Desk, width: int) -> list[Line]:
             span(f" ▲ {what} ", mark), Span(" "), span("ctrl+o", Tone.KEY), span(" opens  ", Tone.DIM)
         )
         lines.append((*note, span(f"{first.tool} · {first.caller}")))
+    lines += _questions(desk)
     if desk.notice:
         lines.append(line(span(" "), span(desk.notice, Tone.ACCENT)))
     return [fit(row, width) for row in lines]

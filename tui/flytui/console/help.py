@@ -11,7 +11,8 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         "Everywhere",
         (
             ("1 2 3 4 5", "Catalog, Approvals, Activity, Grants, Audit"),
-            ("ctrl+o", "open the request that waits longest"),
+            ("ctrl+o", "open the request that waits longest; where none does, the first question"),
+            ("ctrl+x ctrl+x", "stop everything, within a second; in text fields too. ctrl+o releases it"),
             ("T", "entries of the registry that wait for trust"),
             ("ctrl+p", "command palette"),
             ("?", "this page"),
@@ -47,6 +48,15 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("v", "reveal masked fields"),
             ("w", "which rule asked, and where it stands"),
             ("n p", "next and previous request"),
+            ("Esc", "leave it waiting"),
+        ),
+    ),
+    (
+        "A question",
+        (
+            ("a letter", "the option beside it, armed like a card; never Enter"),
+            ("w", "write words to the caller, that go with the answer"),
+            ("n p", "next and previous question"),
             ("Esc", "leave it waiting"),
         ),
     ),

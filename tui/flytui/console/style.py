@@ -60,7 +60,7 @@ CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView { height: 1fr; }
 #card-title { background: $panel; }
 #card { border-left: outer $accent; }
 
-AgainScreen, ReasonScreen, LeaseScreen { align: center middle; background: $background 70%; }
+AgainScreen, WordsScreen, LeaseScreen { align: center middle; background: $background 70%; }
 .box {
     width: 72;
     max-width: 96%;

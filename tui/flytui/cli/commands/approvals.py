@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import clock_time, emit, note, say, table, width
+from flytui.cli.output import clock_time, emit, note, say, say_strict, table, width
 from flytui.cli.reading import ask_running
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.model.approval import Ask
+    from flycore.model.question import Question
 
 WIDEST_CARD = 110
 NO_KERNEL = "no kernel runs on this root, so nothing waits: flytui opens a console"
@@ -60,12 +61,18 @@ def show(invocation: Invocation, request_id: str) -> int:
 
 def list_asks(invocation: Invocation) -> int:
     """Print the requests; always exit code 0."""
-    asks = _asks(invocation)
+    waiting = _waiting(invocation)
+    asks, questions = waiting if waiting is not None else (None, ())
     if invocation.as_json:
         from flytui.cli.documents import ApprovalsDocument
 
-        emit(ApprovalsDocument(running=asks is not None, asks=asks or ()))
-    elif asks is None:
+        emit(ApprovalsDocument(running=asks is not None, asks=asks or (), questions=questions))
+        return 0
+    for question in questions:
+        say_strict(f"question  {question.title}")
+        for line in question.lines:
+            say_strict(f"  {line}")
+    if asks is None:
         say(NO_KERNEL)
     elif not asks:
         say("no request for approval")
@@ -90,6 +97,13 @@ def _asks(invocation: Invocation) -> tuple[Ask, ...] | None:
         return await client.asks()
 
     return ask_running(invocation.places(), question)
+
+
+def _waiting(invocation: Invocation) -> tuple[tuple[Ask, ...], tuple[Question, ...]] | None:
+    async def both(client: Client) -> tuple[tuple[Ask, ...], tuple[Question, ...]]:
+        return await client.asks(), await client.questions()
+
+    return ask_running(invocation.places(), both)
 
 
 def _what_became(ask: Ask) -> str:

@@ -36,6 +36,7 @@ def status(invocation: Invocation, form: str) -> int:
         if invocation.as_json:
             raise click.UsageError("--json and --format tmux are two formats: choose one")
         return _for_tmux(invocation)
+    from flycore.kernel.panic import read_panic
     from flytui.cli.documents import StatusDocument
     from flytui.cli.pending import read_pending
 
@@ -47,6 +48,7 @@ def status(invocation: Invocation, form: str) -> int:
         socket=str(places.socket),
         kernel=kernel,
         waiting_trust=kernel.waiting_trust if kernel else len(read_pending(places).items),
+        panic=kernel.panic if kernel else read_panic(places.state_dir) is not None,
     )
     if invocation.as_json:
         emit(document)
@@ -114,6 +116,8 @@ def status_lines(document: StatusDocument) -> list[str]:
             lines.append(f"notify   {kernel.notify_problem}")
         if kernel.hands_on:
             lines.append("hands    a tool has its hands on the machine")
+    if document.panic:
+        lines.append("panic    everything is stopped until a person releases it: flytui, then ctrl+o")
     lines.append(f"trust    {document.waiting_trust} waiting")
     lines.append(f"socket   {document.socket}")
     return lines

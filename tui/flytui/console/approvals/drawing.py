@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flycore.approval.card import LABEL_CELLS, CardStyle, card_keys, render_card
 from flycore.model.approval import ApprovalRequest, Ask
-from flycore.model.enums import Choice, RequestState, Risk
+from flycore.model.enums import Choice, Code, RequestState, Risk
 from flytui.console.approvals.keys import Arming
 from flytui.console.paint import Line, Span, Tone, column, fit, keys_line, line, span, width_of, wrap, wrapped
 from flytui.console.words import clock, risk_title
@@ -120,6 +120,8 @@ def outcome_of(ask: Ask) -> tuple[str, bool]:
     """What to say of a request that ended without this person's answer."""
     by = f" by {ask.decided_by}" if ask.decided_by else ""
     word = ENDED.get(ask.state, "no longer waiting")
+    if ask.code is Code.PANIC:
+        word = "refused: everything was stopped"
     if ask.answer is not None and ask.answer.choice is Choice.LEASE:
         word = "leased"
     return f"{word}{by}", ask.state is RequestState.APPROVED

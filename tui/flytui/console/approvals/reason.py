@@ -1,4 +1,5 @@
-"""The one input of a decision: a reason for a refusal. Only Enter sends it, and it can only refuse."""
+"""Words that go with a decision. Only Enter gives them: for a reason that refuses, for a question that waits
+on for its answer. Nothing here can approve."""
 
 from __future__ import annotations
 
@@ -17,14 +18,17 @@ from flytui.console.views import Bar
 MOST_CHARACTERS = 1_000
 
 
-class ReasonScreen(ModalScreen[str | None]):
-    """Gives the reason, or None when the person goes back; losing focus or the screen decides nothing."""
+class WordsScreen(ModalScreen[str | None]):
+    """Gives words of the person's own, or None when they go back; losing focus or the screen decides
+    nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", show=False, priority=True)]
 
-    def __init__(self, tool: str) -> None:
+    def __init__(self, title: str, note: str, enter: str, escape: str) -> None:
         super().__init__()
-        self._tool = tool
+        self._heading = title
+        self._note = note
+        self._does = (("Enter", enter), ("Esc", escape))
         self._empty = False
         self._foot = Bar(self._keys)
 
@@ -36,7 +40,7 @@ class ReasonScreen(ModalScreen[str | None]):
             yield self._foot
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter refuses with what is written; nothing written sends nothing."""
+        """Enter gives what is written; nothing written gives nothing."""
         event.stop()
         reason = " ".join(event.value.split())
         if reason:
@@ -51,13 +55,21 @@ class ReasonScreen(ModalScreen[str | None]):
 
     def _top(self, width: int) -> Sequence[Line]:
         rows = [
-            line(span("Deny with a reason", Tone.STRONG)),
-            line(span(f"The caller of {self._tool} is told what you write.", Tone.DIM)),
+            line(span(self._heading, Tone.STRONG)),
+            line(span(self._note, Tone.DIM)),
         ]
         return wrapped(rows, width)
 
     def _keys(self, width: int) -> Sequence[Line]:
-        rows = [keys_line([("Enter", "deny and send"), ("Esc", "back to the card")])]
+        rows = [keys_line(self._does)]
         if self._empty:
             rows.insert(0, line(span(" write a reason, or press Esc", Tone.WARN)))
         return wrapped(rows, width)
+
+
+class ReasonScreen(WordsScreen):
+    """The reason for a refusal; Enter refuses with it."""
+
+    def __init__(self, tool: str) -> None:
+        note = f"The caller of {tool} is told what you write."
+        super().__init__("Deny with a reason", note, "deny and send", "back to the card")

@@ -14,8 +14,10 @@ from textual.message import Message
 
 from flycore.model.approval import Ask
 from flycore.model.enums import RequestState
+from flycore.model.question import Question
 from flytui.console.approvals.batch import BatchScreen
 from flytui.console.approvals.drawing import body_lines, outcome_of, why_lines
+from flytui.console.approvals.question import KINDS
 from flytui.console.catalog.model import Heading
 from flytui.console.desk import Desk, Topic
 from flytui.console.pages import PageScreen
@@ -76,8 +78,28 @@ class AskRow:
         return f"{age(self.now - (self.ask.decided_at or self.ask.request.asked_at))} ago"
 
 
+@dataclass(frozen=True, slots=True)
+class QuestionRow:
+    """A question in the list."""
+
+    question: Question
+    now: float
+
+    @property
+    def key(self) -> str:
+        """The question's id."""
+        return self.question.id
+
+    def draw(self, width: int) -> Line:
+        """What kind, since when, what about."""
+        row = (*column((said(KINDS[self.question.kind]),), 12), Span(" "))
+        title = span(self.question.title, Tone.STRONG)
+        since = f"  asked {age(self.now - self.question.asked_at)} ago" if self.question.asked_at else ""
+        return fit((*row, title, span(since, Tone.DIM)), width)
+
+
 class ApprovalsView(Vertical):
-    """Waiting requests, then recent ones."""
+    """Questions, waiting requests, then recent ones."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("B", "batch", "Batch", show=False),
@@ -95,6 +117,13 @@ class ApprovalsView(Vertical):
 
         def __init__(self, ask: Ask) -> None:
             self.ask = ask
+            super().__init__()
+
+    class OpenQuestion(Message):
+        """The person wants this question's screen."""
+
+        def __init__(self, question: Question) -> None:
+            self.question = question
             super().__init__()
 
     def __init__(self, desk: Desk, *, id: str) -> None:
@@ -117,15 +146,16 @@ class ApprovalsView(Vertical):
         """The queue moved."""
         if Topic.CATALOG in topics:
             self._empty.rebuild()
-        if Topic.ASKS not in topics:
+        if not topics & {Topic.ASKS, Topic.QUESTIONS}:
             return
         asks, now = self._desk.asks, self._desk.now()
         waiting = [AskRow(ask, now) for ask in asks if ask.state is RequestState.WAITING]
         recent = [AskRow(ask, now) for ask in asks if ask.state is not RequestState.WAITING]
         heading = [Heading("decided and ended")] if recent else []
-        self._list.show([*waiting, *heading, *recent])
-        self._list.display = bool(asks)
-        self._empty.display = not asks
+        questions = [QuestionRow(question, now) for question in self._desk.questions]
+        self._list.show([*questions, *waiting, *heading, *recent])
+        self._list.display = bool(asks or questions)
+        self._empty.display = not self._list.display
         self._empty.rebuild()
 
     def focus_here(self) -> None:
@@ -149,6 +179,8 @@ class ApprovalsView(Vertical):
     def _chosen(self, event: RowsView.Chosen) -> None:
         event.stop()
         row = self._list.row
+        if isinstance(row, QuestionRow):
+            self.post_message(self.OpenQuestion(row.question))
         if not isinstance(row, AskRow):
             return
         if row.ask.state is RequestState.WAITING:
@@ -160,7 +192,7 @@ class ApprovalsView(Vertical):
         )
 
     def _tick(self) -> None:
-        if self._desk.asks and self.display:
+        if (self._desk.asks or self._desk.questions) and self.display:
             self.changed(frozenset((Topic.ASKS,)))
 
     def _empty_lines(self, width: int) -> Sequence[Line]:

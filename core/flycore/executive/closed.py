@@ -1,0 +1,25 @@
+"""Step 5: whether calls are taken at all: not while everything is stopped, nor from a paused caller."""
+
+from __future__ import annotations
+
+from flycore.executive.call import Call
+from flycore.executive.rooms import Rooms
+from flycore.executive.stop import Stop, failed, refused
+from flycore.model.enums import Code
+
+
+def closed(rooms: Rooms, call: Call) -> Stop | None:
+    """Why the call is not taken; None where it is."""
+    if rooms.stopped():
+        return panicked(rooms, began=False)
+    if paused := rooms.loops.refusal(call.request.caller.key):
+        return refused(Code.PAUSED, paused, "do not repeat it unchanged: a person decides in the console")
+    return None
+
+
+def panicked(rooms: Rooms, *, began: bool) -> Stop:
+    """How a call ends by panic: refused, or, where it had begun, broken off."""
+    hint = f"a person has to release it: flytui --root {rooms.places.app_root}, then ctrl+o"
+    if began:
+        return failed(Code.PANIC, "everything was stopped while this ran; it may have acted in part", hint)
+    return refused(Code.PANIC, "everything is stopped", hint)

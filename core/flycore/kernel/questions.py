@@ -1,0 +1,150 @@
+"""Decisions that are not about one call: one list, whoever asks; and the one way to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from flycore.audit import events as audit_events
+from flycore.audit.log import AuditLog
+from flycore.executive.rooms import Clock
+from flycore.model.approval import DecideOutcome
+from flycore.model.canonical import JsonObject
+from flycore.model.enums import QuestionKind
+from flycore.model.errors import AuditUnwritable
+from flycore.model.events import Event, EventClass, Publish
+from flycore.model.question import Option, Question
+from flycore.model.trust import TrustItem
+
+MOST_TEXT = 1_000
+"""Characters of a person's own words that go with an answer."""
+TRUST = "trust"
+LEAVE = "leave"
+_SELF_RECORDED = (QuestionKind.TRUST, QuestionKind.DRIFT, QuestionKind.PANIC)
+"""Kinds whose answers have a line of their own in the log."""
+
+
+class Source(Protocol):
+    """Something that asks."""
+
+    def questions(self) -> tuple[Question, ...]:
+        """What waits now, in order of arrival."""
+        ...
+
+    async def answer(self, question: Question, option: str, text: str) -> DecideOutcome:
+        """Carry the answer out. The question waits, the option is one of its own."""
+        ...
+
+
+class QuestionBook:
+    """All questions of one kernel."""
+
+    def __init__(self, clock: Clock, publish: Publish, audit: AuditLog, sources: tuple[Source, ...]) -> None:
+        self._clock = clock
+        self._publish = publish
+        self._audit = audit
+        self._sources = sources
+
+    def all(self) -> tuple[Question, ...]:
+        """What waits: everything stopped first, then in order of arrival."""
+        found = [question for source in self._sources for question in source.questions()]
+        return tuple(sorted(found, key=lambda item: (item.kind is not QuestionKind.PANIC, item.asked_at)))
+
+    def asked(self, question: Question) -> None:
+        """Tell that it waits, and write it down. Nothing runs because of this line, so a full disk stops
+        only the line."""
+        try:
+            self._audit.append(audit_events.QUESTION_ASKED, audit_events.question_asked(question))
+        except AuditUnwritable as error:
+            self._tell(EventClass.AUDIT, "audit.unwritable", {"cause": error.cause})
+        self._tell(EventClass.APPROVAL, "question.asked", _named(question))
+
+    def ended(self, question: Question) -> None:
+        """Tell that it no longer waits, though nobody answered."""
+        self._tell(EventClass.APPROVAL, "question.answered", _named(question))
+
+    async def answer(self, question_id: str, option: str, text: str = "") -> DecideOutcome:
+        """A person's answer. What is not understood decides nothing."""
+        for source in self._sources:
+            for question in source.questions():
+                if question.id == question_id:
+                    return await self._answered(source, question, option, text)
+        return DecideOutcome(accepted=False, why_not="no such question waits")
+
+    async def _answered(self, source: Source, question: Question, option: str, text: str) -> DecideOutcome:
+        if option not in {item.id for item in question.options}:
+            return DecideOutcome(accepted=False, why_not="this answer is not offered")
+        if text and not question.free_text:
+            return DecideOutcome(accepted=False, why_not="no words go with this answer")
+        if len(text) > MOST_TEXT:
+            return DecideOutcome(accepted=False, why_not=f"at most {MOST_TEXT:,} characters")
+        if question.kind not in _SELF_RECORDED:
+            fields = audit_events.question_answered(question, option, text, by="console")
+            try:
+                self._audit.append(audit_events.QUESTION_ANSWERED, fields, sync=True)
+            except AuditUnwritable as error:
+                return DecideOutcome(accepted=False, why_not=f"the log does not take it: {error.cause}")
+        outcome = await source.answer(question, option, text)
+        if outcome.accepted:
+            self._tell(EventClass.APPROVAL, "question.answered", _named(question))
+        return outcome
+
+    def _tell(self, cls: EventClass, kind: str, payload: JsonObject) -> None:
+        self._publish(Event(cls=cls, type=kind, at=self._clock.now(), payload=payload))
+
+
+class TrustQuestions:
+    """One question for each entry that waits for trust."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        pending: Callable[[], tuple[TrustItem, ...]],
+        trust: Callable[[tuple[tuple[str, str], ...]], Awaitable[DecideOutcome]],
+    ) -> None:
+        self._clock = clock
+        self._pending = pending
+        self._trust = trust
+        self._since: dict[str, float] = {}
+        self._left: frozenset[str] = frozenset()
+
+    def questions(self) -> tuple[Question, ...]:
+        """Those that were not put off. A changed entry is another question."""
+        items = {f"trust:{item.sidecar}:{item.digest}": item for item in self._pending()}
+        now = self._clock.now()
+        self._since = {key: self._since.get(key, now) for key in items}
+        self._left &= frozenset(items)
+        return tuple(
+            _trust_question(key, item, self._since[key])
+            for key, item in items.items()
+            if key not in self._left
+        )
+
+    async def answer(self, question: Question, option: str, text: str) -> DecideOutcome:
+        """Trust exactly the value that was shown, or put the question off."""
+        if option == LEAVE:
+            self._left |= {question.id}
+            return DecideOutcome(accepted=True)
+        return await self._trust(((question.about, question.id.rpartition(":")[2]),))
+
+
+def _trust_question(key: str, item: TrustItem, since: float) -> Question:
+    kind = QuestionKind.DRIFT if item.changed else QuestionKind.TRUST
+    title = f"{item.sidecar} has changed" if item.changed else f"{item.sidecar} is new"
+    return Question(
+        id=key,
+        kind=kind,
+        title=title,
+        lines=(*item.lines, f"sha256 {item.digest}"),
+        options=(
+            Option(id=TRUST, words="trust it: it may run as shown"),
+            Option(id=LEAVE, words="not now: it does not run as shown", recommended=True),
+        ),
+        about=item.sidecar,
+        asked_at=since,
+    )
+
+
+def _named(question: Question) -> JsonObject:
+    payload: JsonObject = {"questionId": question.id, "kind": question.kind.value}
+    return payload | ({"about": question.about} if question.about else {})

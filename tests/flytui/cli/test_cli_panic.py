@@ -1,0 +1,114 @@
+"""`flytui panic` as a process: with a kernel, without one, beside one that is mute, and its release."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+import pytest
+
+from clikit import Desk, until
+
+SLOW = ("call", "try.echo", "message=hi", "delayMs=60000", "--json")
+CALL = ("call", "try.echo", "message=hi", "--json")
+
+
+def events(desk: Desk) -> list[str]:
+    """Names of the log's lines."""
+    return [line["event"] for line in desk.document("audit", "tail", "-n", "50")["lines"]]
+
+
+def test_it_ends_what_runs_and_says_what_that_was(trusted: Desk) -> None:
+    process = trusted.start(*SLOW)
+    until("the call runs", lambda: "TOOL_STARTED" in events(trusted))
+    told = trusted.document("panic")
+    said, _ = process.communicate(timeout=60)
+    result = json.loads(said)
+    assert (told["kernel"], told["already"]) == (True, False)
+    assert [call["tool"] for call in told["calls"]] == ["try.echo"]
+    assert (process.returncode, result["status"], result["error"]["code"]) == (1, "failed", "panic")
+    assert trusted.survivors() == []
+    assert events(trusted).count("PANIC") == 1
+
+
+def test_without_a_kernel_it_holds_for_the_next_one_until_a_person_releases_it(trusted: Desk) -> None:
+    done = trusted.run("panic")
+    assert done.returncode == 0
+    assert "everything is stopped" in done.stdout
+    assert trusted.document("panic")["already"] is True
+    [file] = (trusted.home / "state").glob("flytui/roots/*/panic.json")
+    assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
+    for _ in range(2):
+        refused = trusted.run(*CALL)
+        assert (refused.returncode, json.loads(refused.stdout)["error"]["code"]) == (4, "panic")
+    assert trusted.document("status")["panic"] is True
+    assert "everything is stopped" in trusted.run("status").stdout
+    for given in (b"", b"y\n", b"yes\n"):
+        assert trusted.run("panic", "--release", given=given).returncode == 4
+    assert trusted.run("panic", "--release", "--json").returncode == 4
+    assert file.exists()
+    for answer, code in (("n", 4), ("", 4), ("ja", 4), ("y", 0)):
+        with trusted.terminal("panic", "--release") as terminal:
+            terminal.until("y/N")
+            terminal.press(f"{answer}\r")
+            assert terminal.end() == code
+    assert trusted.run(*CALL).returncode == 0
+    assert trusted.run("panic", "--release").returncode == 0
+    assert [name for name in events(trusted) if name.startswith("PANIC")] == ["PANIC", "PANIC_RELEASED"]
+
+
+def test_a_kernel_that_runs_is_not_released_by_the_command(trusted: Desk) -> None:
+    with trusted.terminal() as console:
+        console.until("Catalog")
+        assert trusted.document("panic")["kernel"] is True
+        with trusted.terminal("panic", "--release") as terminal:
+            terminal.until("in the console")
+            assert terminal.end() == 4
+        refused = trusted.run(*CALL)
+        assert json.loads(refused.stdout)["error"]["code"] == "panic"
+
+
+def test_beside_a_kernel_that_does_not_answer_it_stops_the_next_one_and_says_so(
+    trusted: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pathlib import Path
+
+    from flycore.kernel.lock import RootLock
+    from flycore.registry.places import find_places
+    from flytui.cli.commands import panic
+    from flytui.cli.invocation import Invocation
+
+    for name, value in trusted.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(panic, "SETTLE_SECONDS", 0.0)
+    places = find_places(str(trusted.root), None, trusted.environ, Path.cwd())
+    with RootLock.acquire(places, "console"):
+        code = panic._stop(Invocation(root=str(trusted.root)), places)
+    assert code == panic.EXIT_NOT_SURE
+    assert f"kill {os.getpid()}" in capsys.readouterr().err
+    assert json.loads(trusted.run(*CALL).stdout)["error"]["code"] == "panic"
+
+
+@pytest.mark.parametrize("text", ['{"at": 1, "by": "\\u001b[2J\\u202e"}'])
+def test_a_file_that_is_broken_or_hostile_stops_and_is_drawn_safely(trusted: Desk, text: str) -> None:
+    trusted.run("panic")
+    [file] = (trusted.home / "state").glob("flytui/roots/*/panic.json")
+    file.write_text(text)
+    assert trusted.run(*CALL).returncode == 4
+    with trusted.terminal("panic", "--release") as terminal:
+        terminal.until("y/N")
+        assert "\x1b[2J" not in terminal.raw
+        assert "\u202e" not in terminal.raw
+        terminal.press("y\r")
+        assert terminal.end() == 0
+    assert trusted.run(*CALL).returncode == 0
+
+
+def test_questions_are_listed_with_the_requests(trusted: Desk) -> None:
+    with trusted.terminal() as console:
+        console.until("Catalog")
+        trusted.run("panic")
+        listed = trusted.document("approvals")
+        assert [question["id"] for question in listed["questions"]] == ["panic"]
+        assert "Everything is stopped" in trusted.run("approvals").stdout
