@@ -110,3 +110,15 @@ def test_no_log_is_an_empty_document(desk: Desk) -> None:
     assert desk.document("audit", "export") == {"schema": "flytui.audit/1", "lines": [], "verification": None}
     assert desk.document("metrics")["metrics"]["tools"] == []
     assert desk.run("audit", "export").stdout == ""
+
+
+def test_inspect_shows_how_a_tool_was_used(trusted: Desk) -> None:
+    assert "none yet" in trusted.run("inspect", "try.echo").stdout
+    assert trusted.run("call", "try.echo", "message=hello").returncode == 0
+    shown = trusted.run("inspect", "try.echo")
+    assert "1 call: 1 success" in shown.stdout
+    document = trusted.document("inspect", "try.echo")
+    assert (document["metrics"]["calls"], document["metrics"]["success"]) == (1, 1)
+    [recent] = document["recent"]
+    assert recent["result"]["status"] == "success"
+    assert "hello" in recent["inputText"]

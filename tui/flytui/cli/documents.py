@@ -12,8 +12,9 @@ from flycore.approval.conditions import Fit
 from flycore.approval.replay import Replayed
 from flycore.approval.rules import RuleLayer
 from flycore.model.approval import Ask, Lease, MatchedRule
-from flycore.model.audit import ApprovalReport, Metrics, Verification
+from flycore.model.audit import ApprovalReport, Metrics, ToolMetrics, Verification
 from flycore.model.base import Value
+from flycore.model.call import Activity
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import CapabilityView, SidecarView
 from flycore.model.diagnostics import Diagnostic
@@ -37,6 +38,10 @@ class InspectDocument(Document, frozen=True, kw_only=True, tag="flytui.inspect/1
     """The tool asked for, or all that the sidecar offers."""
     sidecar: SidecarView | None
     """None where nothing offers the tool."""
+    metrics: ToolMetrics | None = None
+    """Of a tool, from the log; None where it has no call of it."""
+    recent: tuple[Activity, ...] = ()
+    """The tool's latest calls, newest first."""
     nearest: tuple[str, ...] = ()
     """Names close to one that nothing has."""
 

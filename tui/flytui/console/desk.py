@@ -16,6 +16,7 @@ from textual import events
 from flycore.client.ledger import Ledger
 from flycore.client.protocol import Approver, Client
 from flycore.model.approval import Ask, Lease
+from flycore.model.audit import ToolMetrics
 from flycore.model.call import Activity
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Effective, RequestState, Risk
@@ -32,18 +33,21 @@ class Topic(Enum):
     CATALOG = auto()
     ASKS = auto()
     ACTIVITY = auto()
+    METRICS = auto()
     STATUS = auto()
     TRUST = auto()
     GRANTS = auto()
     QUESTIONS = auto()
 
 
-ALL_TOPICS = frozenset(Topic)
+ALL_TOPICS = frozenset(Topic) - {Topic.METRICS}
+"""Metrics wait until the kernel has read its log; only who shows them does that."""
 _BY_EVENT: dict[str, frozenset[Topic]] = {
     "catalog.changed": frozenset({Topic.CATALOG, Topic.TRUST, Topic.QUESTIONS, Topic.STATUS}),
     "call.started": frozenset({Topic.ACTIVITY, Topic.STATUS}),
     "call.progress": frozenset({Topic.ACTIVITY}),
-    "call.finished": frozenset({Topic.ACTIVITY, Topic.STATUS, Topic.GRANTS}),
+    "history.read": frozenset({Topic.ACTIVITY}),
+    "call.finished": frozenset({Topic.ACTIVITY, Topic.METRICS, Topic.STATUS, Topic.GRANTS}),
     "approval.asked": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
     "approval.decided": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
     "approval.withdrawn": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
@@ -99,6 +103,7 @@ class Desk:
     ledger: Ledger | None = None
     """The log of the root that this console sits at."""
     activity: tuple[Activity, ...] = ()
+    metrics: tuple[ToolMetrics, ...] = ()
     status: Status | None = None
     trust: tuple[TrustItem, ...] = ()
     leases: tuple[Lease, ...] = ()
@@ -161,6 +166,8 @@ class Desk:
             self.catalog = await self.client.catalog()
         if Topic.ACTIVITY in topics:
             self.activity = await self.client.activity()
+        if Topic.METRICS in topics:
+            self.metrics = (await self.client.metrics()).tools
         if Topic.GRANTS in topics:
             self.leases = await self.client.leases()
             self.rules = await self.client.rules()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -10,6 +11,9 @@ import msgspec
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, say, say_lines, width
 from flytui.cli.reading import read_catalog
+
+if TYPE_CHECKING:
+    from flytui.console.catalog.usage import Usage
 
 
 @click.command()
@@ -33,7 +37,12 @@ def inspect(invocation: Invocation, name: str) -> int:
     if invocation.as_json:
         from flytui.cli.documents import InspectDocument
 
-        emit(InspectDocument(name=name, capabilities=offered, sidecar=sidecar))
+        metrics, recent = _used(invocation, name) if tool else (None, ())
+        emit(
+            InspectDocument(
+                name=name, capabilities=offered, sidecar=sidecar, metrics=metrics, recent=tuple(recent)
+            )
+        )
         return 0
     from flytui.console.catalog.details import details_lines
     from flytui.console.catalog.model import rows_of
@@ -42,8 +51,21 @@ def inspect(invocation: Invocation, name: str) -> int:
         catalog, capabilities=(tool,) if tool else (), sidecars=(sidecar,) if sidecar else ()
     )
     row = rows_of(shown, frozenset(), {})[0]
-    say_lines(invocation, details_lines(row, time.time(), width()))
+    usage = _used(invocation, name) if tool else None
+    say_lines(invocation, details_lines(row, time.time(), width(), usage))
     if tool is None and offered:
         say()
         say(f" tools: {', '.join(view.capability.name for view in offered)}")
     return 0
+
+
+def _used(invocation: Invocation, tool: str) -> Usage:
+    """What the log says of the tool, whether a kernel runs or not; of calls, those that have ended."""
+    from flycore.audit.projection import Projection
+    from flycore.kernel.records import activity_of
+    from flytui.console.catalog.usage import RECENT, usage_of
+
+    made = Projection(invocation.places().state_dir / "audit", kept=RECENT, tool=tool)
+    made.update()
+    calls = (activity_of(record) for record in made.history() if record.ended_at)
+    return usage_of(tool, made.metrics().tools, calls)

@@ -14,6 +14,7 @@ from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.sidecar import SidecarEntry
 from flytui.console.catalog.ladder import headline, ladder_lines
 from flytui.console.catalog.model import CatalogRow
+from flytui.console.catalog.usage import Usage, usage_lines
 from flytui.console.changes import difference_lines
 from flytui.console.paint import Line, Span, Tone, block, column, line, span, wrap, wrapped
 from flytui.console.words import pretty
@@ -27,12 +28,14 @@ _WEIGHT = {
 }
 
 
-def details_lines(row: CatalogRow, now: float, width: int) -> list[Line]:
-    """Ladder first, then what it is, what it may touch, what it takes and gives."""
+def details_lines(row: CatalogRow, now: float, width: int, usage: Usage | None = None) -> list[Line]:
+    """Ladder first, then what it is, how it was used, what it may touch, what it takes and gives."""
     rows: list[Line] = [headline(row.tool or row.sidecar, row.stability), ()]
     rows += ladder_lines(row.stability, now, width)
     if row.view:
         rows += _capability(row.view.capability, row.policy, width)
+        if usage is not None:
+            rows += usage_lines(usage, now, width)
     if row.offered_by:
         rows += _entry(row.offered_by.entry, row.offered_by.trusted, width)
         rows += changed_lines(row.offered_by, width)

@@ -24,6 +24,7 @@ from flytui.console.catalog.model import (
     with_headings,
 )
 from flytui.console.catalog.notes import note_lines, problems_of
+from flytui.console.catalog.usage import usage_of
 from flytui.console.desk import Desk, Topic
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
@@ -137,10 +138,21 @@ class CatalogView(Vertical):
 
         def lines(width: int) -> Sequence[Line]:
             now_row = by_key(self._rows).get(key, row)
-            return details_lines(now_row, self._desk.now(), width)
+            usage = usage_of(row.tool, self._desk.metrics, self._desk.activity) if row.tool else None
+            return details_lines(now_row, self._desk.now(), width, usage)
 
         page = PageScreen(self._desk, row.tool or row.sidecar, lines, copy=lambda: as_json(row))
         self.app.push_screen(page)
+        self.run_worker(self._count(page), group="metrics", exclusive=True)
+
+    async def _count(self, page: PageScreen) -> None:
+        """Metrics are fetched by the page that shows them; from then on they follow each call's end."""
+        try:
+            await self._desk.fetch(frozenset((Topic.METRICS,)))
+        except FlyError:
+            return  # the bar says that the kernel is gone
+        if page.is_mounted:
+            page.changed(frozenset((Topic.METRICS,)))
 
     @property
     def typing(self) -> bool:

@@ -1,0 +1,87 @@
+"""How a tool has been used: what the log adds up to, and its latest calls. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from flycore.model.audit import ToolMetrics
+from flycore.model.call import Activity
+from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrap
+from flytui.console.words import PHASE, STATUS, age, plural, said, took
+
+RECENT = 5
+_LABEL = 13
+
+
+class Usage(NamedTuple):
+    """What is known of one tool's calls."""
+
+    metrics: ToolMetrics | None
+    """None where the log has no call of it."""
+    recent: Sequence[Activity]
+    """Newest first."""
+
+
+def usage_of(tool: str, metrics: Iterable[ToolMetrics], calls: Iterable[Activity]) -> Usage:
+    """The tool's own among all."""
+    own = next((item for item in metrics if item.tool == tool), None)
+    return Usage(own, [call for call in calls if call.tool == tool][:RECENT])
+
+
+def usage_lines(usage: Usage, now: float, width: int) -> list[Line]:
+    """Counts, durations, the last error and the latest calls; `now` in Unix seconds."""
+    rows: list[Line] = [(), line(Span(" "), span("Calls", Tone.STRONG))]
+    metrics = usage.metrics
+    if metrics is None and not usage.recent:
+        return [*rows, line(span(" none yet", Tone.DIM))]
+    if metrics is not None:
+        rows += _pair("counted", _counts(metrics), width)
+        if metrics.ran:
+            times = f"{took(round(metrics.average_ms))} average, {took(metrics.p95_ms)} p95"
+            rows += _pair("took", f"{times}, {took(metrics.total_ms)} in all", width)
+            rows += _pair("last ran", f"{_ago(metrics.last_executed, now)} ago", width)
+        if metrics.last_error is not None:
+            error = metrics.last_error
+            rows += _pair("last error", f"{error.code}: {error.message} ({_ago(error.at, now)} ago)", width)
+    for call in usage.recent:
+        rows.append(fit(_recent(call, now), width))
+    return rows
+
+
+def _counts(metrics: ToolMetrics) -> str:
+    ends = (
+        (metrics.success, "success"),
+        (metrics.failed, "failed"),
+        (metrics.denied, "denied"),
+        (metrics.unavailable, "unavailable"),
+        (metrics.other + metrics.open, "other or open"),
+    )
+    return f"{plural(metrics.calls, 'call')}: " + ", ".join(
+        f"{count} {word}" for count, word in ends if count
+    )
+
+
+def _recent(call: Activity, now: float) -> Line:
+    result = call.result
+    state = said(STATUS[result.status] if result is not None else PHASE[call.phase])
+    ran = took(result.duration_ms) if result is not None else ""
+    error = f"  {result.error.code}" if result is not None and result.error is not None else ""
+    return (
+        *column((Span(" "), span(f"{age(now - call.started_at)} ago", Tone.DIM)), _LABEL),
+        *column((state,), 14),
+        *column((span(ran, Tone.DIM),), 9),
+        span(f"{call.caller}{error}", Tone.DIM),
+    )
+
+
+def _ago(time: str, now: float) -> str:
+    try:
+        return age(now - datetime.fromisoformat(time).timestamp())
+    except (ValueError, OverflowError):
+        return time
+
+
+def _pair(label: str, text: str, width: int) -> list[Line]:
+    return wrap((*column((Span(" "), span(label, Tone.DIM)), _LABEL), span(text)), width, _LABEL)
