@@ -108,6 +108,9 @@ def test_the_search_finds_what_it_looks_for() -> None:
 @pytest.fixture
 def root(tmp_path: Path) -> Root:
     made = Root(tmp_path)
+    settings = tmp_path / "config" / "flytui" / "config.jsonc"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('{"audit": {"outputs": true}}')  # what is kept most of
     made.environ["THE_SECRET"] = SECRET
     made.sidecar(
         "leaky",

@@ -40,6 +40,7 @@ def test_the_line_says_what_needs_a_person() -> None:
     assert medium == "shop: #[fg=yellow]2 waiting, medium#[default]"
     high = tmux_line(kernel(waiting=1, waiting_risk=Risk.HIGH))
     assert high == "shop: #[fg=red]1 waiting, high#[default]"
+    assert tmux_line(kernel(panic=True)) == "shop: #[fg=red]stopped#[default]"
     assert tmux_line(kernel(policy_ok=False)) == "shop: #[fg=red]policy failed#[default]"
 
 

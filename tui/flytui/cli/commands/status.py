@@ -79,6 +79,8 @@ def tmux_line(kernel: Status) -> str:
     from flycore.model.enums import Risk
 
     parts: list[str] = []
+    if kernel.panic:
+        parts.append(_red("stopped"))
     if not kernel.policy_ok:
         parts.append(_red("policy failed"))
     if kernel.waiting:
