@@ -239,14 +239,16 @@ class LeaseBook:
 
     def keeper(self, group: str, caller: str) -> Lease | None:
         """The lease that keeps the group from that caller (`Caller.key`). Where several callers hold
-        leases of one group it is kept for the oldest one's, so that none waits for the other in turn."""
-        oldest = next((lease for lease in self.active() if lease.group == group), None)
+        leases of one group it is kept for the oldest one's, so that none waits for the other in turn; for
+        a caller whose process has ended nothing is kept."""
+        kept = (lease for lease in self.active() if lease.group == group and self._uses(lease.caller))
+        oldest = next(kept, None)
         return None if oldest is None or oldest.caller.key == caller else oldest
 
     async def freed(self, group: str, caller: str) -> None:
         """Wait until no other caller's lease keeps the group."""
         while self.keeper(group, caller) is not None:
-            await self._next_move()
+            await self._next_move(self._clock.monotonic() + LOOK_SECONDS)
 
     async def watch(self) -> None:
         """Notice leases that end by themselves. Runs until cancelled, in the kernel's task group."""
@@ -254,23 +256,29 @@ class LeaseBook:
             await self._next_move()
             self._live()
 
-    async def _next_move(self) -> None:
-        """Wait until something has happened to a lease, or one may have ended by itself."""
+    async def _next_move(self, until: float = FOREVER) -> None:
+        """Wait until something has happened to a lease, one may have ended by itself, or the time `until`
+        has come."""
         moved = self._moved
         look = self._clock.monotonic() + LOOK_SECONDS
-        ends = [look if held.deadline == FOREVER else held.deadline for held in self._held.values()]
-        if not ends:
+        ends = (look if held.deadline == FOREVER else held.deadline for held in self._held.values())
+        first = min((until, *ends))
+        if first == FOREVER:
             await moved.wait()
             return
 
         async def pass_time() -> None:
-            await self._clock.sleep_until(min(ends))
+            await self._clock.sleep_until(first)
             group.cancel_scope.cancel()
 
         async with anyio.create_task_group() as group:
             group.start_soon(pass_time)
             await moved.wait()
             group.cancel_scope.cancel()
+
+    def _uses(self, caller: Caller) -> bool:
+        """Whether the caller may still come: one that no process stands behind always may."""
+        return caller.pid <= 0 or self._lives(caller)
 
     def _live(self) -> list[Held]:
         """Held leases within their time; the others are forgotten here."""

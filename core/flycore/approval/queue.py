@@ -257,8 +257,10 @@ class ApprovalQueue:
             return
         pending = self._pending.close(ask.request.id)
         lease = self.leases.made_by(ask)
-        for waiter in pending.waiters.values():
+        for place, waiter in enumerate(pending.waiters.values()):
             if ask.state is RequestState.APPROVED:
+                if lease is not None and place:
+                    self.leases.take(lease)  # the lease has counted one of the identical calls
                 self.grants.mint(waiter.request_id, ask.request.subject_digest, lease)
             waiter.settle(ask)
         if pending.tickets:

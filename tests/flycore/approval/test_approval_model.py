@@ -187,7 +187,8 @@ class Run:
         size = len(canonical_json(request.subject.input))
         scope = (request.caller.key, request.tool)
         deadline = self.model.now + terms.minutes * 60
-        self.model.leases[lease_id] = Lease(lease_id, scope, size, deadline, terms.calls - 1, request.risk)
+        self.model.leases[lease_id] = Lease(lease_id, scope, size, deadline, terms.calls, request.risk)
+        self.model.leases[lease_id].calls = max(0, terms.calls - len(sharing))
         for one in sharing:
             digest, expires, _ = self.model.grants[one]
             self.model.grants[one] = (digest, expires, lease_id)

@@ -203,7 +203,7 @@ def test_two_leases_of_one_group_never_wait_for_each_other(leases, make_request,
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("end", ["time", "revoked", "used up", "left", "blocked"])
+@pytest.mark.parametrize("end", ["time", "revoked", "used up", "left", "left early", "blocked"])
 async def test_a_kept_group_is_free_when_its_lease_ends(leases, make_request, clock, living, end) -> None:
     request = make_request(group="desktop")
     minutes = UNTIL_LEFT if end == "left" else 5
@@ -225,7 +225,7 @@ async def test_a_kept_group_is_free_when_its_lease_ends(leases, make_request, cl
                 leases.revoke(lease.id)
             case "used up":
                 leases.take(lease.id)
-            case "left":
+            case "left" | "left early":
                 living.clear()
                 clock.advance(2)
             case "blocked":

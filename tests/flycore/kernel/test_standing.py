@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
+from flycore.approval.processes import read_process
 from flycore.client.local import LocalClient
 from flycore.model.approval import Answer, Ask, LeaseTerms, RuleTerms
 from flycore.model.call import Caller, ToolResult
@@ -48,6 +51,13 @@ def root(tmp_path: Path) -> Root:
     return made
 
 
+def living(name: str) -> Caller:
+    """A caller whose process is there for as long as the test is: for another one no group is kept."""
+    process = read_process(os.getpid())
+    assert process is not None
+    return msgspec.structs.replace(a_caller(name, process.pid), started=process.started)
+
+
 def answering(kernel, answer: Answer, *, accepted: bool = True) -> Callable[[Ask], Awaitable[None]]:
     async def give(ask: Ask) -> None:
         outcome = await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)
@@ -79,14 +89,14 @@ async def calling(kernel, name: str, caller: Caller, results: list[ToolResult]):
 
 
 def phase_of(kernel, caller: Caller) -> tuple[Phase, str]:
-    call = next(call for call in kernel.activity() if call.caller.pid == caller.pid)
+    call = next(call for call in kernel.activity() if call.caller.key == caller.key)
     return call.phase, call.progress.message if call.progress else ""
 
 
 async def test_a_lease_keeps_its_group_for_its_caller_until_it_is_revoked(root: Root) -> None:
-    other, results = a_caller("other", 5151), []
+    me, other, results = living("agent"), living("other"), []
     async with kernel_of(root) as kernel:
-        await answered_call(kernel, leasing(kernel, calls=50), "hands.one")
+        await answered_call(kernel, leasing(kernel, calls=50), "hands.one", caller=me)
         (lease,) = kernel.leases()
         assert lease.group == "desk"
         async with calling(kernel, "hands.two", other, results):
@@ -94,7 +104,7 @@ async def test_a_lease_keeps_its_group_for_its_caller_until_it_is_revoked(root: 
             await until(lambda: phase_of(kernel, other)[0] is Phase.WAITING_GROUP)
             assert "agent" in phase_of(kernel, other)[1]
             for _ in range(3):
-                assert (await kernel.call(request(kernel, "hands.one"))).status is Status.SUCCESS
+                assert (await kernel.call(request(kernel, "hands.one", caller=me))).status is Status.SUCCESS
             assert results == []
             assert await kernel.approver.revoke(lease.id)
             await until(lambda: results)
@@ -104,13 +114,23 @@ async def test_a_lease_keeps_its_group_for_its_caller_until_it_is_revoked(root: 
 
 
 async def test_a_lease_used_up_frees_its_group(root: Root) -> None:
-    other, results = a_caller("other", 5151), []
+    me, other, results = living("agent"), living("other"), []
     async with kernel_of(root) as kernel:
-        await answered_call(kernel, leasing(kernel, calls=2), "hands.one")
+        await answered_call(kernel, leasing(kernel, calls=2), "hands.one", caller=me)
         async with calling(kernel, "hands.two", other, results):
             await approve(kernel, await waiting_ask(kernel))
             await until(lambda: phase_of(kernel, other)[0] is Phase.WAITING_GROUP)
-            assert (await kernel.call(request(kernel, "hands.one"))).status is Status.SUCCESS
+            assert (await kernel.call(request(kernel, "hands.one", caller=me))).status is Status.SUCCESS
+            await until(lambda: results)
+    assert results[0].status is Status.SUCCESS
+
+
+async def test_for_a_caller_that_has_gone_no_group_is_kept(root: Root) -> None:
+    results: list[ToolResult] = []
+    async with kernel_of(root) as kernel:
+        await answered_call(kernel, leasing(kernel, calls=50), "hands.one", caller=a_caller("gone", 2**22))
+        async with calling(kernel, "hands.two", living("other"), results):
+            await approve(kernel, await waiting_ask(kernel))
             await until(lambda: results)
     assert results[0].status is Status.SUCCESS
 
@@ -254,3 +274,64 @@ async def test_what_stands_is_written_down_without_inputs(root: Root) -> None:
     (line,) = [line for line in root.audit() if line["event"] == "RULE_CHANGED"]
     assert "match" not in line["rule"]
     assert json.loads((root.places.config_dir / "policy.jsonc").read_text())["rules"][0]["match"]
+
+
+async def test_leases_of_one_group_block_nobody_for_good(root: Root) -> None:
+    """Three callers, each with leases and calls of its own in one group, and one that gives up."""
+    results: list[ToolResult] = []
+    async with kernel_of(root) as kernel:
+
+        async def call(caller: Caller) -> None:
+            for number in range(4):
+                name = ("hands.one", "hands.two")[number % 2]
+                results.append(await kernel.call(request(kernel, name, caller=caller)))
+            for lease in kernel.leases():
+                if lease.caller.key == caller.key:
+                    await kernel.approver.revoke(lease.id)
+
+        async def decide() -> None:
+            while True:
+                for ask in kernel.asks():
+                    if ask.state is RequestState.WAITING:
+                        await leasing(kernel, calls=3, scope=LeaseScope.GROUP)(ask)
+                await anyio.sleep(0.01)
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as deciding:
+                deciding.start_soon(decide)
+                async with anyio.create_task_group() as calls:
+                    for name in ("one", "two", "three"):
+                        calls.start_soon(call, living(name))
+                    async with calling(kernel, "hands.one", a_caller("gone", 2**22), []):
+                        await until(lambda: any(call.caller.program == "gone" for call in kernel.activity()))
+                deciding.cancel_scope.cancel()
+    assert [result.status for result in results] == [Status.SUCCESS] * 12
+
+
+async def test_identical_calls_that_share_a_card_are_counted_by_its_lease(root: Root) -> None:
+    results: list[ToolResult] = []
+    async with kernel_of(root) as kernel:
+        async with (
+            calling(kernel, "echo.do", a_caller(), results),
+            calling(kernel, "echo.do", a_caller(), results),
+        ):
+            await until(lambda: any(ask.count == 2 for ask in kernel.asks()))
+            await leasing(kernel, calls=5)(await waiting_ask(kernel))
+            await until(lambda: len(results) == 2)
+        (lease,) = kernel.leases()
+        assert (lease.used, lease.calls_left) == (2, 3)
+
+
+async def test_nothing_that_lets_more_through_is_done_while_a_tool_has_the_keys(root: Root) -> None:
+    root.policy({"tool": "x.y", "decision": "deny", "because": "no"})
+    async with kernel_of(root) as kernel:
+        await answered_call(kernel, leasing(kernel), "echo.other")
+        (lease,), (denial,) = kernel.leases(), kernel.rules()
+        assert kernel._standing.blocks.block("echo.do", 1.0) == ""
+        with kernel._rooms.hands.on():
+            assert await kernel.approver.revoke(lease.id)
+            assert not (await kernel.approver.undo()).accepted
+            assert not await kernel.approver.unblock("echo.do")
+            assert not (await kernel.approver.remove_rule(denial.where, denial.digest)).accepted
+        assert kernel.leases() == ()
+        assert kernel.rules() == (denial,)

@@ -24,7 +24,7 @@ from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrapped
 from flytui.console.rows import RowsView
 from flytui.console.views import Bar, LinesView
-from flytui.console.words import RISK, age, clock, said
+from flytui.console.words import RISK, age, clock, plural, said
 
 TRY_TOOL = "mock.echo"
 TRY_CALL = f"flytui call {TRY_TOOL} message=hello"
@@ -209,6 +209,7 @@ def ended_lines(ask: Ask, now: float, width: int) -> list[Line]:
         rows.append(line(span(" reason told to the caller: "), span(ask.answer.reason, Tone.STRONG)))
     if ask.answer and ask.answer.lease:
         lease = ask.answer.lease
-        rows.append(line(span(f" lease for {lease.minutes} minutes and {lease.calls} calls")))
+        time = plural(lease.minutes, "minute") if lease.minutes else "the time until the caller leaves"
+        rows.append(line(span(f" lease for {time} and {plural(lease.calls, 'call')}")))
     rows = [*wrapped(rows, width, 1), (), *body_lines(ask.request, width, reveal=False), ()]
     return [*rows, *((Span(" "), *row) for row in why_lines(ask.request, width - 1))]
