@@ -26,6 +26,8 @@ class Fresh(NamedTuple):
     lines: tuple[bytes, ...]
     anew: bool
     """The log is another than was read before: these are the first."""
+    skipped: int
+    """Older ones that came as well and are not handed out."""
 
 
 class Ledger:
@@ -60,7 +62,12 @@ class Ledger:
         anew = self._follower.replaced()
         if anew:
             self._follower = Follower(self._folder)
-        return Fresh(tuple(deque(self._follower.lines(), MOST_LINES)), anew)
+        newest: deque[bytes] = deque(maxlen=MOST_LINES)
+        count = 0
+        for line in self._follower.lines():
+            newest.append(line)
+            count += 1
+        return Fresh(tuple(newest), anew, count - len(newest))
 
 
 def line_of(raw: bytes) -> JsonObject:

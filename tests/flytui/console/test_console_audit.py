@@ -109,6 +109,7 @@ async def test_enter_shows_every_field_and_hostile_text_as_tokens(site: Site) ->
     async with audit(site, 1) as (app, pilot):
         assert "\x1b" not in rows_drawn(app, "#audit-rows")
         await press(pilot, "enter")
+        await until(pilot, lambda: len(app.screen_stack) == 2 and "hash" in drawn(app, "#page"))
         page = drawn(app, "#page")
         [line] = [json.loads(text) for text in site.file.read_text().splitlines()]
         assert all(f" {name}" in page for name in line)
@@ -152,7 +153,7 @@ async def test_the_fatigue_report_says_how_much_is_asked(site: Site) -> None:
         site.log.append("APPROVAL_DECIDED", {**call, **ended})
     async with audit(site, 8) as (app, pilot):
         await press(pilot, "f")
-        await until(pilot, lambda: len(app.screen_stack) == 2)
+        await until(pilot, lambda: len(app.screen_stack) == 2 and "web.fetch" in drawn(app, "#page"))
         page = drawn(app, "#page")
     for words in ("asked              4", "3, 100% of them", "1: asked while nobody was there", "web.fetch"):
         assert words in page
@@ -180,3 +181,17 @@ async def test_who_waits_is_counted_on_every_screen(site: Site) -> None:
             await until(pilot, lambda: "2 Approvals ●1" in drawn(app, "#header"))
             assert "1 waiting" in drawn(app, "#header")
     assert away_words(app.desk) == "flytui: 1 waiting, high"
+
+
+async def test_what_is_too_much_is_left_out_and_counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flycore.client.ledger.MOST_LINES", 10)
+    for number in range(25):
+        site.call(f"tool.{number}")
+    async with audit(site, 10) as (app, _):
+        assert "10 lines, newest last, 15 older ones not shown" in drawn(app, "#audit-state")
+        assert "name=tool.15" in rows_drawn(app, "#audit-rows").splitlines()[0]
+
+
+async def test_an_empty_log_says_what_will_be_there(site: Site) -> None:
+    async with audit(site, 0) as (app, pilot):
+        await until(pilot, lambda: "no line yet" in drawn(app, "#audit-empty"))

@@ -140,8 +140,10 @@ def _needle(word: str) -> bytes:
     return json.dumps(word)[1:-1].lower().encode("ascii")
 
 
-def empty_lines(filtered: bool) -> list[Line]:
-    """Where there is nothing to show."""
+def empty_lines(*, known: bool, filtered: bool) -> list[Line]:
+    """Where there is nothing to show; `known` says whether the log has been read."""
+    if not known:
+        return [(), line(span(" The log is being read…", Tone.DIM))]
     if filtered:
         return [(), line(span(" Nothing matches. Esc clears the filter.", Tone.DIM))]
     return [

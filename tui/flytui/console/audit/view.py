@@ -64,7 +64,7 @@ class AuditView(Vertical):
         self._chosen: list[int] | None = None
         self._filter = ""
         self._opened = self._reading = self._checking = False
-        self._again = False
+        self._again = self._known = False
         self._found: Verification | None = None
         self._box = Input(
             id="audit-filter",
@@ -74,7 +74,7 @@ class AuditView(Vertical):
         self._state = Bar(self._state_lines, id="audit-state")
         self._titles = Bar(self._title_lines, id="audit-titles")
         self._list = RowsView(id="audit-rows")
-        self._empty = LinesView(lambda width: empty_lines(bool(self._filter)), id="audit-empty")
+        self._empty = LinesView(self._empty_lines, id="audit-empty")
 
     def compose(self) -> ComposeResult:
         """Filter line, state, column titles, lines."""
@@ -126,7 +126,9 @@ class AuditView(Vertical):
                 fresh = await ledger.more()
                 if fresh.anew:
                     self._shelf, self._chosen = Shelf(), [] if self._filter else None
-                if fresh.lines or fresh.anew:
+                first, self._known = not self._known, True
+                self._shelf.dropped += fresh.skipped
+                if fresh.lines or fresh.anew or first:
                     self._take(fresh.lines)
                 if not self._again:
                     break
@@ -266,6 +268,9 @@ class AuditView(Vertical):
         count = len(shelf.lines) if self._chosen is None else len(self._chosen)
         kept = f", {shelf.dropped:,} older ones not shown" if shelf.dropped else ""
         return state_lines(self._found, self._checking, count, kept, width)
+
+    def _empty_lines(self, width: int) -> Sequence[Line]:
+        return empty_lines(known=self._known, filtered=bool(self._filter))
 
     def _title_lines(self, width: int) -> Sequence[Line]:
         cells = [span(title, Tone.DIM) for title in TITLES[:-1]]
