@@ -171,25 +171,3 @@ def make_request(
         host=host_of(request.tool, prepared.input),
         edited=call.edited,
     )
-
-
-def difference(before: Prepared, after: Prepared) -> tuple[str, ...]:
-    """What changed between two looks at the same call, in words for the card."""
-    old: dict[str, object] = {**msgspec.to_builtins(before.subject), "risk": before.risk.value}
-    new: dict[str, object] = {**msgspec.to_builtins(after.subject), "risk": after.risk.value}
-    words = {
-        "seal": "the program",
-        "entry": "the registry entry",
-        "delegates": "a delegate",
-        "envNames": "environment",
-    }
-    return tuple(
-        f"{words.get(key, key)} changed: {_short(old[key])} → {_short(new[key])}"
-        for key in old
-        if old[key] != new[key]
-    )
-
-
-def _short(value: object) -> str:
-    text = value if isinstance(value, str) else canonical_json(value)
-    return text if len(text) <= 80 else text[:77] + "…"

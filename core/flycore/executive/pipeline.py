@@ -13,8 +13,9 @@ from flycore.approval.loops import Attempt
 from flycore.audit import events as audit_events
 from flycore.executive import finish
 from flycore.executive.activity import ActivityBook
-from flycore.executive.ask import Permit, difference, permit
+from flycore.executive.ask import Permit, permit
 from flycore.executive.call import Announce, Call, Tell
+from flycore.executive.changes import Changes, changes
 from flycore.executive.checking import NO_JSON, checked_input, is_json
 from flycore.executive.closed import closed, panicked
 from flycore.executive.perform import perform
@@ -29,6 +30,8 @@ from flycore.model.enums import Code, Phase, Status
 from flycore.model.errors import AuditUnwritable
 from flycore.sandbox.masks import Masks
 
+LINES_LOGGED = 100
+"""Lines of a difference in the log; the card has all of them."""
 LOOKS = 2
 """How often a call is asked for: once, and once more when something changed after the first answer."""
 
@@ -150,27 +153,27 @@ class _Walk:
 
     async def _permitted(self, prepared: Prepared) -> ToolResult:
         """Ask, lock, look again; once more with the difference where something changed meanwhile."""
-        changes: tuple[str, ...] = ()
+        changed = Changes()
         for _ in range(LOOKS):
             again = partial(self._with_input, prepared.target, prepared.preview)
-            granted = await permit(self._rooms, self._call, prepared, again, changes)
+            granted = await permit(self._rooms, self._call, prepared, again, changed.lines)
             if isinstance(granted, Stop):
                 return self._ended(granted)
             if granted.edited is not None:
                 self._call.edited = True
-                changed = await again(granted.edited)
-                if isinstance(changed, Stop):
-                    return self._ended(changed)
-                prepared = self.prepared = changed
+                edited = await again(granted.edited)
+                if isinstance(edited, Stop):
+                    return self._ended(edited)
+                prepared = self.prepared = edited
             ran = await self._locked(prepared, granted)
             if isinstance(ran, ToolResult):
                 return self._told_of_edit(ran, prepared) if self._call.edited else ran
             if isinstance(ran, Stop):
                 return self._ended(ran)
-            changes = difference(prepared, ran)
-            self._stale(prepared, ran, changes)
+            changed = changes(prepared, ran)
+            self._stale(prepared, ran, changed)
             prepared = ran
-        hint = "; ".join(changes)
+        hint = f"last of all: {', '.join(changed.things)}"
         return self._ended(refused(Code.APPROVAL_STALE, "it kept changing after it was approved", hint))
 
     async def _locked(self, prepared: Prepared, granted: Permit) -> ToolResult | Prepared | Stop:
@@ -274,13 +277,14 @@ class _Walk:
         self._shown = text if masked == input else canonical_json(masked)
         self._call.show(self.sidecar or "", self._shown)
 
-    def _stale(self, before: Prepared, after: Prepared, changes: tuple[str, ...]) -> None:
+    def _stale(self, before: Prepared, after: Prepared, changed: Changes) -> None:
         fields: JsonObject = {
             "callId": self._call.request.call_id,
             "tool": self._call.request.tool,
             "subject": before.subject_digest,
             "now": after.subject_digest,
-            "changes": [self.masks.text(change) for change in changes],
+            "changes": list(changed.things),
+            "difference": list(changed.lines[:LINES_LOGGED]),
         }
         self._rooms.audit.append("APPROVAL_STALE", fields)
 

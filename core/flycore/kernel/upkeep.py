@@ -201,10 +201,12 @@ class Upkeep:
     async def _renew(self) -> None:
         """Make the world anew from the files as they were read. Only while `_renewing` is held."""
         before = self.files
-        held, self._pending = await anyio.to_thread.run_sync(self._trusting.hold)
+        held, pending = await anyio.to_thread.run_sync(self._trusting.hold)
         self.files = held.files
         self._forget_changed(before)
-        self._replace(await anyio.to_thread.run_sync(self._built, held))
+        world = await anyio.to_thread.run_sync(self._built, held)
+        self._pending = pending
+        self._replace(world)
         self._tell_policy(before)
 
     def _forget_changed(self, before: Files) -> None:

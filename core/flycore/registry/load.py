@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from flycore.model.diagnostics import Diagnostic
+from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Source
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.registry.conflicts import mark_conflicts
@@ -46,7 +46,7 @@ def load_registry(
     layers = [
         layer for layer in (_project(places, known), _user(places, known, environ)) if layer is not None
     ]
-    diagnostics = tuple(diagnostic for layer in layers for diagnostic in layer.diagnostics)
+    diagnostics = tuple(found for layer in layers for found in _told(layer, previous))
     return Registry(
         app_root=str(places.app_root),
         config_dir=str(places.config_dir),
@@ -80,6 +80,19 @@ def _read(anchor: Path, relative: str, shown: str, source: Source, known: frozen
         return _Layer(source, path, data, None, (problem,)) if problem is not None else None
     entries, diagnostics = parse_registry(text, shown, source, known)
     return _Layer(source, path, data, entries, diagnostics)
+
+
+def _told(layer: _Layer, previous: Registry | None) -> tuple[Diagnostic, ...]:
+    """The layer's findings; of a file that cannot be used also what holds instead."""
+    if layer.entries is not None:
+        return layer.diagnostics
+    holds = "no entry of it is in force" if previous is None else "what was read last stays in force"
+    return tuple(
+        msgspec.structs.replace(found, message=f"{found.message}; {holds}")
+        if found.severity is Severity.ERROR
+        else found
+        for found in layer.diagnostics
+    )
 
 
 def _merged(layers: list[_Layer], previous: Registry | None) -> tuple[SidecarEntry, ...]:

@@ -135,7 +135,7 @@ async def test_a_risk_that_rose_after_the_card_is_asked_again(root: Root) -> Non
             await approve(kernel, ask)
             again = await waiting_ask(kernel)
             assert again.request.risk is Risk.HIGH
-            assert any("risk changed: medium" in line for line in again.request.difference)
+            assert again.request.difference == ('- /risk: "medium"', '+ /risk: "high"')
             await approve(kernel, again)
 
         result = await answered_call(kernel, raise_then_approve, "echo.do")

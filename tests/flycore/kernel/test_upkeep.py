@@ -127,13 +127,12 @@ async def test_a_call_still_works_after_two_hundred_flips(root: Root) -> None:
             root.sidecars = {} if round_ % 2 else good
             root.write()
             await anyio.lowlevel.checkpoint()
-        root.sidecars = good
+        root.sidecars = {**good, "last": {**good["echo"], "tools": [tool("last.do")]}}
         root.write()
-        await until(
-            lambda: (
-                (view := kernel.catalog().sidecar("echo")) and view.stability.effective is Effective.AVAILABLE
-            )
-        )
+        await until(lambda: kernel.catalog().sidecar("last"))
+        view = kernel.catalog().sidecar("echo")
+        assert view is not None
+        assert view.stability.effective is Effective.AVAILABLE
         assert (await approved_call(kernel, "echo.do")).status is Status.SUCCESS
 
 

@@ -6,7 +6,12 @@ import stat
 from collections.abc import Iterator, Mapping
 from os import stat_result
 
+import msgspec
+
+from flycore.approval.layers import PolicyFile
+from flycore.approval.policy import Policy, expired_rules
 from flycore.audit.verify import CUT, TORN, WHOLE
+from flycore.kernel.in_force import RULE as CHANGED_RULE
 from flycore.model.audit import Verification
 from flycore.model.catalog import SidecarView
 from flycore.model.diagnostics import Diagnostic, Severity
@@ -39,7 +44,7 @@ def check_python(version: tuple[int, ...]) -> Check:
 
 
 def check_registry(files: tuple[str, ...], diagnostics: tuple[Diagnostic, ...]) -> Iterator[Check]:
-    """Which files were read, and what is wrong with registry, policy and settings as wholes."""
+    """Which files were read, and what is wrong with registry and settings as wholes."""
     if files:
         yield Check(name="registry", state=CheckState.OK, message=f"read {', '.join(files)}")
     else:
@@ -87,18 +92,33 @@ def check_sidecar(view: SidecarView) -> Iterator[Check]:
     if not reasons and not findings:
         yield Check(name=name, state=CheckState.OK, message=effective.value)
     for finding in findings:
-        yield _finding(name, finding)
+        difference = view.changed if finding.rule == CHANGED_RULE else ()
+        yield msgspec.structs.replace(_finding(name, finding), difference=difference)
 
 
-def check_policy(ok: bool) -> Check:
-    """Whether every policy file parsed; their diagnostics stand under `registry`."""
-    if ok:
-        return Check(name="policy", state=CheckState.OK, message="loaded")
-    return Check(
-        name="policy",
-        state=CheckState.FAIL,
-        message="a policy file does not parse: its last good rules hold, or everything asks",
-        fix="mend the file at the place named above",
+def check_policy(policy: Policy, now: float, pid: int | None) -> Iterator[Check]:
+    """What is wrong in the policy files, at which place, what holds meanwhile, and which rules are over.
+    `pid` is of the kernel that runs on the root, if one does; `now` is Unix time, seconds."""
+    expired = expired_rules(policy, now)
+    if policy.ok and not policy.diagnostics and not expired:
+        yield Check(name="policy", state=CheckState.OK, message="loaded")
+    for finding in (*policy.diagnostics, *expired):
+        yield _finding("policy", finding)
+    for layer in policy.layers:
+        if not layer.ok:
+            message = f"{layer.file} cannot be used: {_meanwhile(layer, pid)}"
+            yield Check(name="policy", state=CheckState.FAIL, message=message, fix="mend that file")
+
+
+def _meanwhile(layer: PolicyFile, pid: int | None) -> str:
+    """What holds in place of a file that cannot be used."""
+    if not layer.present:
+        return "none of its rules hold"
+    if pid is None:
+        return "a kernel that starts now asks for everything"
+    return (
+        f"the kernel that runs (pid {pid}) goes on with the last good rules it read from there, and asks for "
+        "everything where it read none; one that starts now asks for everything"
     )
 
 
@@ -125,14 +145,17 @@ def check_sandbox() -> Check:
 
 def check_audit(found: Verification) -> Check:
     """Whether the log is as it was written."""
-    where = f" at {found.file}:{found.line}" if found.file and found.exit_code else ""
+    place = f"{found.file}:{found.line}" if found.line else found.file
+    where = f" at {place}" if place and found.exit_code else ""
     message = f"{found.message}{where} ({found.lines} lines)"
     if found.exit_code == WHOLE:
         return Check(name="audit", state=CheckState.OK, message=message)
     if found.exit_code == TORN:
         fix = "nothing to do: the next start sets the torn end aside and notes it"
         return Check(name="audit", state=CheckState.WARN, message=message, fix=fix)
-    what = "lines are missing at its end" if found.exit_code == CUT else "the log was changed"
+    of_anchors = bool(found.file) and not found.line
+    what = "its anchors were changed" if of_anchors else "the log was changed"
+    what = "lines are missing at its end" if found.exit_code == CUT else what
     fix = f"{what}: keep a copy, and find out who wrote to it; nothing runs on a broken log"
     return Check(name="audit", state=CheckState.FAIL, message=message, fix=fix)
 

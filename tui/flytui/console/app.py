@@ -55,7 +55,7 @@ class FlytuiApp(UrgentApp):
         self._guard = VisibleOnly()
         self._pump = Pump(desk, self._told, self._hands)
         self._known: frozenset[str] = frozenset()
-        self._asked_trust = False
+        self._trust_shown: frozenset[str] = frozenset()
         self._title_told = self._notify_told = ""
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -116,12 +116,18 @@ class FlytuiApp(UrgentApp):
         self._tell_notify()
         if Topic.ASKS in topics:
             self._greet()
-        if Topic.TRUST in topics and self.desk.trust and not self._asked_trust:
-            self._asked_trust = True
-            if self._idle() and isinstance(self.screen, MainScreen):
-                self.push_screen(TrustScreen(self.desk))
+        if Topic.TRUST in topics:
+            self._ask_trust()
         if Topic.QUESTIONS in topics:
             self._greet_questions()
+
+    def _ask_trust(self) -> None:
+        """Open the trust question by itself once for every value that waits, when nobody is busy."""
+        waiting = frozenset(item.digest for item in self.desk.trust)
+        new = waiting - self._trust_shown
+        self._trust_shown |= waiting
+        if new and self._idle() and isinstance(self.screen, MainScreen):
+            self.push_screen(TrustScreen(self.desk))
 
     def _tell_title(self) -> None:
         """How many wait stands in the terminal's title, too."""

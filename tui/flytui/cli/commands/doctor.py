@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, say
+from flytui.cli.output import emit, say, say_strict
 from flytui.cli.reading import ask_running, read_catalog
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
+    from flycore.model.status import Status
     from flycore.registry.places import Places
     from flytui.cli.documents import Check
 
@@ -36,6 +38,8 @@ def doctor(invocation: Invocation) -> int:
     else:
         for check in checks:
             say("\n".join(check_lines(check)))
+            for line in check.difference:
+                say_strict(f"        {line}")
         warned = sum(check.state is CheckState.WARN for check in checks)
         say(f"{len(checks)} checks: {failed} failed, {warned} to look at")
     return EXIT_ERRORS if failed else 0
@@ -55,18 +59,20 @@ def run_checks(places: Places) -> list[Check]:
     from flytui.cli.pending import read_pending
 
     pending = read_pending(places)
-    registry = pending.files.registry
+    registry, policy = pending.files.registry, pending.files.policy
+    other = tuple(found for found in registry.diagnostics if found not in policy.diagnostics)
+    running = ask_running(places, _status)
     catalog = read_catalog(places, probe=True)
     audit = verify(places.state_dir / "audit", places.data_dir / "anchors" / f"{places.key}.jsonl")
     notify = pending.files.settings.notify_command
     notify_found = bool(notify) and shutil.which(notify[0]) is not None
-    problem = ask_running(places, _notify_problem) or ""
+    problem = running.notify_problem if running else ""
     present = {name: shutil.which(name) is not None for name in PROGRAMS}
     return [
         checks.check_python(sys.version_info[:3]),
-        *checks.check_registry(registry.files, registry.diagnostics),
+        *checks.check_registry(registry.files, other),
         *(check for view in catalog.sidecars for check in checks.check_sidecar(view)),
-        checks.check_policy(pending.files.policy.ok),
+        *checks.check_policy(policy, time.time(), running.pid if running else None),
         *checks.check_trust(len(pending.items), pending.store.diagnostics),
         checks.check_sandbox(),
         checks.check_audit(audit),
@@ -77,8 +83,8 @@ def run_checks(places: Places) -> list[Check]:
     ]
 
 
-async def _notify_problem(client: Client) -> str:
-    return (await client.status()).notify_problem
+async def _status(client: Client) -> Status:
+    return await client.status()
 
 
 def _socket(places: Places) -> Check:

@@ -1,0 +1,69 @@
+"""What changed about a call between two looks at it: all that an approval is bound to, side by side."""
+
+from __future__ import annotations
+
+import msgspec
+
+from flycore.executive.prepare import Prepared
+from flycore.model.base import Value
+from flycore.model.canonical import Json, JsonObject, digest
+from flycore.model.difference import json_difference
+from flycore.model.program import Seal
+from flycore.sandbox.masks import MASK
+
+DIGEST_SHOWN = 8
+"""Characters of a digest that stands for what a mask hides."""
+
+
+class Changes(Value, frozen=True, kw_only=True):
+    """`things` for a sentence, `lines` for the card: `- /pointer: before` and `+ /pointer: after`."""
+
+    things: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+def changes(before: Prepared, after: Prepared) -> Changes:
+    """Everything that differs in what the two would run, for whom and under which rules. Where subjects or
+    risks differ there is at least one line; secrets that either call injects are masked."""
+    old, new = _document(before), _document(after)
+    things = [name for name in old if json_difference(old[name], new[name])]
+    lines: list[str] = []
+    for name in things:
+        was, is_now = ({name: after.masks.json(before.masks.json(look[name]))} for look in (old, new))
+        shown = json_difference(was, is_now)
+        lines += shown or json_difference({name: _hidden(old[name])}, {name: _hidden(new[name])})
+    return Changes(things=tuple(things), lines=tuple(lines))
+
+
+def _document(prepared: Prepared) -> JsonObject:
+    """What the subject's digest is over, spelt out where the subject has only digests."""
+    subject = prepared.subject
+    delegates: JsonObject = {
+        item.name: {"argv": list(item.argv), **_seal(item.seal)} for item in prepared.delegates
+    }
+    rules: list[Json] = [
+        {"decision": rule.decision.value, "tool": rule.tool, "because": rule.because, "where": rule.where}
+        for rule in prepared.verdict.rules
+    ]
+    return {
+        "caller": subject.caller,
+        "tool": subject.tool,
+        "input": subject.input,
+        "program": _seal(prepared.seal),
+        "delegates": delegates,
+        "entry": prepared.target.entry.raw,
+        "level": subject.level.value,
+        "environment": list(subject.env_names),
+        "policy": {"rules": rules, "version": subject.policy},
+        "window": msgspec.to_builtins(subject.preview),
+        "risk": prepared.risk.value,
+    }
+
+
+def _seal(seal: Seal) -> JsonObject:
+    return {"path": seal.program, "seal": seal.kind.value, "sha256": seal.digest}
+
+
+def _hidden(value: Json) -> Json:
+    """In place of two values that look the same once their secrets are masked."""
+    return f"{MASK} (sha256 {digest(value)[:DIGEST_SHOWN]})"
