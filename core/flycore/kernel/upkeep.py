@@ -203,17 +203,13 @@ class Upkeep:
         before = self.files
         held, pending = await anyio.to_thread.run_sync(self._trusting.hold)
         self.files = held.files
-        self._forget_changed(before)
+        for sidecar in _changed(before, held.files):  # its answers say nothing of what it is now
+            self._probes.pop(sidecar, None)
+            self._remembered.pop(sidecar, None)
         world = await anyio.to_thread.run_sync(self._built, held)
         self._pending = pending
         self._replace(world)
         self._tell_policy(before)
-
-    def _forget_changed(self, before: Files) -> None:
-        """Answers of entries that are others now say nothing of them."""
-        same = _unchanged(before, self.files)
-        self._probes = {sidecar: found for sidecar, found in self._probes.items() if sidecar in same}
-        self._remembered = {sidecar: found for sidecar, found in self._remembered.items() if sidecar in same}
 
     def _tell_policy(self, before: Files) -> None:
         """Another policy holds: said once calls are judged by it, not before."""
@@ -229,9 +225,8 @@ class Upkeep:
         version = self.world.catalog.version + bool(changed)
         self.world = replace(new, catalog=msgspec.structs.replace(new.catalog, version=version))
         if changed:
-            self._record(
-                audit_events.SNAPSHOT_CHANGED, audit_events.snapshot_changed(self.world.catalog, changed)
-            )
+            fields = audit_events.snapshot_changed(self.world.catalog, changed)
+            self._record(audit_events.SNAPSHOT_CHANGED, fields)
             names: JsonObject = {"version": version, "names": list(changed[:200])}
             self._tell(EventClass.CATALOG, "catalog.changed", names)
         self._want_probes()
@@ -303,10 +298,10 @@ def _until_ready(runtime: RuntimeTracker, files: Files, now: float) -> float:
     return max(0.0, min(moments) - now) if moments else float("inf")
 
 
-def _unchanged(before: Files, after: Files) -> set[str]:
-    """Sidecars whose entry is the same in both."""
-    old = {entry.id: entry.digest for entry in before.registry.entries}
-    return {entry.id for entry in after.registry.entries if old.get(entry.id) == entry.digest}
+def _changed(before: Files, after: Files) -> set[str]:
+    """Sidecars whose entry is another, new or gone."""
+    old, new = ({entry.id: entry.digest for entry in files.registry.entries} for files in (before, after))
+    return {sidecar for sidecar in old.keys() | new.keys() if old.get(sidecar) != new.get(sidecar)}
 
 
 def _may_be_asked(view: SidecarView) -> bool:
