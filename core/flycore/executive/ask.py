@@ -106,12 +106,13 @@ def _nobody(rooms: Rooms, message: str) -> Stop:
 
 
 def record_decision(audit: AuditLog, ask: Ask, call_id: str, took_ms: int, masks: Masks) -> None:
-    """Write what became of a request, for the call that waited for it; where none did, when it is decided."""
+    """Write what became of a request, for the call that waited for it; where none did, when it is decided.
+    Synced where a person decided: nothing follows from the rest, and a flood of it would hold up others."""
     request = msgspec.structs.replace(ask.request, call_id=call_id)
     fields = audit_events.approval_decided(request, ask.state, ask.answer, by=ask.decided_by, took_ms=took_ms)
     if ask.code is not None:
         fields["code"] = ask.code.value
-    audit.append(audit_events.APPROVAL_DECIDED, masks.json(fields), sync=True)
+    audit.append(audit_events.APPROVAL_DECIDED, masks.json(fields), sync=ask.decided_by != "")
 
 
 def _refusal(rooms: Rooms, ask: Ask) -> Stop:

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from flycore.model.events import Event, EventClass
+from flycore.model.events import MISSED, Event, EventClass
 
 BACKLOG = 1000
-"""Events kept for a listener that is behind; then it loses the oldest."""
+"""Events kept for a listener that is behind; then it loses the oldest, and is told that it did."""
 
 
 class Subscription:
@@ -26,6 +26,7 @@ class Subscription:
         self._classes = classes
         self._send = send
         self._receive = receive
+        self._missed = False
 
     def offer(self, event: Event) -> None:
         """Queue the event, dropping the oldest where the listener is `BACKLOG` behind."""
@@ -36,9 +37,13 @@ class Subscription:
         except anyio.WouldBlock:
             self._receive.receive_nowait()
             self._send.send_nowait(event)
+            self._missed = True
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         async for event in self._receive:
+            if self._missed:
+                self._missed = False
+                yield Event(cls=EventClass.SNAPSHOT, type=MISSED, at=event.at)
             yield event
 
     def close(self) -> None:

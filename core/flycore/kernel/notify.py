@@ -15,7 +15,7 @@ from flycore.approval.clock import Clock
 from flycore.kernel.bus import Bus
 from flycore.model.approval import Ask
 from flycore.model.enums import RequestState, Risk
-from flycore.model.events import Event, EventClass
+from flycore.model.events import MISSED, Event, EventClass
 from flycore.model.waiting import highest_waiting
 from flycore.runners.run import ChildExit, RunLimits, run_child
 from flycore.runners.spawn import SpawnSpec
@@ -56,7 +56,7 @@ class Notifier:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._tell)
                 async for event in events:
-                    if event.type == "approval.asked":
+                    if event.type in ("approval.asked", MISSED):
                         self._due.set()
 
     async def _tell(self) -> None:

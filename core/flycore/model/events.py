@@ -21,6 +21,10 @@ class EventClass(StrEnum):
     PACKAGE = "package"
 
 
+MISSED = "events.missed"
+"""The type that tells a listener that it lost events: whatever it holds may be out of date."""
+
+
 class Event(Value, frozen=True, kw_only=True):
     """Something that happened. `payload` holds ids; whoever wants the whole asks for it."""
 

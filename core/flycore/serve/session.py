@@ -20,7 +20,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import Caller
 from flycore.model.canonical import JsonObject, canonical_json
-from flycore.model.events import Event
+from flycore.model.events import MISSED, Event
 from flycore.runners.strict_json import NotStrict, read_strict
 from flycore.serve import messages as m
 from flycore.serve.calls import ConnectionCalls
@@ -217,7 +217,11 @@ class Session:
         """Whether the peer has asked for it, and may see it: what concerns a call is for its caller."""
         wanted, call_id = self._subscription, event.payload.get("callId")
         about = event.payload.get("about")
-        if wanted is None or (wanted.classes and event.cls not in wanted.classes):
+        if wanted is None:
+            return False
+        if event.type == MISSED:
+            return True
+        if wanted.classes and event.cls not in wanted.classes:
             return False
         if wanted.types and event.type not in wanted.types:
             return False

@@ -20,7 +20,7 @@ from flycore.model.audit import ToolMetrics
 from flycore.model.call import Activity
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Effective, RequestState, Risk
-from flycore.model.events import Event
+from flycore.model.events import MISSED, Event
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
@@ -61,6 +61,7 @@ _BY_EVENT: dict[str, frozenset[Topic]] = {
     "hands.changed": frozenset({Topic.STATUS}),
     "policy.changed": frozenset({Topic.CATALOG, Topic.STATUS, Topic.GRANTS}),
     "status.changed": frozenset({Topic.STATUS}),
+    MISSED: ALL_TOPICS,
 }
 
 

@@ -62,6 +62,9 @@ class Pump:
                 await self._wake.wait()
             topics, self._due, self._wake = self._due, frozenset(), anyio.Event()
             if topics:
+                hands = self._desk.hands_on
                 await self._desk.fetch(topics)
+                if self._desk.hands_on is not hands:
+                    self._hands(self._desk.hands_on)
                 await self._told(topics)
                 await anyio.sleep(PACE_S)

@@ -1,0 +1,64 @@
+"""P12: a thousand calls of 20 callers, 64 at once: fast, slow, broken and huge tools, an exclusive group.
+
+The scenario is that of suite S14 (`tests/loadkit.py`). Calls a second stand beside those of the fast tool
+alone, one at a time, in the same kernel: what the load itself costs, whatever the machine.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import anyio
+from common import Row
+
+CALLS = {"quick": 200, "full": 1_000}
+MOST_MIB = 30.0
+
+
+def run(size: str) -> list[Row]:
+    """The run that is measured follows one of the same size that fills every bounded memory of the kernel."""
+    tests = str(Path(__file__).parent.parent / "tests")
+    sys.path.insert(0, tests)
+    try:
+        with tempfile.TemporaryDirectory() as base:
+            return anyio.run(_rows, Path(base), CALLS[size])
+    finally:
+        sys.path.remove(tests)
+
+
+async def _rows(base: Path, calls: int) -> list[Row]:
+    from kernelkit import kernel_of, request
+    from loadkit import AT_ONCE, CALLERS, MIB, lines_of_calls, load_root, marks, overlaps, run_load
+
+    root = load_root(base)
+    async with kernel_of(root) as kernel:
+        filled = await run_load(kernel, range(calls))
+        load = await run_load(kernel, range(calls, 2 * calls))
+        begun = time.perf_counter()
+        for number in range(2 * calls, 2 * calls + calls // 10):
+            await kernel.call(request(kernel, "fast.do", {"n": number}))
+        alone = calls // 10 / (time.perf_counter() - begun)
+    loads, begins = (filled, load), marks(root)
+    made = {result.call_id for each in loads for result in each.results.values()}
+    lost = sum(begins[number] == 0 for number in range(2 * calls)) + 2 * calls - len(made)
+    lost += sum(len(each.wrong()) for each in loads)
+    double = sum(count - 1 for count in begins.values())
+    for counted in lines_of_calls(root, "TOOL_CALLED", "TOOL_EXECUTED").values():
+        lost += len(made - counted.keys())
+        double += sum(count - 1 for count in counted.values())
+    rate, growth = calls / load.seconds, load.growth / MIB
+    note = f"{calls:,} calls, {AT_ONCE} at once, {CALLERS} callers"
+    return [
+        Row("P12", "calls under load", rate, "calls/s", rate / alone, "none", True, f"alone {alone:,.0f}/s"),
+        _none("lost", lost, note),
+        _none("double", double, note),
+        _none("overlaps of an exclusive group", overlaps(root), note),
+        Row("P12", "memory growth", growth, "MiB", growth / MOST_MIB, "≤ 30 MiB", growth <= MOST_MIB, note),
+    ]
+
+
+def _none(name: str, count: int, note: str) -> Row:
+    return Row("P12", name, float(count), "calls", float(count), "0", count == 0, note)
