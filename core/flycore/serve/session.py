@@ -66,6 +66,12 @@ def _masked_input(text: str) -> JsonObject:
         return {}
 
 
+def _subscribed(wanted: m.Subscribe, event: Event) -> bool:
+    """Whether the event is one of those; that some were lost is told to everybody."""
+    named = not wanted.classes or event.cls in wanted.classes
+    return event.type == MISSED or (named and (not wanted.types or event.type in wanted.types))
+
+
 class Session:
     """The server's side of one connection. The caller is who the transport says, never who a message says."""
 
@@ -215,15 +221,8 @@ class Session:
 
     def _wants(self, event: Event) -> bool:
         """Whether the peer has asked for it, and may see it: what concerns a call is for its caller."""
-        wanted, call_id = self._subscription, event.payload.get("callId")
-        about = event.payload.get("about")
-        if wanted is None:
-            return False
-        if event.type == MISSED:
-            return True
-        if wanted.classes and event.cls not in wanted.classes:
-            return False
-        if wanted.types and event.type not in wanted.types:
+        call_id, about = event.payload.get("callId"), event.payload.get("about")
+        if self._subscription is None or not _subscribed(self._subscription, event):
             return False
         own = not isinstance(call_id, str) or self._kernel.caller_of(call_id) == self._caller.key
         mine = not isinstance(about, str) or about == self._caller.key
