@@ -17,7 +17,7 @@ from doorkit import plain, say, served
 from flycore.client.socket import SocketClient, connect_socket
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Code, Phase, Risk, Status
-from flycore.model.errors import KernelUnreachable
+from flycore.model.errors import KernelUnreachable, ProtocolError
 from kernelkit import ECHO, Root, approve, tool, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
@@ -101,6 +101,33 @@ async def test_forged_and_unknown_messages_are_refused(
         assert answer["payload"]["code"] == code
         assert answer["correlationId"] == "m1"
         assert kernel.activity() == ()
+
+
+BARE = ("ping", "gateway.status.get", "ask.list", "history.list", "lease.list", "trust.list", "trust.revoke")
+
+
+@pytest.mark.parametrize("kind", BARE)
+async def test_a_message_without_payload_refuses_one(root: Root, kind: str) -> None:
+    async with served(root), plain(root) as connection:
+        answer = await say(connection, kind, {"approved": True})
+        assert (answer["type"], answer["payload"]["code"]) == ("error", "invalid-payload")
+
+
+async def test_trust_is_taken_away_by_viewers_and_given_by_nobody(root: Root) -> None:
+    async with served(root) as kernel:
+        async with plain(root) as connection:
+            answer = await say(connection, "trust.revoke")
+            assert answer["payload"]["code"] == "unauthorized"
+            assert not kernel.pending_trust()
+        async with connect_socket(root.places.socket, viewer=True) as viewer:
+            assert (await viewer.ask_for("trust.revoke"))["accepted"]
+            (item,) = await viewer.pending_trust()
+            for kind in ("trust.accept", "trust.give"):
+                with pytest.raises(ProtocolError):
+                    await viewer.ask_for(kind, {"accepted": [[item.sidecar, item.digest]]})
+        view = kernel.catalog().sidecar("echo")
+        assert view is not None
+        assert not view.trusted
 
 
 async def test_no_connection_decides_not_even_for_another_call(root: Root) -> None:
