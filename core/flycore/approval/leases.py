@@ -112,6 +112,8 @@ class Held(NamedTuple):
     """Monotonic seconds; infinite for one that lasts until the caller leaves."""
     approved_bytes: int
     approved_risk: Risk
+    era: int = 0
+    """How often everything had been stopped before it was made."""
 
     def covers(self, subject: Subject, risk: Risk, group: str) -> bool:
         """Whether the lease, as long as it holds, speaks of a call like that."""
@@ -138,6 +140,7 @@ class LeaseBook:
         self._told = told
         self._lives = caller_lives
         self._held: dict[str, Held] = {}
+        self._era = 0
         self._moved = anyio.Event()
 
     def add(self, request: ApprovalRequest, terms: LeaseTerms) -> Lease:
@@ -162,7 +165,9 @@ class LeaseBook:
             last_used=now,
         )
         deadline = FOREVER if forever else self._clock.monotonic() + terms.minutes * 60.0
-        self._held[lease.id] = Held(lease, deadline, input_bytes(request.subject.input), request.risk)
+        self._held[lease.id] = Held(
+            lease, deadline, input_bytes(request.subject.input), request.risk, self._era
+        )
         self._tell(LeaseMove.MADE, lease)
         return lease
 
@@ -212,6 +217,8 @@ class LeaseBook:
     def restore(self, held: Held) -> str:
         """Take back a revocation: the lease holds on with the time and calls it had left. Why not, in
         words, where its time is over by now; empty where it holds."""
+        if held.era != self._era:
+            return "everything was stopped since: a lease from before does not come back"
         if self._over(held):
             return "the lease would have ended by now"
         self._held[held.lease.id] = held
@@ -229,6 +236,7 @@ class LeaseBook:
         """End every lease, used up ones too: their calls may not have started. How many covered a call."""
         ended, live = len(self.active()), self._live()
         self._held = {}
+        self._era += 1
         for held in live:
             self._tell(LeaseMove.REVOKED, held.lease)
         return ended

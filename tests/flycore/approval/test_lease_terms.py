@@ -190,6 +190,16 @@ def test_a_revoked_lease_comes_back_with_what_it_had_left(leases, make_request, 
     assert leases.active() == ()
 
 
+def test_a_lease_from_before_everything_was_stopped_does_not_come_back(leases, make_request) -> None:
+    request = make_request()
+    held = leases.withdraw(leases.add(request, terms()).id)
+    leases.revoke_all()
+    assert "stopped" in leases.restore(held)
+    again = leases.withdraw(leases.add(request, terms()).id)
+    assert leases.restore(again) == ""
+    assert [lease.id for lease in leases.active()] == [again.lease.id]
+
+
 def test_two_leases_of_one_group_never_wait_for_each_other(leases, make_request, make_caller) -> None:
     one, two = make_caller("one", 4121), make_caller("two", 4122)
     first = leases.add(make_request("a", caller=one, group="desktop"), terms())
