@@ -219,9 +219,11 @@ class ApprovalQueue:
         return kept
 
     def _blocked(self, ask: Ask, by: str) -> None:
-        """The tool is blocked for everybody: who else waits for it is refused, its leases end."""
+        """Nobody calls the tool: who waits for it is refused, leases and unfetched approvals of it end."""
         tool = ask.request.tool
         self.leases.end_tool(tool)
+        self._tickets.drop_tool(tool)
+        self._save()
         if ask.answer is not None:
             for other in self._book.refuse(tool, ask.answer, by=by, at=self._clock.now()):
                 self._finish(other)

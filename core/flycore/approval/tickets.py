@@ -55,6 +55,10 @@ class TicketBook:
         kept = self._kept.get(asked)
         return kept is not None and self._clock.monotonic() < kept.until
 
+    def drop_tool(self, tool: str) -> None:
+        """Forget the answers to calls of that tool."""
+        self._kept = {asked: kept for asked, kept in self._kept.items() if kept.ask.request.tool != tool}
+
     def clear(self) -> None:
         """Nothing that was answered counts any more."""
         self._kept.clear()

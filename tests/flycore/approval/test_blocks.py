@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 
 from flycore.approval.blocks import EVERY_TOOL, BlockBook
+from flycore.approval.book import QueueLimits
+from flycore.approval.hands import HandsOn
+from flycore.approval.queue import ApprovalQueue
+from flycore.model.approval import Answer
+from flycore.model.enums import Choice, RequestState
 
 
 @pytest.fixture
@@ -67,3 +72,18 @@ def test_a_block_that_cannot_be_written_does_not_hold_and_says_so(tmp_path: Path
     book._path = tmp_path / "state" / "blocks.json"
     assert book.block("web.fetch", 1.0)
     assert book.of("web.fetch") is None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("tool", ["computer.keyboard", "another.tool"])
+async def test_a_block_ends_approvals_that_nobody_has_fetched(clock, make_request, tool: str) -> None:
+    queue = ApprovalQueue(clock, lambda event: None, QueueLimits(), HandsOn(clock, lambda event: None))
+    away = make_request("away", input={"text": "one"})
+    assert (await queue.ask(away, patience=0)).state is RequestState.WAITING
+    assert queue.decide("away", away.subject_digest, Answer(choice=Choice.APPROVE_ONCE)).accepted
+    other = make_request("other", tool=tool, input={"text": "two"})
+    await queue.ask(other, patience=0)
+    assert queue.decide("other", other.subject_digest, Answer(choice=Choice.BLOCK)).accepted
+    back = await queue.ask(make_request("back", input={"text": "one"}), patience=0)
+    expected = RequestState.WAITING if tool == away.tool else RequestState.APPROVED
+    assert back.state is expected
