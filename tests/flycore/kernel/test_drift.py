@@ -100,7 +100,7 @@ async def test_the_trusted_value_goes_on_while_the_changed_one_waits(root: Root)
         result = await kernel.call(request(kernel, "own.do"))
         assert result.output == {"by": "own"}
         kernel.probe("own")
-        await until(lambda: len(marks(root)) == 3)
+        await until(lambda: len(marks(root)) >= 3)
         assert set(marks(root)) == {"own"}
 
         await kernel.approver.trust(shown(kernel))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 
 from flytui.cli.interrupts import run_async
@@ -33,10 +34,19 @@ def open_console(invocation: Invocation) -> int:
                 window_ids=window_ids,
                 pids=pids,
                 ledger=Ledger.of(places),
+                demo=play_demo,
             )
 
     run_async(sit)
     return 0
+
+
+async def play_demo() -> None:
+    """The demo on this terminal, in a process of its own; over when the person leaves it."""
+    import anyio
+
+    command = [sys.executable, "-m", "flytui", "demo"]
+    await anyio.run_process(command, stdin=None, stdout=None, stderr=None, check=False)
 
 
 def find_seat() -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import ClassVar
 
 from textual import events, on
@@ -146,8 +146,13 @@ class FlytuiApp(UrgentApp):
 
     def _write(self, sequence: str) -> None:
         """To the terminal itself, past the screen."""
-        if self._driver is not None and not self.is_headless:
+        if self._driver is not None and not self.is_headless and not self.desk.lent:
             self._driver.write(sequence)
+
+    def bell(self) -> None:
+        """Ring, while the terminal is ours."""
+        if not self.desk.lent:
+            super().bell()
 
     def _greet(self) -> None:
         """Ring for requests that were not there before; open the first when nobody is busy."""
@@ -248,6 +253,25 @@ class FlytuiApp(UrgentApp):
         yield SystemCommand("Help", "Keys and words", self.action_help)
         yield SystemCommand("Quit", "Asks first while requests wait", self.action_leave)
 
+    def action_demo(self) -> None:
+        """Lend the terminal to the demo: a console of its own on a folder of its own."""
+        if self.desk.demo is None:
+            self._say("run  flytui demo  in another terminal: an approval without any risk")
+        elif not self.desk.lent:
+            self.run_worker(self._lend(self.desk.demo), group="demo")
+
+    async def _lend(self, demo: Callable[[], Awaitable[None]]) -> None:
+        """Everything goes on meanwhile except drawing; what came up shows when the person is back."""
+        self.desk.lent = True
+        try:
+            with self.batch_update(), self.suspend():
+                await demo()
+        finally:
+            self.desk.lent = False
+            self.desk.last_key = self.desk.clock()
+            self._title_told = ""
+        await self._told(ALL_TOPICS)
+
     def _view(self, name: str) -> None:
         for screen in self.screen_stack:
             if isinstance(screen, MainScreen):
@@ -276,15 +300,17 @@ async def run_console(
     window_ids: tuple[int, ...] = (),
     pids: tuple[int, ...] = (),
     ledger: Ledger | None = None,
+    demo: Callable[[], Awaitable[None]] | None = None,
     clock: Callable[[], float] = time.monotonic,
     now: Callable[[], float] = time.time,
 ) -> None:
     """Sit down, show the console until the person leaves, and stand up again whatever happens.
 
     `title` names the app root in the header. `window_ids` and `pids` are the console's own, which no
-    desktop tool may touch. `ledger` is the log that the Audit screen shows.
+    desktop tool may touch. `ledger` is the log that the Audit screen shows,
+    `demo` plays the demo on this terminal to its end.
     """
-    desk = Desk(client=client, approver=approver, title=title, clock=clock, now=now, ledger=ledger)
+    desk = Desk(client=client, approver=approver, title=title, clock=clock, now=now, ledger=ledger, demo=demo)
     app = FlytuiApp(desk)
     approver.attach(window_ids, pids)
     try:

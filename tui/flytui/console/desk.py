@@ -6,7 +6,7 @@ Screens read the desk and never fetch; the pump fetches, then tells the screens 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol, runtime_checkable
@@ -49,6 +49,7 @@ _BY_EVENT: dict[str, frozenset[Topic]] = {
     "history.read": frozenset({Topic.ACTIVITY}),
     "call.finished": frozenset({Topic.ACTIVITY, Topic.METRICS, Topic.STATUS, Topic.GRANTS}),
     "approval.asked": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
+    "approval.changed": frozenset({Topic.ASKS}),
     "approval.decided": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
     "approval.withdrawn": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
     "approval.timed-out": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
@@ -115,6 +116,10 @@ class Desk:
     stopping: bool = False
     """The person has just stopped everything; the kernel has not said yet that it is."""
     hands_on: bool = False
+    demo: Callable[[], Awaitable[None]] | None = None
+    """Plays the demo on this terminal, to its end; None where there is no terminal to play it on."""
+    lent: bool = False
+    """The terminal is the demo's: nothing of ours is drawn, and nothing opens by itself."""
     lost: str = ""
     """Why the kernel no longer answers; `""` while it does."""
     notice: str = ""

@@ -89,6 +89,8 @@ class UrgentApp(App[None]):
 
     def _idle(self) -> bool:
         """Whether nobody is typing: no key lately, and no input holds text."""
+        if self.desk.lent:
+            return False
         quiet = self.desk.clock() - self.desk.last_key >= IDLE_S
         return quiet and not any(box.value for box in self.screen.query(Input) if box.display)
 

@@ -42,9 +42,7 @@ _EMPTY = (
         " what it could reach. Until you decide, it does not run."
     ),
     "",
-    "See one without any risk, in another terminal:",
-    "",
-    "  flytui demo",
+    "See one without any risk: ! plays the demo here, on a folder of its own; q brings you back.",
 )
 _TRY = ("", "Or let one come here, from another terminal in this folder:", "", f"  {TRY_CALL}")
 
@@ -103,7 +101,7 @@ class ApprovalsView(Vertical):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("B", "batch", "Batch", show=False),
-        Binding("exclamation_mark", "demo", "Demo", show=False),
+        Binding("exclamation_mark", "app.demo", "Demo", show=False),
     ]
     KEYS: ClassVar[list[tuple[str, str]]] = [
         ("Enter", "open the card"),
@@ -169,11 +167,6 @@ class ApprovalsView(Vertical):
         else:
             self._desk.notice = "no request waits"
             self.post_message(Bar.Stale())
-
-    def action_demo(self) -> None:
-        """Say how to see an approval without risk: the demo is a console on a root of its own."""
-        self._desk.notice = "run  flytui demo  in another terminal: an approval without any risk"
-        self.post_message(Bar.Stale())
 
     @on(RowsView.Chosen)
     def _chosen(self, event: RowsView.Chosen) -> None:
