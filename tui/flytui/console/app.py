@@ -24,6 +24,7 @@ from flytui.console.approvals.view import ApprovalsView
 from flytui.console.desk import ALL_TOPICS, Armed, Desk, Topic, Watching
 from flytui.console.guard import VisibleOnly
 from flytui.console.help import help_screen
+from flytui.console.lending import lend_terminal
 from flytui.console.main import MainScreen
 from flytui.console.pages import AgainScreen, PageScreen
 from flytui.console.pump import Pump
@@ -132,7 +133,7 @@ class FlytuiApp(UrgentApp):
     def _tell_title(self) -> None:
         """How many wait stands in the terminal's title, too."""
         sequence = title_sequence(self.desk)
-        if sequence != self._title_told:
+        if sequence != self._title_told and not self.desk.lent:
             self._title_told = sequence
             self._write(sequence)
 
@@ -258,19 +259,8 @@ class FlytuiApp(UrgentApp):
         if self.desk.demo is None:
             self._say("run  flytui demo  in another terminal: an approval without any risk")
         elif not self.desk.lent:
-            self.run_worker(self._lend(self.desk.demo), group="demo")
-
-    async def _lend(self, demo: Callable[[], Awaitable[None]]) -> None:
-        """Everything goes on meanwhile except drawing; what came up shows when the person is back."""
-        self.desk.lent = True
-        try:
-            with self.batch_update(), self.suspend():
-                await demo()
-        finally:
-            self.desk.lent = False
-            self.desk.last_key = self.desk.clock()
             self._title_told = ""
-        await self._told(ALL_TOPICS)
+            self.run_worker(lend_terminal(self, self.desk, self.desk.demo, self._told), group="demo")
 
     def _view(self, name: str) -> None:
         for screen in self.screen_stack:
