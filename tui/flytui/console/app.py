@@ -32,7 +32,6 @@ from flytui.console.style import CSS, THEME
 from flytui.console.title import away_sequence, kept_title, title_sequence
 from flytui.console.trust import TrustScreen
 from flytui.console.urgent import UrgentApp
-from flytui.console.views import Bar
 from flytui.console.words import plural
 
 
@@ -86,13 +85,6 @@ class FlytuiApp(UrgentApp):
             self.desk.last_key = max(self.desk.last_key, pressed)
         else:
             await super().on_event(event)
-
-    def _forget_notice(self) -> None:
-        """A notice lasts until the next key."""
-        if self.desk.notice:
-            self.desk.notice = ""
-            for bar in self.screen.query("#alert").results(Bar):
-                bar.redraw()
 
     def notify(
         self,
@@ -184,10 +176,6 @@ class FlytuiApp(UrgentApp):
     @on(ApprovalsView.OpenCard)
     def _wanted(self, event: ApprovalsView.OpenCard) -> None:
         self._open(event.ask)
-
-    @on(ApprovalsView.OpenQuestion)
-    def _question_wanted(self, event: ApprovalsView.OpenQuestion) -> None:
-        self._put(event.question)
 
     def action_card(self) -> None:
         """The request that waits longest; where none does, the first question."""

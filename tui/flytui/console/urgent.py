@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from textual import on
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
@@ -15,6 +16,7 @@ from flycore.model.question import Question
 from flytui.console.approvals.batch import BatchScreen
 from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.question import QuestionScreen
+from flytui.console.approvals.view import ApprovalsView
 from flytui.console.desk import Desk
 from flytui.console.main import MainScreen
 from flytui.console.pages import AgainScreen, PageScreen
@@ -82,6 +84,17 @@ class UrgentApp(App[None]):
         self.desk.notice = notice
         for bar in self.screen.query("#alert").results(Bar):
             bar.redraw()
+
+    def _forget_notice(self) -> None:
+        """A notice lasts until the next key."""
+        if self.desk.notice:
+            self.desk.notice = ""
+            for bar in self.screen.query("#alert").results(Bar):
+                bar.redraw()
+
+    @on(ApprovalsView.OpenQuestion)
+    def _question_wanted(self, event: ApprovalsView.OpenQuestion) -> None:
+        self._put(event.question)
 
     def _redraw_bars(self) -> None:
         for bar in self.screen.query(Bar):
