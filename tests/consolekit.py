@@ -117,6 +117,7 @@ class World:
     policy_ok: bool = True
     refuse: str = ""
     decided: list[tuple[str, str, Answer]] = field(default_factory=list)
+    edited: list[tuple[str, str, JsonObject]] = field(default_factory=list)
     trusted: list[tuple[tuple[str, str], ...]] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     probed: list[str] = field(default_factory=list)
@@ -223,7 +224,7 @@ class World:
         self.decided.append((request_id, subject_digest, answer))
         if self.refuse:
             return DecideOutcome(accepted=False, why_not=self.refuse)
-        state = RequestState.DENIED if answer.choice is Choice.DENY else RequestState.APPROVED
+        state = RequestState.DENIED if _denies(answer) else RequestState.APPROVED
         self.asks_value = tuple(
             msgspec.structs.replace(
                 ask, state=state, answer=answer, decided_by="this console", decided_at=NOW
@@ -234,6 +235,27 @@ class World:
         )
         self.publish("approval.decided")
         return DecideOutcome(accepted=True)
+
+    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> DecideOutcome:
+        self.edited.append((request_id, subject_digest, input))
+        if self.refuse:
+            return DecideOutcome(accepted=False, why_not=self.refuse)
+        self.asks_value = tuple(
+            msgspec.structs.replace(ask, request=_edited(ask.request, input))
+            if ask.request.id == request_id
+            else ask
+            for ask in self.asks_value
+        )
+        self.publish("approval.changed")
+        return DecideOutcome(accepted=True)
+
+    async def hold(self, request_id: str, held: bool) -> bool:
+        self.asks_value = tuple(
+            msgspec.structs.replace(ask, held=held) if ask.request.id == request_id else ask
+            for ask in self.asks_value
+        )
+        self.publish("approval.changed")
+        return any(ask.request.id == request_id for ask in self.asks_value)
 
     async def revoke(self, lease_id: str) -> bool:
         self.taken_away.append(("lease", lease_id))
@@ -297,6 +319,22 @@ def loop_question(id: str = "loop-1", *lines: str) -> Question:
         free_text=True,
         about=CALLER.key,
         asked_at=NOW - 3,
+    )
+
+
+def _denies(answer: Answer) -> bool:
+    denies = answer.rule is not None and answer.rule.decision is Decision.DENY
+    return answer.choice in (Choice.DENY, Choice.BLOCK) or denies
+
+
+def _edited(request: ApprovalRequest, input: JsonObject) -> ApprovalRequest:
+    subject = msgspec.structs.replace(request.subject, input=input)
+    return msgspec.structs.replace(
+        request,
+        subject=subject,
+        subject_digest=subject.digest(),
+        input_json=canonical_json(input),
+        edited=True,
     )
 
 

@@ -22,6 +22,8 @@ LABEL_CELLS = 9
 """Width of the column in which a line's label is drawn; `render_card` leaves it free."""
 MIN_TEXT_CELLS = 11
 DIGEST_SHOWN = 12
+OFTEN = 3
+EDITED = "edited by you: the caller sent another input, and is told"
 NETWORK_REMARK = "network means this machine's whole network"
 _NOTHING = frozenset({"", "none", "no", "false"})
 _NOT_ENFORCED = "not enforced"
@@ -76,21 +78,33 @@ def render_card(request: ApprovalRequest, width: int, *, reveal: bool = False) -
     )
 
 
-def card_keys(request: ApprovalRequest) -> tuple[KeyHint, ...]:
-    """The keys this card has, in the order they are drawn."""
+def card_keys(request: ApprovalRequest, *, held: bool = False) -> tuple[KeyHint, ...]:
+    """The keys this card has, in the order they are drawn. The lease comes first where the same call was
+    approved `OFTEN` times today."""
     offered = choices(request)
-    hints = [KeyHint(key="a", words=f"approve once{_confirmation(request)}")]
+    first = [KeyHint(key="a", words=f"approve once{_confirmation(request)}")]
     if Choice.LEASE in offered:
-        hints.append(KeyHint(key="l", words="lease…"))
-    hints += [KeyHint(key="d", words="deny"), KeyHint(key="r", words="deny with reason")]
-    if request.masked:
-        hints.append(KeyHint(key="v", words="reveal"))
-    hints += [
+        lease = KeyHint(key="l", words="lease…")
+        first.insert(0 if request.checks.approved >= OFTEN else 1, lease)
+    if Choice.RULE in offered:
+        first.append(KeyHint(key="u", words="rule…"))
+    refusing = [
+        KeyHint(key="d", words="deny"),
+        KeyHint(key="r", words="deny with reason"),
+        KeyHint(key="t", words="deny for 10 min"),
+    ]
+    if Choice.BLOCK in offered:
+        refusing.append(KeyHint(key="b", words="block…"))
+    return (
+        *first,
+        *([] if request.masked else [KeyHint(key="e", words="edit")]),
+        *refusing,
+        *([KeyHint(key="v", words="reveal")] if request.masked else []),
         KeyHint(key="w", words="why"),
+        KeyHint(key="h", words="release" if held else "hold"),
         KeyHint(key="n/p", words="next/previous"),
         KeyHint(key="Esc", words="leave waiting"),
-    ]
-    return tuple(hints)
+    )
 
 
 def _confirmation(request: ApprovalRequest) -> str:
@@ -120,6 +134,8 @@ def _input(request: ApprovalRequest, room: int, *, reveal: bool) -> Iterator[Car
     text = shown_input(request, reveal=reveal)
     drawn = [line for segment in shown_segments(text) for line in wrap_exact(segment, room)]
     yield from _lines("INPUT", counts(request, len(drawn)), CardStyle.PLAIN, room)
+    if request.edited:
+        yield from _lines("", EDITED, CardStyle.REACH_OPEN, room)
     for line in drawn:
         yield CardLine(label="", text=line, style=CardStyle.INPUT)
 

@@ -290,17 +290,18 @@ def test_a_large_single_line_is_reachable_whole(make_request) -> None:
 @pytest.mark.parametrize(
     ("risk", "leasable", "letter", "expected"),
     [
-        (Risk.LOW, True, "", "a approve once|l lease…|d deny|r deny with reason|w why"),
-        (Risk.MEDIUM, False, "", "a approve once|d deny|r deny with reason|w why"),
-        (Risk.HIGH, True, "k", "a approve once, confirm with ‹k›|l lease…|d deny|r deny with reason|w why"),
-        (Risk.CRITICAL, True, "kxqz", "a approve once, type ‹kxqz›|d deny|r deny with reason|w why"),
+        (Risk.LOW, True, "", "a approve once|l lease…|u rule…"),
+        (Risk.MEDIUM, False, "", "a approve once|u rule…"),
+        (Risk.HIGH, True, "k", "a approve once, confirm with ‹k›|l lease…|u rule…"),
+        (Risk.CRITICAL, True, "kxqz", "a approve once, type ‹kxqz›"),
     ],
 )
 def test_the_keys_a_card_has(make_request, risk, leasable, letter, expected) -> None:
     seal = Seal(kind=SealKind.FILE, digest="d", program="/x", leasable=leasable)
     hints = card_keys(make_request(risk=risk, letter=letter, seal=seal))
     words = "|".join(f"{hint.key} {hint.words}" for hint in hints)
-    assert words == f"{expected}|n/p next/previous|Esc leave waiting"
+    refusing = "d deny|r deny with reason|t deny for 10 min|b block…"
+    assert words == f"{expected}|e edit|{refusing}|w why|h hold|n/p next/previous|Esc leave waiting"
 
 
 @pytest.mark.parametrize(

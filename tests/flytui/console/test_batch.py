@@ -152,7 +152,7 @@ async def test_a_typist_with_short_gaps_approves_no_batch() -> None:
         await opened(app, pilot, place, quiet("r0"), quiet("r1"))
         clock.advance(5)
         await press(pilot, "end")
-        for _ in range(150):
+        for _ in range(60):
             clock.advance(chance.uniform(0.01, 0.49))
             await press(pilot, chance.choice(["a", "a", "enter", "space", "up", "down", "k", "B"]))
     assert place.decided == []

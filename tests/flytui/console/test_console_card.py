@@ -119,7 +119,7 @@ async def test_a_lease_ends_on_a_summary_that_arms_like_a_card() -> None:
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, request_of())
         clock.advance(5)
-        await press(pilot, "l", "right", "up", "pageup", "enter", "a", "k")
+        await press(pilot, "l", "right", "down", "right", "pageup", "enter", "a", "k")
         assert place.decided == []
         await until(pilot, lambda: app.screen.query_one(ArmedLines).arming.shown_at is not None)
         clock.advance(2)

@@ -135,7 +135,9 @@ def hostile_request(text: str) -> object:
     """The payload in every field of a request."""
     plain = text.encode("utf-8", "backslashreplace").decode()
     return msgspec.structs.replace(
-        request_of(input={"text": plain}),
+        request_of(input={"text": plain, plain: [plain]}),
+        group=text,
+        host=text,
         tool=f"evil.{text}",
         sidecar=text,
         effect=text,
@@ -173,8 +175,11 @@ async def test_no_screen_draws_a_payload(text: str, monkeypatch: pytest.MonkeyPa
         clock.advance(5)
         place.ask_for(hostile_request(text))  # type: ignore[arg-type]  # made by request_of
         await until(pilot, lambda: isinstance(app.screen, CardScreen))
-        await walk(app, pilot, ["end", "w", "escape", "l", "enter", "escape", "escape", "r", "x", "escape"])
-        await walk(app, pilot, ["escape", "enter", "escape"])
+        await walk(app, pilot, ["end", "w", "escape", "r", "x", "escape"])
+        await walk(app, pilot, ["l", *["down"] * 3, "space", "end", "enter", "end", "escape", "escape"])
+        await walk(app, pilot, ["u", "down", "right", *["down"] * 4, "space", "tab", "x", "enter", "end"])
+        await walk(app, pilot, ["escape", "escape", "e", "down", "end", "f2", "escape", "b", "escape"])
+        await walk(app, pilot, ["escape", "enter", "escape", "B", "end", "escape"])
         place.refuse = text
         await walk(app, pilot, ["ctrl+o", "d"])
         await pilot.pause()

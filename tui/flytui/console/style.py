@@ -60,7 +60,10 @@ CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView { height: 1fr; }
 #card-title { background: $panel; }
 #card { border-left: outer $accent; }
 
-AgainScreen, WordsScreen, LeaseScreen { align: center middle; background: $background 70%; }
+AgainScreen, WordsScreen, LeaseScreen, RuleScreen, EditScreen {
+    align: center middle;
+    background: $background 70%;
+}
 .box {
     width: 72;
     max-width: 96%;
@@ -72,6 +75,12 @@ AgainScreen, WordsScreen, LeaseScreen { align: center middle; background: $backg
 }
 .box LinesView { height: auto; max-height: 16; min-height: 4; background: $surface; }
 .box Bar { background: $surface; }
+.form { width: 96; height: 90%; }
+.form LinesView { height: 1fr; max-height: 100%; }
+#edit { height: 1fr; min-height: 3; border: none; padding: 0; background: $panel; }
+#edit:focus { border: none; }
+#because { border: none; height: 1; padding: 0 1; background: $panel; }
+#because:focus { border: none; }
 #reason { border: none; height: 1; padding: 0 1; margin: 1 0; background: $panel; }
 #reason:focus { border: none; }
 """

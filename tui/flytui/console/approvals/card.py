@@ -7,110 +7,39 @@ through `Arming`; Escape, closing and every accident leave the request waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import ClassVar
+from collections.abc import Callable
 
 from textual import events
-from textual.app import ComposeResult
-from textual.screen import Screen
 
-from flycore.model.approval import Answer, Ask, LeaseTerms
+from flycore.approval.machine import choices
+from flycore.model.approval import Answer, Ask, DecideOutcome
+from flycore.model.canonical import JsonObject
 from flycore.model.enums import Choice, RequestState
 from flycore.model.errors import FlyError
-from flytui.console.approvals.armed import ArmedLines, key_of
-from flytui.console.approvals.drawing import (
-    Frame,
-    body_lines,
-    foot_lines,
-    lease_offered,
-    title_lines,
-    why_lines,
-)
-from flytui.console.approvals.keys import Arming, Pressed
+from flytui.console.approvals.armed import key_of
+from flytui.console.approvals.drawing import why_lines
+from flytui.console.approvals.edit import EditScreen
+from flytui.console.approvals.keys import CONFIRM_FROM_S, Pressed
 from flytui.console.approvals.lease import LeaseScreen
 from flytui.console.approvals.reason import ReasonScreen
-from flytui.console.desk import Desk, Topic
-from flytui.console.header import header_lines
+from flytui.console.approvals.rule import RuleScreen
+from flytui.console.approvals.showing import AskScreen
+from flytui.console.approvals.standing import Send, SendInput
 from flytui.console.help import help_screen
 from flytui.console.pages import PageScreen
-from flytui.console.paint import Line
-from flytui.console.views import Bar
 
-TICK_S = 0.1
-ADVANCE_S = 2.0
-"""After so long, and without a key, a card that is over gives way to the next; `n` does so at once."""
+DENY_MINUTES = 10
 _SAYS = {
     Choice.APPROVE_ONCE: "approved once",
     Choice.LEASE: "leased",
+    Choice.RULE: "rule written",
     Choice.DENY: "denied",
+    Choice.BLOCK: "blocked for every caller",
 }
 
 
-class CardScreen(Screen[None]):
-    """Shows one request, then whatever waits; ends when nothing does."""
-
-    AUTO_FOCUS: ClassVar[str | None] = ""
-    ALLOW_SELECT = False
-
-    def __init__(self, desk: Desk, ask: Ask) -> None:
-        super().__init__()
-        self._desk = desk
-        self._ask = ask
-        self._reveal = False
-        self._outcome = ""
-        self._good = True
-        self._deciding = False
-        self._answered = False
-        self._over_at: float | None = None
-        self._card = ArmedLines(desk, self._body, self._fresh(ask), id="card")
-
-    def compose(self) -> ComposeResult:
-        """Header, title, body, keys: the last two never scroll away."""
-        yield Bar(lambda width: header_lines(self._desk, "Approvals", width), id="header")
-        yield Bar(lambda width: title_lines(self._frame(), width), id="card-title")
-        yield self._card
-        yield Bar(lambda width: foot_lines(self._frame(), width), id="card-keys")
-
-    def on_mount(self) -> None:
-        """Times and readiness are drawn as they change."""
-        self.set_interval(TICK_S, self._tick)
-        self.call_after_refresh(self._tick)
-
-    def changed(self, topics: frozenset[Topic]) -> None:
-        """The queue moved: a request that changed under its id is another card."""
-        if Topic.ASKS in topics:
-            ask = self._desk.ask(self._ask.request.id)
-            if ask is None:
-                self._end("no longer there", good=False)
-            elif ask.request.subject_digest != self._ask.request.subject_digest:
-                self._take(ask)
-            else:
-                self._ask = ask
-        self._tick()
-
-    def hands(self, on: bool) -> None:
-        """A tool took or released the machine: told at once, before anything is fetched."""
-        self._card.hands(on)
-        self._redraw()
-
-    def on_screen_suspend(self) -> None:
-        """Something covers the card: what is not seen is not armed."""
-        self._card.cover()
-
-    def on_screen_resume(self) -> None:
-        """Visible again: armed like a new card."""
-        self._card.repaint()
-        self.call_after_refresh(self._tick)
-
-    def on_resize(self) -> None:
-        """Other lines may be on screen now."""
-        self.call_after_refresh(self._tick)
-
-    def on_paste(self, event: events.Paste) -> None:
-        """Pasted text is dropped; it counts as a key for the quiet before approving."""
-        event.stop()
-        self._card.note(self._desk.pressed_at(event))
+class CardScreen(AskScreen):
+    """Answers with exactly what was on screen."""
 
     def on_key(self, event: events.Key) -> None:
         """All keys of the card; nothing bubbles, and no click decides."""
@@ -118,11 +47,15 @@ class CardScreen(Screen[None]):
         event.prevent_default()
         now = self._desk.pressed_at(event)
         key = key_of(event)
+        self._notice = ""
         if self._deciding:
             self._card.note(now)
         elif self._outcome or self._ask.state is not RequestState.WAITING:
             self._card.note(now)
             self._key_after(key)
+        elif self._block_open(now):
+            self._card.note(now)
+            self._key_blocking(key, now)
         else:
             self._key_waiting(key, now)
         self._redraw()
@@ -135,12 +68,15 @@ class CardScreen(Screen[None]):
             self._answer(Answer(choice=Choice.APPROVE_ONCE))
         elif key == "d" and belongs:
             self._answer(Answer(choice=Choice.DENY))
-        elif pressed is Pressed.NOTHING and not was_open:
-            self._key_other(key, belongs)
+        elif key == "t" and belongs:
+            self._answer(Answer(choice=Choice.DENY, deny_minutes=DENY_MINUTES))
+        elif pressed is Pressed.NOTHING and not was_open and not self._key_other(key) and belongs:
+            self._key_further(key, now)
 
-    def _key_other(self, key: str, belongs: bool) -> None:
+    def _key_other(self, key: str) -> bool:
+        """Keys that only show; whether it was one."""
         if self._scroll(key):
-            return
+            return True
         match key:
             case "escape":
                 self.dismiss()
@@ -153,12 +89,39 @@ class CardScreen(Screen[None]):
                 self.app.push_screen(PageScreen(self._desk, "Why", lambda width: why_lines(request, width)))
             case "question_mark" | "?":
                 self.app.push_screen(help_screen(self._desk))
-            case "r" if belongs:
-                self.app.push_screen(ReasonScreen(self._ask.request.tool), self._reasoned(self._ask))
-            case "l" if belongs and lease_offered(self._ask.request):
-                self._lease()
+            case _:
+                return False
+        return True
+
+    def _key_further(self, key: str, now: float) -> None:
+        """Keys that open a form or hold the time; each only where the card offers it."""
+        ask, offered = self._ask, choices(self._ask.request)
+        match key:
+            case "r":
+                self.app.push_screen(ReasonScreen(ask.request.tool), self._reasoned(ask))
+            case "l" if Choice.LEASE in offered and self._read():
+                self.app.push_screen(
+                    LeaseScreen(self._desk, ask.request, self._sender(ask)), self._stands(ask)
+                )
+            case "u" if Choice.RULE in offered and self._read():
+                self.app.push_screen(
+                    RuleScreen(self._desk, ask.request, self._sender(ask)), self._stands(ask)
+                )
+            case "e" if not ask.request.masked:
+                self.app.push_screen(EditScreen(ask.request, self._editor(ask)))
+            case "b" if Choice.BLOCK in offered:
+                self._block = (ask.request.subject_digest, now)
+            case "h":
+                self.run_worker(self._hold(ask), group="hold")
             case _:
                 pass
+
+    def _key_blocking(self, key: str, now: float) -> None:
+        """The second `b`, not one of a key held down; every other key only takes the question away."""
+        _, opened = self._block or ("", now)
+        self._block = None
+        if key == "b" and now - opened >= CONFIRM_FROM_S and self._arming.accepts(now):
+            self._answer(Answer(choice=Choice.BLOCK))
 
     def _key_after(self, key: str) -> None:
         if key == "escape":
@@ -168,27 +131,12 @@ class CardScreen(Screen[None]):
         else:
             self._scroll(key)
 
-    def _scroll(self, key: str) -> bool:
-        self.call_after_refresh(self._tick)
-        return self._card.scroll_by(key)
-
-    def _show_masked(self) -> None:
-        self._reveal = not self._reveal
-        masked = bool(self._ask.request.masked) and not self._reveal
-        self._card.arming = self._arming.reading(seen_all=False, masked=masked)
-        self._card.rebuild()
-        self.call_after_refresh(self._tick)
-
-    def _lease(self) -> None:
-        if self._arming.strict and (not self._arming.seen_all or self._arming.masked):
-            return
-        ask = self._ask
-
-        def leased(terms: LeaseTerms | None) -> None:
-            if terms is not None:
-                self._answer(Answer(choice=Choice.LEASE, lease=terms), ask)
-
-        self.app.push_screen(LeaseScreen(self._desk, ask.request), leased)
+    def _read(self) -> bool:
+        """Whether what a form would stand on has been read."""
+        arming = self._arming
+        unread = arming.strict and (not arming.seen_all or arming.masked)
+        self._notice = arming.blocked(self._desk.clock()) if unread else ""
+        return not unread
 
     def _reasoned(self, ask: Ask) -> Callable[[str | None], None]:
         def reasoned(reason: str | None) -> None:
@@ -197,6 +145,41 @@ class CardScreen(Screen[None]):
 
         return reasoned
 
+    def _sender(self, ask: Ask) -> Send:
+        """Answers the request that was on screen when the form opened, and no other."""
+        request = ask.request
+
+        async def send(answer: Answer) -> DecideOutcome:
+            return await self._desk.approver.decide(request.id, request.subject_digest, answer)
+
+        return send
+
+    def _editor(self, ask: Ask) -> SendInput:
+        request = ask.request
+
+        async def send(input: JsonObject) -> DecideOutcome:
+            return await self._desk.approver.edit(request.id, request.subject_digest, input)
+
+        return send
+
+    def _stands(self, ask: Ask) -> Callable[[Answer | None], None]:
+        """What the card says once a form's answer has been taken."""
+
+        def stands(answer: Answer | None) -> None:
+            if answer is not None:
+                self._done(answer, ask)
+
+        return stands
+
+    async def _hold(self, ask: Ask) -> None:
+        try:
+            held = await self._desk.approver.hold(ask.request.id, not ask.held)
+        except FlyError as error:
+            self._notice = f"not held: {error}"
+        else:
+            self._notice = "" if held else "the request no longer waits"
+        self._redraw()
+
     def _answer(self, answer: Answer, ask: Ask | None = None) -> None:
         """Send it for the request that was on screen, never for whichever is by then."""
         if not self._deciding:
@@ -204,89 +187,19 @@ class CardScreen(Screen[None]):
             self.run_worker(self._send(answer, ask or self._ask), group="decide")
 
     async def _send(self, answer: Answer, ask: Ask) -> None:
-        request = ask.request
         try:
-            outcome = await self._desk.approver.decide(request.id, request.subject_digest, answer)
+            outcome = await self._sender(ask)(answer)
         except FlyError as error:
             self._end(f"the answer did not count: {error}", good=False)
             return
         finally:
             self._deciding = False
-        if not outcome.accepted:
-            self._end(f"the answer did not count: {outcome.why_not or 'refused'}", good=False)
-            return
-        self._answered = True
-        self._end(f"{_SAYS[answer.choice]}: {request.tool}", good=True)
-
-    def _end(self, outcome: str, *, good: bool) -> None:
-        self._outcome, self._good, self._over_at = outcome, good, self._desk.clock()
-        self._redraw()
-
-    def _next(self) -> None:
-        others = [ask for ask in self._desk.waiting if ask.request.id != self._ask.request.id]
-        if others:
-            self._take(others[0])
+        if outcome.accepted:
+            self._done(answer, ask)
         else:
-            self.dismiss()
+            self._end(f"the answer did not count: {outcome.why_not or 'refused'}", good=False)
 
-    def _step(self, step: int) -> None:
-        waiting = self._desk.waiting
-        place = next((at for at, ask in enumerate(waiting) if ask.request.id == self._ask.request.id), 0)
-        if len(waiting) > 1:
-            self._take(waiting[(place + step) % len(waiting)])
-
-    def _take(self, ask: Ask) -> None:
-        self._ask, self._outcome, self._reveal, self._answered = ask, "", False, False
-        self._over_at = None
-        self._card.ask(self._fresh(ask))
-        self._redraw()
-        self.call_after_refresh(self._tick)
-
-    def _fresh(self, ask: Ask) -> Arming:
-        request, desk = ask.request, self._desk
-        arming = Arming(request.risk, request.letter, masked=bool(request.masked))
-        return replace(arming, last_key=desk.last_key, hands_on=desk.hands_on)
-
-    @property
-    def _arming(self) -> Arming:
-        return self._card.arming
-
-    def _tick(self) -> None:
-        if self._gives_way():
-            self._next()
-            return
-        self._card.look()
-        self._redraw()
-
-    def _gives_way(self) -> bool:
-        """Whether what became of this request has been on screen long enough. One that the person did
-        not answer stays until another waits."""
-        now = self._desk.clock()
-        if not self._outcome and self._ask.state is RequestState.WAITING:
-            return False
-        self._over_at = now if self._over_at is None else self._over_at
-        quiet = now - max(self._over_at, self._arming.last_key, self._desk.last_key)
-        return self.is_current and quiet >= ADVANCE_S and (self._answered or bool(self._desk.waiting))
-
-    def _redraw(self) -> None:
-        for bar in self.query(Bar):
-            bar.redraw()
-
-    def _body(self, width: int) -> Sequence[Line]:
-        return body_lines(self._ask.request, width, reveal=self._reveal)
-
-    def _frame(self) -> Frame:
-        waiting = self._desk.waiting
-        ids = [ask.request.id for ask in waiting]
-        place = ids.index(self._ask.request.id) + 1 if self._ask.request.id in ids else 0
-        return Frame(
-            ask=self._ask,
-            place=place,
-            waiting=len(waiting),
-            arming=self._arming,
-            clock=self._desk.clock(),
-            now=self._desk.now(),
-            outcome=self._outcome,
-            good=self._good,
-            deciding=self._deciding,
-        )
+    def _done(self, answer: Answer, ask: Ask) -> None:
+        self._answered = True
+        for_minutes = f" for {answer.deny_minutes} minutes" if answer.deny_minutes else ""
+        self._end(f"{_SAYS[answer.choice]}{for_minutes}: {ask.request.tool}", good=True)

@@ -49,17 +49,39 @@ class Frame:
     """What became of the answer; `""` before there is one."""
     good: bool = True
     deciding: bool = False
+    blocking: bool = False
+    """Whether `b` was pressed once."""
+    notice: str = ""
+    """Why a key did nothing."""
 
 
 def title_lines(frame: Frame, width: int) -> list[Line]:
-    """Place, risk, and how long it has waited and will."""
+    """Place, risk, how long it has waited and will; below it, who else waits for the answer."""
+    return [*_first(frame, width), *(row for fact in _facts(frame.ask) for row in wrap(fact, width, 1))]
+
+
+def _facts(ask: Ask) -> list[Line]:
+    """What is not the request's own."""
+    if ask.state is not RequestState.WAITING:
+        return []
+    facts = []
+    if ask.count > 1:
+        facts.append(line(span(f" {ask.count} identical calls wait for this answer", Tone.WARN)))
+    if ask.ticket:
+        facts.append(line(span(" the caller comes back for the answer", Tone.DIM)))
+    return facts
+
+
+def _first(frame: Frame, width: int) -> list[Line]:
     request = frame.ask.request
     place = f"{frame.place} of {frame.waiting}" if frame.place else ENDED.get(frame.ask.state, "not waiting")
     left = line(Span(" "), risk_title(request.risk), span(f"  {request.tool}", Tone.STRONG))
     times = ""
     if frame.ask.state is RequestState.WAITING:
         times = f" · waiting {clock(frame.now - request.asked_at)}"
-        if width >= 72:
+        if frame.ask.held:
+            times += " · held"
+        elif width >= 72:
             times += f" · times out in {clock(request.expires_at - frame.now)}"
     right = line(span(f"{place}{times} ", Tone.DIM))
     return [
@@ -89,13 +111,17 @@ def foot_lines(frame: Frame, width: int) -> list[Line]:
         return [line(span(" sending the answer…", Tone.ACCENT))]
     if arming.open(frame.clock):
         return _confirming(request, arming, width)
-    pairs = [(hint.key, hint.words) for hint in card_keys(request)]
-    return [*_state(arming, frame.clock, width), *_flow(pairs, width)]
+    if frame.blocking:
+        return _blocking(request, width)
+    pairs = [(hint.key, hint.words) for hint in card_keys(request, held=frame.ask.held)]
+    said = wrap(line(span(f" {frame.notice}", Tone.WARN)), width, 1) if frame.notice else []
+    return [*said, *_state(arming, frame.clock, width), *_flow(pairs, width)]
 
 
-def lease_offered(request: ApprovalRequest) -> bool:
-    """Whether the kernel's card offers a lease."""
-    return any(hint.key == "l" for hint in card_keys(request))
+def _blocking(request: ApprovalRequest, width: int) -> list[Line]:
+    words = f" block {request.tool} for every caller, until you unblock it?"
+    keys = keys_line([("b again", "blocks the tool"), ("any other key", "does not")])
+    return [*wrap(line(span(words, Tone.STRONG)), width, 1), *wrap(keys, width)]
 
 
 def why_lines(request: ApprovalRequest, width: int) -> list[Line]:

@@ -1,0 +1,163 @@
+"""Forms as values: fields that are turned by keys, and what they say about a request. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from flycore.model.approval import ApprovalRequest
+from flycore.model.canonical import Json, JsonObject
+from flysafe.text import strict_text
+from flytui.console.paint import Line, Span, Tone, line, span, wrap, wrapped
+
+LABEL = 10
+"""Cells of a field's label."""
+SIDE_BY_SIDE = 5
+"""So many options are drawn beside each other; of more only the chosen one."""
+PIN = "pin:"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One choice. Its first option is the narrowest or the most usual one."""
+
+    id: str
+    label: str
+    options: tuple[str, ...]
+    at: int = 0
+    stride: int = 1
+    """How far page up and page down turn it."""
+
+    def turned(self, by: int) -> Field:
+        """The option so many places on; it stops at both ends."""
+        return replace(self, at=max(0, min(len(self.options) - 1, self.at + by)))
+
+    def flipped(self) -> Field:
+        """The next option, from the last one back to the first."""
+        return replace(self, at=(self.at + 1) % len(self.options))
+
+    @property
+    def pin(self) -> str | None:
+        """The input's key this field pins, None for any other field."""
+        return self.id.removeprefix(PIN) if self.id.startswith(PIN) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Fields with a cursor."""
+
+    fields: tuple[Field, ...]
+    cursor: int = 0
+
+    def moved(self, by: int) -> Form:
+        """The cursor so many fields on; it stops at both ends."""
+        return replace(self, cursor=max(0, min(len(self.fields) - 1, self.cursor + by)))
+
+    def put(self, field: Field) -> Form:
+        """The form with that field in place of the one under the cursor."""
+        fields = (*self.fields[: self.cursor], field, *self.fields[self.cursor + 1 :])
+        return replace(self, fields=fields)
+
+    @property
+    def here(self) -> Field:
+        """The field under the cursor."""
+        return self.fields[self.cursor]
+
+    def at(self, id: str) -> int:
+        """Which option of that field is chosen; 0 where there is no such field."""
+        return next((field.at for field in self.fields if field.id == id), 0)
+
+    @property
+    def pinned(self) -> tuple[str, ...]:
+        """Keys of the input whose value is pinned."""
+        return tuple(field.pin for field in self.fields if field.pin is not None and field.at)
+
+
+def turned(form: Form, key: str) -> Form | None:
+    """The form after a key; None for a key that is none of a form's."""
+    here = form.here
+    moves = {"up": -1, "down": 1}
+    turns = {"left": -1, "right": 1, "pagedown": -here.stride, "pageup": here.stride}
+    if key in moves:
+        return form.moved(moves[key])
+    if key in turns:
+        return form.put(here.turned(turns[key]))
+    return form.put(here.flipped()) if key == " " else None
+
+
+def pins(request: ApprovalRequest) -> tuple[Field, ...]:
+    """A field for each key of the input. A masked value cannot be pinned: a rule would show it."""
+    masked = {pointer.split("/")[1].replace("~1", "/").replace("~0", "~") for pointer in _pointers(request)}
+    return tuple(
+        Field(f"{PIN}{key}", key, ("anything", f"exactly {_spelled(value)}"))
+        for key, value in sorted(request.subject.input.items())
+        if key not in masked
+    )
+
+
+def condition(request: ApprovalRequest, keys: Iterable[str]) -> JsonObject | None:
+    """The JSON Schema that pins those keys to the request's values; None for no key."""
+    given = request.subject.input
+    properties: JsonObject = {key: {"const": given[key]} for key in keys}
+    return {"properties": properties, "required": list(properties)} if properties else None
+
+
+def condition_lines(request: ApprovalRequest, keys: Sequence[str]) -> list[Line]:
+    """The condition in words, then as the JSON Schema it is."""
+    schema = condition(request, keys)
+    if schema is None:
+        return [line(Span("Input     ", Tone.DIM), span("any input", Tone.WARN))]
+    rows = [
+        line(
+            Span("Input     " if index == 0 else "          ", Tone.DIM),
+            Span(f"{strict_text(key)} is exactly {_spelled(request.subject.input[key])}"),
+        )
+        for index, key in enumerate(keys)
+    ]
+    rest = "every other field may hold anything"
+    return [
+        *rows,
+        line(Span("          "), span(rest, Tone.DIM)),
+        line(Span("Schema    ", Tone.DIM), Span(_spelled(schema), Tone.QUOTE)),
+    ]
+
+
+def form_lines(form: Form, width: int, *, active: bool = True) -> tuple[list[Line], int, int]:
+    """The fields, each whole and wrapped, and where the one under the cursor begins and ends."""
+    rows: list[Line] = []
+    first = last = 0
+    for index, field in enumerate(form.fields):
+        if field.pin is not None and (index == 0 or form.fields[index - 1].pin is None):
+            rows += [(), *wrapped([line(span("Only where the input's field is", Tone.DIM))], width)]
+        here = active and index == form.cursor
+        mark = Span("▌ " if here else "  ", Tone.ACCENT)
+        start = len(rows)
+        rows += wrap((mark, *_field(field)), width, LABEL + 2)
+        if here:
+            first, last = start, len(rows) - 1
+    return rows, first, last
+
+
+def _field(field: Field) -> Line:
+    label = Span(strict_text(field.label).ljust(LABEL - 1) + " ", Tone.DIM)
+    if field.pin is not None:
+        tone = Tone.STRONG if field.at else Tone.DIM
+        return (Span("[x] " if field.at else "[ ] "), label, Span(field.options[field.at], tone))
+    if len(field.options) > SIDE_BY_SIDE:
+        return (label, Span(f"‹ {field.options[field.at]} ›", Tone.STRONG))
+    parts: list[Span] = []
+    for at, words in enumerate(field.options):
+        chosen = at == field.at
+        parts.append(Span(f"[{words}]" if chosen else f" {words} ", Tone.STRONG if chosen else Tone.DIM))
+        parts.append(Span(" "))
+    return (label, *parts)
+
+
+def _pointers(request: ApprovalRequest) -> tuple[str, ...]:
+    return tuple(pointer for pointer in request.masked if pointer.startswith("/"))
+
+
+def _spelled(value: Json) -> str:
+    """One line of JSON with real letters, what could deceive as tokens."""
+    return strict_text(json.dumps(value, ensure_ascii=False, sort_keys=True))

@@ -1,0 +1,120 @@
+"""The rule form: a line for the person's own policy file, in plain words before it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from textual.widgets import Input
+
+from flycore.approval.patterns import MAX_PATTERN
+from flycore.approval.written import rule_fault
+from flycore.model.approval import Answer, ApprovalRequest, RuleTerms
+from flycore.model.enums import Choice, Decision
+from flytui.console.approvals.form import Field, Form, condition, condition_lines, pins
+from flytui.console.approvals.standing import Send, StandingScreen
+from flytui.console.desk import Desk
+from flytui.console.paint import Line, Tone, line, span, wrapped
+
+MOST_CHARACTERS = 200
+DECISIONS = (Decision.ALLOW, Decision.DENY)
+DAYS = (1, 7, 30, 0)
+"""From today; 0 is never."""
+_DAY_WORDS = ("tomorrow", "in a week", "in a month", "never")
+
+
+class RuleScreen(StandingScreen):
+    """Answers with RULE. The first choices are the narrowest: this tool, this program, until tomorrow."""
+
+    TITLES = ("Rule for your own policy file", "Rule, to be written")
+    DOES = "write this rule"
+
+    def __init__(self, desk: Desk, request: ApprovalRequest, send: Send) -> None:
+        self._tools = _patterns(request.tool)
+        self._callers = (*_program(request), "")
+        callers = tuple("any" if not name else "this program" for name in self._callers)
+        self._because = Input(id="because", max_length=MOST_CHARACTERS)
+        self._because.placeholder = "because: say why, in a few words"
+        fields = (
+            Field("decision", "Decision", tuple(str(decision) for decision in DECISIONS)),
+            Field("tool", "Tool", tuple(span(name).text for name in self._tools)),
+            Field("caller", "Caller", callers),
+            Field("expires", "Expires", _DAY_WORDS),
+            *(() if request.masked else pins(request)),
+        )
+        super().__init__(desk, request, Form(fields), send)
+
+    def line(self) -> Input:
+        """See StandingScreen."""
+        return self._because
+
+    @property
+    def terms(self) -> RuleTerms:
+        """What is chosen."""
+        form = self._form
+        return RuleTerms(
+            decision=DECISIONS[form.at("decision")],
+            tool=self._tools[form.at("tool")],
+            because=" ".join(self._because.value.split()),
+            caller=self._callers[form.at("caller")],
+            when=condition(self._request, form.pinned),
+            expires=_day(self._desk.now(), DAYS[form.at("expires")]),
+        )
+
+    def answer(self) -> Answer:
+        """See StandingScreen."""
+        return Answer(choice=Choice.RULE, rule=self.terms)
+
+    def missing(self) -> str:
+        """See StandingScreen."""
+        terms = self.terms
+        return rule_fault(self._request, terms) if terms.because else "say why, in the line below"
+
+    def summary(self, width: int) -> Sequence[Line]:
+        """See StandingScreen."""
+        terms = self.terms
+        allowed = terms.decision is Decision.ALLOW
+        verb = "run without asking you" if allowed else "are refused without asking you"
+        of = (
+            f"every tool whose name begins with {terms.tool.removesuffix('*')}"
+            if terms.tool.endswith("*")
+            else terms.tool
+        )
+        caller = f"the program {terms.caller}" if terms.caller else "every caller"
+        until = (
+            f"until the end of {terms.expires}"
+            if terms.expires
+            else "for ever, until you take the rule out again"
+        )
+        facts = [
+            line(span("Decision  ", Tone.DIM), span(f"{terms.decision}: such calls {verb}", Tone.STRONG)),
+            line(span("Tool      ", Tone.DIM), span(of, Tone.STRONG)),
+            line(span("Caller    ", Tone.DIM), span(caller, Tone.PLAIN if terms.caller else Tone.WARN)),
+            *condition_lines(self._request, self._form.pinned),
+            line(span("Holds     ", Tone.DIM), span(until, Tone.PLAIN if terms.expires else Tone.WARN)),
+            line(span("Because   ", Tone.DIM), span(terms.because)),
+        ]
+        now = "This call is approved with it." if allowed else "This call is denied with it."
+        notes = [line(span(f"Written to your own policy.jsonc. {now}", Tone.DIM))]
+        return [*wrapped(facts, width, 10), (), *wrapped(notes, width)]
+
+
+def _patterns(tool: str) -> tuple[str, ...]:
+    """The tool, then every family it belongs to, narrowest first."""
+    parts = tool.split(".")
+    return (tool, *(".".join(parts[:count]) + ".*" for count in range(len(parts) - 1, 0, -1)))
+
+
+def _program(request: ApprovalRequest) -> tuple[str, ...]:
+    """A pattern that means the caller's program and nothing else; none where no pattern can."""
+    caller = request.caller
+    name = caller.executable or caller.program
+    sure = bool(name) and "*" not in name and len(name) <= MAX_PATTERN and caller.program != "unknown"
+    return (name,) if sure else ()
+
+
+def _day(now: float, days: int) -> str:
+    """The local day so many days from now, `YYYY-MM-DD`; empty for no days."""
+    if not days:
+        return ""
+    return (datetime.fromtimestamp(now).astimezone() + timedelta(days=days)).date().isoformat()

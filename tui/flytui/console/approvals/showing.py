@@ -1,0 +1,188 @@
+"""One request on screen: drawn from the kernel's lines, read, armed, and given way to the next.
+
+What is shown here decides nothing; `card` adds the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import Screen
+
+from flycore.model.approval import Ask
+from flycore.model.enums import RequestState
+from flytui.console.approvals.armed import ArmedLines
+from flytui.console.approvals.drawing import Frame, body_lines, foot_lines, title_lines
+from flytui.console.approvals.keys import CONFIRM_UNTIL_S, NEVER, Arming
+from flytui.console.desk import Desk, Topic
+from flytui.console.header import header_lines
+from flytui.console.paint import Line
+from flytui.console.views import Bar
+
+TICK_S = 0.1
+ADVANCE_S = 2.0
+"""After so long, and without a key, a card that is over gives way to the next; `n` does so at once."""
+
+
+class AskScreen(Screen[None]):
+    """Shows one request, then whatever waits; ends when nothing does."""
+
+    AUTO_FOCUS: ClassVar[str | None] = ""
+    ALLOW_SELECT = False
+
+    def __init__(self, desk: Desk, ask: Ask) -> None:
+        super().__init__()
+        self._desk = desk
+        self._ask = ask
+        self._reveal = False
+        self._outcome = ""
+        self._good = True
+        self._deciding = False
+        self._answered = False
+        self._notice = ""
+        self._block: tuple[str, float] | None = None
+        """Digest of the request on which `b` was pressed once, and when."""
+        self._over_at: float | None = None
+        self._card = ArmedLines(desk, self._body, self._fresh(ask), id="card")
+
+    def compose(self) -> ComposeResult:
+        """Header, title, body, keys: the last two never scroll away."""
+        yield Bar(lambda width: header_lines(self._desk, "Approvals", width), id="header")
+        yield Bar(lambda width: title_lines(self._frame(), width), id="card-title")
+        yield self._card
+        yield Bar(lambda width: foot_lines(self._frame(), width), id="card-keys")
+
+    def on_mount(self) -> None:
+        """Times and readiness are drawn as they change."""
+        self.set_interval(TICK_S, self._tick)
+        self.call_after_refresh(self._tick)
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """The queue moved: a request that changed under its id is another card."""
+        if Topic.ASKS in topics:
+            ask = self._desk.ask(self._ask.request.id)
+            if ask is None:
+                self._end("no longer there", good=False)
+            elif ask.request.subject_digest != self._ask.request.subject_digest:
+                self._take(ask)
+            else:
+                self._ask = ask
+        self._tick()
+
+    def hands(self, on: bool) -> None:
+        """A tool took or released the machine: told at once, before anything is fetched."""
+        self._card.hands(on)
+        self._redraw()
+
+    def on_screen_suspend(self) -> None:
+        """Something covers the card: what is not seen is not armed."""
+        self._card.cover()
+
+    def on_screen_resume(self) -> None:
+        """Visible again: armed like a new card."""
+        self._card.repaint()
+        self.call_after_refresh(self._tick)
+
+    def on_resize(self) -> None:
+        """Other lines may be on screen now."""
+        self.call_after_refresh(self._tick)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Pasted text is dropped; it counts as a key for the quiet before approving."""
+        event.stop()
+        self._card.note(self._desk.pressed_at(event))
+
+    def _scroll(self, key: str) -> bool:
+        self.call_after_refresh(self._tick)
+        return self._card.scroll_by(key)
+
+    def _show_masked(self) -> None:
+        self._reveal = not self._reveal
+        masked = bool(self._ask.request.masked) and not self._reveal
+        self._card.arming = self._arming.reading(seen_all=False, masked=masked)
+        self._card.rebuild()
+        self.call_after_refresh(self._tick)
+
+    def _end(self, outcome: str, *, good: bool) -> None:
+        self._outcome, self._good, self._over_at = outcome, good, self._desk.clock()
+        self._redraw()
+
+    def _next(self) -> None:
+        others = [ask for ask in self._desk.waiting if ask.request.id != self._ask.request.id]
+        if others:
+            self._take(others[0])
+        else:
+            self.dismiss()
+
+    def _step(self, step: int) -> None:
+        waiting = self._desk.waiting
+        place = next((at for at, ask in enumerate(waiting) if ask.request.id == self._ask.request.id), 0)
+        if len(waiting) > 1:
+            self._take(waiting[(place + step) % len(waiting)])
+
+    def _take(self, ask: Ask) -> None:
+        self._ask, self._outcome, self._reveal, self._answered = ask, "", False, False
+        self._over_at, self._notice, self._block = None, "", None
+        self._card.ask(self._fresh(ask))
+        self._redraw()
+        self.call_after_refresh(self._tick)
+
+    def _fresh(self, ask: Ask) -> Arming:
+        request, desk = ask.request, self._desk
+        arming = Arming(request.risk, request.letter, masked=bool(request.masked))
+        return replace(arming, last_key=desk.last_key, hands_on=desk.hands_on)
+
+    @property
+    def _arming(self) -> Arming:
+        return self._card.arming
+
+    def _tick(self) -> None:
+        if self._gives_way():
+            self._next()
+            return
+        self._card.look()
+        self._redraw()
+
+    def _gives_way(self) -> bool:
+        """Whether what became of this request has been on screen long enough. One that the person did
+        not answer stays until another waits."""
+        now = self._desk.clock()
+        if not self._outcome and self._ask.state is RequestState.WAITING:
+            return False
+        self._over_at = now if self._over_at is None else self._over_at
+        quiet = now - max(self._over_at, self._arming.last_key, self._desk.last_key)
+        return self.is_current and quiet >= ADVANCE_S and (self._answered or bool(self._desk.waiting))
+
+    def _redraw(self) -> None:
+        for bar in self.query(Bar):
+            bar.redraw()
+
+    def _body(self, width: int) -> Sequence[Line]:
+        return body_lines(self._ask.request, width, reveal=self._reveal)
+
+    def _frame(self) -> Frame:
+        waiting = self._desk.waiting
+        ids = [ask.request.id for ask in waiting]
+        place = ids.index(self._ask.request.id) + 1 if self._ask.request.id in ids else 0
+        return Frame(
+            ask=self._ask,
+            place=place,
+            waiting=len(waiting),
+            arming=self._arming,
+            clock=self._desk.clock(),
+            now=self._desk.now(),
+            outcome=self._outcome,
+            good=self._good,
+            deciding=self._deciding,
+            blocking=self._block_open(self._desk.clock()),
+            notice=self._notice,
+        )
+
+    def _block_open(self, now: float) -> bool:
+        """Whether a second `b` would block the tool."""
+        digest, at = self._block or ("", NEVER)
+        return digest == self._ask.request.subject_digest and now - at <= CONFIRM_UNTIL_S

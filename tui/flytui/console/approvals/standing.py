@@ -1,0 +1,251 @@
+"""Forms for what permits or refuses more than one call: fields, then a summary that arms like a new card.
+
+The form itself decides nothing. The summary has no input field, has to be read to its end, and is closed
+by `a` and the letter or code of the request's risk. What the kernel refuses stays open and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from flycore.model.approval import Answer, ApprovalRequest, DecideOutcome
+from flycore.model.canonical import JsonObject
+from flycore.model.enums import Risk
+from flycore.model.errors import FlyError
+from flytui.console.approvals.armed import ArmedLines, key_of
+from flytui.console.approvals.form import Form, form_lines, turned
+from flytui.console.approvals.keys import Arming, Pressed
+from flytui.console.desk import Desk
+from flytui.console.paint import Line, Span, Tone, keys_line, line, span, wrapped
+from flytui.console.views import Bar
+
+TICK_S = 0.1
+Send = Callable[[Answer], Awaitable[DecideOutcome]]
+SendInput = Callable[[JsonObject], Awaitable[DecideOutcome]]
+
+
+class StandingScreen(ModalScreen[Answer | None]):
+    """Gives the answer that was approved on the summary and that the kernel took; None: back to the card."""
+
+    AUTO_FOCUS: ClassVar[str | None] = ""
+    ALLOW_SELECT = False
+    TITLES: ClassVar[tuple[str, str]]
+    """What the form and what the summary is called."""
+    DOES: ClassVar[str]
+    """What `a` does on the summary."""
+
+    def __init__(self, desk: Desk, request: ApprovalRequest, form: Form, send: Send) -> None:
+        super().__init__()
+        self._desk = desk
+        self._request = request
+        self._form = form
+        self._send_answer = send
+        self._deciding = False
+        self._sending = False
+        self._refused = ""
+        self._line = self.line()
+        self._foot = Bar(self._keys, id="standing-keys")
+        self._card = ArmedLines(desk, self._body, self._fresh(), id="standing")
+
+    def compose(self) -> ComposeResult:
+        """One box; form and summary share it."""
+        with Vertical(classes="box form"):
+            yield self._card
+            if self._line is not None:
+                yield self._line
+            yield self._foot
+
+    def line(self) -> Input | None:
+        """The form's one line of text, below its fields; it is not there on the summary."""
+        return None
+
+    @property
+    def typing(self) -> bool:
+        """Whether keys go to the line of text."""
+        return self._line is not None and self._line.has_focus
+
+    def answer(self) -> Answer:
+        """What is chosen."""
+        raise NotImplementedError
+
+    def summary(self, width: int) -> Sequence[Line]:
+        """The same in plain words, whole."""
+        raise NotImplementedError
+
+    def missing(self) -> str:
+        """What the form still needs before there is a summary; empty for nothing."""
+        return ""
+
+    def on_mount(self) -> None:
+        """The keys line follows the arming."""
+        self.set_interval(TICK_S, self._tick)
+
+    def on_key(self, event: events.Key) -> None:
+        """All keys end here but those of a line of text; nothing bubbles to what lies below."""
+        key, now = key_of(event), self._desk.pressed_at(event)
+        filling = not self._deciding and not self._sending
+        if filling and self.typing and key not in ("up", "shift+tab", "tab", "escape"):
+            return
+        event.stop()
+        event.prevent_default()
+        if filling and self._moved_line(event.key):
+            self._card.rebuild()
+        elif self._sending:
+            self._card.note(now)
+        elif self._deciding:
+            self._decide(key, now)
+        else:
+            self._choose(key)
+        self.call_after_refresh(self._tick)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Pasted text is dropped, and counts as a key for the quiet before approving."""
+        event.stop()
+        self._card.note(self._desk.pressed_at(event))
+
+    def on_screen_suspend(self) -> None:
+        """Covered: what is not seen is not armed."""
+        self._card.cover()
+
+    def on_screen_resume(self) -> None:
+        """Visible again: armed like a new card."""
+        self._card.repaint()
+        self.call_after_refresh(self._tick)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Enter in the line leads to the summary, as anywhere in the form, and decides nothing."""
+        event.stop()
+        self.to_summary()
+
+    def on_descendant_focus(self) -> None:
+        """A click may have put the cursor into the line."""
+        self._card.rebuild()
+
+    def on_descendant_blur(self) -> None:
+        """The fields have the cursor again."""
+        self._card.rebuild()
+
+    def on_resize(self) -> None:
+        """Other lines may be on screen now."""
+        self.call_after_refresh(self._tick)
+
+    def hands(self, on: bool) -> None:
+        """A tool took or released the machine."""
+        self._card.hands(on)
+        self._foot.redraw()
+
+    def to_summary(self) -> None:
+        """Ask: from the first line, unarmed. Where something is missing the form says so and stays."""
+        self._refused = self.missing()
+        if not self._refused:
+            self._deciding = True
+            self._show_line(False)
+            self._card.ask(self._fresh())
+        self._card.rebuild()
+
+    def to_form(self) -> None:
+        """Back from the summary; nothing is decided."""
+        self._deciding = False
+        self._show_line(True)
+        self._card.rebuild()
+
+    def _show_line(self, on: bool) -> None:
+        if self._line is not None:
+            self._line.display = on
+            self.set_focus(None)
+
+    def _moved_line(self, key: str) -> bool:
+        """Up and shift-tab leave the line of text; tab, and down from the last field, enter it."""
+        if self._line is None:
+            return False
+        if self.typing:
+            if key == "escape":
+                return False
+            self.set_focus(None)
+            return True
+        if key == "tab" or (key == "down" and self._form.cursor == len(self._form.fields) - 1):
+            self._line.focus()
+            return True
+        return False
+
+    def _choose(self, key: str) -> None:
+        if key == "escape":
+            self.dismiss(None)
+        elif key == "enter":
+            self.to_summary()
+        elif (form := turned(self._form, key)) is not None:
+            self._form, self._refused = form, ""
+            self._card.rebuild()
+            self._reveal_cursor()
+
+    def _decide(self, key: str, now: float) -> None:
+        was_open = self._card.arming.open(now)
+        if self._card.press(key, now) is Pressed.APPROVED:
+            self._sending = True
+            self.run_worker(self._send(self.answer()), group="decide")
+        elif key == "escape" and not was_open:
+            self.to_form()
+        else:
+            self._card.scroll_by(key)
+
+    async def _send(self, answer: Answer) -> None:
+        """What the kernel takes closes the form; what it refuses leaves it open."""
+        try:
+            outcome = await self._send_answer(answer)
+        except FlyError as error:
+            outcome = DecideOutcome(accepted=False, why_not=str(error))
+        self._sending = False
+        if outcome.accepted:
+            self.dismiss(answer)
+            return
+        self._refused = f"not done: {outcome.why_not or 'refused'}"
+        self.to_form()
+
+    def _reveal_cursor(self) -> None:
+        """Scroll the field under the cursor on screen."""
+        _, first, last = form_lines(self._form, self._card.built_for)
+        head = len(self._head(self._card.built_for))
+        top, height = self._card.scroll_offset.y, self._card.scrollable_content_region.height
+        if head + first < top:
+            self._card.scroll_to(y=0 if self._form.cursor == 0 else head + first, animate=False)
+        elif head + last >= top + height:
+            self._card.scroll_to(y=head + last - height + 1, animate=False)
+
+    def _fresh(self) -> Arming:
+        return Arming(self._request.risk, self._request.letter, whole=True)
+
+    def _tick(self) -> None:
+        if self._deciding:
+            self._card.look()
+        self._foot.redraw()
+
+    def _head(self, width: int) -> list[Line]:
+        return [*wrapped([line(span(self.TITLES[0], Tone.STRONG))], width), ()]
+
+    def _body(self, width: int) -> Sequence[Line]:
+        if not self._deciding:
+            return [*self._head(width), *form_lines(self._form, width, active=not self.typing)[0]]
+        return [*wrapped([line(span(self.TITLES[1], Tone.STRONG))], width), (), *self.summary(width)]
+
+    def _keys(self, width: int) -> Sequence[Line]:
+        now, arming = self._desk.clock(), self._card.arming
+        if self._sending:
+            return [line(span("sending the answer…", Tone.ACCENT))]
+        if not self._deciding:
+            pairs = [("↑↓", "field"), ("←→ PgUp PgDn space", "change"), ("Enter", "summary"), ("Esc", "back")]
+            said = wrapped([line(span(self._refused, Tone.WARN))], width) if self._refused else []
+            return [*said, *wrapped([keys_line(pairs)], width)]
+        if arming.open(now):
+            words = "type the code " if self._request.risk is Risk.CRITICAL else "confirm with "
+            letter = span(f" {self._request.letter} ", Tone.ALARM)
+            return [line(span(words, Tone.STRONG), letter, Span(f" {arming.typed}"))]
+        state = arming.blocked(now)
+        ready = line(span(f"{state} ○", Tone.DIM) if state else span("keys ready ●", Tone.GOOD))
+        return wrapped([ready, keys_line([("a", self.DOES), ("Esc", "back")])], width)
