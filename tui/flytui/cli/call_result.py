@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from flycore.model.call import CallError, Progress, ToolResult
 from flycore.model.canonical import Json
 from flycore.model.enums import Code, Phase, Status
-from flytui.cli.output import note, say_json
+from flytui.cli.output import clock_time, note, say_json
 
 WAITING = {
     Phase.WAITING_APPROVAL: "waiting for approval in the console…",
@@ -100,6 +100,8 @@ def _detail_lines(error: CallError) -> Iterator[str]:
         if key == "violations":
             found = [f"{item.get('pointer') or '/'}: {item.get('message', '')}" for item in items]
             yield from (f"  {line}" for line in found if line not in error.message)
+        elif key == "expiresAt" and isinstance(value, int | float):
+            yield f"  waits for a person until {clock_time(value)}"
         elif key == "reasons":
             yield from (
                 f"  {item.get('code')}: {item.get('message')} → {item.get('remedy')}" for item in items[1:]
