@@ -11,6 +11,7 @@ from flycore.executive.preview import Seat
 from flycore.kernel.standing import Revocations
 from flycore.model.approval import Answer, DecideOutcome
 from flycore.model.canonical import JsonObject
+from flycore.model.enums import Choice
 
 Trust = Callable[[tuple[tuple[str, str], ...]], Awaitable[DecideOutcome]]
 AnswerQuestion = Callable[[str, str, str], Awaitable[DecideOutcome]]
@@ -20,12 +21,18 @@ class KernelApprover:
     """See flycore.client.protocol.Approver. One seat: the console that shares the kernel's process."""
 
     def __init__(
-        self, queue: ApprovalQueue, trust: Trust, revocations: Revocations, answer: AnswerQuestion
+        self,
+        queue: ApprovalQueue,
+        trust: Trust,
+        revocations: Revocations,
+        answer: AnswerQuestion,
+        renewed: Callable[[], Awaitable[None]],
     ) -> None:
         self._queue = queue
         self._revocations = revocations
         self._trust = trust
         self._answer = answer
+        self._renewed = renewed
         self._arrived = anyio.Event()
         self.seat = Seat()
         self.present = False
@@ -51,7 +58,8 @@ class KernelApprover:
 
     async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> DecideOutcome:
         """See Approver. While a tool has its hands on the machine only refusals count."""
-        return self._queue.decide(request_id, subject_digest, answer)
+        outcome = self._queue.decide(request_id, subject_digest, answer)
+        return await self._in_force(outcome) if answer.choice == Choice.RULE else outcome
 
     async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> DecideOutcome:
         """See Approver."""
@@ -67,7 +75,7 @@ class KernelApprover:
 
     async def remove_rule(self, where: str, digest: str) -> DecideOutcome:
         """See Approver."""
-        return self._revocations.remove_rule(where, digest)
+        return await self._in_force(self._revocations.remove_rule(where, digest))
 
     async def unblock(self, tool: str) -> bool:
         """See Approver."""
@@ -75,7 +83,7 @@ class KernelApprover:
 
     async def undo(self) -> DecideOutcome:
         """See Approver."""
-        return self._revocations.undo()
+        return await self._in_force(self._revocations.undo())
 
     async def answer(self, question_id: str, option: str, text: str = "") -> DecideOutcome:
         """See Approver."""
@@ -84,3 +92,9 @@ class KernelApprover:
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
         """See Approver."""
         return await self._trust(accepted)
+
+    async def _in_force(self, outcome: DecideOutcome) -> DecideOutcome:
+        """The outcome, once the next call finds the rules as they are written now."""
+        if outcome.accepted:
+            await self._renewed()
+        return outcome

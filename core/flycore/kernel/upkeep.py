@@ -192,11 +192,15 @@ class Upkeep:
                 await self._changed.wait()
             await anyio.sleep(GATHER_SECONDS)
             self._changed = anyio.Event()
-            async with self._renewing:
-                if self._reload:
-                    self._reload = False
-                    await anyio.to_thread.run_sync(self._trusting.read)
-                await self._renew()
+            await self.renewed()
+
+    async def renewed(self) -> None:
+        """Make the world anew. Once this returns, calls find what this kernel has changed in the files."""
+        async with self._renewing:
+            if self._reload:
+                self._reload = False
+                await anyio.to_thread.run_sync(self._trusting.read)
+            await self._renew()
 
     async def _renew(self) -> None:
         """Make the world anew from the files as they were read. Only while `_renewing` is held."""
