@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import msgspec
+
 from flycore.catalog.schemas import check_input, check_output
 from flycore.executive.resolve import Target
 from flycore.executive.stop import Stop, failed
@@ -25,11 +27,13 @@ def is_json(input: JsonObject) -> bool:
 
 
 def checked_input(target: Target, input: JsonObject, masks: Masks) -> JsonObject | Stop:
-    """The input with defaults filled, or every violation."""
+    """The input with defaults filled, or every violation. It is a copy: whoever called may still change
+    what was handed in."""
     schema = target.capability.input_schema
     filled, found = check_input(schema, input)
     if not found:
-        return filled
+        copy: JsonObject = msgspec.to_builtins(filled)
+        return copy
     violations = worded(found, filled, masks, partial(check_output, schema))
     listed: list[Json] = [{"pointer": item.pointer, "message": item.message} for item in violations]
     said = "; ".join(f"{item.pointer or '/'}: {item.message}" for item in violations[:10])
