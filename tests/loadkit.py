@@ -41,10 +41,10 @@ _BODIES = {
     "broken": "echo nonsense\nexit 3\n",
     "huge": 'printf \'{{"ok": true, "x": "%0{huge}d"}}\\n\' 0\n',
     "endless": "exec head -c 50000000 /dev/zero\n",
-    "left": 'echo "enter $n" >> "{order}"\nsleep 0.002\necho "leave $n" >> "{order}"\n' + _GOOD,
+    "left": 'echo "enter $n" >> "{order}"\nsleep 0.03\necho "leave $n" >> "{order}"\n' + _GOOD,
     "right": 'echo "enter $n" >> "{order}"\necho "leave $n" >> "{order}"\n' + _GOOD,
 }
-MIX = ("fast", "fast", "slow", "left", "broken", "fast", "huge", "right", "endless", "fast")
+MIX = ("fast", "fast", "slow", "left", "right", "broken", "fast", "huge", "endless", "fast")
 """The tools in the order in which they are called, again and again."""
 ENDS = {"broken": Status.FAILED, "endless": Status.FAILED}
 """How a call of a tool ends that does not end well."""

@@ -24,7 +24,7 @@ from flycore.model.catalog import Catalog
 from flycore.model.enums import Code
 from flycore.model.enums import Status as CallStatus
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError
-from flycore.model.events import Event, EventClass
+from flycore.model.events import MISSED, Event, EventClass
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
@@ -79,10 +79,13 @@ class SocketClient:
             payload=cast(JsonObject, body["payload"]),
         )
         for classes, stream in self._listeners:
-            if (
-                classes is None or event.cls in classes
-            ) and stream.statistics().current_buffer_used < BACKLOG:
+            if classes is not None and event.cls not in classes and event.type != MISSED:
+                continue
+            room = BACKLOG - stream.statistics().current_buffer_used
+            if room > 1:
                 stream.send_nowait(event)
+            elif room == 1:  # the last place says that from here on events were lost
+                stream.send_nowait(Event(cls=EventClass.SNAPSHOT, type=MISSED, at=event.at))
 
     @asynccontextmanager
     async def _request(
