@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -134,12 +135,16 @@ def make_root(folder: Path, registry: str | None = None) -> Root:
     return Root(root, folder / "home")
 
 
+_servers = itertools.count(1)
+"""A socket for each server: one that is just ending would take the next one's session along."""
+
+
 class Tmux:
     """A tmux server of our own with one pane."""
 
     def __init__(self, root: Root, width: int = 120, height: int = 40) -> None:
         self.root = root
-        self.socket = str(root.home / "tmux.sock")
+        self.socket = str(root.home / f"tmux{next(_servers)}.sock")
         self.size = (str(width), str(height))
 
     def run(self, *args: str) -> str:

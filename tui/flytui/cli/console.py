@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation
@@ -27,18 +29,38 @@ def open_console(invocation: Invocation) -> int:
 
         async with open_console_kernel(places, on_wait=wait_printer()) as (client, approver):
             window_ids, pids = find_seat()
-            await run_console(
-                client,
-                approver,
-                str(places.app_root),
-                window_ids=window_ids,
-                pids=pids,
-                ledger=Ledger.of(places),
-                demo=play_demo,
-            )
+            async with while_terminal_lasts():
+                await run_console(
+                    client,
+                    approver,
+                    str(places.app_root),
+                    window_ids=window_ids,
+                    pids=pids,
+                    ledger=Ledger.of(places),
+                    demo=play_demo,
+                )
 
     run_async(sit)
     return 0
+
+
+@asynccontextmanager
+async def while_terminal_lasts() -> AsyncIterator[None]:
+    """Leave the block when the terminal on standard input is gone. HUP tells that only to those whose
+    controlling terminal it is; everybody else would read its end for ever, and keep the root."""
+    import anyio
+
+    with select.epoll() as gone:
+        gone.register(sys.stdin.fileno(), 0)  # nothing but its end, which is always told
+        async with anyio.create_task_group() as group:
+
+            async def leave() -> None:
+                await anyio.wait_readable(gone)
+                group.cancel_scope.cancel()
+
+            group.start_soon(leave)
+            yield
+            group.cancel_scope.cancel()
 
 
 async def play_demo() -> None:

@@ -52,7 +52,7 @@ def _play(root: DemoRoot) -> list[DemoCall]:
 
         from flycore.client.connect import open_console_kernel
         from flycore.client.ledger import Ledger
-        from flytui.cli.console import find_seat, wait_printer
+        from flytui.cli.console import find_seat, wait_printer, while_terminal_lasts
         from flytui.console.app import run_console
 
         async with open_console_kernel(root.places, on_wait=wait_printer()) as (client, approver):
@@ -60,7 +60,10 @@ def _play(root: DemoRoot) -> list[DemoCall]:
             async with anyio.create_task_group() as group:
                 group.start_soon(make_calls, root, calls)
                 ledger = Ledger.of(root.places)
-                await run_console(client, approver, TITLE, window_ids=window_ids, pids=pids, ledger=ledger)
+                async with while_terminal_lasts():
+                    await run_console(
+                        client, approver, TITLE, window_ids=window_ids, pids=pids, ledger=ledger
+                    )
                 group.cancel_scope.cancel()
 
     run_async(sit)
