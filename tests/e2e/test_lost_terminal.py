@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import BIN, PATIENCE, make_root, until
+from e2e.kit import BIN, PATIENCE, make_root
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -33,4 +34,4 @@ def test_the_console_leaves_with_its_terminal(tmp_path: Path) -> None:
     finally:
         os.close(master)
     process.wait(timeout=PATIENCE)
-    until("the root is free", lambda: root.flytui("status").returncode == 3)
+    assert json.loads(root.flytui("status", "--json").stdout)["running"] is False
