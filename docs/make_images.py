@@ -16,8 +16,8 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,12 +31,12 @@ from flycore.client.protocol import Approver
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock
-from flycore.model.approval import Answer, Ask, DecideOutcome, Lease
+from flycore.model.approval import Answer, Ask, DecideOutcome, Lease, LeaseTerms
 from flycore.model.call import Activity, Caller, CallRequest
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.canonical import Json
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Choice, Effective, RequestState
-from flycore.model.events import Event, EventClass
+from flycore.model.question import Question
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 from flycore.registry.places import Places, find_places
@@ -71,13 +71,13 @@ class HandClock:
         return self.at
 
 
-@dataclass
-class NeutralClient:
+class NeutralClient(LocalClient):
     """The kernel's values with this machine's folders and the calendar replaced."""
 
-    inner: LocalClient
-    folders: dict[str, str]
-    began: float = field(default_factory=time.time)
+    def __init__(self, kernel: Kernel, folders: dict[str, str]) -> None:
+        super().__init__(kernel, AGENT)
+        self.folders = folders
+        self.began = time.time()
 
     def neutral(self, value: T, kind: Any) -> T:
         """The same value as it would be in the folder `TITLE` at `MIDDAY`."""
@@ -98,45 +98,31 @@ class NeutralClient:
 
     async def status(self) -> Status:
         """See Client."""
-        return self.neutral(await self.inner.status(), Status)
+        return self.neutral(await super().status(), Status)
 
     async def catalog(self) -> Catalog:
         """See Client."""
-        return self.neutral(await self.inner.catalog(), Catalog)
+        return self.neutral(await super().catalog(), Catalog)
 
     async def activity(self) -> tuple[Activity, ...]:
         """See Client."""
-        return self.neutral(await self.inner.activity(), tuple[Activity, ...])
+        return self.neutral(await super().activity(), tuple[Activity, ...])
 
     async def asks(self) -> tuple[Ask, ...]:
         """See Client."""
-        return self.neutral(await self.inner.asks(), tuple[Ask, ...])
+        return self.neutral(await super().asks(), tuple[Ask, ...])
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:
         """See Client."""
-        return self.neutral(await self.inner.pending_trust(), tuple[TrustItem, ...])
+        return self.neutral(await super().pending_trust(), tuple[TrustItem, ...])
 
     async def leases(self) -> tuple[Lease, ...]:
         """See Client."""
-        return await self.inner.leases()
+        return self.neutral(await super().leases(), tuple[Lease, ...])
 
-    async def call(self, tool: str, input: JsonObject, **more: Any) -> Any:
+    async def questions(self) -> tuple[Question, ...]:
         """See Client."""
-        return await self.inner.call(tool, input, **more)
-
-    async def cancel(self, call_id: str) -> bool:
-        """See Client."""
-        return await self.inner.cancel(call_id)
-
-    async def probe(self, sidecar: str) -> None:
-        """See Client."""
-        await self.inner.probe(sidecar)
-
-    def events(
-        self, classes: frozenset[EventClass] | None = None
-    ) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
-        """See Client."""
-        return self.inner.events(classes)
+        return self.neutral(await super().questions(), tuple[Question, ...])
 
 
 @dataclass
@@ -253,7 +239,7 @@ async def stage(places: Places, environ: dict[str, str]) -> AsyncIterator[Stage]
     }
     with RootLock.acquire(places, "console") as holder:
         async with open_kernel(places, holder, environ) as kernel:
-            client = NeutralClient(LocalClient(kernel, AGENT), folders)
+            client = NeutralClient(kernel, folders)
             approver: Approver = kernel.approver
             approver.attach((), ())
             clock = HandClock()
@@ -278,6 +264,8 @@ async def take_pictures(places: Places, environ: dict[str, str]) -> None:
         call("computer.keyboard", "note what is open", action="type", text="milk, bread\n", window=WINDOW)
         await picture_card(scene)
         await picture_activity(scene, call)
+        await picture_forms(scene, call)
+        await picture_standing(scene)
         group.cancel_scope.cancel()
 
 
@@ -332,6 +320,34 @@ async def picture_activity(scene: Stage, call: Callable[..., None]) -> None:
     await scene.until("progress", lambda: any(item.progress for item in scene.app.desk.activity))
     await scene.keys("home", "down")
     await scene.picture("activity")
+
+
+async def picture_forms(scene: Stage, call: Callable[..., None]) -> None:
+    """A card's further answers: a rule in plain words, and an input that is changed before it runs."""
+    call("mock.echo", "to see how it feels", message="hello again")
+    await scene.until("the request", lambda: scene.app.desk.waiting)
+    await scene.keys("ctrl+o")
+    await scene.until("the card", lambda: isinstance(scene.app.screen, CardScreen))
+    for key, name in (("u", "rule"), ("e", "edit")):
+        await scene.keys(key)
+        await scene.until("the form", lambda: not isinstance(scene.app.screen, CardScreen))
+        await scene.picture(name)
+        await scene.keys("escape")
+        await scene.until("the card again", lambda: isinstance(scene.app.screen, CardScreen))
+    await scene.keys("escape")
+
+
+async def picture_standing(scene: Stage) -> None:
+    """What stands after a lease and a block; then everything stopped."""
+    request = scene.app.desk.waiting[0].request
+    lease = Answer(choice=Choice.LEASE, lease=LeaseTerms(minutes=15, calls=20))
+    await scene.kernel.approver.decide(request.id, request.subject_digest, lease)
+    await scene.until("the lease", lambda: scene.app.desk.leases)
+    await scene.keys("4")
+    await scene.picture("grants")
+    await scene.keys("2", "ctrl+x", "ctrl+x")
+    await scene.until("the stop", lambda: scene.app.desk.stopped)
+    await scene.picture("stopped")
 
 
 async def answer(scene: Stage, ask: Callable[[], None], choice: Choice, reason: str = "") -> None:
