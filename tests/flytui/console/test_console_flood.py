@@ -73,8 +73,10 @@ async def test_a_thousand_events_lose_no_final_state_and_hold_up_no_key() -> Non
         )
         ended = msgspec.structs.replace(step(EVENTS), phase=Phase.FINISHED, progress=None, result=result)
         place.activity_value = (ended,)
-        for _ in range(EVENTS):
+        for number in range(EVENTS):
             place.publish("call.finished")
+            if number % BURST == 0:
+                await pilot.pause()
         await until(pilot, lambda: "success" in rows_drawn(app, "#call-rows"))
 
 
@@ -91,6 +93,8 @@ async def test_a_card_is_decided_in_the_midst_of_a_thousand_events() -> None:
             place.publish("call.progress")
             if number == EVENTS // 2:
                 await press(pilot, "a")
+            elif number % BURST == 0:
+                await pilot.pause()
         await until(pilot, lambda: place.decided)
     assert place.asks_value[0].state is RequestState.APPROVED
 
