@@ -10,6 +10,7 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
+from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
@@ -29,6 +30,7 @@ from flytui.console.main import MainScreen
 from flytui.console.pages import AgainScreen, PageScreen
 from flytui.console.pump import Pump
 from flytui.console.style import CSS, THEME
+from flytui.console.terminal import lasting
 from flytui.console.title import away_sequence, kept_title, title_sequence
 from flytui.console.trust import TrustScreen
 from flytui.console.urgent import UrgentApp
@@ -61,6 +63,10 @@ class FlytuiApp(UrgentApp):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """The last filter on every line of every widget lets nothing through that a terminal obeys."""
         return [*super().get_line_filters(), self._guard]
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's own choice, made to outlast a terminal that goes away."""
+        return lasting(super().get_driver_class())
 
     def get_default_screen(self) -> Screen[None]:
         """The main screen."""
