@@ -238,8 +238,10 @@ class Session:
             await self._calls.take(message, wanted, self._caller, group)
 
     async def _cancel(self, message: m.Envelope, _: TaskGroup) -> None:
+        """A peer ends its own calls; a viewer, which is a person's command line, any."""
         wanted = msgspec.convert(message.payload, m.ToolCancel)
-        await self._send("ack", {"cancelled": self._calls.cancel(wanted)}, message)
+        ended = self._kernel.cancel(wanted.call_id) if self._viewer else self._calls.cancel(wanted)
+        await self._send("ack", {"cancelled": ended}, message)
 
     def _mine(self, caller: Caller) -> bool:
         """Whether what that caller does is for this peer to see: a viewer sees all, an agent its own."""

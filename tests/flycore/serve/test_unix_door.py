@@ -18,7 +18,7 @@ from flycore.client.socket import SocketClient, connect_socket
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.model.errors import KernelUnreachable, ProtocolError
-from kernelkit import ECHO, Root, approve, tool, until, waiting_ask
+from kernelkit import ECHO, Root, approve, request, tool, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
 
@@ -222,6 +222,16 @@ async def test_cancel_ends_only_calls_of_the_same_connection(root: Root) -> None
         await until(lambda: results)
     assert results[0].error is not None
     assert results[0].error.code == Code.CANCELLED
+
+
+async def test_a_viewer_ends_any_call(root: Root) -> None:
+    async with served(root) as kernel, anyio.create_task_group() as group:
+        group.start_soon(kernel.call, request(kernel, "echo.ask", {}))
+        call_id = (await waiting_ask(kernel)).request.call_id
+        async with connect_socket(root.places.socket, viewer=True) as viewer:
+            assert await viewer.cancel(call_id)
+            await until(lambda: kernel.status().running == 0)
+            assert not await viewer.cancel(call_id)
 
 
 async def test_a_viewer_reads_and_does_not_call(root: Root) -> None:

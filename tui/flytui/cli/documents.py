@@ -150,6 +150,14 @@ class ApprovalsDocument(Document, frozen=True, kw_only=True, tag="flytui.approva
     """What waits for a person besides, such as a caller that loops."""
 
 
+class ActivityDocument(Document, frozen=True, kw_only=True, tag="flytui.activity/1"):
+    """Calls: those under way first, then those that ended, newest first."""
+
+    running: bool
+    """Whether a kernel runs; without one the calls are those that the log knows."""
+    calls: tuple[Activity, ...]
+
+
 class EndedCall(Value, frozen=True, kw_only=True):
     """A call that was under way when everything was stopped."""
 
@@ -293,6 +301,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "tools": ToolsDocument,
     "trust": TrustDocument,
     "approvals": ApprovalsDocument,
+    "activity": ActivityDocument,
     "grants": GrantsDocument,
     "policy-check": PolicyCheckDocument,
     "policy-explain": PolicyExplainDocument,

@@ -16,6 +16,7 @@ COMMANDS = (
     "tools",
     "trust",
     "approvals",
+    "activity",
     "grants",
     "panic",
     "policy",

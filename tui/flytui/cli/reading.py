@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.client.socket import SocketClient
+    from flycore.model.call import Activity
     from flycore.model.catalog import Catalog
     from flycore.registry.places import Places
 
 T = TypeVar("T")
+MOST_LOGGED = 500
+"""Calls of the log that are looked at."""
 
 
 def ask_running(places: Places, question: Callable[[SocketClient], Awaitable[T]]) -> T | None:
@@ -49,3 +52,12 @@ def read_catalog(places: Places, *, probe: bool) -> Catalog:
         return await read_once(places, probe=probe)
 
     return run_async(look)
+
+
+def logged_calls(places: Places) -> tuple[Activity, ...]:
+    """The latest calls in the log, newest first. OSError."""
+    from flycore.audit.projection import history
+    from flycore.kernel.records import activity_of
+
+    made = [activity_of(record) for record in history(places.state_dir / "audit", limit=MOST_LOGGED)]
+    return tuple(sorted(made, key=lambda call: call.started_at, reverse=True))

@@ -1,0 +1,142 @@
+"""A call in a line or on a page of plain text: where it stands, who made it, how it ended. Pure.
+
+Texts are as they came; whoever prints them makes them safe.
+"""
+
+from __future__ import annotations
+
+import json
+
+from flycore.model.call import Activity, Progress
+from flycore.model.enums import Phase, Status
+from flytui.cli.call_result import outcome_lines
+from flytui.cli.output import clock_time
+
+_PHASE = {
+    Phase.CHECKING: "◌ checking",
+    Phase.WAITING_APPROVAL: "▲ asks you",
+    Phase.WAITING_GROUP: "◌ in line",
+    Phase.RUNNING: "▶ running",
+    Phase.FINISHED: "✓ finished",
+}
+_STATUS = {
+    Status.SUCCESS: "✓ success",
+    Status.FAILED: "✗ failed",
+    Status.UNAVAILABLE: "○ unavailable",
+    Status.DENIED: "⊘ denied",
+    Status.PENDING: "◌ pending",
+    Status.UNKNOWN: "? unknown",
+}
+_LABEL = 10
+BAR = 16
+"""Cells of a progress bar."""
+
+
+def state_words(call: Activity) -> str:
+    """Glyph and word: how the call ended, or where it stands."""
+    return _PHASE[call.phase] if call.result is None else _STATUS[call.result.status]
+
+
+def share_of(progress: Progress | None) -> float | None:
+    """How much of a call is done, 0 to 1; None where its tool does not say."""
+    if progress is None or progress.progress is None or not progress.total:
+        return None
+    return min(max(progress.progress / progress.total, 0.0), 1.0)
+
+
+def bar(share: float) -> str:
+    """A bar of BAR cells; the number beside it says the same."""
+    full = round(share * BAR)
+    return "█" * full + "░" * (BAR - full)
+
+
+def how_words(call: Activity) -> str:
+    """The last column: how far it is, or what it ended with."""
+    if call.result is None:
+        progress, share = call.progress, share_of(call.progress)
+        said = progress.message if progress is not None else ""
+        return " ".join(part for part in ("" if share is None else f"{share:.0%}", said) if part)
+    error = call.result.error
+    return "" if error is None else f"{error.code}: {error.message}"
+
+
+def took_words(call: Activity, now: float) -> str:
+    """How long it ran; of one under way how long it is there, `now` in Unix seconds."""
+    if call.result is not None:
+        return _lasted(call.result.duration_ms / 1_000)
+    running = call.phase is Phase.RUNNING and call.running_since is not None
+    since = call.running_since if running and call.running_since is not None else call.started_at
+    return _lasted(max(0.0, now - since))
+
+
+def elapsed_words(seconds: float) -> str:
+    """`0:07`, `12:05`, `1:02:03`."""
+    minutes, second = divmod(max(0, int(seconds)), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def _lasted(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1_000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 60 else elapsed_words(seconds)
+
+
+def row_of(call: Activity, now: float) -> tuple[str, ...]:
+    """ID, STATE, TOOL, CALLER, STARTED, TOOK, HOW."""
+    return (
+        call.call_id,
+        state_words(call),
+        call.tool,
+        str(call.caller),
+        clock_time(call.started_at),
+        took_words(call, now),
+        how_words(call),
+    )
+
+
+def follow_line(call: Activity, now: float) -> str:
+    """One change of a call, as `--follow` prints it."""
+    how = how_words(call)
+    head = f"{clock_time(now)}  {call.call_id}  {state_words(call)}  {call.tool}  {call.caller}"
+    return f"{head}  {took_words(call, now)}{f'  {how}' if how else ''}"
+
+
+def page_of(call: Activity, now: float) -> list[str]:
+    """Everything that is known of one call."""
+    claims = f"{call.caller.claims} (unverified)" if call.caller.claims else ""
+    facts = (
+        ("call", call.call_id),
+        ("tool", call.tool),
+        ("state", state_words(call)),
+        ("caller", str(call.caller)),
+        ("claims", claims),
+        ("sidecar", call.sidecar or "–"),
+        ("started", clock_time(call.started_at)),
+        ("took" if call.result is not None else "elapsed", took_words(call, now)),
+        ("progress", how_words(call) if call.result is None else ""),
+    )
+    lines = [f"{label:<{_LABEL}}{_below(text)}" for label, text in facts if text]
+    lines += ["input", *_indented(_pretty(call.input_text))]
+    if call.result is not None:
+        lines += ["outcome", *(f"  {_below(line)}" for line in outcome_lines(call.result))]
+        if call.result.output is not None:
+            lines += ["output", *_indented(json.dumps(call.result.output, indent=2, ensure_ascii=False))]
+    return lines
+
+
+def _below(text: str) -> str:
+    """No line of a text from outside stands where ours begin."""
+    return text.replace("\n", "\n" + " " * _LABEL)
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.split("\n")]
+
+
+def _pretty(text: str) -> str:
+    """Canonical JSON over several lines; anything else as it is."""
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text

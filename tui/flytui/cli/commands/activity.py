@@ -1,0 +1,159 @@
+"""`flytui activity`: calls under way and calls that ended, those of earlier kernels too."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import emit, note, say, table
+from flytui.cli.reading import ask_running, logged_calls
+from flytui.cli.unknown import EXIT_UNKNOWN
+
+if TYPE_CHECKING:
+    from flycore.client.protocol import Client
+    from flycore.model.call import Activity
+    from flycore.registry.places import Places
+
+DEFAULT_CALLS = 20
+MOST_CALLS = 500
+LEAST_ID = 6
+"""Characters of an id that may stand for the whole of it."""
+HEADINGS = ("ID", "STATE", "TOOL", "CALLER", "STARTED", "TOOK", "HOW")
+COUNT = click.option(
+    "-n",
+    "--lines",
+    "count",
+    type=click.IntRange(1, MOST_CALLS),
+    default=DEFAULT_CALLS,
+    show_default=True,
+    help="How many of the calls that ended.",
+)
+
+
+@click.group(invoke_without_command=True)
+@COUNT
+@click.option("--follow", is_flag=True, help="Go on printing each change, until the kernel leaves.")
+@common
+def activity(invocation: Invocation, count: int, follow: bool) -> int:
+    """Calls under way, then those that ended, newest first."""
+    if click.get_current_context().invoked_subcommand is not None:
+        if follow:
+            raise click.UsageError("--follow takes no further command")
+        return 0
+    if not follow:
+        return _list(invocation, count)
+    if invocation.as_json:
+        raise click.UsageError("--json prints one document and --follow has no end: choose one")
+    from flytui.cli.following import follow_activity
+
+    return follow_activity(invocation.places(), count)
+
+
+@activity.command("list")
+@COUNT
+@common
+def list_command(invocation: Invocation, count: int) -> int:
+    """List them."""
+    return _list(invocation, count)
+
+
+@activity.command("show")
+@click.argument("wanted", metavar="ID")
+@common
+def show(invocation: Invocation, wanted: str) -> int:
+    """One call: its input, its output, how it ended. The beginning of an ID will do."""
+    running, calls = _look(invocation.places())
+    found = _meant(calls, wanted)
+    if invocation.as_json:
+        _emit(running, found)
+    elif len(found) == 1:
+        from flytui.cli.call_words import page_of
+
+        say("\n".join(page_of(found[0], time.time())))
+    else:
+        _say_not_one(wanted, len(found))
+    return 0 if len(found) == 1 else EXIT_UNKNOWN
+
+
+@activity.command("cancel")
+@click.argument("wanted", metavar="ID")
+@common
+def cancel(invocation: Invocation, wanted: str) -> int:
+    """End a call that is under way; its processes end with it. Exit 3 where none is."""
+    places = invocation.places()
+    running, calls = _look(places)
+    found = _meant(calls, wanted)
+    if len(found) != 1:
+        _say_not_one(wanted, len(found))
+        done = False
+    else:
+        done = _cancelled(places, found[0])
+    if invocation.as_json:
+        running, calls = _look(places)
+        _emit(running, tuple(call for call in calls if call.call_id in {each.call_id for each in found}))
+    return 0 if done else EXIT_UNKNOWN
+
+
+def _cancelled(places: Places, call: Activity) -> bool:
+    async def question(client: Client) -> bool:
+        return await client.cancel(call.call_id)
+
+    from flytui.cli.call_words import state_words
+
+    if call.result is None and ask_running(places, question):
+        note(f"cancelled: {call.tool}, {call.call_id}")
+        return True
+    ended = f": {state_words(call)}" if call.result is not None else ""
+    note(f"nothing to cancel: {call.tool}, {call.call_id} is not under way any more{ended}")
+    return False
+
+
+def _list(invocation: Invocation, count: int) -> int:
+    """Print the calls; always exit code 0."""
+    running, calls = _look(invocation.places())
+    under_way = [call for call in calls if call.result is None]
+    shown = (*under_way, *[call for call in calls if call.result is not None][:count])
+    if invocation.as_json:
+        _emit(running, shown)
+    elif not shown:
+        say("no call yet: flytui call makes one, and so does an agent")
+    else:
+        from flytui.cli.call_words import row_of
+
+        now = time.time()
+        table(invocation, HEADINGS, [row_of(call, now) for call in shown])
+    return 0
+
+
+def _emit(running: bool, calls: tuple[Activity, ...]) -> None:
+    from flytui.cli.documents import ActivityDocument
+
+    emit(ActivityDocument(running=running, calls=calls))
+
+
+def _look(places: Places) -> tuple[bool, tuple[Activity, ...]]:
+    """Whether a kernel runs, and its calls; without one, those that the log knows."""
+
+    async def question(client: Client) -> tuple[Activity, ...]:
+        return await client.activity()
+
+    calls = ask_running(places, question)
+    return (True, calls) if calls is not None else (False, logged_calls(places))
+
+
+def _meant(calls: tuple[Activity, ...], wanted: str) -> tuple[Activity, ...]:
+    """The call of that id, else those whose id begins or ends like it."""
+    exact = tuple(call for call in calls if call.call_id == wanted)
+    if exact or len(wanted) < LEAST_ID:
+        return exact
+    return tuple(call for call in calls if call.call_id.startswith(wanted) or call.call_id.endswith(wanted))
+
+
+def _say_not_one(wanted: str, found: int) -> None:
+    if found:
+        note(f"{wanted} stands for {found} calls: write more of the ID")
+    else:
+        note(f"no call is named {wanted}: flytui activity lists the latest ones")
