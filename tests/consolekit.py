@@ -28,6 +28,7 @@ from flycore.model.call import Activity, Caller, CallError, Progress, ToolResult
 from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
+from flycore.model.check import Check
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import (
     Anchor,
@@ -113,6 +114,8 @@ class World:
     blocks_value: tuple[Block, ...] = ()
     rules_value: tuple[StandingRule, ...] = ()
     taken_away: list[tuple[str, ...]] = field(default_factory=list)
+    checks_value: tuple[Check, ...] = ()
+    looked: int = 0
     hands_on: bool = False
     policy_ok: bool = True
     refuse: str = ""
@@ -204,6 +207,10 @@ class World:
 
     async def probe(self, sidecar: str) -> None:
         self.probed.append(sidecar)
+
+    async def checks(self) -> tuple[Check, ...]:
+        self.looked += 1
+        return self.checks_value
 
     @asynccontextmanager
     async def events(

@@ -22,6 +22,7 @@ from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Caller, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
+from flycore.model.check import Check
 from flycore.model.enums import Code
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError, RootBusy
 from flycore.model.events import Event, EventClass
@@ -244,6 +245,10 @@ class CallingClient:
     async def probe(self, sidecar: str) -> None:
         """See Client."""
         await self.inner.probe(sidecar)
+
+    async def checks(self) -> tuple[Check, ...]:
+        """See Client."""
+        return await self.inner.checks()
 
     def events(
         self, classes: frozenset[EventClass] | None = None

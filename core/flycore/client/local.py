@@ -14,6 +14,7 @@ from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Caller, CallRequest, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
+from flycore.model.check import Check
 from flycore.model.events import Event, EventClass
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
@@ -101,6 +102,10 @@ class LocalClient:
     async def probe(self, sidecar: str) -> None:
         """See Client."""
         self._kernel.probe(sidecar)
+
+    async def checks(self) -> tuple[Check, ...]:
+        """See Client."""
+        return await self._kernel.checks()
 
     @asynccontextmanager
     async def events(

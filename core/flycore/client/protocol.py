@@ -11,6 +11,7 @@ from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Progress, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
+from flycore.model.check import Check
 from flycore.model.events import Event, EventClass
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
@@ -92,6 +93,10 @@ class Client(Protocol):
 
     async def probe(self, sidecar: str) -> None:
         """Ask a sidecar again whether it is well; the catalog's event says when it is known."""
+        ...
+
+    async def checks(self) -> tuple[Check, ...]:
+        """Look at everything the root stands on: files, programs, log, display. Not for agents."""
         ...
 
     def events(

@@ -21,6 +21,7 @@ from flycore.model.audit import Metrics
 from flycore.model.call import Activity, CallError, Progress, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
+from flycore.model.check import Check
 from flycore.model.enums import Code
 from flycore.model.enums import Status as CallStatus
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError
@@ -221,6 +222,10 @@ class SocketClient:
     async def probe(self, sidecar: str) -> None:
         """See Client."""
         await self.ask_for("sidecar.probe", {"sidecar": sidecar})
+
+    async def checks(self) -> tuple[Check, ...]:
+        """See Client; only a viewer is told. Raises ProtocolError for others."""
+        return await self._list("doctor.get", "checks", Check)
 
     @asynccontextmanager
     async def events(

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 
 import flycore
 from flycore.executive.activity import ActivityBook
@@ -18,6 +19,7 @@ from flycore.executive.pipeline import execute
 from flycore.executive.rooms import Rooms
 from flycore.kernel.approver import KernelApprover
 from flycore.kernel.bus import Bus
+from flycore.kernel.checkup import check_up
 from flycore.kernel.lock import Holder
 from flycore.kernel.notify import Notifier
 from flycore.kernel.panic import STOP_SECONDS, Panic
@@ -29,6 +31,7 @@ from flycore.model.approval import Ask, DecideOutcome, Lease
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, CallRequest, ToolResult
 from flycore.model.catalog import Catalog
+from flycore.model.check import Check
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
@@ -157,6 +160,13 @@ class Kernel:
     def probe(self, sidecar: str) -> None:
         """Ask a sidecar again whether it is well."""
         self._upkeep.probe_again(sidecar)
+
+    async def checks(self) -> tuple[Check, ...]:
+        """See Client."""
+        rooms = self._rooms
+        return await anyio.to_thread.run_sync(
+            check_up, rooms.places, rooms.environ, self.catalog(), self.status()
+        )
 
     def status(self) -> Status:
         """What this kernel says of itself."""

@@ -106,6 +106,7 @@ class Session:
             "question.list": self._questions,
             "panic": self._panic,
             "sidecar.probe": self._probe,
+            "doctor.get": self._doctor,
             "kernel.yield": self._yield,
         }
 
@@ -317,6 +318,14 @@ class Session:
         wanted = msgspec.convert(message.payload, m.SidecarProbe)
         self._kernel.probe(wanted.sidecar)
         await self._send("ack", {}, message)
+
+    async def _doctor(self, message: m.Envelope, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.Nothing)
+        if not self._viewer:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, "only a viewer is told how the root is")
+            return
+        checks = await self._kernel.checks()
+        await self._send("doctor.snapshot", {"checks": msgspec.to_builtins(checks)}, message)
 
     async def _yield(self, message: m.Envelope, _: TaskGroup) -> None:
         msgspec.convert(message.payload, m.Nothing)

@@ -130,6 +130,14 @@ async def test_trust_is_taken_away_by_viewers_and_given_by_nobody(root: Root) ->
         assert not view.trusted
 
 
+async def test_how_the_root_is_is_told_to_viewers_alone(root: Root) -> None:
+    async with served(root) as kernel:
+        async with plain(root) as connection:
+            assert (await say(connection, "doctor.get"))["payload"]["code"] == "unauthorized"
+        async with connect_socket(root.places.socket, viewer=True) as viewer:
+            assert await viewer.checks() == await kernel.checks()
+
+
 async def test_no_connection_decides_not_even_for_another_call(root: Root) -> None:
     async with (
         served(root) as kernel,

@@ -7,15 +7,16 @@ import os
 import pytest
 
 from flycore.approval.cells import cell_width
+from flycore.kernel import checks
 from flycore.model.audit import Verification
 from flycore.model.call import Artifact, CallError, Progress, ToolResult
+from flycore.model.check import CheckState
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Code, Level, Phase, ReasonCode, Source, Status
 from flycore.model.sidecar import Permissions, SidecarEntry
-from flytui.cli import checks
 from flytui.cli.call_result import cancelled, lost, outcome_lines, progress_printer, progress_words
-from flytui.cli.documents import CheckState
 from flytui.cli.output import clock_time, plain_table, say, say_strict
+from flytui.console.doctor.terminal import TerminalFacts, Tmux, terminal_checks
 
 ROWS = (("● available", "a.b", "fine"), ("○ unavailable", "long.name", "because " * 20 + "of that"))
 HEADINGS = ("STATE", "TOOL", "WHY")
@@ -218,7 +219,26 @@ def test_the_socket_folder_is_the_users_alone(mode: int, uid: int, state: CheckS
 def test_a_terminal_that_the_console_fits(
     size: tuple[int, int] | None, encoding: str, state: CheckState
 ) -> None:
-    assert checks.check_terminal({}, size, encoding).state is state
+    found = next(terminal_checks(TerminalFacts(size, encoding, {}, None)))
+    assert (found.name, found.state) == ("terminal", state)
+
+
+@pytest.mark.parametrize(
+    ("environ", "tmux", "states"),
+    [
+        ({"NO_COLOR": "1", "TERM": "vt100"}, None, ["colours ok"]),
+        ({"COLORTERM": "truecolor", "TERM": "xterm"}, None, ["colours ok"]),
+        ({"TERM": "tmux-256color"}, Tmux(True, "on"), ["colours ok", "tmux ok", "clipboard ok"]),
+        ({"TERM": "vt100"}, Tmux(True, "external"), ["colours warn", "tmux ok", "clipboard warn"]),
+        ({"TERM": "linux"}, Tmux(False, ""), ["colours warn", "tmux warn"]),
+    ],
+)
+def test_what_a_terminal_can_do_is_said(
+    environ: dict[str, str], tmux: Tmux | None, states: list[str]
+) -> None:
+    _, *found = terminal_checks(TerminalFacts((80, 24), "utf-8", environ, tmux))
+    assert [f"{check.name} {check.state.value}" for check in found] == states
+    assert all(check.fix for check in found if check.state is CheckState.WARN)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +247,6 @@ def test_a_terminal_that_the_console_fits(
         (False, {}, {}, []),
         (True, {}, {}, ["display warn", "xdotool warn"]),
         (True, {"DISPLAY": ":1"}, {"xdotool": True}, ["display ok", "xdotool ok"]),
-        (False, {"TMUX": "x"}, {}, ["tmux warn"]),
     ],
 )
 def test_programs_are_looked_for_where_a_tool_needs_them(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,9 +11,7 @@ from contextlib import asynccontextmanager
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation
 from flytui.cli.output import clock_time, note
-
-TOOL_SECONDS = 2.0
-"""How long a terminal multiplexer may take to name its clients."""
+from flytui.cli.terminal import run_tool
 
 
 def open_console(invocation: Invocation) -> int:
@@ -75,7 +71,7 @@ def find_seat() -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Windows and processes of this console, which no desktop tool may touch."""
     from flycore.approval.seat import console_seat
 
-    return console_seat(os.environ, os.getpid(), _run)
+    return console_seat(os.environ, os.getpid(), run_tool)
 
 
 def wait_printer() -> Callable[[int, float, str], None]:
@@ -89,21 +85,3 @@ def wait_printer() -> Callable[[int, float, str], None]:
             note(f"waiting for {what}, pid {pid}, since {clock_time(since)}")
 
     return show
-
-
-def _run(argv: tuple[str, ...]) -> str | None:
-    """Output of a program found on PATH; None where it fails or does not answer in time."""
-    program = shutil.which(argv[0])
-    if program is None:
-        return None
-    try:
-        done = subprocess.run(
-            [program, *argv[1:]],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=TOOL_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None

@@ -6,8 +6,6 @@ in `schema`.
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from flycore.approval.conditions import Fit
 from flycore.approval.replay import Replayed
 from flycore.approval.rules import RuleLayer
@@ -17,6 +15,7 @@ from flycore.model.base import Value
 from flycore.model.call import Activity
 from flycore.model.canonical import JsonObject
 from flycore.model.catalog import CapabilityView, SidecarView
+from flycore.model.check import Check
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.enums import Decision, Effective, Risk
 from flycore.model.question import Block, Question
@@ -60,26 +59,6 @@ class WhyDocument(Document, frozen=True, kw_only=True, tag="flytui.why/1"):
     `- /pointer: before` and `+ /pointer: after`."""
     nearest: tuple[str, ...] = ()
     """Names close to that of a tool there is not."""
-
-
-class CheckState(StrEnum):
-    """How a check of `doctor` ended. `fail` is an error of configuration; `warn` may be as wanted."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-class Check(Value, frozen=True, kw_only=True):
-    """One line of `doctor`."""
-
-    name: str
-    state: CheckState
-    message: str
-    fix: str = ""
-    """What to do; empty where nothing is to be done."""
-    difference: tuple[str, ...] = ()
-    """What differs, where the check is about a change: lines `- /pointer: before`, `+ /pointer: after`."""
 
 
 class DoctorDocument(Document, frozen=True, kw_only=True, tag="flytui.doctor/1"):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
-import time
 from typing import TYPE_CHECKING
 
 import click
@@ -13,25 +10,25 @@ import click
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, say, say_strict
 from flytui.cli.reading import ask_running, read_catalog
+from flytui.cli.terminal import find_terminal
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
-    from flycore.model.status import Status
+    from flycore.model.check import Check
     from flycore.registry.places import Places
-    from flytui.cli.documents import Check
 
 EXIT_ERRORS = 5
-PROGRAMS = ("xdotool", "tmux")
 
 
 @click.command()
 @common
 def doctor(invocation: Invocation) -> int:
     """Check everything that flytui stands on. Exit 0, or 5 when something is written wrong."""
-    from flytui.cli.documents import CheckState, DoctorDocument
+    from flycore.model.check import CheckState
+    from flytui.cli.documents import DoctorDocument
 
     places = invocation.places()
-    checks = tuple(run_checks(places))
+    checks = run_checks(places)
     failed = sum(check.state is CheckState.FAIL for check in checks)
     if invocation.as_json:
         emit(DoctorDocument(app_root=str(places.app_root), checks=checks))
@@ -52,52 +49,18 @@ def check_lines(check: Check) -> list[str]:
     return [*lines, f"      → {check.fix}"] if check.fix else lines
 
 
-def run_checks(places: Places) -> list[Check]:
-    """Look at everything. Spawns nothing but probes of trusted sidecars."""
-    from flycore.audit.verify import verify
-    from flytui.cli import checks
-    from flytui.cli.pending import read_pending
+def run_checks(places: Places) -> tuple[Check, ...]:
+    """Look at everything: the running kernel does, else it is done here. Spawns nothing but probes of
+    trusted sidecars."""
+    from flytui.console.doctor.terminal import terminal_checks
 
-    pending = read_pending(places)
-    registry, policy = pending.files.registry, pending.files.policy
-    other = tuple(found for found in registry.diagnostics if found not in policy.diagnostics)
-    running = ask_running(places, _status)
-    catalog = read_catalog(places, probe=True)
-    audit = verify(places.state_dir / "audit", places.data_dir / "anchors" / f"{places.key}.jsonl")
-    notify = pending.files.settings.notify_command
-    notify_found = bool(notify) and shutil.which(notify[0]) is not None
-    problem = running.notify_problem if running else ""
-    present = {name: shutil.which(name) is not None for name in PROGRAMS}
-    return [
-        checks.check_python(sys.version_info[:3]),
-        *checks.check_registry(registry.files, other),
-        *(check for view in catalog.sidecars for check in checks.check_sidecar(view)),
-        *checks.check_policy(policy, time.time(), running.pid if running else None),
-        *checks.check_trust(len(pending.items), pending.store.diagnostics),
-        checks.check_sandbox(),
-        checks.check_audit(audit),
-        *checks.check_notify(notify, found=notify_found, problem=problem),
-        _socket(places),
-        checks.check_terminal(os.environ, _terminal_size(), sys.stdout.encoding),
-        *checks.check_desktop(registry.entries, os.environ, present),
-    ]
+    checks = ask_running(places, _checks)
+    if checks is None:
+        from flycore.kernel.checkup import check_up
+
+        checks = check_up(places, dict(os.environ), read_catalog(places, probe=True), None)
+    return (*checks, *terminal_checks(find_terminal()))
 
 
-async def _status(client: Client) -> Status:
-    return await client.status()
-
-
-def _socket(places: Places) -> Check:
-    from flytui.cli.checks import check_socket
-
-    folder = places.socket.parent
-    found = folder.lstat() if os.path.lexists(folder) else None
-    return check_socket(str(folder), found, os.getuid(), bool(os.environ.get("XDG_RUNTIME_DIR")))
-
-
-def _terminal_size() -> tuple[int, int] | None:
-    """Columns and rows; None where standard output is no terminal."""
-    if not sys.stdout.isatty():
-        return None
-    size = shutil.get_terminal_size()
-    return size.columns, size.lines
+async def _checks(client: Client) -> tuple[Check, ...]:
+    return await client.checks()

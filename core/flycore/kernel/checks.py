@@ -1,4 +1,4 @@
-"""The checks of `flytui doctor`, as pure functions over what was found."""
+"""What Doctor checks, as pure functions over what was found. A front end adds its terminal's own."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from flycore.audit.verify import CUT, TORN, WHOLE
 from flycore.kernel.in_force import RULE as CHANGED_RULE
 from flycore.model.audit import Verification
 from flycore.model.catalog import SidecarView
+from flycore.model.check import Check, CheckState
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Effective, ReasonCode
 from flycore.model.sidecar import SidecarEntry
-from flytui.cli.documents import Check, CheckState
 
 OLDEST_PYTHON = (3, 11)
-SMALLEST_TERMINAL = (60, 20)
-"""Columns and rows below which the console is hard to read."""
 WRITTEN_WRONG = frozenset(
     {
         ReasonCode.MANIFEST_INVALID,
@@ -133,6 +131,18 @@ def check_trust(waiting: int, diagnostics: tuple[Diagnostic, ...]) -> Iterator[C
         yield _finding("trust", finding)
 
 
+def check_stopped(stopped: bool) -> Check:
+    """Whether everything is stopped until a person releases it."""
+    if not stopped:
+        return Check(name="stop", state=CheckState.OK, message="calls are taken")
+    return Check(
+        name="stop",
+        state=CheckState.WARN,
+        message="everything is stopped: no call is taken until a person releases it",
+        fix="ctrl+o in the console releases it",
+    )
+
+
 def check_sandbox() -> Check:
     """What confinement there is."""
     return Check(
@@ -189,29 +199,6 @@ def check_socket(folder: str, found: stat_result | None, uid: int, runtime_dir: 
     return Check(name="socket", state=CheckState.OK, message=folder)
 
 
-def check_terminal(environ: Mapping[str, str], size: tuple[int, int] | None, encoding: str) -> Check:
-    """Whether the console can be drawn here. `size` is None where there is no terminal."""
-    if size is None:
-        return Check(name="terminal", state=CheckState.OK, message="none: commands print plain text")
-    if size < SMALLEST_TERMINAL or size[1] < SMALLEST_TERMINAL[1]:
-        wanted = "×".join(map(str, SMALLEST_TERMINAL))
-        return Check(
-            name="terminal",
-            state=CheckState.WARN,
-            message=f"{size[0]}×{size[1]} is small",
-            fix=f"make the window at least {wanted}",
-        )
-    if encoding.lower().replace("-", "") != "utf8":
-        return Check(
-            name="terminal",
-            state=CheckState.WARN,
-            message=f"its encoding is {encoding}",
-            fix="set LANG=C.UTF-8",
-        )
-    kind = environ.get("TERM", "unknown")
-    return Check(name="terminal", state=CheckState.OK, message=f"{kind}, {size[0]}×{size[1]}")
-
-
 def check_desktop(
     entries: tuple[SidecarEntry, ...], environ: Mapping[str, str], present: Mapping[str, bool]
 ) -> Iterator[Check]:
@@ -231,8 +218,6 @@ def check_desktop(
                 fix="start flytui inside the desktop session, or set DISPLAY",
             )
         yield _program("xdotool", present, f"{named} focuses windows and types through it")
-    if environ.get("TMUX"):
-        yield _program("tmux", present, "it tells which windows show this console")
 
 
 def _program(name: str, present: Mapping[str, bool], why: str) -> Check:

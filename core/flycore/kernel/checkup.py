@@ -1,0 +1,63 @@
+"""Looks at everything one root stands on, for Doctor. Reads; spawns nothing and writes nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+
+from flycore.approval.describe import describe_entry
+from flycore.approval.trust import TrustStore
+from flycore.audit.verify import verify
+from flycore.kernel import checks
+from flycore.kernel.panic import read_panic
+from flycore.kernel.world import find_ground, read_files
+from flycore.model.catalog import Catalog
+from flycore.model.check import Check
+from flycore.model.status import Status
+from flycore.registry.places import Places
+
+PROGRAMS = ("xdotool",)
+
+
+def check_up(
+    places: Places, environ: Mapping[str, str], catalog: Catalog, running: Status | None
+) -> tuple[Check, ...]:
+    """Every check but those of a terminal, over the files as they are now. `running` is what the kernel
+    of the root says of itself, None where there is none. Reads the whole log: not for an event loop."""
+    files = read_files(find_ground(places, environ), None)
+    registry, policy, notify = files.registry, files.policy, files.settings.notify_command
+    store = TrustStore.load(places.state_dir / "trust.json")
+    waiting = store.pending(registry, lambda entry: describe_entry(entry, files.resolutions(entry.id)))
+    other = tuple(found for found in registry.diagnostics if found not in policy.diagnostics)
+    stopped = running.panic if running else read_panic(places.state_dir) is not None
+    path = environ.get("PATH", "")
+    return (
+        checks.check_python(sys.version_info[:3]),
+        *checks.check_registry(registry.files, other),
+        *(check for view in catalog.sidecars for check in checks.check_sidecar(view)),
+        *checks.check_policy(policy, time.time(), running.pid if running else None),
+        *checks.check_trust(len(waiting), store.diagnostics),
+        checks.check_stopped(stopped),
+        checks.check_sandbox(),
+        checks.check_audit(
+            verify(places.state_dir / "audit", places.data_dir / "anchors" / f"{places.key}.jsonl")
+        ),
+        *checks.check_notify(
+            notify,
+            found=bool(notify) and shutil.which(notify[0], path=path) is not None,
+            problem=running.notify_problem if running else "",
+        ),
+        _socket(places, environ),
+        *checks.check_desktop(
+            registry.entries, environ, {name: shutil.which(name, path=path) is not None for name in PROGRAMS}
+        ),
+    )
+
+
+def _socket(places: Places, environ: Mapping[str, str]) -> Check:
+    folder = places.socket.parent
+    found = folder.lstat() if os.path.lexists(folder) else None
+    return checks.check_socket(str(folder), found, os.getuid(), bool(environ.get("XDG_RUNTIME_DIR")))

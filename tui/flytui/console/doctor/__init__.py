@@ -1,0 +1,1 @@
+"""The screen Doctor, and the checks of the terminal itself."""
