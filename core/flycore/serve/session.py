@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any, Literal, Protocol
 
 import anyio
-import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 from websockets.exceptions import ConnectionClosed
@@ -24,6 +23,7 @@ from flycore.model.events import MISSED, Event
 from flycore.runners.strict_json import NotStrict, read_strict
 from flycore.serve import messages as m
 from flycore.serve.calls import ConnectionCalls
+from flycore.serve.reading import FOR_VIEWERS, READS, Reader
 
 
 class Connection(Protocol):
@@ -85,6 +85,7 @@ class Session:
         self._calls = ConnectionCalls(kernel, self._send)
         self._subscription: m.Subscribe | None = None
         self._handlers: dict[str, Callable[[m.Envelope, TaskGroup], Awaitable[None]]] = {
+            **dict.fromkeys(READS, self._read_out),
             "client.hello": self._hello,
             "ping": self._ping,
             "gateway.status.get": self._status,
@@ -96,17 +97,9 @@ class Session:
             "ask.list": self._asks,
             "ask.detail.get": self._ask,
             "ask.decide": self._decide,
-            "history.list": self._history,
-            "tool.metrics.get": self._metrics,
-            "lease.list": self._leases,
-            "block.list": self._blocks,
-            "rule.list": self._rules,
-            "trust.list": self._trust,
             "trust.revoke": self._revoke_trust,
-            "question.list": self._questions,
             "panic": self._panic,
             "sidecar.probe": self._probe,
-            "doctor.get": self._doctor,
             "kernel.yield": self._yield,
         }
 
@@ -244,9 +237,9 @@ class Session:
         ended = self._kernel.cancel(wanted.call_id) if self._viewer else self._calls.cancel(wanted)
         await self._send("ack", {"cancelled": ended}, message)
 
-    def _mine(self, caller: Caller) -> bool:
-        """Whether what that caller does is for this peer to see: a viewer sees all, an agent its own."""
-        return self._viewer or caller.key == self._caller.key
+    @property
+    def _reader(self) -> Reader:
+        return Reader(self._caller, self._viewer)
 
     async def _asks(self, message: m.Envelope, _: TaskGroup) -> None:
         msgspec.convert(message.payload, m.Nothing)
@@ -259,42 +252,20 @@ class Session:
         asks = [
             for_reading(ask, viewer=self._viewer)
             for ask in self._kernel.asks()
-            if wanted in ("", ask.request.id) and self._mine(ask.request.caller)
+            if wanted in ("", ask.request.id) and self._reader.sees(ask.request.caller)
         ]
         await self._send("ask.snapshot", {"asks": msgspec.to_builtins(asks)}, message)
 
     async def _decide(self, message: m.Envelope, _: TaskGroup) -> None:
         await self._error(message, m.ErrorCode.UNAUTHORIZED, "only the open console decides")
 
-    async def _history(self, message: m.Envelope, _: TaskGroup) -> None:
+    async def _read_out(self, message: m.Envelope, _: TaskGroup) -> None:
+        """Answer what only reads."""
         msgspec.convert(message.payload, m.Nothing)
-        await self._kernel.past.ready()
-        calls = [call for call in self._kernel.activity() if self._mine(call.caller)]
-        await self._send("history.snapshot", {"calls": msgspec.to_builtins(calls)}, message)
-
-    async def _metrics(self, message: m.Envelope, _: TaskGroup) -> None:
-        msgspec.convert(message.payload, m.Nothing)
-        metrics = await self._kernel.metrics("" if self._viewer else self._caller.key)
-        await self._send("tool.metrics.snapshot", {"metrics": msgspec.to_builtins(metrics)}, message)
-
-    async def _leases(self, message: m.Envelope, _: TaskGroup) -> None:
-        msgspec.convert(message.payload, m.Nothing)
-        leases = [lease for lease in self._kernel.leases() if self._mine(lease.caller)]
-        await self._send("lease.snapshot", {"leases": msgspec.to_builtins(leases)}, message)
-
-    async def _blocks(self, message: m.Envelope, _: TaskGroup) -> None:
-        msgspec.convert(message.payload, m.Nothing)
-        await self._send("block.snapshot", {"blocks": msgspec.to_builtins(self._kernel.blocks())}, message)
-
-    async def _rules(self, message: m.Envelope, _: TaskGroup) -> None:
-        msgspec.convert(message.payload, m.Nothing)
-        rules = await anyio.to_thread.run_sync(self._kernel.rules) if self._viewer else ()
-        await self._send("rule.snapshot", {"rules": msgspec.to_builtins(rules)}, message)
-
-    async def _trust(self, message: m.Envelope, _: TaskGroup) -> None:
-        msgspec.convert(message.payload, m.Nothing)
-        payload = {"items": msgspec.to_builtins(self._kernel.pending_trust())}
-        await self._send("trust.snapshot", payload, message)
+        if message.type in FOR_VIEWERS and not self._viewer:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, FOR_VIEWERS[message.type])
+            return
+        await self._send(*await READS[message.type](self._kernel, self._reader), message)
 
     async def _revoke_trust(self, message: m.Envelope, _: TaskGroup) -> None:
         msgspec.convert(message.payload, m.Nothing)
@@ -303,11 +274,6 @@ class Session:
             return
         outcome = await self._kernel.revoke_trust(by=f"flytui trust --revoke, {self._caller}")
         await self._send("ack", msgspec.to_builtins(outcome), message)
-
-    async def _questions(self, message: m.Envelope, _: TaskGroup) -> None:
-        msgspec.convert(message.payload, m.Nothing)
-        asked = [item for item in self._kernel.questions() if self._viewer or item.about == self._caller.key]
-        await self._send("question.snapshot", {"questions": msgspec.to_builtins(asked)}, message)
 
     async def _panic(self, message: m.Envelope, _: TaskGroup) -> None:
         """Whoever may connect may stop everything; nothing on this door releases it."""
@@ -318,14 +284,6 @@ class Session:
         wanted = msgspec.convert(message.payload, m.SidecarProbe)
         self._kernel.probe(wanted.sidecar)
         await self._send("ack", {}, message)
-
-    async def _doctor(self, message: m.Envelope, _: TaskGroup) -> None:
-        msgspec.convert(message.payload, m.Nothing)
-        if not self._viewer:
-            await self._error(message, m.ErrorCode.UNAUTHORIZED, "only a viewer is told how the root is")
-            return
-        checks = await self._kernel.checks()
-        await self._send("doctor.snapshot", {"checks": msgspec.to_builtins(checks)}, message)
 
     async def _yield(self, message: m.Envelope, _: TaskGroup) -> None:
         msgspec.convert(message.payload, m.Nothing)
