@@ -9,12 +9,13 @@ import msgspec
 
 from flycore.catalog.described import capability_from_spec
 from flycore.catalog.findings import ProbeFinding
+from flycore.catalog.fixes import NO_MACHINE, Machine
 from flycore.catalog.known import KNOWN, is_builtin_name
 from flycore.catalog.runtime import READY, RuntimeFinding
 from flycore.catalog.snapshot import SidecarFacts, missing_stability, narrowing, sidecar_stability
 from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
-from flycore.model.enums import Decision, Layer
+from flycore.model.enums import Decision, Layer, Source
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.stability import SandboxReport, Stability
@@ -53,6 +54,11 @@ class CatalogFacts:
     exceeded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     blocked: frozenset[str] = frozenset()
     quota_limited: bool = False
+    bundled: frozenset[str] = frozenset()
+    """Sidecars whose program is that of this distribution."""
+    machine: Machine = NO_MACHINE
+    registry_file: str = ""
+    """The project's registry, relative to the app root; empty where there is none."""
 
 
 def build_catalog(facts: CatalogFacts) -> Catalog:
@@ -81,9 +87,10 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
                 changed=facts.changed.get(entry.id, ()),
             )
         )
+    line = _first_line(facts.registry)
     for name in KNOWN:
         if name not in views:
-            views[name] = _unoffered(KNOWN[name])
+            views[name] = _unoffered(KNOWN[name], facts.registry_file, line)
     return Catalog(
         version=facts.version,
         app_root=facts.registry.app_root,
@@ -143,6 +150,8 @@ def _facts_of(
         exceeded=facts.exceeded.get(entry.id, ()),
         blocked=facts.blocked,
         quota_limited=facts.quota_limited,
+        bundled=entry.id in facts.bundled,
+        machine=facts.machine,
     )
 
 
@@ -162,8 +171,13 @@ def _tool_stabilities(
         yield name, shared[key]
 
 
-def _unoffered(capability: Capability) -> CapabilityView:
+def _first_line(registry: Registry) -> int:
+    """Where the project's entries begin; 1 where there is none."""
+    lines = (entry.position.line for entry in registry.entries if entry.source is Source.PROJECT)
+    return min(lines, default=1)
+
+
+def _unoffered(capability: Capability, registry: str, line: int) -> CapabilityView:
     source = "plan" if capability.layer is Layer.HIGH else NOTHING
-    return CapabilityView(
-        capability=capability, sidecar=None, source=source, stability=missing_stability(capability)
-    )
+    stability = missing_stability(capability, registry, line)
+    return CapabilityView(capability=capability, sidecar=None, source=source, stability=stability)

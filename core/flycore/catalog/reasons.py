@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from flycore.catalog.fixes import NO_MACHINE, Machine, edit, of_program
 from flycore.catalog.known import BUNDLED_TOOLS
 from flycore.model.capability import Capability
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.enums import RUNNABLE_KINDS, Layer, ReasonCode, RuntimeState, UpgradeState
+from flycore.model.fix import Fix, FixKind
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Reason, RuntimeEvidence
@@ -25,14 +27,17 @@ def where(entry: SidecarEntry, key: str = "") -> str:
     return f"{position.file}:{position.line}"
 
 
-def not_configured(capability: Capability) -> Reason:
-    """Nothing offers the tool."""
+def not_configured(capability: Capability, registry: str = "", line: int = 0) -> Reason:
+    """Nothing offers the tool. `registry` is the project's file, where there is one, and `line` where its
+    entries begin."""
     name = capability.name
+    fix: Fix | None = Fix(kind=FixKind.EDIT, words=f"add {name} to the registry", file=registry, line=line)
     if capability.layer is Layer.HIGH:
         message, remedy = (
             f"this version of flytui runs no plans, so {name} is listed only",
             f"call the tools it would use: flytui catalog --all --filter {_atomic_family(capability)}",
         )
+        fix = None
     elif name in BUNDLED_TOOLS:
         sidecar = capability.sidecar or ""
         lines = f'"{sidecar}": {{"command": "flytui-sidecar", "args": ["{sidecar}"], "tools": ["{name}"]}}'
@@ -48,7 +53,11 @@ def not_configured(capability: Capability) -> Reason:
             f'write a process-json program (docs/writing-sidecars.md) and add to "sidecars" in '
             f"{REGISTRY_FILE}: {lines}"
         )
-    return Reason(code=ReasonCode.NOT_CONFIGURED, dimension="discovery", message=message, remedy=remedy)
+    if fix is not None and not registry:
+        fix = Fix(kind=FixKind.INIT, words=f"write a first registry to {REGISTRY_FILE}")
+    return Reason(
+        code=ReasonCode.NOT_CONFIGURED, dimension="discovery", message=message, remedy=remedy, fix=fix
+    )
 
 
 def _atomic_family(capability: Capability) -> str:
@@ -63,6 +72,7 @@ def disabled(entry: SidecarEntry) -> Reason:
         dimension="discovery",
         message=entry.disabled_reason or f"{entry.id} is switched off in the registry",
         remedy=f'{once}set "enabled" to true at {where(entry, "enabled")}',
+        fix=Fix(kind=FixKind.ENABLE, words=f"switch {entry.id} on"),
     )
 
 
@@ -75,10 +85,18 @@ def manifest_invalid(entry: SidecarEntry, problem: Diagnostic) -> Reason:
         dimension="manifest",
         message=f"{pointer}{problem.message} ({place})",
         remedy=problem.remedy or f"correct {place}; flytui schema registry prints what is expected",
+        fix=Fix(
+            kind=FixKind.EDIT,
+            words="correct the entry",
+            file=(problem.position or entry.position).file,
+            line=(problem.position or entry.position).line,
+        ),
     )
 
 
-def path_failed(entry: SidecarEntry, program: ResolvedProgram | None) -> Reason:
+def path_failed(
+    entry: SidecarEntry, program: ResolvedProgram | None, machine: Machine = NO_MACHINE
+) -> Reason:
     """The command leads nowhere it may."""
     place = where(entry, "command")
     if program is None:
@@ -87,12 +105,14 @@ def path_failed(entry: SidecarEntry, program: ResolvedProgram | None) -> Reason:
             dimension="path",
             message=f"the command {entry.command} was not followed",
             remedy=f'correct "command" at {place}',
+            fix=edit(entry, "command", "correct the command"),
         )
     return Reason(
         code=program.reason or ReasonCode.COMMAND_NOT_FOUND,
         dimension="path",
         message=program.message or f"{program.declared} leads to no program",
         remedy=program.remedy or f'install {program.declared}, or correct "command" at {place}',
+        fix=of_program(entry, program, "command", "correct the command", machine),
     )
 
 
@@ -105,6 +125,7 @@ def kind_unsupported(entry: SidecarEntry) -> Reason:
         message=f"this version of flytui does not run the kind {entry.kind}",
         remedy=f'this version runs: {kinds}; change "kind" at {where(entry, "kind")} '
         "if the program speaks one of them",
+        fix=edit(entry, "kind", "change the kind"),
     )
 
 
@@ -116,6 +137,7 @@ def core_incompatible(entry: SidecarEntry, core: str) -> Reason:
         message=f"made for flytui {entry.compatible_core}, this is {core}",
         remedy=f'install a version of it for flytui {core}, or correct "compatibleCore" at '
         f"{where(entry, 'compatibleCore')}",
+        fix=edit(entry, "compatibleCore", "correct the version range"),
     )
 
 
@@ -127,6 +149,7 @@ def protocol_incompatible(entry: SidecarEntry, protocols: tuple[str, ...]) -> Re
         message=f"speaks process-json {entry.protocol_version}, this flytui speaks {', '.join(protocols)}",
         remedy=f'install a version that does, or correct "protocolVersion" at '
         f"{where(entry, 'protocolVersion')}",
+        fix=edit(entry, "protocolVersion", "correct the protocol version"),
     )
 
 
@@ -135,12 +158,13 @@ def version_unknown(entry: SidecarEntry, installed: str | None) -> Reason:
     package = entry.package_id or entry.id
     declared = f" {entry.package_version}" if entry.package_version else ""
     found = f"version {installed} is installed" if installed else "its installed version is not known"
+    key = "packageVersion" if entry.package_version else "packageId"
     return Reason(
         code=ReasonCode.VERSION_UNKNOWN,
         dimension="version",
         message=f"the package {package}{declared} is declared, {found}",
-        remedy=f'install {package}{declared}, or correct "packageVersion" at '
-        f"{where(entry, 'packageVersion' if entry.package_version else 'packageId')}",
+        remedy=f'install {package}{declared}, or correct "packageVersion" at {where(entry, key)}',
+        fix=edit(entry, key, "correct the package's version"),
     )
 
 
@@ -153,16 +177,20 @@ def secret_missing(entry: SidecarEntry, missing: Mapping[str, str]) -> Reason:
         message=f"declared secrets are not there: {names}",
         remedy=f"set {' and '.join(sorted(missing))} in the environment flytui is started from; declared at "
         f"{where(entry, 'permissions')}",
+        fix=edit(entry, "permissions", "change which secrets it declares; a value is set outside"),
     )
 
 
-def delegate_missing(entry: SidecarEntry, name: str, program: ResolvedProgram) -> Reason:
+def delegate_missing(
+    entry: SidecarEntry, name: str, program: ResolvedProgram, machine: Machine = NO_MACHINE
+) -> Reason:
     """A delegate this tool needs leads nowhere."""
     return Reason(
         code=ReasonCode.DELEGATE_MISSING,
         dimension="probe",
         message=f"the delegate {name}: {program.message or program.declared + ' leads to no program'}",
         remedy=program.remedy or f"correct delegates.{name} at {where(entry, 'delegates')}",
+        fix=of_program(entry, program, "delegates", "correct the delegate", machine),
     )
 
 
@@ -184,7 +212,8 @@ def runtime_failed(entry: SidecarEntry, state: RuntimeState, evidence: RuntimeEv
         spawn = evidence is not None and evidence.code == "spawn"
         message = "the last call could not be started" if spawn else "the program crashed in the last call"
         code = ReasonCode.RUNTIME_FAILED
-    return Reason(code=code, dimension="runtime", message=message, remedy=look)
+    again = Fix(kind=FixKind.PROBE, words=f"ask {entry.id} again")
+    return Reason(code=code, dimension="runtime", message=message, remedy=look, fix=again)
 
 
 def folder_untrusted(entry: SidecarEntry) -> Reason:
@@ -194,6 +223,7 @@ def folder_untrusted(entry: SidecarEntry) -> Reason:
         dimension="sandbox",
         message=f"{entry.id} came with this folder and nobody has trusted it yet",
         remedy="run flytui trust to see what it would run, and accept it",
+        fix=Fix(kind=FixKind.TRUST, words="see what it would run, and decide"),
     )
 
 
@@ -225,6 +255,7 @@ def ceiling_exceeded(entry: SidecarEntry, exceeded: tuple[str, ...]) -> Reason:
         message=f"declares more than security.max_permissions allows: {', '.join(exceeded)}",
         remedy=f'declare less in "permissions" at {where(entry, "permissions")}, or raise '
         "security.max_permissions in config.jsonc",
+        fix=edit(entry, "permissions", "declare less"),
     )
 
 
@@ -269,4 +300,6 @@ def upgrade(entry: SidecarEntry) -> tuple[Reason, ...]:
         f'finish the upgrade of {entry.package_id or entry.id}, then remove "upgrade" at '
         f"{where(entry, 'upgrade')}"
     )
-    return (Reason(code=code, dimension="upgrade", message=f"{message} ({entry.id})", remedy=remedy),)
+    fix = edit(entry, "upgrade", "finish the upgrade, then remove the key")
+    message = f"{message} ({entry.id})"
+    return (Reason(code=code, dimension="upgrade", message=message, remedy=remedy, fix=fix),)

@@ -24,6 +24,7 @@ import msgspec
 from flycore.catalog import reasons
 from flycore.catalog.effective import effective
 from flycore.catalog.findings import ProbeFinding
+from flycore.catalog.fixes import NEEDED, NO_MACHINE, Machine, of_probe
 from flycore.catalog.runtime import READY, RuntimeFinding
 from flycore.catalog.version import check_versions
 from flycore.model.capability import Capability
@@ -81,6 +82,9 @@ class SidecarFacts:
     """Permissions beyond the person's ceiling."""
     blocked: frozenset[str] = frozenset()
     quota_limited: bool = False
+    bundled: bool = False
+    """Whether its program is that of this distribution."""
+    machine: Machine = NO_MACHINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +97,10 @@ class Rung:
     breaks: bool = False
 
 
-def missing_stability(capability: Capability) -> Stability:
-    """The snapshot of a known tool that nothing offers."""
-    found = Stability(discovery=Discovery.MISSING, reasons=(reasons.not_configured(capability),))
+def missing_stability(capability: Capability, registry: str = "", line: int = 0) -> Stability:
+    """The snapshot of a known tool that nothing offers; see `reasons.not_configured`."""
+    told = reasons.not_configured(capability, registry, line)
+    found = Stability(discovery=Discovery.MISSING, reasons=(told,))
     return msgspec.structs.replace(found, effective=effective(found))
 
 
@@ -122,7 +127,7 @@ def narrowing(facts: SidecarFacts, tool: str) -> Hashable:
     """What tells this tool's snapshot from its siblings': equal values, equal snapshots."""
     probed = facts.probe.evidence.tools.get(tool) if facts.probe and facts.probe.evidence else None
     broken = _broken_delegate(facts, tool)
-    return probed, broken and broken[0], facts.policy(tool), tool in facts.blocked
+    return probed, broken and broken[0], facts.policy(tool), tool in facts.blocked, NEEDED.get(tool)
 
 
 def _discovery(facts: SidecarFacts, _: str | None) -> Rung:
@@ -157,7 +162,9 @@ def _path(facts: SidecarFacts, _: str | None) -> Rung:
     }
     if program.state is PathState.RESOLVED:
         return Rung(program.state, evidence=evidence)
-    return Rung(program.state, (reasons.path_failed(facts.entry, program),), evidence, breaks=True)
+    return Rung(
+        program.state, (reasons.path_failed(facts.entry, program, facts.machine),), evidence, breaks=True
+    )
 
 
 def _version(facts: SidecarFacts, _: str | None) -> Rung:
@@ -177,26 +184,29 @@ def _probe(facts: SidecarFacts, tool: str | None) -> Rung:
     probe = facts.probe
     evidence = {} if probe is None or probe.evidence is None else {"probe": probe.evidence}
     if probe is not None and probe.state is ProbeState.UNAVAILABLE:
-        return Rung(probe.state, _told(probe), evidence, breaks=True)
+        return Rung(probe.state, _told(facts, tool, probe), evidence, breaks=True)
     if tool is not None and (narrowed := _narrowed(facts, tool)) is not None:
         state, reason = narrowed
         return Rung(state, (reason,), evidence, breaks=state is ProbeState.UNAVAILABLE)
-    return Rung(probe.state if probe else None, _told(probe) if probe else (), evidence)
+    return Rung(probe.state if probe else None, _told(facts, tool, probe) if probe else (), evidence)
 
 
-def _told(probe: ProbeFinding) -> tuple[Reason, ...]:
-    return () if probe.reason is None else (probe.reason,)
+def _told(facts: SidecarFacts, tool: str | None, probe: ProbeFinding) -> tuple[Reason, ...]:
+    if probe.reason is None:
+        return ()
+    return (of_probe(facts.entry, probe.reason, tool, facts.bundled, facts.machine),)
 
 
 def _narrowed(facts: SidecarFacts, tool: str) -> tuple[ProbeState, Reason] | None:
     """What is known of this tool alone that is worse than its sidecar."""
     broken = _broken_delegate(facts, tool)
     if broken is not None:
-        return ProbeState.UNAVAILABLE, reasons.delegate_missing(facts.entry, *broken)
+        return ProbeState.UNAVAILABLE, reasons.delegate_missing(facts.entry, *broken, facts.machine)
     probed = facts.probe.evidence.tools.get(tool) if facts.probe and facts.probe.evidence else None
     if probed is None or probed.status not in (ProbeState.DEGRADED, ProbeState.UNAVAILABLE):
         return None
-    return probed.status, _tool_reason(facts.entry, tool, probed)
+    told = _tool_reason(facts.entry, tool, probed)
+    return probed.status, of_probe(facts.entry, told, tool, facts.bundled, facts.machine)
 
 
 def _tool_reason(entry: SidecarEntry, tool: str, probed: ToolProbe) -> Reason:

@@ -20,13 +20,14 @@ from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.known import KNOWN
 from flycore.catalog.runtime import RuntimeFinding
 from flycore.executive.world import World
+from flycore.kernel.machine import machine_of
 from flycore.model.capability import Capability
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.enums import Decision
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.registry.load import load_registry
-from flycore.registry.places import Places
+from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places
 from flycore.registry.resolve import resolve_program
 from flycore.registry.settings import Settings, load_settings
 from flycore.sandbox.environment import declared_secrets
@@ -174,6 +175,9 @@ def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, n
         probes=seen.probes,
         runtime=seen.runtime,
         blocked=seen.blocked,
+        bundled=frozenset(bundled),
+        machine=machine_of(ground.environ),
+        registry_file=declared_in(ground.places, registry),
         sandbox={
             entry.id: report(entry.permissions, entry.limits, bundled=entry.id in bundled)
             for entry in registry.entries
@@ -191,6 +195,14 @@ def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, n
         index={view.capability.name: view for view in catalog.capabilities},
         entries={entry.id: entry for entry in registry.entries},
     )
+
+
+def declared_in(places: Places, registry: Registry) -> str:
+    """The project's file that was read, relative to the app root; empty where there is none."""
+    for relative in (REGISTRY_FILE, LEGACY_REGISTRY_FILE):
+        if str(places.app_root / relative) in registry.files:
+            return relative
+    return ""
 
 
 def _installed(files: Files, bundled: set[str]) -> dict[str, str]:

@@ -29,6 +29,10 @@ class ResolvedProgram(Value, frozen=True, kw_only=True):
     reason: ReasonCode | None = None
     message: str = ""
     remedy: str = ""
+    wanted: str = ""
+    """Name of a program that was looked for on PATH and is not there."""
+    shut: str = ""
+    """Absolute path of the file that is there and lacks only the permission to be executed."""
 
 
 class Seal(Value, frozen=True, kw_only=True):

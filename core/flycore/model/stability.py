@@ -21,6 +21,7 @@ from flycore.model.enums import (
     UpgradeState,
     VersionState,
 )
+from flycore.model.fix import Fix
 
 
 class Reason(Value, frozen=True, kw_only=True):
@@ -30,6 +31,8 @@ class Reason(Value, frozen=True, kw_only=True):
     dimension: str
     message: str
     remedy: str
+    fix: Fix | None = None
+    """The remedy as something that can be done at once, where it is one of those."""
 
 
 class PathEvidence(Value, frozen=True, kw_only=True):

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+import msgspec
+
 from flycore.model.enums import Anchor, PathState, ReasonCode
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
@@ -95,9 +97,12 @@ class _Asked:
             remedy,
         )
 
-    def unresolved(self, reason: ReasonCode, message: str, remedy: str) -> ResolvedProgram:
-        """The command leads to nothing that runs."""
-        return self._outcome(PathState.UNRESOLVED, reason, f"{self.command}: {message}", remedy)
+    def unresolved(
+        self, reason: ReasonCode, message: str, remedy: str, *, wanted: str = "", shut: str = ""
+    ) -> ResolvedProgram:
+        """The command leads to nothing that runs. `wanted`, `shut`: see ResolvedProgram."""
+        found = self._outcome(PathState.UNRESOLVED, reason, f"{self.command}: {message}", remedy)
+        return msgspec.structs.replace(found, wanted=wanted, shut=shut)
 
     def _outcome(self, state: PathState, reason: ReasonCode, message: str, remedy: str) -> ResolvedProgram:
         return ResolvedProgram(
@@ -119,7 +124,9 @@ class _Asked:
             name = interpreter.missing
             message = f"its #! line asks for {name}, which is not here"
             remedy = f"{_install(name)}, or correct the first line of {self.command}"
-            return self.unresolved(ReasonCode.INTERPRETER_MISSING, message, remedy)
+            return self.unresolved(
+                ReasonCode.INTERPRETER_MISSING, message, remedy, wanted=os.path.basename(name)
+            )
         line = interpreter.argv if interpreter is not None else ()
         return ResolvedProgram(
             state=PathState.RESOLVED,
@@ -179,7 +186,7 @@ def _looked_at(
         return asked.unresolved(ReasonCode.NOT_EXECUTABLE, f"is {what}", "name the program itself")
     if not os.access(real, os.X_OK):
         remedy = f"run chmod +x {asked.command}"
-        return asked.unresolved(ReasonCode.NOT_EXECUTABLE, "is not executable", remedy)
+        return asked.unresolved(ReasonCode.NOT_EXECUTABLE, "is not executable", remedy, shut=real)
     try:
         reader = _open_staying(anchor, asked.command, os.O_RDONLY | os.O_NONBLOCK)
     except PermissionError:
@@ -243,12 +250,13 @@ def _bare(asked: _Asked, interpreter_dir: Path, path_env: str) -> ResolvedProgra
         candidate = os.path.join(folder, command)
         if os.path.isabs(folder) and command not in ("", ".", "..") and os.path.isfile(candidate):
             remedy = f"run chmod +x {candidate}"
-            return asked.unresolved(ReasonCode.NOT_EXECUTABLE, f"{candidate} is not executable", remedy)
+            message = f"{candidate} is not executable"
+            return asked.unresolved(ReasonCode.NOT_EXECUTABLE, message, remedy)
     if " " in command:
         remedy = f'write "command": "{command.split()[0]}" and put the rest into args'
         return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, "no program has such a name", remedy)
     remedy = f"{_install(command)}, or name a program below the anchor with ./"
-    return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, "not found on PATH", remedy)
+    return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, "not found on PATH", remedy, wanted=command)
 
 
 def _head(path: str) -> bytes:

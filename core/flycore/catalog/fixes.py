@@ -1,0 +1,121 @@
+"""What can be done about a reason, from this table alone: nothing here is taken from what a sidecar, a
+package or a cache said. Names and places of the registry go into a fix only as single arguments or as the
+file to be edited.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from flycore.model.enums import ReasonCode
+from flycore.model.fix import Fix, FixKind
+from flycore.model.program import ResolvedProgram
+from flycore.model.sidecar import SidecarEntry
+from flycore.model.stability import Reason
+from flycore.registry.keys import key_position
+
+MANAGERS: dict[str, tuple[str, ...]] = {
+    "apt-get": ("apt-get", "install"),
+    "dnf": ("dnf", "install"),
+    "pacman": ("pacman", "-S"),
+    "brew": ("brew", "install"),
+}
+"""How each package manager is told to install, in the order in which they are looked for."""
+_COMMON = ("bash", "espeak-ng", "ffmpeg", "perl", "python3", "ruby", "scrot", "xdotool")
+PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
+    **{name: dict.fromkeys(MANAGERS, (name,)) for name in _COMMON},
+    "chromium": {
+        "apt-get": ("chromium",),
+        "dnf": ("chromium",),
+        "pacman": ("chromium",),
+        "brew": ("--cask", "chromium"),
+    },
+    "node": {"apt-get": ("nodejs",), "dnf": ("nodejs",), "pacman": ("nodejs",), "brew": ("node",)},
+    "npx": {"apt-get": ("npm",), "dnf": ("nodejs-npm",), "pacman": ("npm",), "brew": ("node",)},
+    "python": {"apt-get": ("python-is-python3",), "dnf": ("python-unversioned-command",)},
+    "tesseract": {
+        "apt-get": ("tesseract-ocr",),
+        "dnf": ("tesseract",),
+        "pacman": ("tesseract", "tesseract-data-eng"),
+        "brew": ("tesseract",),
+    },
+}
+"""Program to its package, by manager; a program that has none with one is not named there."""
+NEEDED: dict[str, str] = {
+    "audio.speak": "espeak-ng",
+    "computer.keyboard": "xdotool",
+    "computer.mouse": "xdotool",
+    "vision.ocr": "tesseract",
+}
+"""Known tools to the program that the bundled sidecar behind them starts."""
+_ASKED_AGAIN = frozenset(
+    (
+        ReasonCode.PROBE_UNAVAILABLE,
+        ReasonCode.PROBE_DEGRADED,
+        ReasonCode.PROBE_SLOW,
+        ReasonCode.PROBE_TIMEOUT,
+        ReasonCode.TOOL_UNAVAILABLE,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What this machine has for mending things. Nothing known means that nothing can be installed."""
+
+    manager: str = ""
+    """One of MANAGERS, or none."""
+    prefix: tuple[str, ...] = ()
+    """What makes it root's: `sudo`, or nothing where it is not needed."""
+    absent: frozenset[str] = frozenset()
+    """Those programs of NEEDED that are not on PATH."""
+
+
+NO_MACHINE = Machine()
+
+
+def edit(entry: SidecarEntry, key: str, words: str) -> Fix:
+    """Open the entry's file at that key; at the entry where the key is absent."""
+    place = key_position(entry, key)
+    return Fix(kind=FixKind.EDIT, words=words, file=place.file, line=place.line)
+
+
+def install(program: str, machine: Machine) -> Fix | None:
+    """Install a known program; None where this machine has no known way to."""
+    package = PACKAGES.get(program, {}).get(machine.manager)
+    if package is None:
+        return None
+    argv = (*machine.prefix, *MANAGERS[machine.manager], *package)
+    return Fix(kind=FixKind.COMMAND, words=f"install {program}", argv=argv)
+
+
+def of_program(entry: SidecarEntry, program: ResolvedProgram, key: str, words: str, machine: Machine) -> Fix:
+    """Mend what a command or a delegate, written at `key`, leads to."""
+    if program.reason is ReasonCode.NOT_EXECUTABLE and program.shut:
+        argv = ("chmod", "u+x", "--", program.shut)
+        return Fix(kind=FixKind.COMMAND, words="make it executable for you", argv=argv)
+    known = install(program.wanted, machine) if program.wanted else None
+    return known or edit(entry, key, words)
+
+
+def of_probe(
+    entry: SidecarEntry, reason: Reason, tool: str | None, bundled: bool, machine: Machine
+) -> Reason:
+    """The reason with what can be done after that answer of a probe. Whatever fix it came with is dropped:
+    answers are kept in a file, and are the sidecar's."""
+    return msgspec.structs.replace(reason, fix=_probed(entry, reason, tool, bundled, machine))
+
+
+def _probed(
+    entry: SidecarEntry, reason: Reason, tool: str | None, bundled: bool, machine: Machine
+) -> Fix | None:
+    needed = NEEDED.get(tool or "", "") if bundled else ""
+    if needed in machine.absent and (known := install(needed, machine)) is not None:
+        return known
+    if reason.code is ReasonCode.DELEGATE_MISSING:
+        return edit(entry, "delegates", "name the delegate")
+    if reason.code in _ASKED_AGAIN:
+        return Fix(kind=FixKind.PROBE, words=f"ask {entry.id} again")
+    return None
