@@ -177,7 +177,7 @@ class SocketClient:
         raise ConnectionLost("the kernel ended the call without a result")
 
     async def cancel(self, call_id: str) -> bool:
-        """See Client; over the socket only calls of this connection can be ended."""
+        """See Client; over the socket only calls of this connection, for a viewer any."""
         return bool((await self.ask_for("tool.cancel", {"callId": call_id}))["cancelled"])
 
     async def activity(self) -> tuple[Activity, ...]:

@@ -9,12 +9,12 @@ import pytest
 from flycore.approval.cells import cell_width
 from flycore.kernel import checks
 from flycore.model.audit import Verification
-from flycore.model.call import Artifact, CallError, Progress, ToolResult
+from flycore.model.call import Artifact, CallError, ToolResult
 from flycore.model.check import CheckState
 from flycore.model.diagnostics import Diagnostic, Position, Severity
-from flycore.model.enums import Code, Level, Phase, ReasonCode, Source, Status
+from flycore.model.enums import Code, Level, ReasonCode, Source, Status
 from flycore.model.sidecar import Permissions, SidecarEntry
-from flytui.cli.call_result import cancelled, lost, outcome_lines, progress_printer, progress_words
+from flytui.cli.call_result import cancelled, lost, outcome_lines
 from flytui.cli.output import clock_time, plain_table, say, say_strict
 from flytui.console.doctor.terminal import TerminalFacts, Tmux, terminal_checks
 
@@ -88,22 +88,6 @@ def test_a_headline_repeats_no_word(status: Status, code: Code, message: str, sa
     assert ("  reason: not now" in outcome_lines(result)) == ("not now" not in message)
 
 
-def test_progress_comes_at_most_once_a_second_and_what_it_waits_for_at_once(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    at = 0.0
-    show = progress_printer("t", lambda: at)
-    show(Progress(call_id="c", phase=Phase.WAITING_APPROVAL))
-    for tenth in range(25):
-        at = tenth / 10
-        show(Progress(call_id="c", phase=Phase.RUNNING, progress=tenth, total=100))
-    assert capsys.readouterr().err.splitlines() == [
-        "t: waiting for approval in the console…",
-        "t: 10%",
-        "t: 20%",
-    ]
-
-
 def test_a_success_says_how_it_ran() -> None:
     result = ToolResult(
         status=Status.SUCCESS,
@@ -127,27 +111,6 @@ def test_results_without_an_answer_have_their_exit_codes() -> None:
     assert cancelled("t").exit_status == 130
     assert lost("t").exit_status == 7
     assert lost("t").status is Status.UNKNOWN
-
-
-@pytest.mark.parametrize(
-    ("progress", "said"),
-    [
-        (Progress(call_id="c", phase=Phase.CHECKING), ""),
-        (Progress(call_id="c", phase=Phase.WAITING_APPROVAL), "waiting for approval in the console…"),
-        (Progress(call_id="c", phase=Phase.RUNNING, progress=1, total=4, message="page"), "25% page"),
-        (Progress(call_id="c", phase=Phase.RUNNING, progress=9, total=3), "100%"),
-        (Progress(call_id="c", phase=Phase.RUNNING, progress=1, total=0, message="m"), "m"),
-    ],
-)
-def test_progress_in_words(progress: Progress, said: str) -> None:
-    assert progress_words(progress) == said
-
-
-def test_progress_is_said_once(capfd: pytest.CaptureFixture[str]) -> None:
-    show = progress_printer("t\x1b")
-    for _ in range(3):
-        show(Progress(call_id="c", phase=Phase.WAITING_APPROVAL))
-    assert capfd.readouterr().err == "t⟦U+001B⟧: waiting for approval in the console…\n"
 
 
 def test_a_clock_time_is_a_date_and_a_time() -> None:

@@ -1,51 +1,19 @@
-"""What `flytui call` says: progress and outcome on standard error, the output on standard output."""
+"""How a call ended: the outcome on standard error, the output on standard output."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from flycore.model.call import CallError, Progress, ToolResult
+from flycore.model.call import CallError, ToolResult
 from flycore.model.canonical import Json
-from flycore.model.enums import Code, Phase, Status
+from flycore.model.enums import Code, Status
 from flytui.cli.output import clock_time, note, say_json
 
-WAITING = {
-    Phase.WAITING_APPROVAL: "waiting for approval in the console…",
-    Phase.WAITING_GROUP: "waiting until another call leaves…",
-}
-PACE_S = 1.0
-"""A tool that tells its progress ten times a second must not fill the terminal."""
 STDERR_LINES = 20
 EMPTY: tuple[Json, ...] = ("", [], {}, None)
 SAID_ALREADY = frozenset({"nearest"})
 """Details that the hint names."""
-
-
-def progress_printer(tool: str, clock: Callable[[], float] = time.monotonic) -> Callable[[Progress], None]:
-    """Prints each new thing that is to be said of a call, once; how far it runs at most every PACE_S."""
-    last, told_at = "", float("-inf")
-
-    def show(progress: Progress) -> None:
-        nonlocal last, told_at
-        text, now = progress_words(progress), clock()
-        early = progress.phase not in WAITING and now - told_at < PACE_S
-        if text and text != last and not early:
-            last, told_at = text, now
-            note(f"{tool}: {text}")
-
-    return show
-
-
-def progress_words(progress: Progress) -> str:
-    """How far a call is, in words; empty where there is nothing to say."""
-    if progress.phase in WAITING:
-        return WAITING[progress.phase]
-    share = ""
-    if progress.progress is not None and progress.total:
-        share = f"{min(max(progress.progress / progress.total, 0.0), 1.0):.0%}"
-    return " ".join(part for part in (share, progress.message) if part)
 
 
 def cancelled(tool: str) -> ToolResult:

@@ -55,7 +55,8 @@ def call(
     """Call TOOL and print its output; the exit code says how it ended."""
     from flycore.model.errors import ConnectionLost
     from flytui.cli.call_input import BadInput, read_words
-    from flytui.cli.call_result import cancelled, lost, print_result, progress_printer
+    from flytui.cli.call_progress import teller, telling
+    from flytui.cli.call_result import cancelled, lost, print_result
 
     try:
         given = read_words(words, option, _read_stdin)
@@ -64,18 +65,19 @@ def call(
     places = invocation.places()
 
     ended: list[ToolResult] = []
+    told = teller(tool, plain=invocation.plain, for_console=wait_approver > 0)
 
     async def perform() -> None:
         from flycore.client.connect import connect
 
-        async with connect(places, wait_approver=wait_approver) as client:
+        async with connect(places, wait_approver=wait_approver) as client, telling(told) as on_progress:
             result = await client.call(
                 tool,
                 await _finished_input(client, tool, given),
                 timeout_ms=timeout_ms,
                 said=said,
                 inline_wait_ms=0 if no_wait else TO_THE_END_MS,
-                on_progress=progress_printer(tool) if sys.stderr.isatty() else None,
+                on_progress=on_progress,
             )
             ended.append(result)
 
