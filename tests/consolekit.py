@@ -55,6 +55,7 @@ from flycore.model.enums import (
     VersionState,
 )
 from flycore.model.events import Event, EventClass
+from flycore.model.picture import Picture
 from flycore.model.program import Seal
 from flycore.model.question import Block, Option, Question
 from flycore.model.sidecar import Permissions, SidecarEntry, ToolClaim
@@ -105,6 +106,7 @@ class World:
     catalog_value: Catalog
     asks_value: tuple[Ask, ...] = ()
     activity_value: tuple[Activity, ...] = ()
+    pictures: dict[tuple[str, int], Picture] = field(default_factory=dict)
     metrics_value: Metrics = NO_METRICS
     trust_value: tuple[TrustItem, ...] = ()
     questions_value: tuple[Question, ...] = ()
@@ -168,6 +170,9 @@ class World:
 
     async def activity(self) -> tuple[Activity, ...]:
         return self.activity_value
+
+    async def picture(self, call_id: str, index: int) -> Picture | None:
+        return self.pictures.get((call_id, index))
 
     async def metrics(self) -> Metrics:
         return self.metrics_value

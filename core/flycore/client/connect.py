@@ -26,6 +26,7 @@ from flycore.model.check import Check
 from flycore.model.enums import Code
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError, RootBusy
 from flycore.model.events import Event, EventClass
+from flycore.model.picture import Picture
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
@@ -209,6 +210,10 @@ class CallingClient:
     async def activity(self) -> tuple[Activity, ...]:
         """See Client."""
         return await self.inner.activity()
+
+    async def picture(self, call_id: str, index: int) -> Picture | None:
+        """See Client."""
+        return await self.inner.picture(call_id, index)
 
     async def metrics(self) -> Metrics:
         """See Client."""

@@ -16,6 +16,7 @@ from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
 from flycore.model.events import Event, EventClass
+from flycore.model.picture import Picture
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
@@ -66,6 +67,10 @@ class LocalClient:
     async def activity(self) -> tuple[Activity, ...]:
         """See Client."""
         return self._kernel.activity()
+
+    async def picture(self, call_id: str, index: int) -> Picture | None:
+        """See Client."""
+        return await self._kernel.picture(call_id, index)
 
     async def metrics(self) -> Metrics:
         """See Client."""

@@ -13,6 +13,7 @@ from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
 from flycore.model.events import Event, EventClass
+from flycore.model.picture import Picture
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
@@ -56,6 +57,11 @@ class Client(Protocol):
 
     async def activity(self) -> tuple[Activity, ...]:
         """Calls, running first, then finished ones, newest first, those of earlier kernels too."""
+        ...
+
+    async def picture(self, call_id: str, index: int) -> Picture | None:
+        """An image that a call made, scaled down: the artifact of that index, from 0. None where it is no
+        PNG, JPEG, GIF or WebP, is gone, damaged or too large, or is nothing the asker may see."""
         ...
 
     async def metrics(self) -> Metrics:

@@ -26,6 +26,7 @@ from flycore.model.enums import Code
 from flycore.model.enums import Status as CallStatus
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError
 from flycore.model.events import MISSED, Event, EventClass
+from flycore.model.picture import Picture
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
@@ -183,6 +184,11 @@ class SocketClient:
     async def activity(self) -> tuple[Activity, ...]:
         """See Client."""
         return await self._list("history.list", "calls", Activity)
+
+    async def picture(self, call_id: str, index: int) -> Picture | None:
+        """See Client."""
+        payload = await self.ask_for("call.picture.get", {"callId": call_id, "index": index})
+        return msgspec.convert(payload["picture"], Picture | None)
 
     async def metrics(self) -> Metrics:
         """See Client."""

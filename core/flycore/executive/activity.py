@@ -119,10 +119,14 @@ class ActivityBook:
         finished = (activity for activity, _ in reversed(self._finished.values()))
         return (*reversed(self._running.values()), *finished)
 
+    def find(self, call_id: str) -> Activity | None:
+        """The call, under way or ended; None where it is not known any more."""
+        kept = self._finished.get(call_id)
+        return self._running.get(call_id) or (kept[0] if kept is not None else None)
+
     def caller_of(self, call_id: str) -> str:
         """Key of whose call it is or was; empty where it is not known any more."""
-        kept = self._finished.get(call_id)
-        activity = self._running.get(call_id) or (kept[0] if kept is not None else None)
+        activity = self.find(call_id)
         return activity.caller.key if activity is not None else ""
 
     def running(self) -> int:

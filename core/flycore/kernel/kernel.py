@@ -24,6 +24,7 @@ from flycore.kernel.lock import Holder
 from flycore.kernel.notify import Notifier
 from flycore.kernel.panic import STOP_SECONDS, Panic
 from flycore.kernel.past import Past
+from flycore.kernel.pictures import Pictures
 from flycore.kernel.questions import QuestionBook
 from flycore.kernel.standing import Standing
 from flycore.kernel.upkeep import Upkeep
@@ -32,6 +33,7 @@ from flycore.model.audit import Metrics
 from flycore.model.call import Activity, CallRequest, ToolResult
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
+from flycore.model.picture import Picture
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
@@ -71,6 +73,7 @@ class Kernel:
         self._standing = standing
         self._panic = panic
         self._questions = questions
+        self._pictures = Pictures(rooms.places)
         self._clients = 0
         self._idle = anyio.Event()
         self._numbers = itertools.count(1)
@@ -114,6 +117,11 @@ class Kernel:
         """See Client."""
         recent = self._book.all()
         return (*recent, *self.past.calls({call.call_id for call in recent}))
+
+    async def picture(self, call_id: str, index: int) -> Picture | None:
+        """See Client."""
+        call = self._book.find(call_id)
+        return await self._pictures.of(call, index) if call is not None else None
 
     async def metrics(self, caller_key: str = "") -> Metrics:
         """See Client; over the calls of one caller where it is named."""

@@ -88,6 +88,13 @@ class ToolCancel(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     request_id: str = ""
 
 
+class PictureGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`call.picture.get`: the artifact of that index, from 0, of a call that has ended."""
+
+    call_id: str
+    index: int = 0
+
+
 class AskGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`ask.detail.get`."""
 

@@ -97,6 +97,7 @@ class Session:
             "ask.list": self._asks,
             "ask.detail.get": self._ask,
             "ask.decide": self._decide,
+            "call.picture.get": self._picture,
             "trust.revoke": self._revoke_trust,
             "panic": self._panic,
             "sidecar.probe": self._probe,
@@ -255,6 +256,12 @@ class Session:
             if wanted in ("", ask.request.id) and self._reader.sees(ask.request.caller)
         ]
         await self._send("ask.snapshot", {"asks": msgspec.to_builtins(asks)}, message)
+
+    async def _picture(self, message: m.Envelope, _: TaskGroup) -> None:
+        wanted = msgspec.convert(message.payload, m.PictureGet)
+        seen = self._viewer or self._kernel.caller_of(wanted.call_id) == self._caller.key
+        picture = await self._kernel.picture(wanted.call_id, wanted.index) if seen else None
+        await self._send("call.picture.snapshot", {"picture": msgspec.to_builtins(picture)}, message)
 
     async def _decide(self, message: m.Envelope, _: TaskGroup) -> None:
         await self._error(message, m.ErrorCode.UNAUTHORIZED, "only the open console decides")

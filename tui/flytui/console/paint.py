@@ -7,10 +7,11 @@ holds text that has been made safe before (the card's). No markup exists on this
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
+from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -36,11 +37,20 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Ink:
+    """Exact colours of a picture's cell, red, green and blue each: of the character and behind it."""
+
+    fore: tuple[int, int, int]
+    back: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
-    """Safe text in one tone."""
+    """Safe text in one tone; `ink` replaces its colours."""
 
     text: str
     tone: Tone = Tone.PLAIN
+    ink: Ink | None = None
 
 
 Line = tuple[Span, ...]
@@ -99,7 +109,7 @@ def fit(row: Line, width: int) -> Line:
             spans.append(part)
             left -= size
             continue
-        spans.append(Span(set_cell_size(part.text, left).rstrip() + "…", part.tone))
+        spans.append(replace(part, text=set_cell_size(part.text, left).rstrip() + "…"))
         break
     return tuple(spans)
 
@@ -118,7 +128,7 @@ def wrap(row: Line, width: int, indent: int = 0) -> list[Line]:
     done: list[Line] = []
     current: list[Span] = []
     used = 0
-    for tone, word in _words(row):
+    for part, word in _words(row):
         size = cell_len(word)
         if used + size > width and current and not word.isspace():
             done.append(_joined(current))
@@ -129,7 +139,7 @@ def wrap(row: Line, width: int, indent: int = 0) -> list[Line]:
                 current, used = [Span(" " * indent)] if indent else [], indent
                 if piece.isspace():
                     continue
-            current.append(Span(piece, tone))
+            current.append(Span(piece, part.tone, part.ink))
             used += cell_len(piece)
     done.append(_joined(current))
     return done
@@ -147,27 +157,34 @@ def block(text: str, tone: Tone = Tone.PLAIN, margin: int = 0) -> list[Line]:
 
 def to_strip(row: Line, width: int, styles: Mapping[Tone, Style], base: Style) -> Strip:
     """The line as exactly `width` cells for Textual's line API."""
-    segments = [Segment(part.text, base + styles[part.tone]) for part in fit(row, width) if part.text]
+    segments = [Segment(part.text, _style(part, styles, base)) for part in fit(row, width) if part.text]
     return Strip(segments).adjust_cell_length(width, base)
+
+
+def _style(part: Span, styles: Mapping[Tone, Style], base: Style) -> Style:
+    if part.ink is None:
+        return base + styles[part.tone]
+    fore, back = Color.from_rgb(*part.ink.fore), Color.from_rgb(*part.ink.back)
+    return Style.from_color(fore, back)
 
 
 def _joined(spans: Iterable[Span]) -> Line:
     """Neighbours of one tone as one span: fewer style changes on the wire."""
     joined: list[Span] = []
     for part in spans:
-        if joined and joined[-1].tone is part.tone:
-            joined[-1] = Span(joined[-1].text + part.text, part.tone)
+        if joined and joined[-1].tone is part.tone and joined[-1].ink == part.ink:
+            joined[-1] = replace(part, text=joined[-1].text + part.text)
         else:
             joined.append(part)
     return tuple(joined)
 
 
-def _words(row: Line) -> Iterator[tuple[Tone, str]]:
+def _words(row: Line) -> Iterator[tuple[Span, str]]:
     for part in row:
         start = 0
         for at in range(1, len(part.text) + 1):
             if at == len(part.text) or part.text[at].isspace() != part.text[at - 1].isspace():
-                yield part.tone, part.text[start:at]
+                yield part, part.text[start:at]
                 start = at
 
 

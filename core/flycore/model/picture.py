@@ -1,0 +1,28 @@
+"""A small picture as a value: what a terminal can show of a larger one."""
+
+from __future__ import annotations
+
+from flycore.model.base import Value
+
+MOST_WIDTH = 320
+MOST_HEIGHT = 200
+
+
+class Picture(Value, frozen=True, kw_only=True):
+    """Pixels, row by row from the top, three bytes each (red, green, blue). On the wire `rgb` is base64."""
+
+    width: int
+    height: int
+    rgb: bytes
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where the numbers do not fit together."""
+        if not (0 < self.width <= MOST_WIDTH and 0 < self.height <= MOST_HEIGHT):
+            raise ValueError(f"a picture is at most {MOST_WIDTH}×{MOST_HEIGHT} pixels and at least one")
+        if len(self.rgb) != self.width * self.height * 3:
+            raise ValueError("a picture has three bytes a pixel")
+
+    def pixel(self, x: int, y: int) -> tuple[int, int, int]:
+        """Red, green and blue at a place inside the picture."""
+        at = (y * self.width + x) * 3
+        return self.rgb[at], self.rgb[at + 1], self.rgb[at + 2]
