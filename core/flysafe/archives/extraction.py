@@ -1,0 +1,148 @@
+"""Extraction: all of an archive or nothing of it, below a descriptor, following no link."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO
+
+from flysafe.archives.limits import LIMITS, Limits, Refused
+from flysafe.archives.names import Format, Names
+from flysafe.archives.reading import Entry, entries, told_broken
+from flysafe.beneath import open_beneath
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What is there now."""
+
+    files: int
+    folders: int
+    bytes: int
+    """Of all files together."""
+
+
+def extract(
+    source: IO[bytes],
+    kind: Format,
+    parent_fd: int,
+    name: str,
+    limits: Limits = LIMITS,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Extracted:
+    """Extract into the folder `name` of `parent_fd`, which is made, or already there: then nothing in it is
+    replaced. `on_progress` is told entries and bytes so far, and may raise to give up.
+
+    Raises `Refused`, and OSError of the system (a full disk); nothing of the archive is left then. Files get
+    the mode of new files, executable where the archive says so for its owner; no owner, time or special bit
+    is taken over.
+    """
+    beside = f".{secrets.token_hex(8)}.part"
+    os.mkdir(beside, 0o700, dir_fd=parent_fd)
+    try:
+        beside_fd = os.open(beside, _FOLDER, dir_fd=parent_fd)
+        try:
+            writer = _Writer(beside_fd, os.fstat(source.fileno()).st_size, limits, on_progress)
+            with told_broken():
+                for entry in entries(source, kind, limits):
+                    writer.write(entry)
+            _move(beside_fd, parent_fd, name)
+        finally:
+            os.close(beside_fd)
+    finally:
+        _remove(beside, parent_fd)
+    return Extracted(writer.files, writer.folders, writer.bytes)
+
+
+class _Writer:
+    """Writes entries below a folder that is new."""
+
+    def __init__(
+        self,
+        folder_fd: int,
+        archive_bytes: int,
+        limits: Limits,
+        on_progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self._folder_fd, self._archive_bytes, self._limits = folder_fd, archive_bytes, limits
+        self._on_progress = on_progress
+        self._names = Names(limits)
+        self.files = self.folders = self.bytes = 0
+
+    def write(self, entry: Entry) -> None:
+        """One file or folder, with the folders it lies in."""
+        parts = self._names.take(entry.name, folder=entry.folder)
+        holder = parts if entry.folder else parts[:-1]
+        fd = self._open_folders(holder)
+        try:
+            if not entry.folder:
+                self._write_file(entry, fd, parts[-1])
+                self.files += 1
+        finally:
+            os.close(fd)
+        if self._on_progress is not None:
+            self._on_progress(self.files + self.folders, self.bytes)
+
+    def _open_folders(self, parts: tuple[str, ...]) -> int:
+        fd = os.dup(self._folder_fd)
+        for part in parts:
+            try:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o777, dir_fd=fd)
+                    self.folders += 1
+                inner = open_beneath(fd, part, _FOLDER)
+            finally:
+                os.close(fd)
+            fd = inner
+        return fd
+
+    def _write_file(self, entry: Entry, folder_fd: int, name: str) -> None:
+        fd = os.open(name, _NEW_FILE, 0o777 if entry.executable else 0o666, dir_fd=folder_fd)
+        with os.fdopen(fd, "wb") as file, entry.open() as content:
+            while chunk := content.read(_CHUNK):
+                self.bytes += len(chunk)
+                self._limits.weigh(self.bytes, self._archive_bytes)
+                file.write(chunk)
+
+
+def _move(beside_fd: int, parent_fd: int, name: str) -> None:
+    """Everything in the new folder to where it belongs; what is there already is refused before one moves."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o777, dir_fd=parent_fd)
+    try:
+        target_fd = open_beneath(parent_fd, name, _FOLDER)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise Refused("exists", "the target is a link or no folder", name) from error
+        raise
+    try:
+        arriving = sorted(os.listdir(beside_fd))
+        taken = set(os.listdir(target_fd)).intersection(arriving)
+        if taken:
+            raise Refused("exists", "is there already; nothing was extracted", min(taken))
+        moved: list[str] = []
+        try:
+            for item in arriving:
+                os.rename(item, item, src_dir_fd=beside_fd, dst_dir_fd=target_fd)
+                moved.append(item)
+        except OSError:
+            for item in moved:
+                os.rename(item, item, src_dir_fd=target_fd, dst_dir_fd=beside_fd)
+            raise
+    finally:
+        os.close(target_fd)
+
+
+def _remove(name: str, parent_fd: int) -> None:
+    """What was written for nothing; `rmtree` follows no link out of it."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(name, dir_fd=parent_fd)
