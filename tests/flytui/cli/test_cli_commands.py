@@ -51,6 +51,28 @@ def test_filter_keeps_what_contains_every_word(settled: Desk) -> None:
     assert "file.hash" not in plain.stdout
 
 
+def test_filter_speaks_the_console_s_language(settled: Desk) -> None:
+    for query, names in (
+        ("state:avail !tool:x !sidecar:try", None),
+        ("state:avail !sidecar:try", ["file.hash"]),
+        ("sidecar:try,utility risk:low,med", ["file.hash", "try.echo"]),
+        ("policy:allow", ["file.hash", "try.echo"]),
+        ("policy:lease", []),
+        ("flhsh", ["file.hash"]),
+    ):
+        done = settled.run("catalog", "--json", "--filter", query)
+        if names is None:
+            assert (done.returncode, done.stdout) == (2, "")
+            assert "no key tool: there are state" in done.stderr
+            continue
+        document = json.loads(done.stdout)
+        assert sorted(item["name"] for item in document["capabilities"]) == names, query
+        assert {item["id"] for item in document["sidecars"]} == {
+            item["sidecar"] for item in document["capabilities"]
+        }
+    assert "nothing matches" in settled.run("catalog", "--filter", "sidecar:nobody").stderr
+
+
 @pytest.mark.parametrize("words", [("--json", "catalog"), ("catalog", "--json"), ("--json",)])
 def test_common_options_stand_before_or_after_the_command(settled: Desk, words: tuple[str, ...]) -> None:
     assert json.loads(settled.run(*words).stdout)["appRoot"] == str(settled.root)

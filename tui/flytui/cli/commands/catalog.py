@@ -9,18 +9,28 @@ import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, note, say, table
-from flytui.cli.reading import read_catalog
+from flytui.cli.reading import ask_running, read_catalog
 
 if TYPE_CHECKING:
+    from flycore.catalog.query import Query
+    from flycore.client.protocol import Client
+    from flycore.model.approval import Lease
     from flycore.model.catalog import CapabilityView, Catalog, SidecarView
     from flycore.model.stability import Reason, Stability
+    from flycore.registry.places import Places
 
 HEADINGS = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "WHY / FIX")
 
 
 @click.command()
 @click.option("--all", "everything", is_flag=True, help="Every reason of every tool, not only the first.")
-@click.option("--filter", "words", multiple=True, help="Only what contains this word; may be repeated.")
+@click.option(
+    "--filter",
+    "words",
+    multiple=True,
+    metavar="QUERY",
+    help="As the console's filter: words, state: risk: sidecar: policy: source:, ! for the opposite.",
+)
 @common
 def catalog(invocation: Invocation, everything: bool, words: tuple[str, ...]) -> int:
     """List every tool with its state and, where it is not well, why and what to do."""
@@ -29,8 +39,10 @@ def catalog(invocation: Invocation, everything: bool, words: tuple[str, ...]) ->
 
 def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: bool) -> int:
     """Print the catalog; always exit code 0."""
+    query = _read_query(words)
     places = invocation.places()
-    shown = matching(read_catalog(places, probe=not invocation.as_json), words)
+    found = read_catalog(places, probe=not invocation.as_json)
+    shown = matching(found, query, _leased(places, query)) if query.terms else found
     if invocation.as_json:
         from flycore.catalog.document import catalog_document
 
@@ -42,7 +54,11 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
     if waiting:
         entries = "1 entry waits" if waiting == 1 else f"{waiting} entries wait"
         say(f"{entries} for trust: flytui trust shows what they would run")
-    table(invocation, HEADINGS, catalog_rows(shown, everything=everything))
+    rows = list(catalog_rows(shown, everything=everything))
+    if rows:
+        table(invocation, HEADINGS, rows)
+    else:
+        note("nothing matches that filter")
     for finding in shown.diagnostics:
         where = f"{finding.position}: " if finding.position else ""
         note(f"{finding.severity.value}: {where}{finding.message}")
@@ -53,28 +69,50 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
     return 0
 
 
-def matching(catalog: Catalog, words: tuple[str, ...]) -> Catalog:
-    """The catalog with only the tools and sidecars that contain every word, in whatever case."""
+def matching(catalog: Catalog, query: Query, leased: frozenset[str]) -> Catalog:
+    """The catalog with only the tools that match, the sidecars that offer one of them, and those that offer
+    none and match themselves. `leased` are tools that a lease holds for."""
     import msgspec
 
-    wanted = [part for word in words for part in word.casefold().split()]
-    if not wanted:
+    from flycore.catalog.query import listed_sidecar, listed_tool
+
+    if not query.terms:
         return catalog
+    changed = {view.id for view in catalog.sidecars if view.changed}
+    offering = {view.sidecar for view in catalog.capabilities}
+    alone = [view for view in catalog.sidecars if view.id not in offering]
+    items = [
+        listed_tool(view, changed=view.sidecar in changed, leased=view.capability.name in leased)
+        for view in catalog.capabilities
+    ]
+    items += [listed_sidecar(view, changed=view.id in changed) for view in alone]
+    chosen = query.chosen(items)
+    tools = tuple(catalog.capabilities[at] for at in chosen if at < len(catalog.capabilities))
+    kept = {view.sidecar for view in tools}
+    kept |= {alone[at - len(catalog.capabilities)].id for at in chosen if at >= len(catalog.capabilities)}
+    sidecars = tuple(view for view in catalog.sidecars if view.id in kept)
+    return msgspec.structs.replace(catalog, capabilities=tools, sidecars=sidecars)
 
-    def fits(*facts: str | None, stability: Stability) -> bool:
-        said = [f"{reason.code} {reason.message} {reason.remedy}" for reason in stability.reasons]
-        text = " ".join([fact or "" for fact in facts] + [stability.effective, *said]).casefold()
-        return all(word in text for word in wanted)
 
-    return msgspec.structs.replace(
-        catalog,
-        capabilities=tuple(
-            view
-            for view in catalog.capabilities
-            if fits(view.capability.name, view.sidecar, view.capability.summary, stability=view.stability)
-        ),
-        sidecars=tuple(view for view in catalog.sidecars if fits(view.id, stability=view.stability)),
-    )
+def _read_query(words: tuple[str, ...]) -> Query:
+    """The filters as one; all of them must hold. Raises UsageError for a key or value there is not."""
+    from flycore.catalog.query import parse_query
+
+    query = parse_query(" ".join(words))
+    if query.problems:
+        raise click.UsageError("--filter: " + "; ".join(query.problems))
+    return query
+
+
+def _leased(places: Places, query: Query) -> frozenset[str]:
+    """Tools that a lease holds for, where the query is about that. Leases live in a running kernel."""
+    if not any(term.key == "policy" for term in query.terms):
+        return frozenset()
+
+    async def question(client: Client) -> tuple[Lease, ...]:
+        return await client.leases()
+
+    return frozenset(lease.tool for lease in ask_running(places, question) or ())
 
 
 def catalog_rows(catalog: Catalog, *, everything: bool) -> Iterator[tuple[str, ...]]:
