@@ -1,0 +1,66 @@
+"""Which network addresses are public: those that somebody else's text may make us connect to.
+
+Everything is refused that IANA's special-purpose registries (IPv4: RFC 6890 and its updates; IPv6 likewise)
+do not give to the open internet, and everything that carries another address inside, whatever that is: a
+router or translator on the way would take it out again. Python's own `is_global` differs between versions.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+Address = IPv4Address | IPv6Address
+
+_NOT_PUBLIC_4 = tuple(
+    map(
+        IPv4Network,
+        (
+            "0.0.0.0/8",  # this network
+            "10.0.0.0/8",  # private
+            "100.64.0.0/10",  # shared by carriers
+            "127.0.0.0/8",  # loopback
+            "169.254.0.0/16",  # link-local, metadata services
+            "172.16.0.0/12",  # private
+            "192.0.0.0/24",  # protocol assignments
+            "192.0.2.0/24",  # documentation
+            "192.88.99.0/24",  # relays of 6to4
+            "192.168.0.0/16",  # private
+            "198.18.0.0/15",  # benchmarks
+            "198.51.100.0/24",  # documentation
+            "203.0.113.0/24",  # documentation
+            "224.0.0.0/4",  # multicast
+            "240.0.0.0/4",  # reserved, broadcast
+        ),
+    )
+)
+_PUBLIC_6 = IPv6Network("2000::/3")
+"""The only part that is given to the open internet. Outside of it lie loopback, mapped and translated IPv4
+addresses, unique local, link-local and multicast ones."""
+_NOT_PUBLIC_6 = tuple(
+    map(
+        IPv6Network,
+        (
+            "2001::/23",  # protocol assignments, Teredo among them
+            "2001:db8::/32",  # documentation
+            "2002::/16",  # 6to4: an IPv4 address inside
+            "3fff::/20",  # documentation
+        ),
+    )
+)
+
+
+def is_public(address: Address) -> bool:
+    """Whether the address belongs to the open internet. One with a scope (`%eth0`) never does."""
+    if isinstance(address, IPv4Address):
+        return not any(address in network for network in _NOT_PUBLIC_4)
+    if address.scope_id is not None or address not in _PUBLIC_6:
+        return False
+    return not any(address in network for network in _NOT_PUBLIC_6)
+
+
+def parse_address(text: str) -> Address | None:
+    """The address that a resolver or a URL's host spells in the one canonical way; None for anything else."""
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
