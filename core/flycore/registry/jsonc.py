@@ -51,20 +51,26 @@ def parse_jsonc(text: str, file: str) -> tuple[Json | None, Diagnostic | None]:
 def syntax_error(text: str, offset: int, file: str, message: str, remedy: str) -> Diagnostic:
     """The error of a file that does not parse: the line, and a caret below the place."""
     offset = min(offset, len(text))
-    start = text.rfind("\n", 0, offset) + 1
-    end = text.find("\n", offset)
-    line = text[start : len(text) if end < 0 else end].rstrip("\r")
-    column = offset - start
-    cut = max(0, column - MAX_EXCERPT // 2)
-    shown = line[cut : cut + MAX_EXCERPT].replace("\t", " ")
+    column = offset - (text.rfind("\n", 0, offset) + 1)
     return Diagnostic(
         severity=Severity.ERROR,
         rule="syntax",
         message=f"does not parse: {message}",
         remedy=remedy,
         position=Position(file=file, line=text.count("\n", 0, offset) + 1, column=column + 1),
-        excerpt=f"{shown}\n{' ' * (column - cut)}^",
+        excerpt=excerpt_at(text, offset),
     )
+
+
+def excerpt_at(text: str, offset: int) -> str:
+    """The line of that character, and a caret below it; of a long line the part around it."""
+    start = text.rfind("\n", 0, offset) + 1
+    end = text.find("\n", offset)
+    line = text[start : len(text) if end < 0 else end].rstrip("\r")
+    column = offset - start
+    cut = max(0, column - MAX_EXCERPT // 2)
+    shown = line[cut : cut + MAX_EXCERPT].replace("\t", " ")
+    return f"{shown}\n{' ' * (column - cut)}^"
 
 
 def index_findings(value: Json, index: SpanIndex, file: str) -> Iterator[Diagnostic]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from flycore.model.base import Value
 from flycore.model.canonical import Json, JsonObject
-from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Level, Risk
 from flycore.registry.files import read_text
 from flycore.registry.jsonc import finding, read_jsonc
@@ -66,20 +67,46 @@ class Settings(Value, frozen=True, kw_only=True):
     theme: str = ""
 
 
+class ReadSettings(NamedTuple):
+    """Settings, what is wrong in their file, and where its values stand."""
+
+    settings: Settings
+    problems: tuple[Diagnostic, ...] = ()
+    places: Mapping[str, Position] = MappingProxyType({})
+    """By JSON pointer; of a setting that the file does not name there is none."""
+
+
 def load_settings(config_dir: Path) -> tuple[Settings, tuple[Diagnostic, ...]]:
     """Read `<config dir>/config.jsonc`. Never raises: what is wrong is told with its place."""
+    read = read_settings(config_dir)
+    return read.settings, read.problems
+
+
+def read_settings(config_dir: Path) -> ReadSettings:
+    """The same, with the place of each value."""
     shown = str(config_dir / SETTINGS_FILE)
     content, _, problem = read_text(config_dir, SETTINGS_FILE, shown)
     if content is None:
-        return Settings(), (problem,) if problem is not None else ()
+        return ReadSettings(Settings(), (problem,) if problem is not None else ())
+    return parse_settings(content, shown)
+
+
+def parse_settings(content: str, shown: str) -> ReadSettings:
+    """What a file of that content sets; `shown` is its name in positions."""
     value, index, problems = read_jsonc(content, shown)
     if index is None:
-        return Settings(), problems
+        return ReadSettings(Settings(), problems)
     reader = _Reader(index, shown, list(problems))
     if not isinstance(value, dict):
         reader.refuse("", "must be an object", "write {}")
-        return Settings(), tuple(reader.problems)
-    return reader.settings(value), tuple(reader.problems)
+        return ReadSettings(Settings(), tuple(reader.problems))
+    settings = reader.settings(value)
+    return ReadSettings(settings, tuple(reader.problems), _places(index, shown))
+
+
+def _places(index: SpanIndex, shown: str) -> dict[str, Position]:
+    found = {pointer: index.position(span.start) for pointer, span in index.values.items()}
+    return {key: Position(file=shown, line=line, column=column) for key, (line, column) in found.items()}
 
 
 class _Reader:

@@ -265,6 +265,24 @@ class PolicyReplayDocument(Document, frozen=True, kw_only=True, tag="flytui.poli
     diagnostics: tuple[Diagnostic, ...]
 
 
+class LintedFile(Value, frozen=True, kw_only=True):
+    """A file that was looked at."""
+
+    kind: str
+    """`registry`, `policy` or `settings`."""
+    file: str
+    present: bool
+
+
+class LintDocument(Document, frozen=True, kw_only=True, tag="flytui.lint/1"):
+    """Everything that is wrong in what a person wrote, in the order of the files."""
+
+    files: tuple[LintedFile, ...]
+    errors: int
+    warnings: int
+    diagnostics: tuple[Diagnostic, ...]
+
+
 class MetricsDocument(Document, frozen=True, kw_only=True, tag="flytui.metrics/1"):
     """What the log says of every tool, and of how much a person was asked."""
 
@@ -290,5 +308,6 @@ DOCUMENTS: dict[str, type[Document]] = {
     "demo": DemoDocument,
     "audit": AuditDocument,
     "metrics": MetricsDocument,
+    "lint": LintDocument,
 }
 """Command to the document it prints."""

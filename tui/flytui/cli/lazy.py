@@ -11,6 +11,7 @@ COMMANDS = (
     "inspect",
     "why",
     "doctor",
+    "lint",
     "preflight",
     "call",
     "tools",

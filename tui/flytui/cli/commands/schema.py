@@ -34,6 +34,7 @@ NAMES = (
     "demo",
     "audit",
     "metrics",
+    "lint",
 )
 
 

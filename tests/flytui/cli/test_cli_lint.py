@@ -1,0 +1,112 @@
+"""`flytui lint`: every problem of every file, with its place and its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from clikit import Desk
+from flytui.cli.commands.schema import schema_of
+from flytui.cli.linting import kind_of
+
+REGISTRY = """{
+  "schemaVersion": 2,
+  "sidecars": {
+    "one.bad": {"command": 7, "tools": ["web.fetch"]},
+    "two.bad": {"command": "/bin/true", "tols": ["a.b"]}
+  }
+}
+"""
+POLICY = """{"schemaVersion": 1, "rules": [
+  {"tool": "web.*", "decision": "perhaps", "because": "x"}
+]}"""
+SETTINGS = """{
+  "quota": {"running": "many"},
+  "quotta": {}
+}"""
+
+
+def configure(desk: Desk, name: str, text: str) -> Path:
+    """Write a file of the person's own."""
+    folder = desk.home / "config" / "flytui"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def test_all_files_are_looked_at_and_every_finding_has_its_line(desk: Desk) -> None:
+    desk.write(REGISTRY)
+    policy, settings = configure(desk, "policy.jsonc", POLICY), configure(desk, "config.jsonc", SETTINGS)
+    done = desk.run("lint")
+    assert done.returncode == 5
+    lines = done.stdout.splitlines()
+    for place, line in (
+        ("tools/external.tools.jsonc:4:28: error: ", '"one.bad": {"command": 7,'),
+        (f"{policy}:2:33: error: ", '"decision": "perhaps"'),
+        (f"{settings}:2:24: error: ", '"quota": {"running": "many"}'),
+        (f"{settings}:3:3: warning: ", '"quotta": {}'),
+    ):
+        (at,) = [number for number, text in enumerate(lines) if text.startswith(place)]
+        assert line in lines[at + 1]
+        column = int(place.split(":")[2])
+        assert lines[at + 2] == " " * (4 + column - 1) + "^"
+        assert lines[at + 3].startswith("    → ")
+    document = desk.document("lint")
+    jsonschema.validate(document, schema_of("lint"), jsonschema.Draft202012Validator)
+    assert document["errors"] == 3
+    assert {(file["kind"], file["present"]) for file in document["files"]} >= {
+        ("registry", True),
+        ("policy", True),
+        ("settings", True),
+    }
+
+
+def test_a_well_written_root_has_nothing_to_say(desk: Desk) -> None:
+    done = desk.run("lint")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith("0 errors, 0 warnings in registry ")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words", "said"),
+    [
+        ("draft.jsonc", REGISTRY, (), "draft.jsonc:4:28: error"),
+        ("draft.jsonc", POLICY, (), "draft.jsonc:2:33: error"),
+        ("draft.jsonc", SETTINGS, (), "draft.jsonc:2:24: error"),
+        ("draft.jsonc", "{}", ("--as", "policy"), "schemaVersion 1"),
+        ("policy.jsonc", "{", (), "policy.jsonc:1:1: error"),
+        ("draft.jsonc", "\x00", (), "a NUL character"),
+        ("draft.jsonc", "", (), "the file is empty"),
+    ],
+)
+def test_a_file_is_known_by_its_name_or_its_content(
+    settled: Desk, tmp_path: Path, name: str, text: str, words: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    done = settled.run("lint", str(tmp_path / name), *words)
+    assert done.returncode == 5
+    assert said in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_line_of_a_hostile_file_obeys_nobody(settled: Desk, tmp_path: Path) -> None:
+    (tmp_path / "x.jsonc").write_text('{"quota": {"running": "\x9b2J\u202e[/nope]"}}')
+    done = settled.run("lint", str(tmp_path / "x.jsonc"))
+    assert done.returncode == 5
+    assert "⟦U+202E⟧[/nope]" in done.stdout
+    assert all(letter.isprintable() or letter == "\n" for letter in done.stdout)
+
+
+def test_usage_is_refused_in_a_sentence(settled: Desk, tmp_path: Path) -> None:
+    for words in (("lint", "--as", "policy"), ("lint", str(tmp_path / "absent")), ("lint", str(tmp_path))):
+        done = settled.run(*words)
+        assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_kinds() -> None:
+    assert kind_of("policy.jsonc", "nonsense") == "policy"
+    assert kind_of("x", '{"rules": []}') == "policy"
+    assert kind_of("x", '{"sidecars": {}}') == "registry"
+    assert kind_of("x", "[1") == "settings"

@@ -1,0 +1,63 @@
+"""`flytui lint`: all that is wrong in registry, policy and settings, with places a tool can jump to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import emit, say
+
+if TYPE_CHECKING:
+    from flycore.model.diagnostics import Diagnostic
+    from flytui.cli.documents import LintDocument
+
+EXIT_ERRORS = 5
+EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("file", type=EXISTING, required=False)
+@click.option(
+    "--as",
+    "kind",
+    type=click.Choice(("registry", "policy", "settings")),
+    help="What FILE is; else its name says it, or what stands in it.",
+)
+@common
+def lint(invocation: Invocation, file: Path | None, kind: str | None) -> int:
+    """Report what is wrong in the files of the root, or in FILE. Exit 0, or 5 for an error."""
+    from flytui.cli.linting import lint_file, lint_root
+
+    if kind is not None and file is None:
+        raise click.UsageError("--as says what FILE is: name the file, too")
+    places = invocation.places()
+    found = lint_root(places) if file is None else lint_file(places, file, kind or "")
+    if invocation.as_json:
+        emit(found)
+    else:
+        for item in found.diagnostics:
+            say("\n".join(finding_lines(item)))
+        say(summary(found))
+    return EXIT_ERRORS if found.errors else 0
+
+
+def finding_lines(item: Diagnostic) -> list[str]:
+    """`file:line:column: severity: what is wrong [rule]`, the line itself, and the way out."""
+    where = f"{item.position}: " if item.position is not None else ""
+    lines = [f"{where}{item.severity.value}: {item.message} [{item.rule}]"]
+    lines += [f"    {line}" for line in item.excerpt.splitlines()]
+    return [*lines, f"    → {item.remedy}"] if item.remedy else lines
+
+
+def summary(found: LintDocument) -> str:
+    """Which files were looked at, and how many findings there are."""
+    names = ", ".join(f"{file.kind} {file.file}" for file in found.files if file.present)
+    counts = f"{_count(found.errors, 'error')}, {_count(found.warnings, 'warning')}"
+    return f"{counts} in {names or 'no file: there is none yet'}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

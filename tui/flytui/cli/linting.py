@@ -1,0 +1,123 @@
+"""What is wrong in the files people write, each finding with its place and the line it stands in."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from flycore.approval.layers import read_policy
+from flycore.approval.policy import expired_rules
+from flycore.approval.rules import RuleLayer
+from flycore.catalog.known import KNOWN
+from flycore.kernel.world import find_ground, read_files
+from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.enums import Source
+from flycore.registry.document import parse_registry
+from flycore.registry.files import read_text
+from flycore.registry.jsonc import excerpt_at, parse_jsonc
+from flycore.registry.places import PROJECT_POLICY_FILE, SETTINGS_FILE
+from flycore.registry.settings import parse_settings
+from flycore.registry.spans import line_starts
+from flytui.cli.documents import LintDocument, LintedFile
+
+if TYPE_CHECKING:
+    from flycore.registry.places import Places
+
+KINDS = ("registry", "policy", "settings")
+_NAMES = {"external.tools.jsonc": "registry", "policy.jsonc": "policy", "config.jsonc": "settings"}
+_MEMBERS = {"sidecars": "registry", "rules": "policy"}
+"""A member that only files of that kind have."""
+
+
+def lint_root(places: Places) -> LintDocument:
+    """Every file of the root that a person writes. Spawns nothing, writes nothing."""
+    files = read_files(find_ground(places, dict(os.environ)), None)
+    settings = places.config_dir / SETTINGS_FILE
+    looked = [LintedFile(kind="registry", file=file, present=True) for file in files.registry.files]
+    looked += [
+        LintedFile(kind="policy", file=layer.file, present=layer.present) for layer in files.policy.layers
+    ]
+    looked.append(LintedFile(kind="settings", file=str(settings), present=os.path.lexists(settings)))
+    found = [
+        *files.registry.diagnostics,
+        *(problem for entry in files.registry.entries for problem in entry.problems),
+        *expired_rules(files.policy, time.time()),
+    ]
+    return _document(looked, _with_lines(found, places.app_root))
+
+
+def lint_file(places: Places, file: Path, kind: str) -> LintDocument:
+    """One file, wherever it lies, as one of that kind; `""` for what its name or its content says it is."""
+    shown = str(file)
+    path = Path(os.path.abspath(file))
+    text, data, problem = read_text(path.parent, path.name, shown)
+    if text is None:
+        found: tuple[Diagnostic, ...] = (problem,) if problem is not None else ()
+        return _document([LintedFile(kind=kind, file=shown, present=True)], found)
+    kind = kind or kind_of(path.name, text)
+    if kind == "registry":
+        entries, found = parse_registry(text, shown, Source.PROJECT, frozenset(KNOWN))
+        found += tuple(problem for entry in entries or () for problem in entry.problems)
+    elif kind == "policy":
+        project = path == places.app_root / PROJECT_POLICY_FILE
+        layer = RuleLayer.PROJECT if project else RuleLayer.USER
+        registry = read_files(find_ground(places, dict(os.environ)), None).registry
+        claimed = {name for entry in registry.entries for name in entry.tool_names}
+        found = read_policy(data, layer, shown, frozenset(KNOWN) | claimed)[1]
+    else:
+        found = parse_settings(text, shown).problems
+    looked = [LintedFile(kind=kind, file=shown, present=True)]
+    return _document(looked, [_with_line(item, text) for item in found])
+
+
+def kind_of(name: str, text: str) -> str:
+    """What a file is, by its name, else by what stands in it; settings where neither says."""
+    if name in _NAMES:
+        return _NAMES[name]
+    value, _ = parse_jsonc(text, name)
+    members = value if isinstance(value, dict) else {}
+    return next((kind for member, kind in _MEMBERS.items() if member in members), "settings")
+
+
+def _document(files: Iterable[LintedFile], found: Iterable[Diagnostic]) -> LintDocument:
+    listed = tuple(dict.fromkeys(found))
+    return LintDocument(
+        files=tuple(files),
+        errors=sum(item.severity is Severity.ERROR for item in listed),
+        warnings=sum(item.severity is Severity.WARNING for item in listed),
+        diagnostics=listed,
+    )
+
+
+def _with_lines(found: Iterable[Diagnostic], app_root: Path) -> list[Diagnostic]:
+    """The findings in the order of their places, each with its line."""
+    texts: dict[str, str] = {}
+    for item in found:
+        if item.position is not None and item.position.file not in texts:
+            path = Path(os.path.expanduser(item.position.file))
+            path = path if path.is_absolute() else app_root / path
+            texts[item.position.file] = read_text(path.parent, path.name, str(path))[0] or ""
+    files = list(texts)
+
+    def place(item: Diagnostic) -> tuple[int, int, int]:
+        where = item.position
+        return (files.index(where.file), where.line, where.column) if where is not None else (-1, 0, 0)
+
+    shown = [_with_line(item, texts[item.position.file] if item.position else "") for item in found]
+    return sorted(shown, key=place)
+
+
+def _with_line(item: Diagnostic, text: str) -> Diagnostic:
+    """The finding with the line it is about, where it has none and the file has that line."""
+    if item.excerpt or item.position is None or not text:
+        return item
+    starts = line_starts(text)
+    if item.position.line > len(starts):
+        return item
+    offset = min(starts[item.position.line - 1] + item.position.column - 1, len(text))
+    return msgspec.structs.replace(item, excerpt=excerpt_at(text, offset))
