@@ -77,6 +77,7 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
                 source=f"registry:{entry.source}",
                 stability=stability,
                 decision=known.policy(name)[0],
+                because=known.policy(name)[1],
             )
         sidecars.append(
             SidecarView(

@@ -31,6 +31,12 @@ def catalog_document(catalog: Catalog) -> JsonObject:
     }
 
 
+def without_rules(catalog: Catalog) -> Catalog:
+    """The catalog for an agent, who sees what policy decides and not by which rules."""
+    told = tuple(msgspec.structs.replace(view, because="") for view in catalog.capabilities)
+    return msgspec.structs.replace(catalog, capabilities=told)
+
+
 def visible(catalog: Catalog) -> tuple[CapabilityView, ...]:
     """What agents are shown: tools that are available or degraded."""
     return tuple(view for view in catalog.capabilities if view.stability.effective in _USABLE)

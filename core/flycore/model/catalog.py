@@ -33,6 +33,8 @@ class CapabilityView(Value, frozen=True, kw_only=True):
     stability: Stability
     decision: str = ""
     """What policy says of it before an input is known: `allow`, `ask` or `deny`."""
+    because: str = ""
+    """The rules it says so by, each with its place, `file:line` or `default`; for people."""
 
 
 class Catalog(Value, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ import msgspec
 from anyio.abc import TaskGroup
 from websockets.exceptions import ConnectionClosed
 
-from flycore.catalog.document import catalog_document
+from flycore.catalog.document import catalog_document, without_rules
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import Caller
@@ -189,7 +189,8 @@ class Session:
         catalog = self._kernel.catalog()
         payload = {"kits": [], **catalog_document(catalog)}
         if wanted.detail:
-            payload = {"kits": [], "catalog": msgspec.to_builtins(catalog)}
+            seen = catalog if self._viewer else without_rules(catalog)
+            payload = {"kits": [], "catalog": msgspec.to_builtins(seen)}
         await self._send("capability.catalog.snapshot", payload, message)
 
     async def _subscribe(self, message: m.Envelope, _: TaskGroup) -> None:

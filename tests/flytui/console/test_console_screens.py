@@ -75,7 +75,7 @@ async def test_the_filter_wants_every_word_and_escape_clears_it() -> None:
         rows = app.screen.query_one("#catalog-rows", RowsView)
         full = rows.row_count
         await press(pilot, "slash", *"native avail", "enter")
-        assert [row.tool for row in app.screen.query_one(CatalogView)._shown] == [
+        assert [row.tool for row in app.screen.query_one(CatalogView).finder.shown] == [
             "computer.keyboard",
             "computer.mouse",
             "screen.screenshot",
@@ -132,7 +132,7 @@ async def test_ten_thousand_tools_draw_only_what_is_on_screen() -> None:
         rows = app.screen.query_one("#catalog-rows", RowsView)
         assert rows.row_count > 10_000
         await press(pilot, "end", "pageup", "home", "slash", *"tool09999", "enter")
-        assert [row.tool for row in app.screen.query_one(CatalogView)._shown] == ["family09.tool09999"]
+        assert [row.tool for row in app.screen.query_one(CatalogView).finder.shown] == ["family09.tool09999"]
 
 
 async def test_activity_shows_progress_and_details_and_cancels_after_asking() -> None:
@@ -258,7 +258,7 @@ async def test_a_filter_puts_the_cursor_on_its_first_row_and_clearing_puts_it_ba
         await press(pilot, "slash", *"computer")
         assert "Enter keep the filter" in drawn(app, "#keys")
         assert "quit" not in drawn(app, "#keys")
-        assert view.row is view._shown[0]
+        assert view.row is view.finder.shown[0]
         await press(pilot, *"zzz", "escape")
         assert view.row is before
         assert "q quit" in drawn(app, "#keys")

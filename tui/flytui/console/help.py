@@ -22,7 +22,11 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
         "Catalog",
         (
-            ("/", "filter: every word must occur in tool, sidecar, state or why; Esc clears"),
+            ("/", "filter: words, state: risk: sidecar: policy: source:, !opposite; Esc clears"),
+            (":", "jump to a tool: some letters of its name, Enter"),
+            ("g", "by family, or by sidecar"),
+            ("w", "why it is so, and what a call would meet, with the rule and its place"),
+            ("D", "what changed since it was trusted and approved"),
             ("Enter", "details: stability, permissions, schemas, examples, stderr"),
             ("s", "show or hide the stability ladder beside the list"),
             ("R", "probe the sidecar again"),

@@ -152,6 +152,13 @@ class RowsView(Toned, ScrollView, can_focus=True):
         if self.row is not None:
             self.post_message(self.Chosen(self))
 
+    def seek(self, key: str) -> bool:
+        """Put the cursor on the row of that key; False where there is none."""
+        found = next((at for at, row in enumerate(self._rows) if row.key and row.key == key), None)
+        if found is not None:
+            self._go(found)
+        return found is not None
+
     def _go(self, index: int) -> None:
         self.cursor = index
         self._key = self.row.key if self.row else self._key

@@ -60,7 +60,7 @@ CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView { height: 1fr; }
 #card-title { background: $panel; }
 #card { border-left: outer $accent; }
 
-AgainScreen, WordsScreen, LeaseScreen, RuleScreen, EditScreen {
+AgainScreen, JumpScreen, WordsScreen, LeaseScreen, RuleScreen, EditScreen {
     align: center middle;
     background: $background 70%;
 }
@@ -75,12 +75,15 @@ AgainScreen, WordsScreen, LeaseScreen, RuleScreen, EditScreen {
 }
 .box LinesView { height: auto; max-height: 16; min-height: 4; background: $surface; }
 .box Bar { background: $surface; }
+.box RowsView { height: 14; background: $surface; }
 .form { width: 96; height: 90%; }
 .form LinesView { height: 1fr; max-height: 100%; }
 #edit { height: 1fr; min-height: 3; border: none; padding: 0; background: $panel; }
 #edit:focus { border: none; }
 #because { border: none; height: 1; padding: 0 1; background: $panel; }
 #because:focus { border: none; }
+#jump { border: none; height: 1; padding: 0 1; background: $panel; }
+#jump:focus { border: none; }
 #reason { border: none; height: 1; padding: 0 1; margin: 1 0; background: $panel; }
 #reason:focus { border: none; }
 """

@@ -1,93 +1,93 @@
-"""The catalog as rows: built once per catalog, filtered without touching the kernel. Pure."""
+"""The catalog as rows: made once for each catalog, drawn and looked through only when asked. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import cast
 
+from flycore.catalog.query import BLOCKED, CHANGED, Listed, is_blocked, listed_sidecar, listed_tool
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
-from flycore.model.enums import Discovery, ReasonCode, Risk
-from flycore.model.stability import Reason, Stability
-from flytui.console.paint import Line, Span, Tone, column, fit, line, span, width_of
-from flytui.console.words import CHANGED, RISK, STATE, said
-
-WIDE = 96
-MIDDLE = 68
-STATE_CELLS = 14
-BRIEF_CELLS = 30
-"""Below this the reason stands alone, without the way out, which would be cut after a word or two."""
+from flycore.model.enums import Discovery, Effective
+from flycore.model.stability import Stability
+from flytui.console.catalog.beside import Beside
+from flytui.console.catalog.columns import Cells, drawn
+from flytui.console.catalog.reason import why_fix
+from flytui.console.paint import Line, Span, Tone, fit, span
+from flytui.console.words import CHANGED as CHANGED_WORD
+from flytui.console.words import STATE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class CatalogRow:
-    """A tool, or a sidecar that offers none."""
+    """A tool, or a sidecar that offers none. What it shows is found out when it is drawn."""
 
     key: str
     tool: str
     sidecar: str
-    version: str
-    state: tuple[str, Tone]
-    risk: Risk | None
-    policy: str
-    why: str
-    brief: str
-    """`why` for a narrow column."""
-    words: str
-    """Everything the filter looks at, casefolded."""
     view: CapabilityView | None
     offered_by: SidecarView | None
+    changed: bool
+    """Its entry or program is not the one that was trusted or approved."""
+    leased: bool
+    beside: Beside
+    _listed: Listed | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """What the row is called: the tool's name, or the sidecar's id."""
+        return self.tool or self.sidecar
 
     @property
     def stability(self) -> Stability:
         """The snapshot of the tool, or of the sidecar without tools."""
-        shown = self.view or self.offered_by
-        return cast("CapabilityView | SidecarView", shown).stability
+        return cast("CapabilityView | SidecarView", self.view or self.offered_by).stability
+
+    @property
+    def state(self) -> tuple[str, Tone]:
+        """Glyph and word."""
+        if self.changed:
+            return CHANGED_WORD
+        said = STATE[self.stability.effective]
+        return (said[0], Tone.DIM) if self.stability.discovery is Discovery.MISSING else said
+
+    @property
+    def policy(self) -> str:
+        """`ask`, `allow`, `deny`, `blocked`, or how long a lease holds; `""` where nothing offers it."""
+        if self.view is None or self.stability.effective is Effective.DISABLED:
+            return ""
+        if is_blocked(self.stability):
+            return BLOCKED
+        return self.beside.lease(self.tool) or self.view.decision
+
+    @property
+    def listed(self) -> Listed:
+        """The row as a filter sees it."""
+        if self._listed is None:
+            if self.view is not None:
+                self._listed = listed_tool(self.view, changed=self.changed, leased=self.leased)
+            else:
+                self._listed = listed_sidecar(cast("SidecarView", self.offered_by), changed=self.changed)
+        return self._listed
 
     def draw(self, width: int) -> Line:
         """The columns that fit, the reason last."""
-        risk = said(RISK[self.risk]) if self.risk else span("–", Tone.DIM)
-        cells: dict[str, Line] = {
-            "STATE": (said(self.state),),
-            "TOOL": self._tool(),
-            "SIDECAR": (span(f"{self.sidecar} {self.version}".strip() or "–", Tone.DIM),),
-            "RISK": (risk,),
-            "POLICY": (span(self.policy or "–"),),
-        }
-        row = _in_columns(cells, width)
-        why = self.brief if width - width_of(row) < BRIEF_CELLS else self.why
-        return fit((*row, span(why, Tone.DIM)), width)
-
-    def _tool(self) -> Line:
-        if not self.view:
-            return (span(f"({self.sidecar})", Tone.DIM),)
-        family, dot, rest = self.tool.partition(".")
-        return (
-            line(span(family + dot, Tone.DIM), span(rest, Tone.STRONG))
-            if rest
-            else line(span(family, Tone.STRONG))
+        reasons = self.stability.reasons
+        summary = self.view.capability.summary if self.view else ""
+        entry = self.offered_by.entry if self.offered_by else None
+        cells = Cells(
+            state=self.state,
+            tool=self.tool,
+            sidecar=self.sidecar,
+            version=(entry.package_version or "") if entry else "",
+            risk=self.view.capability.risk if self.view else None,
+            policy=self.policy,
+            probe=self.stability.evidence.probe,
+            metrics=self.beside.metrics.get(self.tool),
+            why=why_fix(reasons, entry, summary, changed=self.changed),
         )
-
-
-def titles(width: int) -> Line:
-    """The columns' names, over rows drawn for the same width."""
-    names = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY")
-    row = _in_columns({name: (span(name, Tone.DIM),) for name in names}, width)
-    return (*row, span("WHY / FIX", Tone.DIM))
-
-
-def _in_columns(cells: Mapping[str, Line], width: int) -> Line:
-    """The cells that have room at that width, each in its column."""
-    if width >= WIDE:
-        sizes = {"STATE": STATE_CELLS, "TOOL": 24, "SIDECAR": 20, "RISK": 5, "POLICY": 6}
-    elif width >= MIDDLE:
-        sizes = {"STATE": STATE_CELLS, "TOOL": 22, "POLICY": 6}
-    else:
-        sizes = {"STATE": STATE_CELLS, "TOOL": 20}
-    row: Line = ()
-    for name, size in sizes.items():
-        row = (*row, *column(cells[name], size), Span(" "))
-    return row
+        return drawn(cells, self.beside.now(), width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +106,54 @@ class Heading:
 CatalogRows = tuple[CatalogRow, ...]
 
 
-def rows_of(catalog: Catalog, changed: frozenset[str], before: Mapping[str, CatalogRow]) -> CatalogRows:
-    """Tools that something offers, by family; then sidecars without tools; then what nothing offers.
+class Grouping(Enum):
+    """What stands together."""
 
-    `changed` are sidecars whose entry waits for trust again. `before` are rows by key: a row whose
-    values are the same objects is taken over as it is.
+    FAMILY = "family"
+    """The part of a tool's name before the first dot."""
+    SIDECAR = "sidecar"
+
+
+def rows_of(
+    catalog: Catalog,
+    changed: frozenset[str],
+    before: Mapping[str, CatalogRow],
+    beside: Beside | None = None,
+    drifted: frozenset[str] = frozenset(),
+) -> CatalogRows:
+    """Tools that something offers, by name; then sidecars without tools; then what nothing offers.
+
+    `changed` are sidecars whose entry waits for trust again, `drifted` tools whose program is not the one
+    that was approved. `before` are rows by key: a row whose values are equal is taken over as it is.
     """
+    beside = beside or Beside()
     sidecars = {view.id: view for view in catalog.sidecars}
+    changed |= {view.id for view in catalog.sidecars if view.changed}
+    leased = beside.leased
+    parts: tuple[list[CatalogRow], ...] = ([], [], [])
+    for view in catalog.capabilities:
+        name, by = view.capability.name, view.sidecar or ""
+        made = CatalogRow(
+            f"tool {name}",
+            name,
+            by,
+            view,
+            sidecars.get(by),
+            by in changed or name in drifted,
+            name in leased,
+            beside,
+        )
+        parts[_part(made)].append(_kept(before.get(made.key), made))
     offering = {view.sidecar for view in catalog.capabilities}
-    rows = [_tool_row(view, sidecars, changed, before) for view in catalog.capabilities]
-    rows += [_sidecar_row(view, changed) for view in catalog.sidecars if view.id not in offering]
-    return tuple(sorted(rows, key=_order))
+    for sidecar in catalog.sidecars:
+        if sidecar.id not in offering:
+            made = CatalogRow(
+                f"sidecar {sidecar.id}", "", sidecar.id, None, sidecar, sidecar.id in changed, False, beside
+            )
+            parts[1].append(_kept(before.get(made.key), made))
+    for part in parts:
+        part.sort(key=lambda row: row.tool or row.sidecar)
+    return tuple(row for part in parts for row in part)
 
 
 def by_key(rows: Iterable[CatalogRow]) -> dict[str, CatalogRow]:
@@ -124,113 +161,61 @@ def by_key(rows: Iterable[CatalogRow]) -> dict[str, CatalogRow]:
     return {row.key: row for row in rows}
 
 
-def filtered(rows: CatalogRows, text: str) -> CatalogRows:
-    """Rows in which every word of `text` occurs."""
-    wanted = text.casefold().split()
-    return tuple(row for row in rows if all(word in row.words for word in wanted)) if wanted else rows
+def ordered(rows: CatalogRows, grouping: Grouping) -> CatalogRows:
+    """The rows in the order they are shown in."""
+    if grouping is Grouping.FAMILY:
+        return rows
+    return tuple(sorted(rows, key=lambda row: (_part(row), row.sidecar)))
 
 
-def with_headings(rows: CatalogRows) -> tuple[CatalogRow | Heading, ...]:
-    """A heading before each group but the first one."""
+def with_headings(rows: Sequence[CatalogRow], grouping: Grouping) -> list[CatalogRow | Heading]:
+    """A heading before each group. By family the name says it, so only the last two have one."""
     shown: list[CatalogRow | Heading] = []
-    last = 0
+    last: object = 0 if grouping is Grouping.FAMILY else None
     for row in rows:
-        group = _group(row)
+        group = _group(row, grouping)
         if group != last:
-            shown.append(Heading(_HEADINGS[group]))
+            shown.append(Heading(_HEADINGS.get(_part(row)) or _sidecar_heading(row)))
             last = group
         shown.append(row)
-    return tuple(shown)
+    return shown
 
 
 def counts(rows: CatalogRows) -> str:
     """`12 available · 2 degraded · 5 unavailable`."""
     tally: dict[str, int] = {}
     for row in rows:
-        word = row.state[0].split(" ", 1)[1]
+        word = CHANGED if row.changed else row.stability.effective.value
         tally[word] = tally.get(word, 0) + 1
-    order = ("available", "degraded", "unavailable", "disabled", "changed")
+    order = (*(state.value for state in Effective), CHANGED)
     return " · ".join(f"{tally[word]} {word}" for word in order if word in tally)
 
 
 _HEADINGS = {1: "sidecars that offer no known tool", 2: "known tools that no sidecar here offers"}
 
 
-def _group(row: CatalogRow) -> int:
+def _part(row: CatalogRow) -> int:
     if row.view is None:
         return 1
     return 2 if row.sidecar == "" or row.stability.discovery is Discovery.MISSING else 0
 
 
-def _order(row: CatalogRow) -> tuple[int, str, str]:
-    return _group(row), row.tool.partition(".")[0], row.tool or row.sidecar
+def _group(row: CatalogRow, grouping: Grouping) -> object:
+    part = _part(row)
+    return part if part or grouping is Grouping.FAMILY else row.sidecar
 
 
-def _tool_row(
-    view: CapabilityView,
-    sidecars: Mapping[str, SidecarView],
-    changed: frozenset[str],
-    before: Mapping[str, CatalogRow],
-) -> CatalogRow:
-    key = f"tool {view.capability.name}"
-    sidecar = sidecars.get(view.sidecar or "")
-    known = before.get(key)
-    is_changed = view.sidecar in changed
-    if (
-        known
-        and known.view is view
-        and known.offered_by is sidecar
-        and (known.state == CHANGED) is is_changed
-    ):
-        return known
-    tool, name = view.capability.name, view.sidecar or ""
-    return _row(key, tool, name, view, sidecar, is_changed, view.capability.risk, view.decision)
+def _sidecar_heading(row: CatalogRow) -> str:
+    if row.offered_by is None:
+        return row.sidecar
+    version = row.offered_by.entry.package_version or ""
+    state = CHANGED_WORD if row.offered_by.changed else STATE[row.offered_by.stability.effective]
+    return " ".join(word for word in (row.sidecar, version, "·", state[0]) if word)
 
 
-def _sidecar_row(view: SidecarView, changed: frozenset[str]) -> CatalogRow:
-    return _row(f"sidecar {view.id}", "", view.id, None, view, view.id in changed, None, "")
-
-
-def _row(
-    key: str,
-    tool: str,
-    name: str,
-    view: CapabilityView | None,
-    sidecar: SidecarView | None,
-    changed: bool,
-    risk: Risk | None,
-    policy: str,
-) -> CatalogRow:
-    shown = view or sidecar
-    stability = cast("CapabilityView | SidecarView", shown).stability
-    state = CHANGED if changed else STATE[stability.effective]
-    if stability.discovery is Discovery.MISSING:
-        state = (state[0], Tone.DIM)
-    why, brief = _why(stability.reasons)
-    summary = view.capability.summary if view else ""
-    return CatalogRow(
-        key=key,
-        tool=tool,
-        sidecar=name,
-        version=(sidecar.entry.package_version or "") if sidecar else "",
-        state=state,
-        risk=risk,
-        policy=policy,
-        why=why or summary,
-        brief=brief or summary,
-        words=f"{tool} {name} {state[0]} {why} {summary}".casefold(),
-        view=view,
-        offered_by=sidecar,
-    )
-
-
-def _why(reasons: tuple[Reason, ...]) -> tuple[str, str]:
-    """The first reason with the way out, and in brief. That something is switched off stands in its
-    state already; why it is comes first."""
-    if not reasons:
-        return "", ""
-    first = reasons[0]
-    off = first.code is ReasonCode.DISABLED
-    brief = first.message if off else first.code.value
-    more = f"  (+{len(reasons) - 1})" if len(reasons) > 1 else ""
-    return f"{brief} · {first.remedy or first.message}{more}", brief
+def _kept(known: CatalogRow | None, made: CatalogRow) -> CatalogRow:
+    """The row as it was, where it would say the same; the views are looked at last, they are large."""
+    if known is None or (known.changed, known.leased) != (made.changed, made.leased):
+        return made
+    same = known.view == made.view and known.offered_by == made.offered_by
+    return known if same and known.beside is made.beside else made

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from flycore.catalog.query import Query
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Diagnostic
-from flytui.console.catalog.model import CatalogRows, counts
 from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
 from flytui.console.words import plural
 
@@ -27,19 +27,26 @@ def problems_of(catalog: Catalog | None) -> tuple[Diagnostic, ...]:
     return (*catalog.diagnostics, *(problem for problem in own if problem not in catalog.diagnostics))
 
 
-def note_lines(catalog: Catalog | None, rows: CatalogRows, shown: int, words: str, width: int) -> list[Line]:
-    """`shown` of all `rows` match the filter's `words`."""
-    notes = _problem_note(problems_of(catalog))
+def note_lines(
+    catalog: Catalog | None, problems: tuple[Diagnostic, ...], summary: str, width: int
+) -> list[Line]:
+    """What is wrong, how many tools there are in which state, and how to begin where there is none."""
+    notes = _problem_note(problems)
     if catalog is None:
         notes.append(line(span(" reading the registry…", Tone.DIM)))
-    elif words:
-        found = f" {shown} of {len(rows)} match “{words}”"
-        notes.append(line(span(found, Tone.ACCENT), span(" · Esc clears", Tone.DIM)))
     elif not catalog.sidecars:
         notes += wrapped([line(span(f" {text}")) for text in _FIRST], width, 1)
     else:
-        notes.append(line(span(f" {counts(rows)}", Tone.DIM)))
+        notes.append(line(span(f" {summary}", Tone.DIM)))
     return [fit(note, width) for note in notes]
+
+
+def found_lines(text: str, query: Query, shown: int, count: int, width: int) -> list[Line]:
+    """How many match, and which words of the filter mean nothing."""
+    found = f" {shown} of {count} match “{text}”"
+    rows = [line(span(found, Tone.ACCENT), span(" · Esc clears", Tone.DIM))]
+    rows += [line(span(f" ! {problem}", Tone.WARN)) for problem in query.problems]
+    return [fit(row, width) for row in rows]
 
 
 def _problem_note(problems: tuple[Diagnostic, ...]) -> list[Line]:

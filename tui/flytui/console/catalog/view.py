@@ -1,33 +1,30 @@
-"""The Catalog: filter, list, ladder."""
+"""The Catalog: the list of tools, the ladder of the one under the cursor, and the pages about it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.widgets import Input
 
+from flycore.model.catalog import Catalog
+from flycore.model.diagnostics import Diagnostic
 from flycore.model.errors import FlyError
+from flytui.console.catalog.beside import Beside, drifted_tools, leases_by_tool
 from flytui.console.catalog.details import as_json, details_lines, diagnostics_lines
+from flytui.console.catalog.finder import Finder
+from flytui.console.catalog.jump import JumpScreen
 from flytui.console.catalog.ladder import headline, ladder_lines
-from flytui.console.catalog.model import (
-    CatalogRow,
-    CatalogRows,
-    by_key,
-    filtered,
-    rows_of,
-    titles,
-    with_headings,
-)
+from flytui.console.catalog.model import CatalogRow, CatalogRows, by_key, counts, rows_of
 from flytui.console.catalog.notes import note_lines, problems_of
 from flytui.console.catalog.usage import usage_of
+from flytui.console.catalog.why import changed_since, why_json, why_lines
 from flytui.console.desk import Desk, Topic
 from flytui.console.pages import PageScreen
-from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
+from flytui.console.paint import Line, Span, Tone, line, span, wrapped
 from flytui.console.rows import RowsView
 from flytui.console.views import Bar, LinesView
 
@@ -35,23 +32,29 @@ NOTHING_TO_ASK = frozenset(("discovery", "manifest"))
 """Dimensions that only an edit of the registry makes well."""
 BESIDE = 100
 """From this width the ladder stands beside the list."""
+_OF_ROWS = frozenset((Topic.CATALOG, Topic.TRUST, Topic.GRANTS, Topic.ASKS))
 
 
 class CatalogView(Vertical):
     """Every tool there is, its state as glyph and word, and why."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", show=False, priority=True),
-        Binding("escape", "clear", "Clear", show=False),
-        Binding("s", "side", "Ladder", show=False),
-        Binding("R", "probe", "Probe again", show=False),
-        Binding("p", "problems", "Problems", show=False),
-        Binding("y", "copy", "Copy", show=False),
+        Binding("s", "side", "Ladder", show=False, id="catalog.ladder"),
+        Binding("R", "probe", "Probe again", show=False, id="catalog.probe"),
+        Binding("p", "problems", "Problems", show=False, id="catalog.problems"),
+        Binding("w", "why", "Why", show=False, id="catalog.why"),
+        Binding("D", "difference", "Difference", show=False, id="catalog.difference"),
+        Binding("colon", "jump", "Jump", show=False, id="catalog.jump"),
+        Binding("y", "copy", "Copy", show=False, id="catalog.copy"),
     ]
     KEYS: ClassVar[list[tuple[str, str]]] = [
         ("Enter", "details"),
         ("/", "filter"),
+        ("w", "why"),
         ("R", "probe again"),
+        ("g", "group"),
+        (":", "jump"),
+        ("D", "difference"),
         ("p", "problems"),
         ("s", "ladder"),
         ("y", "copy"),
@@ -62,52 +65,59 @@ class CatalogView(Vertical):
     def __init__(self, desk: Desk, *, id: str) -> None:
         super().__init__(id=id)
         self._desk = desk
+        self._beside = Beside(now=desk.now)
         self._rows: CatalogRows = ()
-        self._shown: CatalogRows = ()
-        self._filter = ""
+        self._drift: dict[str, tuple[str, ...]] = {}
+        self._problems: tuple[Diagnostic, ...] = ()
+        self._summary = ""
+        self._catalog: Catalog | None = None
+        self._marks: tuple[frozenset[str], ...] = ()
+        """What `_rows` were made of, besides the catalog."""
         self._side = True
         self._wide = True
         self._under = ""
-        self._box = Input(
-            id="filter",
-            placeholder="words that must all occur · Enter keeps · Esc clears",
-            select_on_focus=False,
-        )
-        self._note_bar = Bar(self._notes, id="notes")
-        self._title_bar = Bar(self._titles, id="titles")
-        self._list = RowsView(id="catalog-rows")
-        self._empty = LinesView(self._empty_lines, id="catalog-empty")
+        self.finder = Finder(self._notes, id="list-side")
         self._side_view = LinesView(self._ladder, id="ladder")
         self._side_view.can_focus = False
 
     def compose(self) -> ComposeResult:
-        """Filter line, notes, column titles, list and ladder."""
-        yield self._box
-        yield self._note_bar
+        """List and ladder."""
         with Horizontal():
-            with Vertical(id="list-side"):
-                yield self._title_bar
-                yield self._list
-                yield self._empty
+            yield self.finder
             yield self._side_view
 
     def on_mount(self) -> None:
-        """Start without the filter line."""
-        self._box.display = False
+        """Draw what is known; calls are counted when the kernel has read its log."""
         self._place(self.app.size.width)
         self.set_interval(1.0, self._older)
-        self.changed(frozenset((Topic.CATALOG,)))
+        self.changed(_OF_ROWS)
+        self.run_worker(self._count(), group="metrics", exclusive=True)
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Rows follow the catalog; rows that did not change are not made again."""
-        if topics & {Topic.CATALOG, Topic.TRUST} and self._desk.catalog is not None:
-            changed = frozenset(item.sidecar for item in self._desk.trust if item.changed)
-            self._rows = rows_of(self._desk.catalog, changed, by_key(self._rows))
-            self._apply()
+        desk = self._desk
+        if Topic.METRICS in topics:
+            self._beside.metrics = {item.tool: item for item in desk.metrics}
+            self.finder.list.refresh()
+        if topics & _OF_ROWS and desk.catalog is not None:
+            self._beside.leases = leases_by_tool(desk.catalog, desk.leases)
+            self._drift = drifted_tools(desk.asks)
+            changed = frozenset(item.sidecar for item in desk.trust if item.changed)
+            marks = (changed, frozenset(self._drift), self._beside.leased)
+            if self._catalog is not desk.catalog or self._marks != marks:
+                self._catalog, self._marks = desk.catalog, marks
+                self._remake(desk.catalog, changed)
+            self.finder.list.refresh()
+
+    def _remake(self, catalog: Catalog, changed: frozenset[str]) -> None:
+        known = by_key(self._rows)
+        self._rows = rows_of(catalog, changed, known, self._beside, frozenset(self._drift))
+        self._problems, self._summary = problems_of(catalog), counts(self._rows)
+        self.finder.take(self._rows)
 
     def focus_here(self) -> None:
         """Where keys go when this screen is shown."""
-        self.screen.set_focus(self._list)  # at once, or a later key would find the focus moved back
+        self.finder.focus_here()
 
     def on_resize(self, event: events.Resize) -> None:
         """The ladder stands beside the list where there is room."""
@@ -116,8 +126,12 @@ class CatalogView(Vertical):
     @property
     def row(self) -> CatalogRow | None:
         """The row under the cursor."""
-        row = self._list.row
-        return row if isinstance(row, CatalogRow) else None
+        return self.finder.row
+
+    @property
+    def typing(self) -> bool:
+        """Whether keys go to the filter line, where letters are text."""
+        return self.finder.typing
 
     @on(RowsView.Moved)
     def _moved(self) -> None:
@@ -134,65 +148,41 @@ class CatalogView(Vertical):
         row = self.row
         if row is None:
             return
-        key = row.key
 
-        def lines(width: int) -> Sequence[Line]:
-            now_row = by_key(self._rows).get(key, row)
-            usage = usage_of(row.tool, self._desk.metrics, self._desk.activity) if row.tool else None
-            return details_lines(now_row, self._desk.now(), width, usage)
+        def lines(now: CatalogRow, width: int) -> Sequence[Line]:
+            usage = usage_of(now.tool, self._desk.metrics, self._desk.activity) if now.tool else None
+            return details_lines(now, self._desk.now(), width, usage)
 
-        page = PageScreen(self._desk, row.tool or row.sidecar, lines, copy=lambda: as_json(row))
-        self.app.push_screen(page)
+        page = self._page(row, lines, as_json)
         self.run_worker(self._count(page), group="metrics", exclusive=True)
 
-    async def _count(self, page: PageScreen) -> None:
-        """Metrics are fetched by the page that shows them; from then on they follow each call's end."""
+    def _page(
+        self,
+        row: CatalogRow,
+        lines: Callable[[CatalogRow, int], Sequence[Line]],
+        copy: Callable[[CatalogRow], str],
+    ) -> PageScreen:
+        """A page about that row, as it is whenever the page is built."""
+        page = PageScreen(
+            self._desk,
+            row.name,
+            lambda width: lines(by_key(self._rows).get(row.key, row), width),
+            copy=lambda: copy(by_key(self._rows).get(row.key, row)),
+        )
+        self.app.push_screen(page)
+        return page
+
+    async def _count(self, page: PageScreen | None = None) -> None:
+        """Metrics wait until the kernel has read its log; they hold up no paint. From then on they follow
+        each call's end."""
+        metrics = frozenset((Topic.METRICS,))
         try:
-            await self._desk.fetch(frozenset((Topic.METRICS,)))
+            await self._desk.fetch(metrics)
         except FlyError:
             return  # the bar says that the kernel is gone
-        if page.is_mounted:
-            page.changed(frozenset((Topic.METRICS,)))
-
-    @property
-    def typing(self) -> bool:
-        """Whether keys go to the filter line, where letters are text."""
-        return self.screen.focused is self._box
-
-    @on(events.DescendantFocus)
-    @on(events.DescendantBlur)
-    def _focus_moved(self) -> None:
-        self.post_message(Bar.Stale())
-
-    @on(Input.Changed, "#filter")
-    def _filtering(self, event: Input.Changed) -> None:
-        self._filter = event.value
-        self._apply()
-
-    @on(Input.Submitted, "#filter")
-    def _filtered(self) -> None:
-        self._box.display = False
-        self.focus_here()
-        self._apply()
-
-    def action_filter(self) -> None:
-        """Write words that rows must hold. A priority binding and no deferred focus: both act before the
-        next key is looked at, so that `/quit` typed in one go is a filter and never quits."""
-        self._box.display = True
-        self.screen.set_focus(self._box)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """In the filter line `/` is text."""
-        return not (action == "filter" and self.typing)
-
-    def action_clear(self) -> None:
-        """No filter."""
-        box = self._box
-        box.value = ""
-        box.display = False
-        self._filter = ""
-        self.focus_here()
-        self._apply()
+        self.changed(metrics)
+        if page is not None and page.is_mounted:
+            page.changed(metrics)
 
     def action_side(self) -> None:
         """Ladder beside the list, or more columns; where there is no room beside it, over the list."""
@@ -200,8 +190,30 @@ class CatalogView(Vertical):
             self._side = not self._side
             self._place(self.size.width)
         elif self.row is not None:
-            row = self.row
-            self.app.push_screen(PageScreen(self._desk, row.tool or row.sidecar, self._ladder))
+            self._page(self.row, self._ladder_of, as_json)
+
+    def action_why(self) -> None:
+        """Why it is so, and what a call would meet."""
+        if self.row is not None:
+            self._page(self.row, why_lines, why_json)
+
+    def action_difference(self) -> None:
+        """What changed since it was trusted and approved."""
+
+        def lines(now: CatalogRow, width: int) -> Sequence[Line]:
+            return changed_since(now, self._drift.get(now.tool, ()), width)
+
+        if self.row is not None:
+            self._page(self.row, lines, as_json)
+
+    def action_jump(self) -> None:
+        """Write a name, and be there."""
+
+        def there(key: str | None) -> None:
+            if key:
+                self.finder.go_to(key)
+
+        self.app.push_screen(JumpScreen(self._rows), there)
 
     def action_probe(self) -> None:
         """Ask the sidecar of this row again."""
@@ -229,7 +241,7 @@ class CatalogView(Vertical):
         """What is wrong in files a person wrote."""
 
         def lines(width: int) -> Sequence[Line]:
-            return diagnostics_lines(problems_of(self._desk.catalog), width)
+            return diagnostics_lines(self._problems, width)
 
         self.app.push_screen(PageScreen(self._desk, "Problems", lines))
 
@@ -237,46 +249,28 @@ class CatalogView(Vertical):
         """This row as JSON, to the terminal's clipboard."""
         if self.row is not None:
             self.app.copy_to_clipboard(as_json(self.row))
-            self._say(f"{self.row.tool or self.row.sidecar} copied as JSON")
-
-    def _apply(self) -> None:
-        self._shown = filtered(self._rows, self._filter)
-        rows = self._list
-        rows.show(with_headings(self._shown), narrowed=bool(self._filter))
-        nothing = not self._shown
-        rows.display = not nothing
-        empty = self._empty
-        empty.display = nothing
-        empty.rebuild()
-        self._note_bar.redraw()
-        self._title_bar.redraw()
+            self._say(f"{self.row.name} copied as JSON")
 
     def _older(self) -> None:
-        """Ages grow while nothing else changes."""
-        ladder = self._side_view
-        if self.display and ladder.display:
-            ladder.rebuild()
+        """Ages grow and leases run out while nothing else changes."""
+        if self.display:
+            self.finder.list.refresh()
+            if self._side_view.display:
+                self._side_view.rebuild()
 
     def _place(self, width: int) -> None:
         self._wide = width >= BESIDE
         self._side_view.display = self._side and self._wide
 
     def _notes(self, width: int) -> Sequence[Line]:
-        return note_lines(self._desk.catalog, self._rows, len(self._shown), self._filter, width)
-
-    def _titles(self, width: int) -> Sequence[Line]:
-        return [fit((Span("  "), *titles(width - 4)), width)] if self._shown else []
+        words = f"{self._summary} · by {self.finder.grouping.value}" if self._summary else ""
+        return note_lines(self._desk.catalog, self._problems, words, width)
 
     def _ladder(self, width: int) -> Sequence[Line]:
-        row = self.row
-        if row is None:
-            return []
-        rows: list[Line] = [headline(row.tool or row.sidecar, row.stability)]
+        return self._ladder_of(self.row, width) if self.row is not None else []
+
+    def _ladder_of(self, row: CatalogRow, width: int) -> Sequence[Line]:
+        rows: list[Line] = [headline(row.name, row.stability)]
         if row.view:
             rows += wrapped([line(Span(" "), span(row.view.capability.summary, Tone.DIM))], width, 1)
         return [*rows, (), *ladder_lines(row.stability, self._desk.now(), width)]
-
-    def _empty_lines(self, width: int) -> Sequence[Line]:
-        if self._filter:
-            return [(), line(span(" Nothing matches. Esc clears the filter.", Tone.DIM))]
-        return []

@@ -1,0 +1,101 @@
+"""A row's cells, and which columns a width has room for. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flycore.model.audit import ToolMetrics
+from flycore.model.enums import Risk
+from flycore.model.stability import ProbeEvidence
+from flytui.console.catalog.reason import WhyFix
+from flytui.console.paint import Line, Span, Tone, column, fit, line, span, width_of
+from flytui.console.words import RISK, age, said, took
+
+ROOMY = 140
+"""From this width, in cells, names have longer columns."""
+WIDE = 110
+"""From this width every column is there."""
+MIDDLE = 68
+"""From this width POLICY is."""
+NAMES = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "PROBE", "CALLS/ERR")
+_LAST = "WHY / FIX"
+
+
+class Cells(NamedTuple):
+    """What one row has to say."""
+
+    state: tuple[str, Tone]
+    tool: str
+    """`""` for a sidecar that offers none."""
+    sidecar: str
+    version: str
+    risk: Risk | None
+    policy: str
+    probe: ProbeEvidence | None
+    metrics: ToolMetrics | None
+    why: WhyFix
+
+
+def titles(width: int) -> Line:
+    """The columns' names, over rows drawn for the same width."""
+    row = _in_columns({name: (span(name, Tone.DIM),) for name in NAMES}, width)
+    return (*row, span(_LAST, Tone.DIM))
+
+
+def drawn(cells: Cells, now: float, width: int) -> Line:
+    """The columns that fit, why and the way out last; `now` in Unix seconds."""
+    risk = said(RISK[cells.risk]) if cells.risk else span("–", Tone.DIM)
+    row = _in_columns(
+        {
+            "STATE": (said(cells.state),),
+            "TOOL": _tool(cells),
+            "SIDECAR": (span(f"{cells.sidecar} {cells.version}".strip() or "–", Tone.DIM),),
+            "RISK": (risk,),
+            "POLICY": (span(cells.policy or "–", Tone.ACCENT if " " in cells.policy else Tone.PLAIN),),
+            "PROBE": (span(_probe(cells.probe, now), Tone.DIM),),
+            "CALLS/ERR": (_calls(cells.metrics),),
+        },
+        width,
+    )
+    return fit((*row, *cells.why.fitting(width - width_of(row))), width)
+
+
+def _tool(cells: Cells) -> Line:
+    if not cells.tool:
+        return (span(f"({cells.sidecar})", Tone.DIM),)
+    family, dot, rest = cells.tool.partition(".")
+    if not rest:
+        return line(span(family, Tone.STRONG))
+    return line(span(family + dot, Tone.DIM), span(rest, Tone.STRONG))
+
+
+def _probe(probe: ProbeEvidence | None, now: float) -> str:
+    """How long ago, and how long it took."""
+    if probe is None or not probe.at:
+        return "–"
+    return f"{age(now - probe.at):<3} {took(probe.duration_ms)}"
+
+
+def _calls(metrics: ToolMetrics | None) -> Span:
+    """Calls, and of them those that failed by themselves."""
+    if metrics is None or not metrics.calls:
+        return Span("–", Tone.DIM)
+    return Span(f"{metrics.calls}/{metrics.failed}", Tone.WARN if metrics.failed else Tone.PLAIN)
+
+
+def _in_columns(cells: dict[str, Line], width: int) -> Line:
+    """The cells that have room at that width, each in its column."""
+    row: Line = ()
+    for name, size in _sizes(width).items():
+        row = (*row, *column(cells[name], size), Span(" "))
+    return row
+
+
+def _sizes(width: int) -> dict[str, int]:
+    if width >= WIDE:
+        tool, sidecar = (26, 24) if width >= ROOMY else (20, 16)
+        sizes = {"STATE": 13, "TOOL": tool, "SIDECAR": sidecar, "RISK": 4, "POLICY": 10, "PROBE": 9}
+        return {**sizes, "CALLS/ERR": 9}
+    if width >= MIDDLE:
+        return {"STATE": 13, "TOOL": 20, "POLICY": 10}
+    return {"STATE": 13, "TOOL": 18}

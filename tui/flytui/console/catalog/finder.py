@@ -1,0 +1,158 @@
+"""The list of tools: filter line, what was found, column titles, rows. It knows no ladder and no kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.widgets import Input
+
+from flycore.catalog.query import Listed, Query, parse_query
+from flytui.console.catalog.columns import titles
+from flytui.console.catalog.model import CatalogRow, CatalogRows, Grouping, ordered, with_headings
+from flytui.console.catalog.notes import found_lines
+from flytui.console.paint import Line, Span, Tone, fit, line, span
+from flytui.console.rows import RowsView
+from flytui.console.views import Bar, LinesView
+
+_HINT = "words  state: risk: sidecar: policy: source:  !not · Enter keeps · Esc clears"
+
+
+class Finder(Vertical):
+    """Rows that match what is written. `notes` are the lines above the list while nothing is."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", show=False, priority=True, id="catalog.filter"),
+        Binding("escape", "clear", "Clear", show=False, id="catalog.clear"),
+        Binding("g", "group", "Group", show=False, id="catalog.group"),
+    ]
+
+    def __init__(self, notes: Callable[[int], Sequence[Line]], *, id: str) -> None:
+        super().__init__(id=id)
+        self._notes = notes
+        self._given: CatalogRows = ()
+        self._rows: CatalogRows = ()
+        """As given, in the order of the grouping."""
+        self._items: list[Listed] | None = None
+        self.shown: CatalogRows = ()
+        self.query_now = Query()
+        self._text = ""
+        self.grouping = Grouping.FAMILY
+        self._box = Input(id="filter", placeholder=_HINT, select_on_focus=False)
+        self._note_bar = Bar(self._note_lines, id="notes")
+        self._title_bar = Bar(self._titles, id="titles")
+        self.list = RowsView(id="catalog-rows")
+        self._empty = LinesView(self._empty_lines, id="catalog-empty")
+
+    def compose(self) -> ComposeResult:
+        """Filter line, notes, titles, rows, and what stands there when there are none."""
+        yield self._box
+        yield self._note_bar
+        yield self._title_bar
+        yield self.list
+        yield self._empty
+
+    def on_mount(self) -> None:
+        """Start without the filter line."""
+        self._box.display = False
+        self._apply()
+
+    def take(self, rows: CatalogRows) -> None:
+        """Other rows; what was written, the cursor and the grouping stay."""
+        self._given = rows
+        self._rows = ordered(rows, self.grouping)
+        self._items = None
+        self._apply()
+
+    @property
+    def row(self) -> CatalogRow | None:
+        """The row under the cursor."""
+        row = self.list.row
+        return row if isinstance(row, CatalogRow) else None
+
+    @property
+    def typing(self) -> bool:
+        """Whether keys go to the filter line, where letters are text."""
+        return self.is_attached and self.screen.focused is self._box
+
+    def focus_here(self) -> None:
+        """Keys go to the rows."""
+        self.screen.set_focus(self.list)  # at once, or a later key would find the focus moved back
+
+    def go_to(self, key: str) -> None:
+        """Put the cursor on the row of that key; a filter that hides it is cleared."""
+        if all(row.key != key for row in self.shown):
+            self.action_clear()
+        self.list.seek(key)
+        self.focus_here()
+
+    def action_filter(self) -> None:
+        """Write what rows must be. A priority binding and no deferred focus: both act before the next key
+        is looked at, so that `/quit` typed in one go is a filter and never quits."""
+        self._box.display = True
+        self.screen.set_focus(self._box)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """In the filter line `/` is text."""
+        return not (action == "filter" and self.typing)
+
+    def action_clear(self) -> None:
+        """No filter."""
+        self._box.value = ""
+        self._box.display = False
+        self._text = ""
+        self.focus_here()
+        self._apply()
+
+    def action_group(self) -> None:
+        """By family, or by sidecar."""
+        by_sidecar = self.grouping is Grouping.SIDECAR
+        self.grouping = Grouping.FAMILY if by_sidecar else Grouping.SIDECAR
+        self.take(self._given)
+
+    @on(Input.Changed, "#filter")
+    def _filtering(self, event: Input.Changed) -> None:
+        self._text = event.value
+        self._apply()
+
+    @on(Input.Submitted, "#filter")
+    def _filtered(self) -> None:
+        self._box.display = False
+        self.focus_here()
+        self._apply()
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _focus_moved(self) -> None:
+        self.post_message(Bar.Stale())
+
+    def _apply(self) -> None:
+        self.query_now = parse_query(self._text)
+        self.shown = self._matching() if self.query_now.terms else self._rows
+        self.list.show(with_headings(self.shown, self.grouping), narrowed=bool(self._text))
+        self.list.display = bool(self.shown)
+        self._empty.display = not self.shown
+        self._empty.rebuild()
+        self._note_bar.redraw()
+        self._title_bar.redraw()
+
+    def _matching(self) -> CatalogRows:
+        if self._items is None:
+            self._items = [row.listed for row in self._rows]
+        rows = self._rows
+        return tuple([rows[at] for at in self.query_now.chosen(self._items)])
+
+    def _note_lines(self, width: int) -> Sequence[Line]:
+        if not self._text:
+            return self._notes(width)
+        return found_lines(self._text, self.query_now, len(self.shown), len(self._rows), width)
+
+    def _titles(self, width: int) -> Sequence[Line]:
+        return [fit((Span("  "), *titles(width - 3)), width)] if self.shown else []
+
+    def _empty_lines(self, width: int) -> Sequence[Line]:
+        return [(), line(span(" Nothing matches. Esc clears the filter.", Tone.DIM))] if self._text else []

@@ -1,0 +1,71 @@
+"""Why a row is not simply well, and the key or the words that lead out of it. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flycore.model.enums import ReasonCode
+from flycore.model.sidecar import SidecarEntry
+from flycore.model.stability import Reason
+from flytui.console.paint import Line, Span, Tone, span, width_of
+
+_CHANGED = "changed since it was approved"
+_PROBE = frozenset(
+    (
+        ReasonCode.PROBE_UNAVAILABLE,
+        ReasonCode.PROBE_DEGRADED,
+        ReasonCode.PROBE_SLOW,
+        ReasonCode.PROBE_TIMEOUT,
+        ReasonCode.RUNTIME_FAILED,
+        ReasonCode.RUNTIME_TIMED_OUT,
+        ReasonCode.RUNTIME_SCHEMA_ERROR,
+    )
+)
+
+
+class WhyFix(NamedTuple):
+    """Why, and what to press or do."""
+
+    why: str
+    key: str = ""
+    words: str = ""
+    more: int = 0
+    """Further reasons."""
+    brief: str = ""
+    """`why` where there is little room."""
+
+    def fitting(self, room: int) -> Line:
+        """All of it; else in brief; else the key without its words, which still tells of a way out."""
+        key = (span(self.key, Tone.KEY), Span(" ")) if self.key else ()
+        out: Line = (Span(" · ", Tone.DIM), *key, span(self.words, Tone.DIM)) if self.words else ()
+        more = (Span(f"  (+{self.more})", Tone.DIM),) if self.more else ()
+        for why in (self.why, self.brief or self.why):
+            row: Line = (span(why, Tone.DIM), *out)
+            if width_of(row) <= room:
+                return (*row, *more)
+        if not self.key or width_of(row[:3]) > room:
+            return row if room >= _BRIEF else row[:1]
+        return row if room - width_of(row[:3]) >= _WORTH else row[:3]
+
+
+_WORTH = 6
+"""Cells below which cut words say nothing."""
+_BRIEF = 30
+"""Cells below which the reason stands alone: of the way out only a word or two would be left."""
+
+
+def why_fix(
+    reasons: tuple[Reason, ...], entry: SidecarEntry | None, summary: str, *, changed: bool
+) -> WhyFix:
+    """The first reason; what the tool does where there is none."""
+    if changed:
+        return WhyFix(_CHANGED, "D", "difference", len(reasons), "changed")
+    if not reasons:
+        return WhyFix(summary)
+    first, more = reasons[0], len(reasons) - 1
+    if first.code is ReasonCode.DISABLED and entry is not None:
+        where = f"{entry.position.file.rpartition('/')[2]}:{entry.position.line}"
+        return WhyFix(f"disabled in {where}", "", first.message, more, where)
+    if first.code in _PROBE:
+        return WhyFix(first.code.value, "R", "probe again", more)
+    return WhyFix(first.code.value, "", first.remedy or first.message, more)

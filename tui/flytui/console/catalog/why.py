@@ -1,0 +1,121 @@
+"""Why a tool is as it is, and what would happen if it were called now. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from flycore.catalog.query import BLOCKED
+from flycore.model.approval import Lease
+from flycore.model.canonical import JsonObject
+from flycore.model.enums import Effective
+from flycore.model.stability import Reason
+from flytui.console.catalog.ladder import headline
+from flytui.console.catalog.model import CatalogRow
+from flytui.console.changes import difference_lines
+from flytui.console.paint import Line, Span, Tone, line, span, wrap
+from flytui.console.words import clock, plural
+
+_POLICY = {
+    "allow": "it would run without asking",
+    "ask": "you would be asked",
+    "deny": "it would be refused",
+    BLOCKED: "it would be refused, because it is blocked",
+}
+_MARGIN = Span("   ")
+
+
+def why_lines(row: CatalogRow, width: int) -> list[Line]:
+    """State with every reason and its way out; then policy with its rule; then leases; then who sees it."""
+    rows: list[Line] = [headline(row.name, row.stability), *_head("Why it is so")]
+    reasons = row.stability.reasons
+    if not reasons:
+        rows += _text("nothing speaks against it: every dimension that was looked at is well", width)
+    for reason in reasons:
+        rows += _reason(reason, width)
+    if row.changed:
+        rows += _text("± it changed since it was trusted or approved: D shows the difference", width)
+    if row.view is None:
+        return rows
+    rows += _head("If it were called now")
+    for text in _called(row):
+        rows += _text(text, width)
+    rows += _head("Who sees it")
+    usable = row.stability.effective in (Effective.AVAILABLE, Effective.DEGRADED)
+    seen = "agents are shown this tool" if usable else "agents are not shown this tool; people are, here"
+    return [*rows, *_text(seen, width)]
+
+
+def why_json(row: CatalogRow) -> str:
+    """The same as JSON; ASCII, for nothing hidden is copied."""
+    told: JsonObject = {
+        "name": row.name,
+        "effective": row.stability.effective.value,
+        "changed": row.changed,
+        "reasons": msgspec.to_builtins(row.stability.reasons),
+        "decision": row.view.decision if row.view else "",
+        "because": row.view.because if row.view else "",
+        "leases": msgspec.to_builtins(row.beside.leases.get(row.tool, ())),
+    }
+    return json.dumps(told, indent=2)
+
+
+def changed_since(row: CatalogRow, drift: Sequence[str], width: int) -> list[Line]:
+    """What differs from what was approved: the entry, the program; in plain words where nothing does."""
+    entry = row.offered_by.changed if row.offered_by else ()
+    rows: list[Line] = [headline(row.name, row.stability)]
+    if entry:
+        rows += _head("The entry, from the value trusted last to what the registry says now")
+        rows += difference_lines(entry, width, 1)
+        rows += _text("the trusted value stays in force until you trust the new one (T)", width)
+    if drift:
+        rows += _head("A call, from what was approved before to what would run now")
+        rows += difference_lines(tuple(drift), width, 1)
+    if not entry and not drift:
+        trusted = row.offered_by is None or row.offered_by.trusted
+        rows += _head("Difference since approval")
+        rows += _text(
+            "nothing changed: entry and program are what was trusted and approved"
+            if trusted
+            else "it was never trusted, so there is nothing to compare with: T shows what it would run",
+            width,
+        )
+    return rows
+
+
+def _called(row: CatalogRow) -> Iterator[str]:
+    view = row.view
+    if view is None or not view.decision:
+        yield "nothing here offers it, so a call ends unavailable"
+        return
+    if row.stability.effective in (Effective.UNAVAILABLE, Effective.DISABLED):
+        yield f"a call ends {row.stability.effective.value}, before anybody is asked; else:"
+    decision = BLOCKED if row.policy == BLOCKED else view.decision
+    yield f"policy says {view.decision}: {_POLICY.get(decision, decision)}"
+    if view.because:
+        yield f"because {view.because}"
+    for lease in row.beside.leases.get(row.tool, ()):
+        yield _lease(lease, row.beside.now())
+
+
+def _lease(lease: Lease, now: float) -> str:
+    ends = f"for {clock(lease.expires_at - now)} more" if lease.expires_at else "until that process ends"
+    calls = plural(lease.calls_left, "call")
+    return f"a lease lets {lease.caller} call it without asking, {ends}, {calls} left"
+
+
+def _reason(reason: Reason, width: int) -> list[Line]:
+    where = span(f"{reason.dimension}  ", Tone.DIM)
+    rows = wrap(line(_MARGIN, where, span(reason.code.value, Tone.STRONG)), width, 5)
+    rows += _text(reason.message, width)
+    return rows + (_text(f"→ {reason.remedy}", width, Tone.ACCENT) if reason.remedy else [])
+
+
+def _head(title: str) -> list[Line]:
+    return [(), line(Span(" "), span(title, Tone.STRONG))]
+
+
+def _text(text: str, width: int, tone: Tone = Tone.PLAIN) -> list[Line]:
+    return wrap((_MARGIN, span(text, tone)), width, 5)
