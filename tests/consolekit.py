@@ -118,6 +118,8 @@ class World:
     taken_away: list[tuple[str, ...]] = field(default_factory=list)
     checks_value: tuple[Check, ...] = ()
     looked: int = 0
+    switched: list[tuple[str, bool, str]] = field(default_factory=list)
+    started: int = 0
     hands_on: bool = False
     policy_ok: bool = True
     refuse: str = ""
@@ -206,6 +208,14 @@ class World:
         self.stopped = self.stopped and question_id != "panic"
         self.publish("question.answered")
         return DecideOutcome(accepted=True)
+
+    async def enable(self, sidecar: str, enabled: bool, reason: str) -> DecideOutcome:
+        self.switched.append((sidecar, enabled, reason))
+        return DecideOutcome(accepted=not self.refuse, why_not=self.refuse)
+
+    async def write_starter(self) -> DecideOutcome:
+        self.started += 1
+        return DecideOutcome(accepted=not self.refuse, why_not=self.refuse)
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:
         return self.trust_value

@@ -19,18 +19,23 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
     is replaced, not followed. Raises OSError, and then leaves `path` as it was and nothing beside it.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    beside = f".{path.name[:128]}.{secrets.token_hex(8)}"
     try:
-        try:
-            _write_new(folder, beside, data, mode)
-            os.rename(beside, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(beside, dir_fd=folder)
-            raise
-        os.fsync(folder)
+        write_in(folder, path.name, data, mode)
     finally:
         os.close(folder)
+
+
+def write_in(folder: int, name: str, data: bytes, mode: int) -> None:
+    """The same in an open folder, whatever path leads to it by now."""
+    beside = f".{name[:128]}.{secrets.token_hex(8)}"
+    try:
+        _write_new(folder, beside, data, mode)
+        os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(beside, dir_fd=folder)
+        raise
+    os.fsync(folder)
 
 
 def _write_new(folder: int, name: str, data: bytes, mode: int) -> None:

@@ -33,6 +33,7 @@ TRUST_DECIDED = "TRUST_DECIDED"
 LEASE_CHANGED = "LEASE_CHANGED"
 RULE_CHANGED = "RULE_CHANGED"
 BLOCK_CHANGED = "BLOCK_CHANGED"
+REGISTRY_EDITED = "REGISTRY_EDITED"
 TAIL_TORN = "TAIL_TORN"
 PANIC = "PANIC"
 PANIC_RELEASED = "PANIC_RELEASED"
@@ -203,6 +204,18 @@ def rule_changed(where: str, rule: JsonObject, decision: str, *, by: str, reques
 def block_changed(tool: str, decision: str, *, by: str, request: str = "") -> JsonObject:
     """A tool was blocked for every caller, unblocked, or blocked again."""
     return {"tool": _bounded(tool), "decision": decision, "decidedBy": by, **_known(requestId=request)}
+
+
+def entry_switched(sidecar: str, file: str, *, enabled: bool, reason: str, by: str) -> JsonObject:
+    """A person switched an entry of a registry on or off, and why."""
+    decision = "enabled" if enabled else "disabled"
+    fields: JsonObject = {"sidecar": _bounded(sidecar), "file": _bounded(file), "decision": decision}
+    return fields | {"decidedBy": by} | _known(reason=_bounded(reason))
+
+
+def starter_written(file: str, *, by: str) -> JsonObject:
+    """A person had the starter registry written."""
+    return {"file": _bounded(file), "decision": "created", "decidedBy": by}
 
 
 def panic(by: str, *, calls: int, requests: int, leases: int) -> JsonObject:

@@ -160,3 +160,13 @@ class Approver(Protocol):
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
         """Trust entries, as (sidecar id, digest shown); one that changed meanwhile is not trusted."""
         ...
+
+    async def enable(self, sidecar: str, enabled: bool, reason: str) -> DecideOutcome:
+        """Switch an entry on or off in its registry file, by an edit that changes nothing else; the person's
+        own change keeps its trust. Calls that run go on. `reason` is kept in the file of what is off."""
+        ...
+
+    async def write_starter(self) -> DecideOutcome:
+        """Write the starter registry into a project that has none; its entries are trusted, as the person
+        was shown its text. Nothing that is there is overwritten."""
+        ...

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import anyio
 
 from flycore.approval.queue import ApprovalQueue
 from flycore.executive.preview import Seat
-from flycore.kernel.standing import Revocations
+from flycore.kernel.standing import HANDS, Revocations
+from flycore.kernel.trusting import Wish
 from flycore.model.approval import Answer, DecideOutcome
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Choice
 
-Trust = Callable[[tuple[tuple[str, str], ...]], Awaitable[DecideOutcome]]
+
+class Entries(Protocol):
+    """What a person changes of the registry, and of the trust in it."""
+
+    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
+        """Trust entries that still are what was shown."""
+        ...
+
+    async def settled(self, wish: Wish) -> DecideOutcome:
+        """What became of it; once this returns, calls find it so."""
+        ...
+
+    async def renewed(self) -> None:
+        """Once this returns, calls find what has been changed."""
+        ...
+
+
 AnswerQuestion = Callable[[str, str, str], Awaitable[DecideOutcome]]
 
 
@@ -23,16 +41,14 @@ class KernelApprover:
     def __init__(
         self,
         queue: ApprovalQueue,
-        trust: Trust,
+        entries: Entries,
         revocations: Revocations,
         answer: AnswerQuestion,
-        renewed: Callable[[], Awaitable[None]],
     ) -> None:
         self._queue = queue
         self._revocations = revocations
-        self._trust = trust
+        self._entries = entries
         self._answer = answer
-        self._renewed = renewed
         self._arrived = anyio.Event()
         self.seat = Seat()
         self.present = False
@@ -91,10 +107,24 @@ class KernelApprover:
 
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
         """See Approver."""
-        return await self._trust(accepted)
+        return await self._entries.trust(accepted)
+
+    async def enable(self, sidecar: str, enabled: bool, reason: str) -> DecideOutcome:
+        """See Approver. Nothing is switched on while a tool may be pressing keys."""
+        if enabled and self._revocations.hands():
+            return DecideOutcome(accepted=False, why_not=HANDS)
+        return await self._entries.settled(
+            lambda trusting, now: trusting.switch(sidecar, enabled, reason, now)
+        )
+
+    async def write_starter(self) -> DecideOutcome:
+        """See Approver."""
+        if self._revocations.hands():
+            return DecideOutcome(accepted=False, why_not=HANDS)
+        return await self._entries.settled(lambda trusting, now: trusting.start(now))
 
     async def _in_force(self, outcome: DecideOutcome) -> DecideOutcome:
         """The outcome, once the next call finds the rules as they are written now."""
         if outcome.accepted:
-            await self._renewed()
+            await self._entries.renewed()
         return outcome

@@ -82,7 +82,7 @@ async def open_kernel(
         standing, queue = _approval(ground, clock, bus, audit, upkeep, limits, hands, blocks)
         asking = _asking(places, clock, bus, audit, queue, upkeep, lambda: approver.present)
         revocations = Revocations(standing, queue.leases, hands.active)
-        approver = KernelApprover(queue, upkeep.trust, revocations, asking.questions.answer, upkeep.renewed)
+        approver = KernelApprover(queue, upkeep, revocations, asking.questions.answer)
         rooms = _rooms(
             ground, clock, bus, audit, past, upkeep, limits, queue, hands, approver, holder, standing, asking
         )

@@ -140,7 +140,7 @@ class Revocations:
     def __init__(self, standing: Standing, leases: LeaseBook, hands: Callable[[], bool]) -> None:
         self._standing = standing
         self._leases = leases
-        self._hands = hands
+        self.hands = hands
         """Whether a tool may be pressing keys: then nothing is done that lets more through."""
         self._done: list[Held | Removed | Block] = []
 
@@ -153,7 +153,7 @@ class Revocations:
 
     def remove_rule(self, where: str, shown: str) -> DecideOutcome:
         """See Approver."""
-        if self._hands():
+        if self.hands():
             return DecideOutcome(accepted=False, why_not=HANDS)
         removed = remove_rule(self._standing.policy, where, shown)
         if removed.rule is None:
@@ -164,7 +164,7 @@ class Revocations:
 
     def unblock(self, tool: str) -> bool:
         """See Approver."""
-        block = None if self._hands() else self._standing.blocks.unblock(tool)
+        block = None if self.hands() else self._standing.blocks.unblock(tool)
         if block is not None:
             self._keep(block)
             self._standing.tell_block(tool, "unblocked")
@@ -172,7 +172,7 @@ class Revocations:
 
     def undo(self) -> DecideOutcome:
         """See Approver. What cannot be taken back is forgotten, so that the one before it can be."""
-        if self._hands():
+        if self.hands():
             return DecideOutcome(accepted=False, why_not=HANDS)
         if not self._done:
             return DecideOutcome(accepted=False, why_not="nothing was revoked in this session")

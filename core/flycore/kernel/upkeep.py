@@ -20,7 +20,7 @@ from flycore.executive.rooms import Clock
 from flycore.executive.world import World
 from flycore.kernel.in_force import InForce
 from flycore.kernel.probing import probe_work
-from flycore.kernel.trusting import Given, Trusting
+from flycore.kernel.trusting import Given, Trusting, Wish
 from flycore.kernel.world import Files, Ground, Observed, blocked_tools, build_world
 from flycore.model.approval import DecideOutcome
 from flycore.model.canonical import JsonObject
@@ -115,35 +115,34 @@ class Upkeep:
         return self._pending
 
     async def trust(self, accepted: Given) -> DecideOutcome:
-        """Trust entries that still are what was shown. Once this returns, calls find them so."""
-        async with self._renewing:
-            now = self._clock.now()
-            outcome, given = await anyio.to_thread.run_sync(self._trusting.accept, accepted, now)
-            await self._trust_changed(audit_events.trust_decided(given, by="console"), bool(given))
-        return outcome
+        """Trust entries that still are what was shown."""
+        return await self.settled(lambda trusting, now: trusting.accept(accepted, now))
 
     async def revoke_trust(self, by: str) -> DecideOutcome:
         """Trust nothing of the project any longer; `by` goes to the log. Calls that run go on."""
+        return await self.settled(lambda trusting, _: trusting.revoke(by))
+
+    async def settled(self, wish: Wish) -> DecideOutcome:
+        """What became of a person's wish. Once this returns, calls find it so."""
         async with self._renewing:
-            outcome, given = await anyio.to_thread.run_sync(self._trusting.revoke)
-            fields = audit_events.trust_decided(given, by=by, revoked=True)
-            await self._trust_changed(fields, outcome.accepted and bool(given))
+            now = self._clock.now()
+            outcome, lines = await anyio.to_thread.run_sync(wish, self._trusting, now)
+            for event, fields in lines:
+                self._record(event, fields)
+            self._note_change()  # whoever answered may leave before the world stands
+            await self._renew()
+            self._tell(EventClass.SNAPSHOT, "trust.changed", {})
         return outcome
 
-    async def _trust_changed(self, fields: JsonObject, told: bool) -> None:
-        if told:
-            self._record(audit_events.TRUST_DECIDED, fields)
-        self._note_change()  # whoever answered may leave before the world stands
-        await self._renew()
-        self._tell(EventClass.SNAPSHOT, "trust.changed", {})
-
     def probe_again(self, sidecar: str) -> None:
-        """Ask a sidecar, cached or not; its finding comes with a new catalog. What is not trusted, or has
-        nothing that could be asked, is left alone."""
+        """Ask a sidecar, cached or not; its finding comes with a new catalog. What is not trusted is left
+        alone; where a program was missing, it is looked for again."""
         if self._askable(sidecar) is not None:
             self._prober.forget(sidecar)
             self._wanted.add(sidecar)
             self.start_probes()
+        else:
+            self.reload()
 
     def note_run(self, sidecar: str, code: str, message: str, stderr_tail: str) -> None:
         """A run has ended; the catalog follows where the runtime dimension moved."""
