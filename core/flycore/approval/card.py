@@ -42,6 +42,10 @@ class CardStyle(StrEnum):
     CHECKS = "checks"
     SAID = "said"
     PLAIN = "plain"
+    CROP = "crop"
+    """What the request's picture shows; whoever can draws it below."""
+    CROP_TO = "crop-to"
+    """The same for the end of a drag."""
 
 
 class CardLine(Value, frozen=True, kw_only=True):
@@ -147,6 +151,19 @@ def _target(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
             f"window “{strict_text(preview.title)}” (id {strict_text(preview.window_id)}, pid {preview.pid})"
         )
         yield from _lines("THERE", text, CardStyle.PLAIN, room)
+        if preview.over_id:
+            other = (
+                f"“{strict_text(preview.over)}” lies over that point now; the window meant is raised first"
+            )
+            yield from _lines("", other, CardStyle.REACH_OPEN, room)
+    if request.no_crop:
+        text = f"no picture of the screen: {strict_text(request.no_crop)}"
+        yield from _lines("", text, CardStyle.REACH_OPEN, room)
+    if request.crop is not None:
+        meant = "the screen round the point, which the cross marks" if request.cross else "the window"
+        yield from _lines("", f"{meant}, as flytui saw it:", CardStyle.CROP, room)
+    if request.crop_to is not None:
+        yield from _lines("", "where the drag ends:", CardStyle.CROP_TO, room)
 
 
 def _reach(request: ApprovalRequest, room: int) -> Iterator[CardLine]:

@@ -15,6 +15,7 @@ from flycore.executive.call import Call
 from flycore.executive.closed import panicked
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import Rooms
+from flycore.executive.shots import with_shots
 from flycore.executive.stop import Stop, failed, refused
 from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.base import Value
@@ -51,7 +52,7 @@ async def permit(
     if grant is not None:
         return Permit(authority=f"lease {grant.lease}", grant_id=grant.id)
     await rooms.past.ready()
-    card = make_request(rooms, call, prepared, difference)
+    card = await with_shots(rooms.desktop, make_request(rooms, call, prepared, difference))
     there = await rooms.approver_within(max(call.request.wait_approver_ms, CONSOLE_SETTLES_MS))
     if not there and not rooms.queue.knows(card):
         return _nobody(rooms, "this call needs a person's approval and no console is open")
@@ -67,7 +68,9 @@ async def _ask_person(
 
     async def revise(input: JsonObject) -> ApprovalRequest | str:
         fresh = await again(input)
-        return fresh.message if isinstance(fresh, Stop) else make_request(rooms, call, fresh, ())
+        if isinstance(fresh, Stop):
+            return fresh.message
+        return await with_shots(rooms.desktop, make_request(rooms, call, fresh, ()))
 
     began = call.wait_from()
     ask: Ask | None = None

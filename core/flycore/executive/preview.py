@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from flycore.executive.shots import POINTER, Camera, DesktopUnreadable, point_of
 from flycore.executive.stop import Stop, failed
 from flycore.model.approval import Preview
 from flycore.model.base import Value
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Code
 
-TARGETED = ("computer.mouse", "computer.keyboard")
+TARGETED = (POINTER, "computer.keyboard")
 """Tools whose effect depends on which window is in front."""
 
 
@@ -33,11 +34,7 @@ class Seat(Value, frozen=True, kw_only=True):
         return window.id in self.window_ids or (window.pid != 0 and window.pid in self.pids)
 
 
-class DesktopUnreadable(Exception):  # noqa: N818 - says what is, like the rest of the tree
-    """The display cannot be asked; the text says why and what to install."""
-
-
-class Desktop(Protocol):
+class Desktop(Camera, Protocol):
     """Reads the display. Raises DesktopUnreadable."""
 
     async def focused(self) -> Window | None:
@@ -46,6 +43,10 @@ class Desktop(Protocol):
 
     async def window(self, window_id: int) -> Window | None:
         """The window of that id, None when it is gone."""
+        ...
+
+    async def under(self, x: int, y: int) -> tuple[Window, ...]:
+        """The windows that hold a point of the screen, outermost first."""
         ...
 
     async def windows(self) -> tuple[Window, ...]:
@@ -82,6 +83,8 @@ async def take_preview(
     named = input.get("window")
     try:
         window = await _find(desktop, named if isinstance(named, str) else None, earlier)
+        point = point_of(input) if tool == POINTER else None
+        over = await _over(desktop, window, point, earlier) if isinstance(window, Window) else ()
     except DesktopUnreadable as error:
         return failed(Code.FAILED, str(error), "flytui doctor says what this machine lacks")
     if isinstance(window, str):
@@ -92,7 +95,35 @@ async def take_preview(
             "name a window: the one meant is the console's own, which no tool may touch",
             "computer.window lists the others",
         )
-    return Preview(window_id=str(window.id), title=window.title, pid=window.pid)
+    if any(seat.holds(other) for other in over):
+        return failed(
+            Code.INVALID_INPUT,
+            "the console's own window lies over that point",
+            "bring the window that is meant to the front first: computer.window, focus",
+        )
+    front = next((other for other in reversed(over) if other.title), None)
+    return Preview(
+        window_id=str(window.id),
+        title=window.title,
+        pid=window.pid,
+        over_id=str(front.id) if front else "",
+        over=front.title if front else "",
+    )
+
+
+async def _over(
+    desktop: Desktop, window: Window, point: tuple[int, int] | None, earlier: Preview | None
+) -> tuple[Window, ...]:
+    """What lies at the point in place of the window that is meant. Later the same one is looked at again:
+    whoever approved has brought the console to the front, and the window itself is raised before the
+    action."""
+    if earlier is not None:
+        again = await desktop.window(int(earlier.over_id)) if earlier.over_id else None
+        return (again,) if again is not None else ()
+    if point is None:
+        return ()
+    under = await desktop.under(*point)
+    return () if any(other.id == window.id for other in under) else under
 
 
 async def _find(desktop: Desktop, named: str | None, earlier: Preview | None) -> Window | str:

@@ -50,6 +50,10 @@ def _read(line: bytes) -> Ticket | None:
     return Ticket(kept.asked, kept.ask, kept.calls, kept.until)
 
 
+def _kept(ask: Ask) -> Ask:
+    return msgspec.structs.replace(ask, request=ask.request.without_crops("it was taken before a restart"))
+
+
 def keeper(state_dir: Path, problem: Callable[[JsonObject], None]) -> Keep:
     """Writes the tickets whenever they are others. Where that fails they hold as long as this kernel
     does, and `problem` is told the path and the cause."""
@@ -61,7 +65,7 @@ def keeper(state_dir: Path, problem: Callable[[JsonObject], None]) -> Keep:
             return
         before = tickets
         lines = [
-            msgspec.json.encode(_Line(asked=asked, ask=ask, calls=calls, until=until))
+            msgspec.json.encode(_Line(asked=asked, ask=_kept(ask), calls=calls, until=until))
             for asked, ask, calls, until in tickets
         ]
         try:

@@ -8,6 +8,7 @@ from flycore.model.base import Value
 from flycore.model.call import Caller
 from flycore.model.canonical import JsonObject, digest
 from flycore.model.enums import Choice, Code, Decision, LeaseScope, Level, RequestState, Risk
+from flycore.model.picture import Picture
 from flycore.model.program import Seal, SealedDelegate
 from flycore.model.stability import PermissionReport
 
@@ -42,6 +43,10 @@ class Preview(Value, frozen=True, kw_only=True):
     """Decimal X11 window id."""
     title: str = ""
     pid: int = 0
+    over_id: str = ""
+    """Of the window that lay over the point of a pointer action, in place of the one that is meant."""
+    over: str = ""
+    """Its title."""
 
 
 class Subject(Value, frozen=True, kw_only=True):
@@ -112,6 +117,21 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     """Where a web tool's address leads; a lease may be for it alone."""
     edited: bool = False
     """The person has changed the input on the card; the caller is told."""
+    crop: Picture | None = None
+    """The screen round the point, or the window, when the card was made. No part of what is approved."""
+    cross: tuple[int, int] | None = None
+    """The pixel of `crop` that is meant."""
+    crop_to: Picture | None = None
+    """For a drag: the screen round its end."""
+    cross_to: tuple[int, int] | None = None
+    no_crop: str = ""
+    """Why no picture could be taken where there should be one."""
+
+    def without_crops(self, why: str) -> ApprovalRequest:
+        """The request for others than the console: pixels of the screen are for the person alone."""
+        if self.crop is None and self.crop_to is None:
+            return self
+        return msgspec.structs.replace(self, crop=None, cross=None, crop_to=None, cross_to=None, no_crop=why)
 
 
 class LeaseTerms(Value, frozen=True, kw_only=True):

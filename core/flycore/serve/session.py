@@ -45,7 +45,7 @@ class Connection(Protocol):
 def for_reading(ask: Ask, *, viewer: bool) -> Ask:
     """An ask as other programs may see it: the confirming letter and what a mask hides are for the
     person's eyes alone, and which rules asked, or changed meanwhile, is not for agents."""
-    asked, subject = ask.request, ask.request.subject
+    asked, subject = ask.request.without_crops("it is shown in the console alone"), ask.request.subject
     if asked.input_json != canonical_json(subject.input):
         subject = msgspec.structs.replace(subject, input=_masked_input(asked.input_json))
     request = msgspec.structs.replace(

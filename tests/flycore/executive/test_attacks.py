@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from flycore.executive.preview import Seat, Window, take_preview
+from flycore.executive.shots import DesktopUnreadable, Shot
 from flycore.executive.stop import Stop
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, LeaseTerms, Preview
@@ -224,8 +225,10 @@ class OneScreen:
     """A display on which a console takes the focus when somebody approves."""
 
     def __init__(self) -> None:
-        self.titles = {1: "editor", 2: "console"}
+        self.titles = {1: "editor", 2: "console", 3: "popup"}
         self.front = 1
+        self.stack: tuple[int, ...] = ()
+        """Windows at any point, outermost first."""
 
     async def focused(self) -> Window | None:
         return await self.window(self.front)
@@ -236,6 +239,39 @@ class OneScreen:
 
     async def windows(self) -> tuple[Window, ...]:
         return tuple(Window(id=key, title=title) for key, title in self.titles.items())
+
+    async def under(self, x: int, y: int) -> tuple[Window, ...]:
+        return tuple(Window(id=key, title=self.titles.get(key, ""), pid=key * 10) for key in self.stack)
+
+    async def shot_at(self, x: int, y: int) -> Shot:
+        raise DesktopUnreadable("no picture in this test")
+
+    async def shot_of(self, window_id: int) -> Shot:
+        raise DesktopUnreadable("no picture in this test")
+
+
+CLICK = {"action": "click", "x": 5, "y": 5}
+
+
+async def test_what_lies_over_the_point_is_shown_and_bound_and_never_a_console() -> None:
+    screen, seat = OneScreen(), Seat(pids=(20,))
+    screen.stack = (9, 1)
+    plain = await take_preview(screen, seat, "computer.mouse", CLICK)
+    assert isinstance(plain, Preview)
+    assert (plain.title, plain.over) == ("editor", "")
+    screen.stack = (9, 3)
+    covered = await take_preview(screen, seat, "computer.mouse", CLICK)
+    assert isinstance(covered, Preview)
+    assert (covered.title, covered.over_id, covered.over) == ("editor", "3", "popup")
+    screen.titles[3] = "pay now"
+    again = await take_preview(screen, seat, "computer.mouse", CLICK, covered)
+    assert isinstance(again, Preview)
+    assert again.over == "pay now"
+    screen.stack = (2,)  # the console comes to the front when somebody approves
+    assert await take_preview(screen, seat, "computer.mouse", CLICK, plain) == plain
+    refused = await take_preview(screen, seat, "computer.mouse", CLICK)
+    assert isinstance(refused, Stop)
+    assert "console" in refused.message
 
 
 async def test_the_window_that_had_the_focus_is_the_target_whoever_has_it_later() -> None:

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 
 from flycore.executive.preview import Window
+from flycore.executive.shots import DesktopUnreadable, Shot
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
 from flycore.model.call import CallRequest, ToolResult
@@ -72,6 +73,15 @@ class Stage:
 
     async def windows(self) -> tuple[Window, ...]:
         return (Window(id=7, title=self.title, pid=70),)
+
+    async def under(self, x: int, y: int) -> tuple[Window, ...]:
+        return await self.windows()
+
+    async def shot_at(self, x: int, y: int) -> Shot:
+        return await self.shot_of(7)
+
+    async def shot_of(self, window_id: int) -> Shot:
+        raise DesktopUnreadable("no picture in this test")
 
 
 def one(name: str = "it.do") -> dict[str, Any]:
