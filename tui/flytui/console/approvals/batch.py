@@ -184,6 +184,8 @@ def in_batch(asks: Sequence[Ask]) -> tuple[tuple[Ask, ...], tuple[tuple[Ask, str
 def _left_out(request: ApprovalRequest) -> str:
     if request.risk.at_least(Risk.HIGH):
         return f"{request.risk.value} risk is decided on its own card"
+    if request.crop is not None:
+        return "is about a place on the screen, which its own card shows"
     return "has masked fields, which its own card reveals" if request.masked else ""
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from flycore.approval.card import LABEL_CELLS, CardStyle, card_keys, render_card
 from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.enums import Choice, Code, RequestState, Risk
+from flytui.console.approvals.crop import crop_lines, crop_rows
 from flytui.console.approvals.keys import Arming
 from flytui.console.paint import Line, Span, Tone, column, fit, keys_line, line, span, width_of, wrap, wrapped
 from flytui.console.words import clock, risk_title
@@ -23,6 +25,8 @@ TONES: dict[CardStyle, Tone] = {
     CardStyle.CHECKS: Tone.DIM,
     CardStyle.SAID: Tone.DIM,
     CardStyle.PLAIN: Tone.PLAIN,
+    CardStyle.CROP: Tone.PLAIN,
+    CardStyle.CROP_TO: Tone.PLAIN,
 }
 ENDED: dict[RequestState, str] = {
     RequestState.APPROVED: "approved",
@@ -91,15 +95,22 @@ def _first(frame: Frame, width: int) -> list[Line]:
     ]
 
 
-def body_lines(request: ApprovalRequest, width: int, *, reveal: bool) -> list[Line]:
-    """Every line of the kernel's card, labels in their column."""
-    return [
-        (
-            *column((Span(" "), Span(card.label, Tone.DIM)), LABEL_CELLS + 1),
-            Span(card.text, TONES[card.style]),
-        )
-        for card in render_card(request, width - 2, reveal=reveal)
-    ]
+def body_lines(
+    request: ApprovalRequest, width: int, *, reveal: bool, height: int = 0, colours: bool = True
+) -> list[Line]:
+    """Every line of the kernel's card, labels in their column. Its pictures take what is left of
+    `height` lines, and a few lines where nothing is."""
+    cards = render_card(request, width - 2, reveal=reveal)
+    rows = crop_rows(request, height - len(cards))
+    lines: list[Line] = []
+    for card, after in zip_longest(cards, cards[1:]):
+        label = column((Span(" "), Span(card.label, Tone.DIM)), LABEL_CELLS + 1)
+        lines.append((*label, Span(card.text, TONES[card.style])))
+        if after is not None and after.style is card.style:
+            continue
+        picture = crop_lines(request, card.style, width - 2 - LABEL_CELLS, rows, colours=colours)
+        lines += [(Span(" " * (LABEL_CELLS + 1)), *row) for row in picture]
+    return lines
 
 
 def foot_lines(frame: Frame, width: int) -> list[Line]:

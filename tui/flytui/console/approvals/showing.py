@@ -162,7 +162,13 @@ class AskScreen(Screen[None]):
             bar.redraw()
 
     def _body(self, width: int) -> Sequence[Line]:
-        return body_lines(self._ask.request, width, reveal=self._reveal)
+        return body_lines(
+            self._ask.request,
+            width,
+            reveal=self._reveal,
+            height=self._card.size.height,
+            colours=not self.app.no_color,
+        )
 
     def _frame(self) -> Frame:
         waiting = self._desk.waiting

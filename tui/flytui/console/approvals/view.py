@@ -180,9 +180,11 @@ class ApprovalsView(Vertical):
             self.post_message(self.OpenCard(row.ask))
             return
         ask = row.ask
-        self.app.push_screen(
-            PageScreen(self._desk, ask.request.tool, lambda width: ended_lines(ask, self._desk.now(), width))
-        )
+
+        def lines(width: int) -> Sequence[Line]:
+            return ended_lines(ask, self._desk.now(), width, colours=not self.app.no_color)
+
+        self.app.push_screen(PageScreen(self._desk, ask.request.tool, lines))
 
     def _tick(self) -> None:
         if (self._desk.asks or self._desk.questions) and self.display:
@@ -193,7 +195,7 @@ class ApprovalsView(Vertical):
         return [(), *wrapped([line(span(f" {text}")) for text in texts], width, 1)]
 
 
-def ended_lines(ask: Ask, now: float, width: int) -> list[Line]:
+def ended_lines(ask: Ask, now: float, width: int, *, colours: bool = True) -> list[Line]:
     """What became of a request, and the card as it was."""
     text, good = outcome_of(ask)
     when = f"  {age(now - ask.decided_at)} ago" if ask.decided_at else ""
@@ -204,5 +206,5 @@ def ended_lines(ask: Ask, now: float, width: int) -> list[Line]:
         lease = ask.answer.lease
         time = plural(lease.minutes, "minute") if lease.minutes else "the time until the caller leaves"
         rows.append(line(span(f" lease for {time} and {plural(lease.calls, 'call')}")))
-    rows = [*wrapped(rows, width, 1), (), *body_lines(ask.request, width, reveal=False), ()]
+    rows = [*wrapped(rows, width, 1), (), *body_lines(ask.request, width, reveal=False, colours=colours), ()]
     return [*rows, *((Span(" "), *row) for row in why_lines(ask.request, width - 1))]
