@@ -92,7 +92,7 @@ async def test_high_risk_waits_until_what_follows_the_picture_was_read(size: tup
     request = pointing(crop_to=BLUE, cross_to=(9, 9))
     async with console(place, clock, size=size) as (app, pilot):
         place.ask_for(request)
-        await until(pilot, lambda: isinstance(app.screen, CardScreen))
+        await until(pilot, lambda: isinstance(app.screen, CardScreen) and app.screen.query(ArmedLines))
         lines = app.screen.query_one(ArmedLines)
         await until(pilot, lambda: lines.arming.shown_at is not None)
         long = len(lines.rows) > lines.size.height
