@@ -13,3 +13,19 @@ def file_hash(call: Call) -> JsonObject:
     from flysidecars.utility.hashing import file_hash
 
     return file_hash(call)
+
+
+@sidecar.tool("archive.create")
+def archive_create(call: Call) -> JsonObject:
+    """Pack files below the project."""
+    from flysidecars.utility.archives import archive_create
+
+    return archive_create(call)
+
+
+@sidecar.tool("archive.extract")
+def archive_extract(call: Call) -> JsonObject:
+    """Unpack an archive below the project."""
+    from flysidecars.utility.archives import archive_extract
+
+    return archive_extract(call)

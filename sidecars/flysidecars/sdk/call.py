@@ -59,6 +59,13 @@ class Call:
         """A string, or None where the key is absent or null."""
         return None if self.input.get(key) is None else self.text(key)
 
+    def texts(self, key: str) -> list[str]:
+        """A list of strings that is not empty."""
+        value = self.input.get(key)
+        if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
+            raise InvalidInput(key, "a list of strings is needed")
+        return value
+
     def choice(self, key: str, options: Collection[str], default: str | None = None) -> str:
         """One of `options`; `default` where the key is absent."""
         value = self.input.get(key, default)

@@ -9,6 +9,7 @@ from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath
 from flysidecars.sdk.call import Call
 from flysidecars.sdk.failures import ToolFailed
 
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -27,6 +28,39 @@ def open_project_file(call: Call, path: str) -> tuple[int, os.stat_result]:
     return descriptor, status
 
 
+def open_project(call: Call) -> int:
+    """A descriptor of the project folder; the caller closes it."""
+    if not os.path.isabs(call.project_dir):
+        raise ToolFailed("invalid-request", "the request names no absolute folder to work in")
+    return open_anchor(call.project_dir)
+
+
+def in_project(call: Call, path: str) -> str:
+    """`path` relative to the project; raises `ToolFailed` (`outside-project`) for an absolute one that does
+    not begin there. What it leads to is decided by who opens it."""
+    return _relative(call.project_dir, path)
+
+
+def open_project_folder(call: Call, path: str, *, make: bool = False) -> int:
+    """A descriptor of a folder below the project; the caller closes it. With `make`, missing folders on the
+    way are made. Raises `ToolFailed`: `outside-project`, `not-found`, `not-readable`."""
+    if make:
+        parts = [part for part in _relative(call.project_dir, path).split("/") if part not in ("", ".")]
+        for length, name in enumerate(parts, 1):
+            _make(call, "/".join(parts[:length]), name)
+    return _open(call.project_dir, path, _FOLDER, links=True)
+
+
+def _make(call: Call, path: str, name: str) -> None:
+    holder = _open(call.project_dir, os.path.dirname(path) or ".", _FOLDER, links=True)
+    try:
+        os.mkdir(name, dir_fd=holder)
+    except FileExistsError:
+        return
+    finally:
+        os.close(holder)
+
+
 def write_new(anchor: str, path: str, data: bytes, magic: bytes) -> str:
     """Write `data` to a file below `anchor` in one step and return its absolute path.
 
@@ -37,7 +71,7 @@ def write_new(anchor: str, path: str, data: bytes, magic: bytes) -> str:
     folder_path, name = os.path.split(path)
     if name in ("", ".", ".."):
         raise ToolFailed("not-a-file", f"{path} names no file", path=path)
-    folder = _open(anchor, folder_path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, links=True)
+    folder = _open(anchor, folder_path or ".", _FOLDER, links=True)
     try:
         _refuse_others(folder, name, path, magic)
         _replace(folder, name, data)
