@@ -13,7 +13,7 @@ from flycore.model.approval import Ask, Lease, MatchedRule
 from flycore.model.audit import ApprovalReport, Metrics, ToolMetrics, Verification
 from flycore.model.base import Value
 from flycore.model.call import Activity
-from flycore.model.canonical import JsonObject
+from flycore.model.canonical import Json, JsonObject
 from flycore.model.catalog import CapabilityView, SidecarView
 from flycore.model.check import Check
 from flycore.model.diagnostics import Diagnostic
@@ -265,6 +265,41 @@ class PolicyReplayDocument(Document, frozen=True, kw_only=True, tag="flytui.poli
     diagnostics: tuple[Diagnostic, ...]
 
 
+class ShownSetting(Value, frozen=True, kw_only=True):
+    """One setting in force."""
+
+    name: str
+    value: Json
+    default: bool
+    where: str = ""
+    """`file:line:column` where the file names it, whether it counts or not."""
+    problem: str = ""
+    """Why what stands there does not count."""
+
+
+class ConfigDocument(Document, frozen=True, kw_only=True, tag="flytui.config/1"):
+    """The settings in force."""
+
+    file: str
+    present: bool
+    settings: tuple[ShownSetting, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+class Place(Value, frozen=True, kw_only=True):
+    """A file or folder of the root."""
+
+    name: str
+    path: str
+    present: bool
+
+
+class ConfigPathDocument(Document, frozen=True, kw_only=True, tag="flytui.config-path/1"):
+    """Where everything lies."""
+
+    places: tuple[Place, ...]
+
+
 class LintedFile(Value, frozen=True, kw_only=True):
     """A file that was looked at."""
 
@@ -309,5 +344,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "audit": AuditDocument,
     "metrics": MetricsDocument,
     "lint": LintDocument,
+    "config": ConfigDocument,
+    "config-path": ConfigPathDocument,
 }
 """Command to the document it prints."""

@@ -25,7 +25,9 @@ COMMANDS = (
     "demo",
     "audit",
     "metrics",
+    "config",
     "schema",
+    "completion",
 )
 """In the order of the help. Command NAME is the attribute `NAME` of `flytui.cli.commands.NAME`."""
 

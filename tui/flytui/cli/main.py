@@ -77,7 +77,7 @@ def _run() -> int:
     from flycore.model.errors import ConnectionLost, FlyError, RootBusy
 
     try:
-        code = flytui.main(standalone_mode=False)
+        code = flytui.main(prog_name="flytui", standalone_mode=False)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except (click.Abort, KeyboardInterrupt):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.completing import tool_names
 from flytui.cli.interrupts import Interrupted, run_async
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit
@@ -23,7 +24,7 @@ TO_THE_END_MS = 7 * 24 * 3_600_000
 
 
 @click.command()
-@click.argument("tool")
+@click.argument("tool", shell_complete=tool_names)
 @click.argument("words", metavar="[JSON | KEY=VALUE… | -]", nargs=-1)
 @click.option("--input", "option", metavar="JSON", help="The input as a JSON object; - reads standard input.")
 @click.option("--timeout-ms", type=click.IntRange(min=1), help="Shorten the tool's own time limit.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from flytui.cli.completing import any_names
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, say, say_lines, width
 from flytui.cli.reading import read_catalog
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("name", metavar="SIDECAR|TOOL")
+@click.argument("name", metavar="SIDECAR|TOOL", shell_complete=any_names)
 @common
 def inspect(invocation: Invocation, name: str) -> int:
     """Show all of a tool or a sidecar: state, schemas, permissions, evidence."""

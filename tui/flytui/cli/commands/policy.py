@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.completing import tool_names
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, note, say
 
@@ -62,7 +63,7 @@ def check(invocation: Invocation, file: Path | None) -> int:
 
 
 @policy.command("explain")
-@click.argument("tool")
+@click.argument("tool", shell_complete=tool_names)
 @click.argument("words", metavar="[JSON | KEY=VALUE…]", nargs=-1)
 @click.option("--caller", "named", default="", metavar="NAME|PATH", help="As called by that program.")
 @common

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.completing import tool_names
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, table
 from flytui.cli.reading import read_catalog
@@ -18,7 +19,7 @@ EXIT_NOT_READY = 3
 
 
 @click.command()
-@click.argument("tools", metavar="TOOL…", nargs=-1, required=True)
+@click.argument("tools", metavar="TOOL…", nargs=-1, required=True, shell_complete=tool_names)
 @common
 def preflight(invocation: Invocation, tools: tuple[str, ...]) -> int:
     """Exit 0 when every tool is available, 3 otherwise. Has no side effects."""

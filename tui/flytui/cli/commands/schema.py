@@ -35,6 +35,8 @@ NAMES = (
     "audit",
     "metrics",
     "lint",
+    "config",
+    "config-path",
 )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.completing import tool_names
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, say_lines, width
 from flytui.cli.reading import read_catalog
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("tool")
+@click.argument("tool", shell_complete=tool_names)
 @common
 def why(invocation: Invocation, tool: str) -> int:
     """Say how a tool is, dimension by dimension, with evidence and the way out."""

@@ -1,0 +1,30 @@
+"""`flytui completion SHELL`: the script that teaches a shell flytui's commands, tools and sidecars."""
+
+from __future__ import annotations
+
+import click
+
+from flytui.cli.invocation import Invocation, common
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+@common
+def completion(invocation: Invocation, shell: str) -> int:
+    """Print what completes flytui's words in SHELL.
+
+    bash, zsh: eval "$(flytui completion bash)" in ~/.bashrc or ~/.zshrc.
+    fish: flytui completion fish > ~/.config/fish/completions/flytui.fish
+    """
+    from click.shell_completion import ShellComplete, get_completion_class
+
+    from flytui.cli.completing import PROGRAM, VARIABLE
+
+    if invocation.as_json:
+        raise click.UsageError("a shell's script is no JSON document: leave --json out")
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"{shell} is not known here")
+    script = kind(click.get_current_context().find_root().command, {}, PROGRAM, VARIABLE)
+    click.echo(ShellComplete.source(script))  # bash's own one starts a bash to ask for its version
+    return 0

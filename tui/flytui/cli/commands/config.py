@@ -1,0 +1,98 @@
+"""`flytui config`: which settings hold and where they come from, and where everything lies."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import emit, note, table
+
+if TYPE_CHECKING:
+    from flycore.registry.places import Places
+    from flytui.cli.documents import ShownSetting
+
+
+@click.group()
+@common
+def config(invocation: Invocation) -> int:
+    """Show the settings in force, and the files and folders of this root. Changes nothing."""
+    return 0
+
+
+@config.command("show")
+@common
+def show(invocation: Invocation) -> int:
+    """Every setting with its value and the line it comes from, or that it is the default."""
+    from flycore.registry.places import SETTINGS_FILE
+    from flycore.registry.settings import read_settings
+    from flytui.cli.documents import ConfigDocument
+    from flytui.cli.settings_words import shown_settings
+
+    folder = invocation.places().config_dir
+    read = read_settings(folder)
+    file = folder / SETTINGS_FILE
+    present = os.path.lexists(file)
+    settings = shown_settings(read)
+    if invocation.as_json:
+        found = ConfigDocument(file=str(file), present=present, settings=settings, diagnostics=read.problems)
+        emit(found)
+        return 0
+    if not present:
+        note(f"{file} does not exist: every setting has its default")
+    table(invocation, ("SETTING", "VALUE", "FROM"), [_row(setting) for setting in settings])
+    for problem in read.problems:
+        note(f"{problem.severity.value}: {problem.position}: {problem.message} → {problem.remedy}")
+    return 0
+
+
+@config.command("path")
+@common
+def path(invocation: Invocation) -> int:
+    """Where the files people write and the folders of this root lie."""
+    from flytui.cli.documents import ConfigPathDocument, Place
+
+    places = tuple(
+        Place(name=name, path=found, present=os.path.lexists(found))
+        for name, found in _places(invocation.places())
+    )
+    if invocation.as_json:
+        emit(ConfigPathDocument(places=places))
+    else:
+        rows = [(place.name, "there" if place.present else "not there", place.path) for place in places]
+        table(invocation, ("WHAT", "IS", "PATH"), rows)
+    return 0
+
+
+def _places(places: Places) -> tuple[tuple[str, str], ...]:
+    from flycore.registry.places import (
+        POLICY_FILE,
+        PROJECT_POLICY_FILE,
+        REGISTRY_FILE,
+        SETTINGS_FILE,
+        SYSTEM_CONFIG_DIR,
+    )
+
+    return (
+        ("root", str(places.app_root)),
+        ("workspace", str(places.workspace)),
+        ("registry", str(places.app_root / REGISTRY_FILE)),
+        ("user registry", str(places.config_dir / REGISTRY_FILE)),
+        ("settings", str(places.config_dir / SETTINGS_FILE)),
+        ("policy", str(places.config_dir / POLICY_FILE)),
+        ("project policy", str(places.app_root / PROJECT_POLICY_FILE)),
+        ("system policy", str(SYSTEM_CONFIG_DIR / POLICY_FILE)),
+        ("state", str(places.state_dir)),
+        ("audit log", str(places.state_dir / "audit")),
+        ("data", str(places.data_dir)),
+        ("cache", str(places.cache_dir)),
+        ("socket", str(places.socket)),
+    )
+
+
+def _row(setting: ShownSetting) -> tuple[str, str, str]:
+    source = f"default, not {setting.where}: {setting.problem}" if setting.problem else setting.where
+    return setting.name, json.dumps(setting.value, ensure_ascii=False), source or "default"

@@ -1,0 +1,67 @@
+"""The settings in force, one after the other, each with the place it comes from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from flycore.model.canonical import Json
+from flycore.model.diagnostics import Severity
+from flycore.registry.settings import ReadSettings
+from flycore.registry.spans import pointer_join
+from flytui.cli.documents import ShownSetting
+
+POINTERS = {
+    "approval_times": "/approvals/timeoutMs",
+    "inline_wait_ms": "/approvals/inlineWaitMs",
+    "queue_per_caller": "/approvals/queuePerCaller",
+    "queue_total": "/approvals/queueTotal",
+    "calls_per_minute": "/quota/callsPerMinute",
+    "running": "/quota/running",
+    "high_risk_per_session": "/quota/highRiskPerSession",
+    "risk": "/risk",
+    "sandbox_minimum": "/sandbox/minimum",
+    "audit_outputs": "/audit/outputs",
+    "max_permissions": "/security/max_permissions",
+    "notify_command": "/notify/command",
+    "keys": "/keys",
+    "theme": "/theme",
+}
+"""Where each field of Settings stands in the file."""
+TABLES = ("approval_times", "risk", "sandbox_minimum", "keys")
+"""Fields whose members are settings of their own."""
+
+
+def shown_settings(read: ReadSettings) -> tuple[ShownSetting, ...]:
+    """Every setting, in the order of the documentation; tables by their members."""
+    return tuple(_shown(read, pointer, value) for pointer, value in _values(read))
+
+
+def _values(read: ReadSettings) -> Iterator[tuple[str, Json]]:
+    for field, pointer in POINTERS.items():
+        value = msgspec.to_builtins(getattr(read.settings, field))
+        if field in TABLES and value:
+            yield from ((pointer_join(pointer, key), item) for key, item in value.items())
+        else:
+            yield pointer, value
+
+
+def _shown(read: ReadSettings, pointer: str, value: Json) -> ShownSetting:
+    """A setting that the file names but that could not be read is its default, and says so."""
+    place = read.places.get(pointer)
+    refused = next(
+        (
+            problem
+            for problem in read.problems
+            if problem.severity is Severity.ERROR and problem.pointer == pointer
+        ),
+        None,
+    )
+    return ShownSetting(
+        name=pointer.lstrip("/").replace("/", ".").replace("~1", "/").replace("~0", "~"),
+        value=value,
+        default=place is None or refused is not None,
+        where=str(place) if place is not None else "",
+        problem=refused.message if refused is not None else "",
+    )
