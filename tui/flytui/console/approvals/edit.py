@@ -14,13 +14,13 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import TextArea
 
 from flycore.model.approval import ApprovalRequest, DecideOutcome
 from flycore.model.canonical import Json, JsonObject
 from flycore.model.errors import FlyError
 from flysafe.text import strict_text
+from flytui.console.ahead import InOrder, WritingScreen
 from flytui.console.approvals.standing import SendInput
 from flytui.console.paint import Line, Tone, keys_line, line, span, wrapped
 from flytui.console.views import Bar
@@ -30,7 +30,7 @@ _PIECES = re.compile(r"(\\(?:u[0-9a-fA-F]{4}|.)| )")
 """Escapes and single spaces: what stands between them is judged as a word."""
 
 
-class JsonArea(TextArea):
+class JsonArea(TextArea, InOrder):
     """Plain text without a markup language of any kind. What cannot be seen is written as its escape."""
 
     async def _on_paste(self, event: events.Paste) -> None:
@@ -40,7 +40,7 @@ class JsonArea(TextArea):
         self.insert(spelled_out(event.text[:MOST_CHARACTERS]))
 
 
-class EditScreen(ModalScreen[bool]):
+class EditScreen(WritingScreen[bool]):
     """True once the kernel has taken the new input, which is then another card; False: back to the card."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -49,12 +49,12 @@ class EditScreen(ModalScreen[bool]):
     ]
 
     def __init__(self, request: ApprovalRequest, send: SendInput) -> None:
-        super().__init__()
+        self._area = JsonArea(json_text(request.subject.input), id="edit", soft_wrap=True)
+        super().__init__(self._area)
         self._request = request
         self._send_input = send
         self._said = ""
         self._sending = False
-        self._area = JsonArea(json_text(request.subject.input), id="edit", soft_wrap=True)
         self._foot = Bar(self._keys, id="edit-keys")
 
     def compose(self) -> ComposeResult:

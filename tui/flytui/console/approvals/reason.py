@@ -9,23 +9,28 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from flytui.console.ahead import InOrder, WritingScreen
 from flytui.console.paint import Line, Tone, keys_line, line, span, wrapped
 from flytui.console.views import Bar
 
 MOST_CHARACTERS = 1_000
 
 
-class WordsScreen(ModalScreen[str | None]):
+class WordLine(Input, InOrder):
+    """A line to write on."""
+
+
+class WordsScreen(WritingScreen[str | None]):
     """Gives words of the person's own, or None when they go back; losing focus or the screen decides
     nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", show=False, priority=True)]
 
     def __init__(self, title: str, note: str, enter: str, escape: str) -> None:
-        super().__init__()
+        self._line = WordLine(id="reason", max_length=MOST_CHARACTERS, select_on_focus=False)
+        super().__init__(self._line)
         self._heading = title
         self._note = note
         self._does = (("Enter", enter), ("Esc", escape))
@@ -36,7 +41,7 @@ class WordsScreen(ModalScreen[str | None]):
         """A box with a line to write on."""
         with Vertical(classes="box"):
             yield Bar(self._top)
-            yield Input(id="reason", max_length=MOST_CHARACTERS, select_on_focus=False)
+            yield self._line
             yield self._foot
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
