@@ -11,9 +11,11 @@ from flycore.model.canonical import Json
 from flycore.model.capability import Capability
 from flycore.model.catalog import SidecarView
 from flycore.model.diagnostics import Diagnostic, Severity
-from flycore.model.sidecar import SidecarEntry
+from flycore.model.sidecar import Permissions, SidecarEntry
+from flycore.model.stability import SandboxReport
 from flytui.console.catalog.ladder import headline, ladder_lines
 from flytui.console.catalog.model import CatalogRow
+from flytui.console.catalog.schema import schema_lines
 from flytui.console.catalog.usage import Usage, usage_lines
 from flytui.console.changes import difference_lines
 from flytui.console.paint import Line, Span, Tone, block, column, line, span, wrap, wrapped
@@ -37,12 +39,13 @@ def details_lines(row: CatalogRow, now: float, width: int, usage: Usage | None =
         if usage is not None:
             rows += usage_lines(usage, now, width)
     if row.offered_by:
+        rows += _permissions(row.offered_by.entry.permissions, row.stability.evidence.sandbox, width)
         rows += _entry(row.offered_by.entry, row.offered_by.trusted, width)
         rows += changed_lines(row.offered_by, width)
     if row.view:
         capability = row.view.capability
-        rows += _json("Input", capability.input_schema, width)
-        rows += _json("Output", capability.output_schema, width)
+        rows += _schema("Input", capability.input_schema, width)
+        rows += _schema("Output", capability.output_schema, width)
         for example in capability.examples:
             rows += _json("Example", example, width)
     return rows
@@ -104,8 +107,30 @@ def _capability(capability: Capability, policy: str, width: int) -> list[Line]:
     return rows
 
 
+def _permissions(wants: Permissions, report: SandboxReport | None, width: int) -> list[Line]:
+    """What it may touch, one a line, and whether it is held to that here, where that was looked at."""
+    rows = _section("Permissions")
+    if report is None:
+        return [*rows, *_declared(wants, width)]
+    rows += _pair("level", ", ".join(filter(None, (report.level.value, report.mechanism))), width)
+    for item in report.permissions:
+        held = span("✓ enforced", Tone.GOOD) if item.enforced else span("○ not enforced", Tone.WARN)
+        why = f" · {item.why}" if item.why and item.why != "not enforced" else ""
+        label = column((Span(" "), span(item.name, Tone.DIM)), _LABEL)
+        rows += wrap((*label, span(f"{item.declared}  "), held, span(why, Tone.DIM)), width, _LABEL)
+    return rows
+
+
+def _declared(wants: Permissions, width: int) -> list[Line]:
+    rows = list(_pair("network", "yes: this machine's whole network" if wants.network else "none", width))
+    rows += _pair("reads", ", ".join(wants.read) or "nothing", width)
+    rows += _pair("writes", ", ".join(wants.write) or "nothing", width)
+    rows += _pair("secrets", ", ".join(wants.secrets) or "none", width)
+    rows += _pair("desktop", "yes: keyboard, mouse and screen" if wants.desktop else "no", width)
+    return rows
+
+
 def _entry(entry: SidecarEntry, trusted: bool, width: int) -> list[Line]:
-    wants = entry.permissions
     rows = _section("Sidecar")
     rows += _pair("id", f"{entry.id}  ({entry.source.value}, {entry.position})", width)
     rows += _pair("trusted", "yes" if trusted else "no: T in the console, or flytui trust", width)
@@ -115,11 +140,6 @@ def _entry(entry: SidecarEntry, trusted: bool, width: int) -> list[Line]:
         rows += _pair("delegate", f"{name}: {' '.join((delegate.command, *delegate.args))}", width)
     rows += _pair("disabled", "" if entry.enabled else entry.disabled_reason or "no reason given", width)
     rows += _pair("tools", ", ".join(entry.tool_names), width)
-    rows += _pair("network", "yes: this machine's whole network" if wants.network else "none", width)
-    rows += _pair("reads", ", ".join(wants.read) or "nothing", width)
-    rows += _pair("writes", ", ".join(wants.write) or "nothing", width)
-    rows += _pair("secrets", ", ".join(wants.secrets) or "none", width)
-    rows += _pair("desktop", "yes: keyboard, mouse and screen" if wants.desktop else "no", width)
     rows += _pair("environment", ", ".join((*entry.env, *entry.pass_env)), width)
     rows += _pair("time limit", f"{entry.timeout_ms} ms", width)
     for problem in entry.problems:
@@ -135,6 +155,10 @@ def changed_lines(view: SidecarView, width: int) -> list[Line]:
     words = "Changed, last trusted value in force; this waits for trust (T in the console, or flytui trust):"
     title = wrapped(_section(words), width, 1)
     return [*title, *difference_lines(view.changed, width, _MARGIN)]
+
+
+def _schema(title: str, schema: Json, width: int) -> list[Line]:
+    return [*_section(title), *rows] if (rows := schema_lines(schema, width)) else []
 
 
 def _json(title: str, value: Json, width: int) -> list[Line]:

@@ -11,7 +11,7 @@ from flycore.model.call import Activity
 from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrap
 from flytui.console.words import PHASE, STATUS, age, plural, said, took
 
-RECENT = 5
+RECENT = 10
 _LABEL = 13
 
 

@@ -263,8 +263,7 @@ class CatalogView(Vertical):
         self._side_view.display = self._side and self._wide
 
     def _notes(self, width: int) -> Sequence[Line]:
-        words = f"{self._summary} · by {self.finder.grouping.value}" if self._summary else ""
-        return note_lines(self._desk.catalog, self._problems, words, width)
+        return note_lines(self._desk.catalog, self._problems, self._summary, width)
 
     def _ladder(self, width: int) -> Sequence[Line]:
         return self._ladder_of(self.row, width) if self.row is not None else []
