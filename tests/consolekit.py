@@ -128,6 +128,9 @@ class World:
     trusted: list[tuple[tuple[str, str], ...]] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     probed: list[str] = field(default_factory=list)
+    called: list[tuple[str, JsonObject]] = field(default_factory=list)
+    call_phase: Phase = Phase.RUNNING
+    call_ends: anyio.Event = field(default_factory=anyio.Event)
     attached: list[object] = field(default_factory=list)
     streams: list[anyio.abc.ObjectSendStream[Event]] = field(default_factory=list)
 
@@ -162,9 +165,18 @@ class World:
         *,
         timeout_ms: int | None = None,
         said: str = "",
+        inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
-        raise NotImplementedError("the console calls no tool in this version")
+        """Starts, runs until `call_ends` is set, and gives back its input."""
+        self.called.append((tool, input))
+        call_id = f"test-{len(self.called)}"
+        if on_progress is not None:
+            on_progress(Progress(call_id=call_id, phase=self.call_phase))
+        await self.call_ends.wait()
+        return ToolResult(
+            status=Status.SUCCESS, tool=tool, sidecar="mock.echo", call_id=call_id, output=dict(input)
+        )
 
     async def cancel(self, call_id: str) -> bool:
         self.cancelled.append(call_id)

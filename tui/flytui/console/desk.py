@@ -18,6 +18,7 @@ from flycore.client.protocol import Approver, Client
 from flycore.model.approval import Ask, Lease
 from flycore.model.audit import ToolMetrics
 from flycore.model.call import Activity
+from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Effective, RequestState, Risk
 from flycore.model.events import MISSED, Event
@@ -123,6 +124,8 @@ class Desk:
     lost: str = ""
     """Why the kernel no longer answers; `""` while it does."""
     notice: str = ""
+    inputs: dict[str, JsonObject] = field(default_factory=dict)
+    """What was last written into the test-call form of a tool, in this session."""
     last_key: float = field(default=float("-inf"))
 
     @property

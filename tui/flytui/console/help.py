@@ -30,6 +30,7 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("Enter", "details: stability, permissions, schemas, examples, stderr"),
             ("s", "show or hide the stability ladder beside the list"),
             ("R", "probe the sidecar again"),
+            ("t", "test call: write an input in a form made from the tool's schema, and call it"),
             ("p", "problems found in registry and policy files"),
             ("y", "copy the tool as JSON"),
         ),
@@ -67,6 +68,20 @@ _SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("w", "write words to the caller, that go with the answer"),
             ("n p", "next and previous question"),
             ("Esc", "leave it waiting"),
+        ),
+    ),
+    (
+        "Test call",
+        (
+            ("F5 ctrl+s", "call the tool, through policy like any caller; Enter never does"),
+            ("F6", "call it though the input does not fit; the kernel says what it thinks of that"),
+            ("F2", "the input as JSON, exactly what is sent; F2 again: its fields"),
+            ("F3", "the tool's next example, then an empty form"),
+            ("← → Enter", "turn a choice; the list of all its options"),
+            ("Backspace", "leave a choice out"),
+            ("+ -", "on an array: one item more, the last one out"),
+            ("F7 F8", "in an array: an item after this one, or without this one"),
+            ("Esc", "back; what was written is there again the next time"),
         ),
     ),
     (

@@ -23,6 +23,7 @@ from flytui.console.catalog.notes import note_lines, problems_of
 from flytui.console.catalog.usage import usage_of
 from flytui.console.catalog.why import changed_since, why_json, why_lines
 from flytui.console.desk import Desk, Topic
+from flytui.console.form.screen import FormScreen
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, line, span, wrapped
 from flytui.console.rows import RowsView
@@ -41,6 +42,7 @@ class CatalogView(Vertical):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "side", "Ladder", show=False, id="catalog.ladder"),
         Binding("R", "probe", "Probe again", show=False, id="catalog.probe"),
+        Binding("t", "test_call", "Test call", show=False, id="catalog.test-call"),
         Binding("p", "problems", "Problems", show=False, id="catalog.problems"),
         Binding("w", "why", "Why", show=False, id="catalog.why"),
         Binding("D", "difference", "Difference", show=False, id="catalog.difference"),
@@ -50,6 +52,7 @@ class CatalogView(Vertical):
     KEYS: ClassVar[list[tuple[str, str]]] = [
         ("Enter", "details"),
         ("/", "filter"),
+        ("t", "test call"),
         ("w", "why"),
         ("R", "probe again"),
         ("g", "group"),
@@ -236,6 +239,14 @@ class CatalogView(Vertical):
     def _say(self, notice: str) -> None:
         self._desk.notice = notice
         self.post_message(Bar.Stale())
+
+    def action_test_call(self) -> None:
+        """Write an input for this tool and call it."""
+        row = self.row
+        if row is not None and row.view is not None:
+            self.app.push_screen(FormScreen(self._desk, row.view))
+        elif row is not None:
+            self._say(f"{row.sidecar} offers no tool that could be called")
 
     def action_problems(self) -> None:
         """What is wrong in files a person wrote."""

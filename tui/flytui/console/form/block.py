@@ -1,0 +1,233 @@
+"""One field on screen: its label, what it is written with, and what is wrong with it; and all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
+
+from flytui.console.approvals.edit import JsonArea
+from flytui.console.form.boxes import SafeArea, SafeInput, Tally, Turn
+from flytui.console.form.drafts import MOST_ITEMS, Draft, Items, Leaf, Path, Pick, Way, chosen, fresh
+from flytui.console.form.entries import (
+    Control,
+    Entry,
+    branch_words,
+    label_line,
+    note_lines,
+    option_words,
+)
+from flytui.console.form.pick import PickScreen
+from flytui.console.form.reading import Problem
+from flytui.console.paint import fit
+from flytui.console.views import Bar
+
+INDENT = 2
+MOST_INDENT = 12
+"""Cells; deeper groups are not drawn further in."""
+
+
+class FieldBlock(Vertical):
+    """Shows an entry; what the person does to it goes out as `Edited`."""
+
+    DEFAULT_CSS = """
+    FieldBlock { height: auto; margin-bottom: 1; }
+    FieldBlock JsonArea {
+        height: auto; min-height: 3; max-height: 10; border: none; padding: 0 1; background: $panel;
+    }
+    FieldBlock JsonArea:focus { border: none; background: $panel-lighten-1; }
+    """
+
+    class Edited(Message):
+        """The person wrote or chose something else at `path`."""
+
+        def __init__(self, path: Path, draft: Draft) -> None:
+            self.path = path
+            self.draft = draft
+            super().__init__()
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__()
+        self.entry = entry
+        self._problems: Sequence[Problem] = ()
+        self._tried = False
+        self._label = Bar(lambda width: [fit(label_line(self.entry), width)])
+        self.control = self._control()
+        self._notes = Bar(lambda width: note_lines(self.entry, self._problems, width, self._tried))
+        self.styles.margin = (0, 1, 1, min(MOST_INDENT, INDENT * entry.depth))
+
+    def compose(self) -> ComposeResult:
+        """Label, control, notes."""
+        yield self._label
+        if self.control is not None:
+            yield self.control
+        yield self._notes
+
+    def take(self, entry: Entry) -> None:
+        """The same place with other things in it."""
+        self.entry = entry
+        match self.control, entry.draft:
+            case (SafeInput() | SafeArea()) as box, Leaf(text):
+                box.take(text)
+            case JsonArea() as area, Leaf(text):
+                if area.text != text:
+                    area.text = text
+            case Turn() as turn, (Pick(at) | Way(at)):
+                turn.take(self._words(), at)
+            case Tally() as tally, _:
+                tally.refresh()
+        self._label.redraw()
+        self._notes.redraw()
+
+    def say(self, problems: Sequence[Problem], tried: bool) -> None:
+        """What is wrong with it now; `tried`: whether the person wanted to send already."""
+        self._problems, self._tried = problems, tried
+        self._notes.redraw()
+
+    def _control(self) -> Widget | None:
+        entry = self.entry
+        text = entry.draft.text if isinstance(entry.draft, Leaf) else ""
+        match entry.control:
+            case Control.LINE | Control.SECRET:
+                return SafeInput(text, password=entry.control is Control.SECRET)
+            case Control.AREA:
+                return SafeArea(text)
+            case Control.JSON:
+                return JsonArea(text, soft_wrap=True)
+            case Control.CHOICE | Control.BRANCH:
+                at = entry.draft.at if isinstance(entry.draft, Pick | Way) else -1
+                return Turn(self._words(), at)
+            case Control.ITEMS:
+                return Tally(self._count)
+        return None
+
+    def _count(self) -> int:
+        return len(self.entry.draft.items) if isinstance(self.entry.draft, Items) else 0
+
+    def _words(self) -> Sequence[str]:
+        field = self.entry.field
+        branch = self.entry.control is Control.BRANCH
+        return branch_words(field) if branch else option_words(field.options)
+
+    @on(Input.Changed)
+    @on(TextArea.Changed)
+    def _written(self, event: Message) -> None:
+        """What stands there now counts, not what stood there when the message was sent."""
+        event.stop()
+        draft = self.entry.draft
+        if not isinstance(draft, Leaf):
+            return
+        text = self.control.text if isinstance(self.control, JsonArea) else ""
+        if isinstance(self.control, SafeInput | SafeArea):
+            text = self.control.plain
+        if text != draft.text:
+            self._edit(replace(draft, text=text, given=False))
+
+    @on(Turn.Turned)
+    def _turned(self, event: Turn.Turned) -> None:
+        event.stop()
+        self._choose(event.at)
+
+    @on(Turn.Listed)
+    def _listed(self, event: Turn.Listed) -> None:
+        event.stop()
+
+        def answered(at: int | None) -> None:
+            if at is not None:
+                self._choose(at)
+
+        at = self.entry.draft.at if isinstance(self.entry.draft, Pick | Way) else -1
+        self.app.push_screen(PickScreen(self.entry.label, self._words(), at), answered)
+
+    @on(Tally.Counted)
+    def _counted(self, event: Tally.Counted) -> None:
+        event.stop()
+        draft, item = self.entry.draft, self.entry.field.item
+        if not isinstance(draft, Items) or item is None:
+            return
+        if not event.more:
+            self._edit(replace(draft, items=draft.items[:-1], given=False))
+        elif len(draft.items) < MOST_ITEMS:
+            self._edit(replace(draft, items=(*draft.items, fresh(item))))
+
+    def _choose(self, at: int) -> None:
+        if at == -1 and self.entry.control is Control.BRANCH and not self.entry.path:
+            return  # the whole input is one of its branches
+        branch = self.entry.control is Control.BRANCH
+        self._edit(chosen(self.entry.field, at) if branch else Pick(at))
+
+    def _edit(self, draft: Draft) -> None:
+        self.post_message(self.Edited(self.entry.path, draft))
+
+
+class FormBody(VerticalScroll, can_focus=False):
+    """All fields; a field that stays keeps its widget, its cursor and the focus."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._blocks: dict[tuple[Path, Control], FieldBlock] = {}
+
+    @on(events.DescendantFocus)
+    def _focus_moved(self) -> None:
+        """Label and notes of the field that keys go to come into sight with it."""
+        block = self.focused()
+        if block is not None:
+            block.scroll_visible(animate=False)
+
+    @property
+    def blocks(self) -> Sequence[FieldBlock]:
+        """From top to bottom."""
+        return tuple(self._blocks.values())
+
+    async def set_out(self, entries: Sequence[Entry]) -> None:
+        """Show these entries."""
+        before = self._blocks
+        wanted = {(entry.path, entry.control): entry for entry in entries}
+        await self.remove_children([block for key, block in before.items() if key not in wanted])
+        self._blocks = {key: before.get(key) or FieldBlock(entry) for key, entry in wanted.items()}
+        last: FieldBlock | None = None
+        new: list[FieldBlock] = []
+        for key, block in self._blocks.items():
+            if key not in before:
+                new.append(block)
+                continue
+            await self._mount(new, last)
+            new, last = [], block
+            block.take(wanted[key])
+        await self._mount(new, last)
+
+    async def _mount(self, new: Sequence[FieldBlock], after: FieldBlock | None) -> None:
+        if new and (after is not None or not self.children):
+            await self.mount(*new, after=after)
+        elif new:
+            await self.mount(*new, before=0)
+
+    def take(self, entries: Sequence[Entry]) -> None:
+        """The same fields with other things in them."""
+        for entry in entries:
+            block = self._blocks[entry.path, entry.control]
+            if block.entry != entry:
+                block.take(entry)
+
+    def say(self, problems: Mapping[Path, Sequence[Problem]], tried: bool) -> None:
+        """What is wrong, each beside its field."""
+        for block in self.blocks:
+            block.say(problems.get(block.entry.path, ()), tried)
+
+    def focused(self) -> FieldBlock | None:
+        """The field that keys go to."""
+        at = self.screen.focused
+        return next((block for block in self.blocks if at is not None and block.control is at), None)
+
+    def focus_on(self, path: Path) -> None:
+        """Send keys to the field at the path, else to the first one."""
+        able = [block for block in self.blocks if block.control is not None]
+        block = next((block for block in able if block.entry.path == path), able[0] if able else None)
+        if block is not None and block.control is not None:
+            self.screen.set_focus(block.control)

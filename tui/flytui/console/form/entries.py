@@ -1,0 +1,211 @@
+"""A form as it is drawn from top to bottom: one entry for each field, group, item and branch. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from flycore.model.canonical import Json
+from flytui.console.form.drafts import Draft, Group, Items, Leaf, Path, Pick, Step, Way, pointer_of
+from flytui.console.form.fields import LONG, Field, Kind, Missing
+from flytui.console.form.reading import Problem
+from flytui.console.paint import Line, Span, Tone, line, span, wrap
+
+MOST_ENTRIES = 200
+"""More are not drawn: such an input is written as JSON."""
+_SHOWN = 60
+"""Characters of a default that are shown."""
+
+
+class Control(Enum):
+    """What a field is written with."""
+
+    NONE = auto()
+    LINE = auto()
+    SECRET = auto()
+    AREA = auto()
+    JSON = auto()
+    CHOICE = auto()
+    BRANCH = auto()
+    ITEMS = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One thing that is drawn."""
+
+    path: Path
+    depth: int
+    label: str
+    field: Field
+    draft: Draft
+    control: Control
+    required: bool = False
+
+    @property
+    def pointer(self) -> str:
+        """Its place in the input."""
+        return pointer_of(self.path)
+
+
+def entries_of(field: Field, draft: Draft) -> tuple[Entry, ...]:
+    """All entries of a form."""
+    return tuple(_walk(field, draft, (), 0, "", True))
+
+
+def shape_of(entries: Sequence[Entry]) -> tuple[tuple[Path, Control], ...]:
+    """What the widgets rest on: as long as it is the same, no widget comes or goes."""
+    return tuple((entry.path, entry.control) for entry in entries)
+
+
+def placed(
+    entries: Sequence[Entry], problems: Sequence[Problem]
+) -> tuple[Mapping[Path, Sequence[Problem]], Sequence[Problem]]:
+    """Each problem at the deepest entry whose place holds it, and those that no entry is for."""
+    at: dict[Path, list[Problem]] = {}
+    nowhere: list[Problem] = []
+    by_pointer: dict[str, Path] = {
+        entry.pointer: entry.path for entry in entries if entry.pointer and Step.REST not in entry.path
+    }
+    for problem in problems:
+        here = problem.pointer
+        while here and here not in by_pointer:
+            here = here.rpartition("/")[0]
+        if not here:
+            nowhere.append(problem)
+            continue
+        below = problem.pointer[len(here) :]
+        said = replace(problem, message=f"{below}: {problem.message}") if below else problem
+        at.setdefault(by_pointer[here], []).append(said)
+    return at, nowhere
+
+
+def option_words(options: Sequence[Json]) -> tuple[str, ...]:
+    """Options as a person reads them: texts as they are, all of them as JSON where some are no texts."""
+    if all(isinstance(option, str) and option for option in options):
+        return tuple(str(option) for option in options)
+    return tuple(json.dumps(option, ensure_ascii=False) for option in options)
+
+
+def branch_words(field: Field) -> tuple[str, ...]:
+    """Branches by their titles, else by what they hold."""
+    return tuple(branch.title or _kind_words(branch) for branch in field.branches)
+
+
+def label_line(entry: Entry) -> Line:
+    """Name, whether it has to be there, and what belongs there."""
+    mark = span(" *", Tone.WARN) if entry.required else Span("")
+    words = [] if entry.control is Control.BRANCH else [_kind_words(entry.field)]
+    if entry.control is Control.JSON and entry.field.kind is not Kind.JSON:
+        words.append("as JSON")
+    kind = span("  " + ", ".join((*words, *entry.field.bounds)), Tone.DIM)
+    head = span(entry.label, Tone.STRONG)
+    return line(head, mark, kind)
+
+
+def note_lines(entry: Entry, problems: Sequence[Problem], width: int, tried: bool) -> list[Line]:
+    """Below a field: what it is for, and what is wrong with it."""
+    rows: list[Line] = []
+    field = entry.field
+    title = field.title if field.title not in ("", entry.label) else ""
+    about = " · ".join(text for text in (title, field.about) if text)
+    if about:
+        rows += wrap(line(span(about, Tone.DIM)), width)
+    if not isinstance(field.default, Missing) and entry.draft in (Leaf(), Pick(), Items(), Way()):
+        text = json.dumps(field.default, ensure_ascii=False)
+        cut = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+        rows += wrap(line(span(f"left out, it becomes {cut}", Tone.DIM)), width)
+    if isinstance(entry.draft, Leaf) and entry.draft.given and not entry.draft.text:
+        rows.append(line(span("an empty text is sent", Tone.DIM)))
+    for problem in problems:
+        quiet = problem.missing and not tried
+        mark, tone = ("◌", Tone.DIM) if quiet else ("✗", Tone.WARN)
+        rows += wrap(line(span(f"{mark} {problem.message}", tone)), width, 2)
+    return rows
+
+
+def _walk(field: Field, draft: Draft, path: Path, depth: int, label: str, required: bool) -> Iterator[Entry]:
+    entry = Entry(
+        path=path,
+        depth=depth,
+        label=label,
+        field=field,
+        draft=draft,
+        control=_control(field, draft),
+        required=required and bool(path),
+    )
+    inner = depth + 1 if path else depth
+    match draft:
+        case Group():
+            if path and label:
+                yield entry
+            yield from _within(field, draft, path, inner if label else depth)
+        case Items() if field.item is not None:
+            yield entry
+            for at, item in enumerate(draft.items):
+                yield from _walk(field.item, item, (*path, at), depth + 1, f"{label} {at + 1}", True)
+        case Way():
+            yield entry
+            if draft.at >= 0:
+                branch = field.branches[draft.at]
+                if not _settled(branch):
+                    yield from _walk(branch, draft.inner, (*path, Step.BRANCH), inner, "", False)
+        case _:
+            yield entry
+
+
+def _within(field: Field, draft: Group, path: Path, depth: int) -> Iterator[Entry]:
+    for part, (name, inner) in zip(field.fields, draft.parts, strict=True):
+        yield from _walk(part, inner, (*path, name), depth, name, part.required)
+    if field.open or draft.rest.text:
+        rest = Field(kind=Kind.JSON, about="An object; its keys are sent beside the fields above.")
+        yield Entry(
+            path=(*path, Step.REST),
+            depth=depth,
+            label="other keys",
+            field=rest,
+            draft=draft.rest,
+            control=Control.JSON,
+        )
+
+
+def _settled(branch: Field) -> bool:
+    """Whether choosing the branch says it all."""
+    return branch.kind is Kind.CHOICE and len(branch.options) == 1
+
+
+def _control(field: Field, draft: Draft) -> Control:
+    match draft:
+        case Leaf(as_json=True):
+            return Control.JSON
+        case Leaf():
+            if field.secret:
+                return Control.SECRET
+            long = field.kind is Kind.TEXT and (field.long or "\n" in draft.text or len(draft.text) > LONG)
+            return Control.AREA if long else Control.LINE
+        case Pick():
+            return Control.CHOICE
+        case Way():
+            return Control.BRANCH
+        case Items():
+            return Control.ITEMS
+    return Control.NONE
+
+
+def _kind_words(field: Field) -> str:
+    match field.kind:
+        case Kind.TEXT:
+            return "secret text" if field.secret else "text"
+        case Kind.CHOICE if len(field.options) == 1:
+            return option_words(field.options)[0]
+        case Kind.CHOICE if field.options == (True, False):
+            return "true or false"
+        case Kind.CHOICE:
+            return f"one of {len(field.options)}"
+        case Kind.UNION:
+            return f"one of {len(field.branches)} kinds"
+        case Kind.JSON:
+            return "any JSON"
+    return field.kind.name.lower()

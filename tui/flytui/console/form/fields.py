@@ -1,0 +1,283 @@
+"""A tool's input schema as fields. Pure: nothing is fetched, and what a field cannot hold is a JSON field.
+
+The fields only help to write an input. Whether it fits is said by the kernel's own validator, over the
+whole schema, so a keyword that is not drawn here is still checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from urllib.parse import unquote
+
+from flycore.model.canonical import Json, JsonObject
+
+MOST_FIELDS = 120
+"""A form with more is one JSON field."""
+MOST_DEPTH = 6
+"""Groups within groups that are drawn; what lies deeper is a JSON field."""
+MOST_STEPS = 4_000
+"""Schemas looked at while one form is made: references may branch without end."""
+LONG = 200
+"""A text that may have so many characters is written on several lines."""
+_SIMPLE = ("string", "number", "integer", "boolean", "null", "object", "array")
+_BOUNDS = (
+    ("minLength", "at least {} characters"),
+    ("maxLength", "at most {} characters"),
+    ("minimum", "at least {}"),
+    ("exclusiveMinimum", "more than {}"),
+    ("maximum", "at most {}"),
+    ("exclusiveMaximum", "less than {}"),
+    ("multipleOf", "a multiple of {}"),
+    ("minItems", "at least {} items"),
+    ("maxItems", "at most {} items"),
+)
+_TELLING = ("type", "properties", "enum", "const", "items", "$ref", "allOf", "anyOf", "oneOf")
+"""Keywords that say what a value looks like. A branch with none of them only narrows, and is not drawn."""
+
+
+class Kind(Enum):
+    """What a field holds."""
+
+    TEXT = auto()
+    NUMBER = auto()
+    CHOICE = auto()
+    """One of `options`: an enum, a constant, true or false, null."""
+    OBJECT = auto()
+    ARRAY = auto()
+    UNION = auto()
+    """One of `branches`."""
+    JSON = auto()
+    """Any value, written as JSON."""
+
+
+class Missing(Enum):
+    """No value, where null is one."""
+
+    MISSING = auto()
+
+
+MISSING = Missing.MISSING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One place of an input. Texts are as the schema has them: from outside, to be made safe when drawn."""
+
+    kind: Kind
+    name: str = ""
+    title: str = ""
+    about: str = ""
+    bounds: tuple[str, ...] = ()
+    required: bool = False
+    default: Json | Missing = MISSING
+    secret: bool = False
+    long: bool = False
+    options: tuple[Json, ...] = ()
+    fields: tuple[Field, ...] = ()
+    item: Field | None = None
+    branches: tuple[Field, ...] = ()
+    open: bool = False
+    """Whether an object says that it takes other keys too."""
+
+
+class _TooMuch(Exception):  # noqa: N818 - a way out of the recursion, not an error
+    """This schema makes no form of a size that a person can use."""
+
+
+def fields_of(schema: Json) -> Field:
+    """The whole form: an object or a union of objects, else one JSON field. The more fields there are, the
+    fewer groups within groups are drawn."""
+    for depth in range(MOST_DEPTH, 0, -1):
+        try:
+            field = _Builder(schema).field(schema, "", True, depth)
+        except (_TooMuch, RecursionError):
+            continue
+        ways = field.branches if field.kind is Kind.UNION else (field,)
+        if any(way.kind is Kind.OBJECT for way in ways):
+            return field
+        break
+    return Field(kind=Kind.JSON, required=True)
+
+
+class _Builder:
+    """One way down the schema, with a bound on its steps."""
+
+    def __init__(self, root: Json) -> None:
+        self._root = root
+        self._steps = 0
+        self._fields = 0
+
+    def field(self, schema: Json, name: str, required: bool, depth: int) -> Field:
+        """The field for a schema."""
+        self._fields += 1
+        if self._fields > MOST_FIELDS:
+            raise _TooMuch
+        plain = self._plain(schema)
+        if plain is None:
+            return Field(kind=Kind.JSON, name=name, required=required)
+        return self._shaped(plain, name, required, depth)
+
+    def _shaped(self, schema: JsonObject, name: str, required: bool, depth: int) -> Field:
+        kind, options = _kind(schema)
+        fields: tuple[Field, ...] = ()
+        item: Field | None = None
+        branches: tuple[Field, ...] = ()
+        ways = self._ways(schema)
+        if ways and depth > 0:
+            kind, options = Kind.UNION, ()
+            branches = tuple(self.field(way, "", True, depth - 1) for way in ways)
+        elif kind is Kind.OBJECT and depth > 0 and (properties := _properties(schema)) is not None:
+            needed = schema.get("required")
+            needed = needed if isinstance(needed, list) else []
+            fields = tuple(
+                self.field(rule, key, key in needed, depth - 1) for key, rule in properties.items()
+            )
+        elif kind is Kind.ARRAY and depth > 0 and "prefixItems" not in schema and "items" in schema:
+            item = self.field(schema["items"], "", True, depth - 1)
+        elif ways or kind in (Kind.OBJECT, Kind.ARRAY):
+            kind = Kind.JSON
+        return Field(
+            kind=kind,
+            name=name,
+            title=_words(schema, "title"),
+            about=_words(schema, "description"),
+            bounds=tuple(_bounds(schema)),
+            required=required,
+            default=schema.get("default", MISSING),
+            secret=schema.get("writeOnly") is True,
+            long=kind is Kind.TEXT and _is_long(schema),
+            options=options,
+            fields=fields,
+            item=item,
+            branches=branches,
+            open=bool(schema.get("additionalProperties")) or "patternProperties" in schema,
+        )
+
+    def _ways(self, schema: JsonObject) -> list[JsonObject]:
+        """The branches to choose from, each with what holds for all; none where nothing is to choose."""
+        types = schema.get("type")
+        if isinstance(types, list) and "enum" not in schema and "const" not in schema:
+            return [{**schema, "type": kind} for kind in types if kind in _SIMPLE]
+        if "enum" in schema or "const" in schema:
+            return []
+        for word in ("oneOf", "anyOf"):
+            found = schema.get(word)
+            if not isinstance(found, list) or not 0 < len(found) <= MOST_FIELDS:
+                continue
+            if not all(isinstance(way, dict) and any(key in way for key in _TELLING) for way in found):
+                continue
+            base = {key: value for key, value in schema.items() if key not in (word, "default", "title")}
+            ways = [self._plain(way) for way in found]
+            return [self._both(base, way) for way in ways if way is not None]
+        return []
+
+    def _plain(self, schema: Json) -> JsonObject | None:
+        """The schema with its references within the document followed and `allOf` laid together."""
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise _TooMuch
+        if not isinstance(schema, dict) or "$dynamicRef" in schema:
+            return None
+        if "$ref" in schema:
+            target = self._plain(self._pointed(schema["$ref"]))
+            rest = {key: value for key, value in schema.items() if key != "$ref"}
+            return None if target is None else self._plain(self._both(target, rest))
+        parts = schema.get("allOf")
+        if not isinstance(parts, list):
+            return schema
+        whole = {key: value for key, value in schema.items() if key != "allOf"}
+        for part in parts:
+            plain = self._plain(part)
+            if plain is None:
+                return None
+            whole = self._both(plain, whole)
+        return whole
+
+    def _both(self, first: JsonObject, second: JsonObject) -> JsonObject:
+        """Two schemas that both hold, as far as fields can show it; the second speaks last."""
+        made = {**first, **second}
+        ours, theirs = _properties(first), _properties(second)
+        if ours and theirs:
+            self._steps += len(ours)
+            made["properties"] = {**ours, **theirs}
+        needed, also = first.get("required"), second.get("required")
+        if isinstance(needed, list) and isinstance(also, list):
+            made["required"] = [*needed, *also]
+        return made
+
+    def _pointed(self, reference: Json) -> Json:
+        """What a reference within this document points to; None for any other."""
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return None
+        at: Json = self._root
+        for step in unquote(reference[1:]).split("/")[1:]:
+            name = step.replace("~1", "/").replace("~0", "~")
+            if isinstance(at, dict):
+                at = at.get(name)
+            elif isinstance(at, list) and name.isascii() and name.isdigit() and int(name) < len(at):
+                at = at[int(name)]
+            else:
+                return None
+        return at if reference == "#" or reference.startswith("#/") else None
+
+
+def _kind(schema: JsonObject) -> tuple[Kind, tuple[Json, ...]]:
+    if "const" in schema:
+        return Kind.CHOICE, (schema["const"],)
+    options = schema.get("enum")
+    if isinstance(options, list) and options:
+        return Kind.CHOICE, tuple(options)
+    match schema.get("type"):
+        case "string":
+            return Kind.TEXT, ()
+        case "number" | "integer":
+            return Kind.NUMBER, ()
+        case "boolean":
+            return Kind.CHOICE, (True, False)
+        case "null":
+            return Kind.CHOICE, (None,)
+        case "array":
+            return Kind.ARRAY, ()
+        case "object":
+            return (Kind.OBJECT if _has_fields(schema) else Kind.JSON), ()
+        case None if _has_fields(schema) and _properties(schema):
+            return Kind.OBJECT, ()
+    return Kind.JSON, ()
+
+
+def _has_fields(schema: JsonObject) -> bool:
+    """Whether an object's keys are known: some are named, or there can be none."""
+    properties = _properties(schema)
+    return bool(properties) or (schema.get("additionalProperties") is False and properties is not None)
+
+
+def _properties(schema: Mapping[str, Json]) -> JsonObject | None:
+    """The named keys; None where there are too many to draw, or they are no object."""
+    properties = schema.get("properties", {})
+    return properties if isinstance(properties, dict) and len(properties) <= MOST_FIELDS else None
+
+
+def _words(schema: JsonObject, key: str) -> str:
+    words = schema.get(key)
+    return words if isinstance(words, str) else ""
+
+
+def _is_long(schema: JsonObject) -> bool:
+    most, default = schema.get("maxLength"), schema.get("default")
+    return (isinstance(most, int) and most >= LONG) or (isinstance(default, str) and "\n" in default)
+
+
+def _bounds(schema: JsonObject) -> Iterator[str]:
+    for key, words in _BOUNDS:
+        bound = schema.get(key)
+        if isinstance(bound, int | float) and not isinstance(bound, bool):
+            yield words.format(bound)
+    if schema.get("type") == "integer":
+        yield "whole"
+    if schema.get("uniqueItems") is True:
+        yield "no item twice"
+    for key, words in (("format", "{}"), ("pattern", "pattern {}")):
+        if text := _words(schema, key):
+            yield words.format(text)

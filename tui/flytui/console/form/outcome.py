@@ -1,0 +1,150 @@
+"""A test call under way and its end: a page that shows how far it is. Leaving it ends nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from flycore.client.protocol import Client
+from flycore.model.call import Activity, Progress, ToolResult
+from flycore.model.canonical import JsonObject
+from flycore.model.enums import Phase
+from flycore.model.errors import FlyError
+from flytui.console.activity.details import call_lines
+from flytui.console.desk import Desk, Topic
+from flytui.console.pages import PageScreen
+from flytui.console.paint import Line, Span, Tone, keys_fitting, line, span, wrap, wrapped
+from flytui.console.words import PHASE, STATUS, clock, said
+
+WAIT_MS = 24 * 60 * 60 * 1000
+"""The console stays to the end: it never comes back for an answer, as an agent would."""
+
+
+@dataclass(slots=True, eq=False)
+class Sent:
+    """A call that this console made."""
+
+    tool: str
+    input: JsonObject
+    started: float
+    """Unix time, seconds."""
+    progress: Progress | None = None
+    result: ToolResult | None = None
+    lost: str = ""
+    """Why nothing will be known of it any more."""
+
+    @property
+    def call_id(self) -> str:
+        """The kernel's id of it, `""` until the kernel has said it."""
+        known = self.result or self.progress
+        return known.call_id if known else ""
+
+    async def run(self, client: Client, told: Callable[[], None]) -> None:
+        """Make the call, as any caller does; `told` whenever there is news."""
+
+        def heard(progress: Progress) -> None:
+            self.progress = progress
+            told()
+
+        try:
+            self.result = await client.call(self.tool, self.input, inline_wait_ms=WAIT_MS, on_progress=heard)
+        except FlyError as error:
+            self.lost = str(error) or "the kernel went away"
+        told()
+
+    def as_json(self) -> str:
+        """The result; before there is one, the input. ASCII, for nothing hidden is copied."""
+        shown = msgspec.to_builtins(self.result) if self.result else self.input
+        return json.dumps(shown, indent=2)
+
+
+class CallPage(PageScreen):
+    """Progress, waiting, then the outcome."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "again", "Again", show=False, id="call.again"),
+    ]
+
+    def __init__(self, desk: Desk, sent: Sent, again: Callable[[], Screen[None]]) -> None:
+        super().__init__(desk, "Test call", lambda width: sent_lines(sent, desk, width), copy=sent.as_json)
+        self._sent = sent
+        self._again = again
+
+    def on_mount(self) -> None:
+        """Elapsed time is drawn as it runs."""
+        self.set_interval(1.0, self._tick)
+
+    def news(self) -> None:
+        """The call moved or ended."""
+        if self.is_attached:
+            self.changed(frozenset((Topic.ACTIVITY,)))
+
+    def action_again(self) -> None:
+        """Back to the form, which has the same input in it."""
+        self.app.switch_screen(self._again())
+
+    def _tick(self) -> None:
+        if self._sent.result is None:
+            self.news()
+
+    def _keys(self, width: int) -> Sequence[Line]:
+        ended = self._sent.result is not None or bool(self._sent.lost)
+        pairs = [("Esc", "back" if ended else "leave it running"), ("t", "call again")]
+        return [keys_fitting([*pairs, ("y", "copy as JSON"), ("↑↓ PgUp PgDn", "scroll")], width)]
+
+
+def begin_call(
+    app: App[None], desk: Desk, tool: str, input: JsonObject, again: Callable[[], Screen[None]]
+) -> CallPage:
+    """Make the call beside everything else that the console does; its page, to be shown. `again` makes the
+    form anew."""
+    sent = Sent(tool, input, desk.now())
+    page = CallPage(desk, sent, again)
+    app.run_worker(sent.run(desk.client, page.news), group="test-call")
+    return page
+
+
+def sent_lines(sent: Sent, desk: Desk, width: int) -> list[Line]:
+    """How it goes; then everything that is known of the call."""
+    now = desk.now()
+    call = next((call for call in desk.activity if call.call_id == sent.call_id), None)
+    rows = [*wrapped(_state(sent, now), width, 1), ()]
+    if call is None:
+        return [*rows, *_alone(sent, width)]
+    return [*rows, *call_lines(_latest(call, sent), now, width)]
+
+
+def _latest(call: Activity, sent: Sent) -> Activity:
+    if sent.result is None or call.result is not None:
+        return call
+    return msgspec.structs.replace(call, result=sent.result, phase=Phase.FINISHED)
+
+
+def _state(sent: Sent, now: float) -> list[Line]:
+    tool = span(f" {sent.tool}  ", Tone.STRONG)
+    if sent.lost:
+        return [line(tool, span(f"✗ not known how it ended: {sent.lost}", Tone.WARN))]
+    if sent.result is not None:
+        return [line(tool, said(STATUS[sent.result.status]))]
+    phase = sent.progress.phase if sent.progress else Phase.CHECKING
+    rows = [line(tool, said(PHASE[phase]), span(f"  {clock(now - sent.started)}", Tone.DIM))]
+    if phase is Phase.WAITING_APPROVAL:
+        rows.append(line(Span(" "), span("ctrl+o", Tone.KEY), span(" opens its card; nothing runs before.")))
+    rows.append(line(span(" Esc leaves it running: it is in Activity (3).", Tone.DIM)))
+    return rows
+
+
+def _alone(sent: Sent, width: int) -> list[Line]:
+    """What its own answer says, while Activity does not have the call."""
+    error = sent.result.error if sent.result else None
+    if error is None:
+        return []
+    rows = wrap(line(span(f" {error.code}: {error.message}")), width, 1)
+    return [*rows, *wrap(line(span(f" → {error.hint}", Tone.ACCENT)), width, 3)] if error.hint else rows

@@ -1,0 +1,192 @@
+"""From what stands in a form to the input that is sent, and what is wrong with it, field by field. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flycore.catalog.schemas import check_input
+from flycore.model.canonical import Json, JsonObject, canonical_json
+from flytui.console.approvals.edit import read_object
+from flytui.console.form.drafts import (
+    Draft,
+    Group,
+    Items,
+    Leaf,
+    Path,
+    Pick,
+    Step,
+    Way,
+    draft_of,
+    empty,
+    pointer_of,
+    untouched,
+    written,
+)
+from flytui.console.form.fields import MISSING, Field, Kind, Missing
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_MOST_DIGITS = 4_300
+_FILLINGS = 64
+"""Defaults within defaults that are filled in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, and where."""
+
+    pointer: str
+    message: str
+    broken: bool = False
+    """Whether there is no input to send at all."""
+    missing: bool = False
+    """Whether it only says that a required field is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What would be sent: exactly this, defaults filled in."""
+
+    input: JsonObject
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def broken(self) -> Problem | None:
+        """Why nothing can be sent; None where something can."""
+        return next((problem for problem in self.problems if problem.broken), None)
+
+
+def read_form(field: Field, draft: Draft, schema: Json) -> Reading:
+    """The input that the fields hold."""
+    reader = _Reader()
+    value = reader.read(field, draft, (), True)
+    if reader.problems and any(problem.broken for problem in reader.problems):
+        return Reading({}, tuple(reader.problems))
+    if not isinstance(value, dict):
+        return Reading({}, (Problem("", "the input of a tool is an object: { … }", broken=True),))
+    return checked(value, schema, reader.problems)
+
+
+def draft_for(field: Field, value: JsonObject) -> Draft:
+    """The input in the fields; as JSON text where they would send another one."""
+    draft = draft_of(field, value)
+    reader = _Reader()
+    return draft if reader.read(field, draft, (), True) == value else written(value)
+
+
+def read_json(text: str, schema: Json) -> Reading:
+    """The input that a JSON text is."""
+    value = read_object(text)
+    if isinstance(value, str):
+        return Reading({}, (Problem("", value, broken=True),))
+    return checked(value, schema)
+
+
+def checked(value: JsonObject, schema: Json, known: Sequence[Problem] = ()) -> Reading:
+    """The input as the kernel would run it, and all that the kernel would say against it."""
+    try:
+        canonical_json(value)
+    except (ValueError, RecursionError):
+        words = "holds what JSON has no word for: half a character, or a number beyond all bounds"
+        return Reading({}, (*known, Problem("", words, broken=True)))
+    whole = schema if isinstance(schema, dict) else {} if schema is True else {"not": {}}
+    filled, found = check_input(whole, value)
+    for _ in range(_FILLINGS):
+        before, (filled, found) = filled, check_input(whole, filled)
+        if before == filled:
+            break
+    said = {_said(problem.pointer) for problem in known if problem.missing}
+    others = (
+        Problem(item.pointer, item.message) for item in found if (item.pointer, item.message) not in said
+    )
+    return Reading(filled, (*known, *others))
+
+
+def _said(pointer: str) -> tuple[str, str]:
+    """How the validator says that what belongs there is missing."""
+    parent, _, step = pointer.rpartition("/")
+    name = step.replace("~1", "/").replace("~0", "~")
+    return parent, f"{json.dumps(name, ensure_ascii=False)} is a required property"
+
+
+class _Reader:
+    """One way down a form; problems are collected, none ends it."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def read(self, field: Field, draft: Draft, path: Path, required: bool) -> Json | Missing:
+        """The value at the path, MISSING where there is none."""
+        value: Json | Missing = MISSING
+        match draft:
+            case Leaf():
+                value = self._leaf(field, draft, path, required)
+            case Pick():
+                value = field.options[draft.at] if draft.at >= 0 else MISSING
+            case Group():
+                return self._group(field, draft, path, required)
+            case Items():
+                return self._items(field, draft, path, required)
+            case Way() if draft.at >= 0:
+                branch = field.branches[draft.at]
+                needed = required or branch.kind in (Kind.OBJECT, Kind.ARRAY)
+                return self.read(branch, draft.inner, (*path, Step.BRANCH), needed)
+        if isinstance(value, Missing) and required:
+            self._lacks(path)
+        return value
+
+    def _lacks(self, path: Path) -> None:
+        steps = [step for step in path if not isinstance(step, Step)]
+        if steps and isinstance(steps[-1], int):
+            words = "write a value, or take the item out"
+            self.problems.append(Problem(pointer_of(path), words, broken=True))
+        else:
+            self.problems.append(Problem(pointer_of(path), "is required", missing=True))
+
+    def _leaf(self, field: Field, draft: Leaf, path: Path, required: bool) -> Json | Missing:
+        steps = [step for step in path if not isinstance(step, Step)]
+        item = bool(steps) and isinstance(steps[-1], int)
+        if empty(draft):
+            return "" if item and required and field.kind is Kind.TEXT and not draft.as_json else MISSING
+        if draft.as_json:
+            return self._json(draft.text, path)
+        if field.kind is Kind.NUMBER:
+            return _number(draft.text)
+        return draft.text
+
+    def _json(self, text: str, path: Path) -> Json | Missing:
+        read = read_object(f'{{"value":{text}\n}}')
+        if isinstance(read, str) or len(read) != 1:
+            said = read if isinstance(read, str) else "no JSON: one value is wanted"
+            self.problems.append(Problem(pointer_of(path), said, broken=True))
+            return MISSING
+        return read["value"]
+
+    def _group(self, field: Field, draft: Group, path: Path, required: bool) -> Json | Missing:
+        if not required and not draft.given and (untouched(field, draft) or empty(draft)):
+            return MISSING
+        made: JsonObject = {}
+        for part, (name, inner) in zip(field.fields, draft.parts, strict=True):
+            value = self.read(part, inner, (*path, name), part.required)
+            if not isinstance(value, Missing):
+                made[name] = value
+        others = self._json(draft.rest.text, (*path, Step.REST)) if draft.rest.text else {}
+        if isinstance(others, dict) and not set(others) & {part.name for part in field.fields}:
+            made.update(others)
+        elif not isinstance(others, Missing):
+            words = "other keys: an object, without the keys that have a field of their own"
+            self.problems.append(Problem(pointer_of(path), words, broken=True))
+        return made
+
+    def _items(self, field: Field, draft: Items, path: Path, required: bool) -> Json | Missing:
+        if field.item is None or (empty(draft) and not required):
+            return MISSING
+        values = [self.read(field.item, item, (*path, at), True) for at, item in enumerate(draft.items)]
+        return [value for value in values if not isinstance(value, Missing)]
+
+
+def _number(text: str) -> Json:
+    """A number; text that is none stays text, and the validator says so."""
+    return json.loads(text) if _NUMBER.fullmatch(text.strip()) and len(text) < _MOST_DIGITS else text

@@ -1,0 +1,76 @@
+"""What stands round a form's fields. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flycore.model.catalog import CapabilityView
+from flycore.model.enums import Effective
+from flytui.console.form.reading import Problem, Reading
+from flytui.console.paint import Line, Span, Tone, fit, line, span, wrap
+from flytui.console.words import STATE, plural, said
+
+MOST_PROBLEMS = 4
+"""Listed below a form; more are counted."""
+
+
+def top_lines(view: CapabilityView, raw: bool, width: int) -> list[Line]:
+    """The tool, how it is, and what policy says of it."""
+    tool, stability = view.capability, view.stability
+    policy = span(f"  policy {view.decision}" if view.decision else "", Tone.DIM)
+    rows = [
+        fit(
+            line(
+                Span(" "), span(tool.name, Tone.STRONG), Span("  "), said(STATE[stability.effective]), policy
+            ),
+            width,
+        )
+    ]
+    words = "exactly what is sent, as JSON" if raw else tool.summary
+    rows += wrap(line(span(f" {words}", Tone.DIM)), width, 1)[:2]
+    if stability.effective not in (Effective.AVAILABLE, Effective.DEGRADED):
+        reasons = [f" {reason.message}" for reason in stability.reasons[:1]]
+        rows += [row for text in reasons for row in wrap(line(span(text, Tone.WARN)), width, 1)[:2]]
+    return rows
+
+
+def count_words(reading: Reading) -> str:
+    """How much is wrong, in few words."""
+    missing = sum(problem.missing for problem in reading.problems)
+    wrong = len(reading.problems) - missing
+    words = [plural(wrong, "problem")] if wrong else []
+    words += [f"{plural(missing, 'required field')} empty"] if missing else []
+    return ", ".join(words)
+
+
+def foot_lines(reading: Reading, nowhere: Sequence[Problem], width: int) -> list[Line]:
+    """Whether the input fits; and what is wrong that no field stands for."""
+    rows: list[Line] = []
+    for problem in nowhere[:MOST_PROBLEMS]:
+        where = f"{problem.pointer}: " if problem.pointer else ""
+        rows += wrap(line(span(f" ✗ {where}{problem.message}", Tone.WARN)), width, 3)[:3]
+    if len(nowhere) > MOST_PROBLEMS:
+        rows.append(line(span(f" and {len(nowhere) - MOST_PROBLEMS} more", Tone.WARN)))
+    if reading.broken is not None:
+        state = span(" ✗ nothing can be sent yet", Tone.WARN)
+    elif reading.problems:
+        only_missing = all(problem.missing for problem in reading.problems)
+        mark, tone = ("◌", Tone.DIM) if only_missing else ("✗", Tone.WARN)
+        state = span(f" {mark} {count_words(reading)}", tone)
+    else:
+        state = span(" ✓ the input fits", Tone.GOOD)
+    return [*rows, line(state)]
+
+
+def key_pairs(reading: Reading, raw: bool, json_only: bool, in_array: bool) -> list[tuple[str, str]]:
+    """The keys that do something now, most needed first."""
+    insist = bool(reading.problems) and reading.broken is None
+    return [
+        ("F5", "call the tool"),
+        *([("F6", "call all the same")] if insist else []),
+        ("Esc", "back"),
+        *([] if json_only else [("F2", "fields" if raw else "JSON")]),
+        ("F3", "example"),
+        *([("F7", "add item"), ("F8", "take it out")] if in_array else []),
+        *([] if raw else [("Tab", "next field")]),
+    ]
