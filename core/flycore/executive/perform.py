@@ -18,19 +18,23 @@ from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed
 from flycore.executive.violations import worded
 from flycore.model.canonical import JsonObject
-from flycore.model.enums import Code, Phase, SealKind, Status
+from flycore.model.enums import Code, Kind, Phase, SealKind, Status
 from flycore.model.program import ResolvedProgram
 from flycore.registry.resolve import anchor_folder
 from flycore.runners.answer import OnEvent, SidecarEvent
+from flycore.runners.persistent import call_alone
+from flycore.runners.pool import Place
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome, call_sidecar
 from flycore.sandbox.environment import child_environment
 from flycore.sandbox.seals import SealBroken, materialise
 from flycore.sandbox.store import STORE
 
 
-async def perform(rooms: Rooms, call: Call, prepared: Prepared, permit: Permit) -> RunOutcome | Stop:
-    """Write the start line, run the sidecar, check its output. A start line that cannot be written
-    raises AuditUnwritable and nothing runs."""
+async def perform(
+    rooms: Rooms, call: Call, prepared: Prepared, permit: Permit, place: Place | None
+) -> RunOutcome | Stop:
+    """Write the start line, run the sidecar, check its output; at `place`, or in a process of its own. A
+    start line that cannot be written raises AuditUnwritable and nothing runs."""
     try:
         artifacts = rooms.folders.take(call.request.call_id)
     except OSError as error:
@@ -44,14 +48,32 @@ async def perform(rooms: Rooms, call: Call, prepared: Prepared, permit: Permit) 
         _started(rooms, call, prepared, permit)
         job = _job(rooms, call, prepared, runs, artifacts)
         with rooms.hands.on() if _has_hands(prepared) else nullcontext():
-            outcome = await call_sidecar(job, _tell(call, prepared))
-        settled = outcome.survivors == 0
+            outcome = await _answered(rooms, prepared, place, job, _tell(call, prepared))
+        settled = outcome.survivors == 0 and place is None
     except SealBroken as error:
         hint = "make room for its copy, or find out what changes the program, then call again"
         return failed(Code.SPAWN, f"the program could not be copied as it was sealed: {error}", hint)
     finally:
         rooms.folders.give_back(artifacts, settled=settled)
     return _checked(prepared, outcome)
+
+
+async def _answered(
+    rooms: Rooms, prepared: Prepared, place: Place | None, job: ProcessJsonJob, tell: OnEvent
+) -> RunOutcome:
+    """Run it. Where a process that stays died over a tool that only reads, once more in a new one.
+
+    Raises SealBroken where the program is another by then.
+    """
+    if place is None:
+        stays = prepared.target.entry.kind is Kind.PERSISTENT
+        return await (call_alone(job, tell) if stays else call_sidecar(job, tell))
+    outcome = await place.call(job, tell)
+    if outcome.code != Code.CRASHED or not prepared.target.capability.read_only:
+        return outcome
+    await _runs(rooms, prepared)
+    again = await place.call(job, tell)
+    return again.with_warnings((f"{outcome.message}; it only reads, so it was asked again in a new process",))
 
 
 def _has_hands(prepared: Prepared) -> bool:

@@ -22,12 +22,14 @@ from flycore.executive.perform import perform
 from flycore.executive.prepare import Prepared, masks_for, prepare
 from flycore.executive.resolve import Target, resolve
 from flycore.executive.rooms import Rooms
+from flycore.executive.staying import take_place
 from flycore.executive.stop import Stop, failed, refused
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest, ToolResult
 from flycore.model.canonical import JsonObject, canonical_json, text_digest
 from flycore.model.enums import Code, Phase, Status
 from flycore.model.errors import AuditUnwritable
+from flycore.runners.pool import Place
 from flycore.sandbox.masks import Masks
 
 LINES_LOGGED = 100
@@ -181,6 +183,8 @@ class _Walk:
         rooms = self._rooms
         async with AsyncExitStack() as stack:
             waited = await self._enter_group(stack, prepared, granted)
+            place, in_line = await take_place(rooms, self._call, prepared, granted.grant_id, stack)
+            waited = waited or in_line
             if granted.grant_id or waited:
                 again = await self._look_again(prepared)
                 if isinstance(again, Stop) or not _covers(prepared, again):
@@ -192,7 +196,7 @@ class _Walk:
                     return refused(Code.APPROVAL_STALE, redeemed.why_not)
             if rooms.stopped():
                 return panicked(rooms, began=False)
-            return await self._run(prepared, granted)
+            return await self._run(prepared, granted, place)
 
     async def _enter_group(self, stack: AsyncExitStack, prepared: Prepared, granted: Permit) -> bool:
         """Hold the tool's exclusive group; whether that took waiting. The grant's clock stands still."""
@@ -226,8 +230,8 @@ class _Walk:
         self._call.at(Phase.WAITING_GROUP, words)
         return True
 
-    async def _run(self, prepared: Prepared, granted: Permit) -> ToolResult | Stop:
-        outcome = await perform(self._rooms, self._call, prepared, granted)
+    async def _run(self, prepared: Prepared, granted: Permit, place: Place | None) -> ToolResult | Stop:
+        outcome = await perform(self._rooms, self._call, prepared, granted, place)
         if isinstance(outcome, Stop):
             return outcome
         result = finish.ran(self._call, prepared, outcome)

@@ -20,6 +20,7 @@ from flycore.executive.world import World
 from flycore.model.approval import Checks, MatchedRule, Subject
 from flycore.model.events import Publish
 from flycore.registry.places import Places
+from flycore.runners.pool import InstancePool
 from flycore.sandbox.seals import Distribution
 
 
@@ -71,6 +72,7 @@ class Rooms:
     desktop: Desktop
     seat: Callable[[], Seat]
     folders: ArtifactFolders
+    instances: InstancePool
     approver_within: Callable[[int], Awaitable[bool]]
     """Whether a console can decide, waiting so many milliseconds at most for one to open."""
     stopped: Callable[[], bool]

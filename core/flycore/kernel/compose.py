@@ -25,6 +25,7 @@ from flycore.executive.desktop_x11 import X11Desktop
 from flycore.executive.folders import ArtifactFolders
 from flycore.executive.prepare import masks_for
 from flycore.executive.rooms import Rooms
+from flycore.executive.staying import key_holds
 from flycore.kernel.approver import KernelApprover
 from flycore.kernel.bus import Bus
 from flycore.kernel.clock import SystemClock
@@ -37,6 +38,7 @@ from flycore.kernel.past import Past
 from flycore.kernel.probing import probe_spawn
 from flycore.kernel.questions import QuestionBook, TrustQuestions
 from flycore.kernel.standing import Revocations, Standing
+from flycore.kernel.staying import keep_instances
 from flycore.kernel.sweep import sweep
 from flycore.kernel.tickets import keeper, load_tickets
 from flycore.kernel.upkeep import Upkeep
@@ -46,6 +48,7 @@ from flycore.model.canonical import JsonObject
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import Event, EventClass
 from flycore.registry.places import POLICY_FILE, Places
+from flycore.runners.pool import InstancePool
 from flycore.sandbox.masks import Masks
 from flysafe.atomic import private_folder
 
@@ -90,6 +93,7 @@ async def open_kernel(
             bus, clock, surroundings, queue.asks, lambda: upkeep.world.settings.notify_command
         )
         book, panic, _, questions = asking
+        panic.halt = rooms.instances.halt
         kernel = Kernel(
             rooms, book, bus, upkeep, past, approver, notifier, holder, standing, panic, questions
         )
@@ -100,6 +104,7 @@ async def open_kernel(
             group.start_soon(queue.run)
             group.start_soon(_group_sync, audit)
             group.start_soon(past.run)
+            group.start_soon(keep_instances, rooms.instances, bus)
             if holder.role == "console":
                 group.start_soon(notifier.run)
             try:
@@ -233,6 +238,7 @@ def _rooms(
         note_rules=standing.note_rules,
         desktop=X11Desktop(ground.environ),
         seat=lambda: approver.seat,
+        instances=InstancePool(clock.monotonic, lambda key: key_holds(upkeep.world, key)),
         folders=ArtifactFolders(ground.places.state_dir / "artifacts"),
         approver_within=approver_within,
         stopped=asking.panic.active,

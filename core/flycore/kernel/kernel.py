@@ -227,4 +227,5 @@ class Kernel:
             await self._rooms.queue.taken_up()
             for activity in self._book.all():
                 self._book.cancel(activity.call_id)
+            await self._rooms.instances.close()
             await self.drained()

@@ -7,11 +7,12 @@ one that cannot be relied on counts as stopped.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import msgspec
 
 from flycore.approval.machine import Move
@@ -107,6 +108,8 @@ class Panic:
         self._released = released
         self._stopped = read_panic(state_dir)
         self._unkept = ""
+        self.halt: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
+        """Ends what stays between calls."""
 
     def active(self) -> bool:
         """Whether everything is stopped."""
@@ -128,6 +131,7 @@ class Panic:
             self._keep(stopped, audit_events.panic(stopped.by, calls=calls, requests=requests, leases=leases))
             self._tell("question.asked", {"questionId": QUESTION, "kind": QuestionKind.PANIC.value})
         with anyio.move_on_after(STOP_SECONDS, shield=True):
+            await self.halt()
             await self._queue.taken_up()
             ending.update(self._book.stop(asking=True))
             await self._book.ended(ending)

@@ -101,8 +101,11 @@ def read_event(line: bytes) -> SidecarEvent | None:
         value = read_strict(line)
     except NotStrict:
         return None
-    if not isinstance(value, dict) or "ok" in value:
-        return None
+    return event_of(value) if isinstance(value, dict) and "ok" not in value else None
+
+
+def event_of(value: JsonObject) -> SidecarEvent | None:
+    """The event a document without `ok` is, None where it is none."""
     text = value.get("message")
     message = text[:_LONGEST_MESSAGE] if isinstance(text, str) else ""
     if value.get("event") == "progress":
@@ -121,7 +124,7 @@ def read_answer(rest: bytes, exit_code: int, stderr_tail: str) -> Meaning:
     """What `rest`, stdout without its leading events, and the exit say together."""
     document, fault, warnings = _find_document(rest)
     if document is not None and isinstance(document.get("ok"), bool):
-        return _meaning(document, exit_code, stderr_tail, warnings)
+        return meaning_of(document, exit_code, stderr_tail, warnings)
     if exit_code != 0:
         return Meaning(
             status=Status.FAILED,
@@ -135,7 +138,7 @@ def read_answer(rest: bytes, exit_code: int, stderr_tail: str) -> Meaning:
         code=Code.INVALID_OUTPUT,
         message=f"the answer {fault or 'has no ok that is true or false'}",
         hint="a sidecar prints one JSON object with ok on stdout, and everything else on stderr",
-        details={**exit_facts(exit_code, stderr_tail), "excerpt": _excerpt(rest)},
+        details={**exit_facts(exit_code, stderr_tail), "excerpt": excerpt(rest)},
     )
 
 
@@ -196,12 +199,15 @@ def _overlooked(before: bytes, after: bytes) -> tuple[str, ...]:
     )
 
 
-def _meaning(answer: JsonObject, exit_code: int, stderr_tail: str, warnings: tuple[str, ...]) -> Meaning:
+def meaning_of(
+    answer: JsonObject, exit_code: int | None, stderr_tail: str, warnings: tuple[str, ...] = ()
+) -> Meaning:
+    """What an answer, whose `ok` is true or false, says beside the exit; None: the process goes on."""
     fields = {key: value for key, value in answer.items() if key != "ok"}
-    if answer["ok"] is True and exit_code == 0:
+    if answer["ok"] is True and not exit_code:
         return Meaning(status=Status.SUCCESS, output=fields, warnings=warnings)
     details: JsonObject = {**fields, **exit_facts(exit_code, stderr_tail)}
-    if answer["ok"] is True:
+    if answer["ok"] is True and exit_code:
         return Meaning(
             status=Status.FAILED,
             code=Code.EXIT,
@@ -222,17 +228,18 @@ def _meaning(answer: JsonObject, exit_code: int, stderr_tail: str, warnings: tup
     )
 
 
-def exit_facts(exit_code: int, stderr_tail: str) -> JsonObject:
-    """What the kernel saw itself, in every failure's details."""
-    facts: JsonObject = {"exitCode": exit_code}
-    if exit_code < 0:
+def exit_facts(exit_code: int | None, stderr_tail: str) -> JsonObject:
+    """What the kernel saw itself, in every failure's details. None: it has not left."""
+    facts: JsonObject = {} if exit_code is None else {"exitCode": exit_code}
+    if exit_code is not None and exit_code < 0:
         facts["signal"] = exit_words(exit_code).rpartition(" ")[2]
     if stderr_tail.strip():
         facts["stderr"] = stderr_tail.strip()[-_LONGEST_MESSAGE:]
     return facts
 
 
-def _excerpt(rest: bytes) -> str:
+def excerpt(rest: bytes) -> str:
+    """The beginning of what cannot be read as an answer."""
     return rest[: 4 * EXCERPT].decode("utf-8", "replace")[:EXCERPT]
 
 

@@ -19,12 +19,19 @@ TAIL = 65_536
 class Intake:
     """Reads a pipe when the loop finds it readable: one chunk a turn, so that no child starves another.
 
-    `take` gets each chunk and answers whether it wants more. The pipe is widened only once a chunk came
-    full: small answers never pay for it, and the user's share of pipe memory is spared.
+    `take` gets each chunk and answers whether it wants more; `on_end` hears when nobody writes any more. The
+    pipe is widened only once a chunk came full: small answers never pay for it, and the user's share of pipe
+    memory is spared.
     """
 
-    def __init__(self, reactor: Reactor, fd: int, take: Callable[[bytes], bool]) -> None:
-        self._reactor, self._fd, self._take = reactor, fd, take
+    def __init__(
+        self,
+        reactor: Reactor,
+        fd: int,
+        take: Callable[[bytes], bool],
+        on_end: Callable[[], None] | None = None,
+    ) -> None:
+        self._reactor, self._fd, self._take, self._on_end = reactor, fd, take, on_end
         self._size = FIRST_READ
         os.set_blocking(fd, False)
         reactor.watch(fd, self._read)
@@ -37,6 +44,8 @@ class Intake:
             return 0
         if not data:
             self.close()
+            if self._on_end is not None:
+                self._on_end()
             return 0
         if len(data) == FIRST_READ == self._size:
             self._widen()
@@ -94,6 +103,59 @@ class Outlet:
         """Close the pipe, written out or not."""
         if self._fd >= 0:
             self._reactor.forget(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Feed:
+    """Writes documents into a pipe that stays open. One that is not read, or was closed, is no error: it
+    shows in `pending`."""
+
+    def __init__(self, reactor: Reactor, fd: int) -> None:
+        self._reactor, self._fd = reactor, fd
+        self._rest = bytearray()
+        self._watched = False
+        os.set_blocking(fd, False)
+
+    def send(self, data: bytes) -> None:
+        """Write as much as there is room for now, the rest when there is more."""
+        self._rest += data
+        if not self._watched:
+            self._write()
+
+    @property
+    def pending(self) -> bool:
+        """Whether something sent has not been taken, or never will be."""
+        return bool(self._rest)
+
+    def _write(self) -> None:
+        if self._fd < 0:
+            return
+        try:
+            while self._rest:
+                del self._rest[: os.write(self._fd, self._rest[:CHUNK])]
+        except BlockingIOError:
+            self._watch()
+            return
+        except BrokenPipeError:
+            self.close()
+            return
+        self._unwatch()
+
+    def _watch(self) -> None:
+        if not self._watched:
+            self._watched = True
+            self._reactor.watch(self._fd, self._write, WRITABLE)
+
+    def _unwatch(self) -> None:
+        if self._watched:
+            self._watched = False
+            self._reactor.forget(self._fd)
+
+    def close(self) -> None:
+        """Close the pipe, written out or not: to a process that stays, the word to leave."""
+        if self._fd >= 0:
+            self._unwatch()
             os.close(self._fd)
             self._fd = -1
 

@@ -12,7 +12,7 @@ from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_TIMEOUT_MS, 
 from flycore.runners.answer import EventFeed, Meaning, OnEvent, SidecarEvent, exit_facts, read_answer
 from flycore.runners.artifacts import check_artifacts
 from flycore.runners.run import ChildExit, RunLimits, run_child
-from flycore.runners.spawn import SpawnSpec
+from flycore.runners.spawn import SpawnError, SpawnSpec
 
 __all__ = ["ProcessJsonJob", "RunOutcome", "SidecarEvent", "call_sidecar", "outcome_of", "request_line"]
 
@@ -78,6 +78,20 @@ class RunOutcome:
         """The same outcome with `more` said at the end."""
         return replace(self, warnings=(*self.warnings, *more))
 
+    def with_survivors(self, survivors: int) -> RunOutcome:
+        """The same outcome, where `survivors` processes could not be ended."""
+        if not survivors:
+            return self
+        return replace(self, survivors=survivors).with_warnings(_left(survivors))
+
+
+NO_JSON = RunOutcome(
+    status=Status.FAILED,
+    code=Code.INVALID_INPUT,
+    message="the request holds NaN or an infinity, which JSON does not have",
+    hint="look for it in the input, and in config of the entry",
+)
+
 
 async def call_sidecar(job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
     """Run the call. Whatever the child does is an outcome, never an exception.
@@ -88,12 +102,7 @@ async def call_sidecar(job: ProcessJsonJob, on_event: OnEvent | None = None) -> 
     try:
         request = request_line(job)
     except ValueError:
-        return RunOutcome(
-            status=Status.FAILED,
-            code=Code.INVALID_INPUT,
-            message="the request holds NaN or an infinity, which JSON does not have",
-            hint="look for it in the input, and in config of the entry",
-        )
+        return NO_JSON
     feed = EventFeed(on_event)
     limits = RunLimits(timeout_ms=job.timeout_ms, max_output_bytes=job.max_output_bytes)
     ended = await run_child(job.spawn_spec, request, limits, feed.feed)
@@ -101,8 +110,9 @@ async def call_sidecar(job: ProcessJsonJob, on_event: OnEvent | None = None) -> 
     return outcome_of(job, ended, ended.stdout[feed.length :])
 
 
-def request_line(job: ProcessJsonJob) -> bytes:
-    """The request: one line, UTF-8. Raises ValueError for NaN and infinities.
+def request_line(job: ProcessJsonJob, *, stays: bool = False) -> bytes:
+    """The request: one line, UTF-8. Raises ValueError for NaN and infinities. `stays`: to a process that is
+    asked more than once.
 
     Half a surrogate pair has no UTF-8; a request that holds one is written in ASCII, escaped.
     """
@@ -116,6 +126,8 @@ def request_line(job: ProcessJsonJob) -> bytes:
         "requestId": job.call_id,
         "protocol": PROTOCOL,
     }
+    if stays:
+        request["persistent"] = True
     request = {**request, **{key: value for key, value in job.extra.items() if key not in request}}
     try:
         return _UTF8.encode(request).encode() + b"\n"
@@ -127,11 +139,30 @@ def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome
     """What the end of the child means. `rest` is stdout without its leading event lines."""
     stderr_tail = ended.stderr_tail.decode("utf-8", "replace")
     meaning = _cut_short(job, ended, stderr_tail) or read_answer(rest, ended.exit_code or 0, stderr_tail)
+    return told(
+        job,
+        meaning,
+        exit_code=ended.exit_code,
+        stderr_tail=stderr_tail,
+        duration_ms=ended.duration_ms,
+        survivors=ended.survivors,
+    )
+
+
+def told(
+    job: ProcessJsonJob,
+    meaning: Meaning,
+    *,
+    exit_code: int | None,
+    stderr_tail: str,
+    duration_ms: int,
+    survivors: int = 0,
+) -> RunOutcome:
+    """The outcome that says `meaning`, with the files it lists looked at."""
     artifacts, dropped = check_artifacts(meaning.output.get("artifacts"), job.artifact_dir, job.project_dir)
     output = meaning.output
     if "artifacts" in output:
         output = {**output, "artifacts": [_listed(artifact) for artifact in artifacts]}
-    left = (f"{ended.survivors} processes could not be ended",) if ended.survivors else ()
     return RunOutcome(
         status=meaning.status,
         code=meaning.code,
@@ -140,42 +171,59 @@ def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome
         details=meaning.details,
         output=output if meaning.status is Status.SUCCESS else None,
         artifacts=artifacts,
-        exit_code=ended.exit_code,
+        exit_code=exit_code,
         stderr_tail=stderr_tail,
-        duration_ms=ended.duration_ms,
-        survivors=ended.survivors,
-        warnings=(*meaning.warnings, *dropped, *left),
+        duration_ms=duration_ms,
+        survivors=survivors,
+        warnings=(*meaning.warnings, *dropped, *_left(survivors)),
+    )
+
+
+def not_started(job: ProcessJsonJob, error: SpawnError) -> Meaning:
+    """The program could not be started."""
+    return Meaning(
+        status=Status.FAILED,
+        code=Code.SPAWN,
+        message=error.message,
+        hint=error.hint,
+        details={"program": job.executable or job.argv[0]},
+    )
+
+
+def output_limited(job: ProcessJsonJob, facts: JsonObject) -> Meaning:
+    """It said more than it may."""
+    return Meaning(
+        status=Status.FAILED,
+        code=Code.OUTPUT_LIMIT,
+        message=f"more than {job.max_output_bytes} bytes on stdout",
+        hint="raise maxOutputBytes of the entry, or ask the tool for less",
+        details={"maxOutputBytes": job.max_output_bytes, **facts},
+    )
+
+
+def timed_out(job: ProcessJsonJob, facts: JsonObject) -> Meaning:
+    """It took longer than it may."""
+    return Meaning(
+        status=Status.FAILED,
+        code=Code.TIMEOUT,
+        message=f"no answer within {job.timeout_ms} ms",
+        hint="raise timeoutMs of the entry (a caller can only shorten it)",
+        details={"timeoutMs": job.timeout_ms, **facts},
     )
 
 
 def _cut_short(job: ProcessJsonJob, ended: ChildExit, stderr_tail: str) -> Meaning | None:
     """Ends that leave no answer to read."""
     if ended.spawn_error is not None:
-        return Meaning(
-            status=Status.FAILED,
-            code=Code.SPAWN,
-            message=ended.spawn_error.message,
-            hint=ended.spawn_error.hint,
-            details={"program": job.executable or job.argv[0]},
-        )
+        return not_started(job, ended.spawn_error)
     facts = {} if ended.exit_code is None else exit_facts(ended.exit_code, stderr_tail)
     if ended.output_limited:
-        return Meaning(
-            status=Status.FAILED,
-            code=Code.OUTPUT_LIMIT,
-            message=f"more than {job.max_output_bytes} bytes on stdout",
-            hint="raise maxOutputBytes of the entry, or ask the tool for less",
-            details={"maxOutputBytes": job.max_output_bytes, **facts},
-        )
-    if ended.timed_out:
-        return Meaning(
-            status=Status.FAILED,
-            code=Code.TIMEOUT,
-            message=f"no answer within {job.timeout_ms} ms",
-            hint="raise timeoutMs of the entry (a caller can only shorten it)",
-            details={"timeoutMs": job.timeout_ms, **facts},
-        )
-    return None
+        return output_limited(job, facts)
+    return timed_out(job, facts) if ended.timed_out else None
+
+
+def _left(survivors: int) -> tuple[str, ...]:
+    return (f"{survivors} processes could not be ended",) if survivors else ()
 
 
 def _listed(artifact: Artifact) -> JsonObject:

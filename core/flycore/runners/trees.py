@@ -7,9 +7,10 @@ leaders of running calls means that nobody is left, at the price of reading one 
 
 Whose an adopted child is: the call in whose session it is; else the call its environment names; else,
 for one that has a session of its own and hides its origin, it is ended with the last of the calls that
-already ran when it was started. A child in the session of this very process was started by a library
-here (a session cannot be joined, only inherited): it is left alone. So whatever else starts a program in
-a new session from this process must do so through this room.
+already ran when it was started. (A process that stays over many calls is no shield: only where no other
+call can have started the hidden one, it is its own.) A child in the session of this very process was
+started by a library here (a session cannot be joined, only inherited): it is left alone. So whatever else
+starts a program in a new session from this process must do so through this room.
 """
 
 from __future__ import annotations
@@ -46,14 +47,16 @@ class Tree:
     call_id: str
     started: int
     """Clock ticks since boot, taken before the leader was started."""
+    stays: bool = False
+    """Whether it outlives the calls it serves."""
 
 
 _running: dict[int, Tree] = {}  # children belong to the process as a whole, and so does this table
 
 
-def plant(leader: int, call_id: str, started: int) -> Tree:
+def plant(leader: int, call_id: str, started: int, *, stays: bool = False) -> Tree:
     """Register the tree of a child that was just started in its own session."""
-    tree = Tree(leader, call_id, started)
+    tree = Tree(leader, call_id, started, stays)
     _running[leader] = tree
     return tree
 
@@ -66,6 +69,13 @@ def fell(tree: Tree) -> None:
 def has_strays(tree: Tree) -> bool:
     """Whether anybody of the tree is left besides its leader; cheap when nobody is."""
     return any(True for _ in _adopted(tree))
+
+
+def reap_strays(tree: Tree) -> None:
+    """Reap whoever of a tree that stays was orphaned and has ended."""
+    for process in tuple(_adopted(tree)):
+        if process.ended:
+            _reap(process.pid)
 
 
 async def end_tree(tree: Tree, grace_s: float) -> int:
@@ -155,7 +165,8 @@ def _owner_is(tree: Tree, process: Process) -> bool:
         return owner is tree
     if process.started < tree.started:
         return False
-    return not any(other.started <= process.started for other in _running.values() if other is not tree)
+    others = (other for other in _running.values() if other is not tree and (tree.stays or not other.stays))
+    return not any(other.started <= process.started for other in others)
 
 
 def _has_ended(leader: int) -> bool:

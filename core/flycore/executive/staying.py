@@ -1,0 +1,75 @@
+"""Which calls go to a process that stays, and the place they wait for.
+
+A secret would outlive its call in such a process, a permission that depends on the input would outlive that
+input, and one that works on the desktop could press keys at a later card: those get a process of their own.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from flycore.approval.hands import uses_hands
+from flycore.executive.call import Call
+from flycore.executive.prepare import Prepared
+from flycore.executive.rooms import Rooms
+from flycore.executive.world import World
+from flycore.model.canonical import digest
+from flycore.model.enums import Kind, Phase
+from flycore.runners.pool import InstanceKey, Place
+
+_OF_THE_INPUT = "${input."
+
+
+async def take_place(
+    rooms: Rooms, call: Call, prepared: Prepared, grant_id: str, stack: AsyncExitStack
+) -> tuple[Place | None, bool]:
+    """A place at a process of the call's key for as long as `stack` is open, None where the call gets a
+    process of its own; and whether that took waiting, while the grant's clock stood still."""
+    if not stays(prepared):
+        return None, False
+    entry = prepared.target.entry
+    waited: list[str] = []
+
+    def waits(words: str) -> None:
+        waited.append(words)
+        call.at(Phase.WAITING_GROUP, words)
+
+    began = call.wait_from()
+    with rooms.queue.grants.standing_still(grant_id):
+        hold = rooms.instances.hold(
+            instance_key(prepared), instances=entry.instances, idle_ms=entry.idle_ms, waits=waits
+        )
+        place = await stack.enter_async_context(hold)
+    if waited:
+        call.waited_since(began)
+    return place, bool(waited)
+
+
+def stays(prepared: Prepared) -> bool:
+    """Whether the call may go to a process that serves more than one."""
+    entry = prepared.target.entry
+    permissions = entry.permissions
+    if entry.kind is not Kind.PERSISTENT or permissions.secrets or permissions.desktop:
+        return False
+    if uses_hands(prepared.target.capability.name):
+        return False
+    return not any(_OF_THE_INPUT in path for path in (*permissions.read, *permissions.write))
+
+
+def instance_key(prepared: Prepared) -> InstanceKey:
+    """Whom the process serves: all of it is part of what an approval is bound to."""
+    subject = prepared.subject
+    return InstanceKey(
+        sidecar=prepared.target.entry.id,
+        program=digest([subject.seal, dict(subject.delegates)]),
+        entry=subject.entry,
+        permissions=subject.permissions,
+        level=subject.level.value,
+        caller=subject.caller,
+    )
+
+
+def key_holds(world: World, key: InstanceKey) -> bool:
+    """Whether a process of that key may serve another call: its entry is in force, enabled and trusted."""
+    entry = world.entries.get(key.sidecar)
+    return entry is not None and entry.enabled and entry.digest == key.entry and entry.id in world.trusted

@@ -1,0 +1,259 @@
+"""The processes that stay: which call gets which, how many there are, and when each one ends.
+
+A process serves one key only: the same sidecar, program, entry, permissions, sandbox level and caller. It
+is started by the first call that needs it, asked one thing at a time, and ended when it was idle for long
+enough, when it breaks the contract, or when its key holds no longer.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import anyio
+
+from flycore.runners.answer import OnEvent
+from flycore.runners.instance import Instance
+from flycore.runners.persistent import ask_instance
+from flycore.runners.process_json import ProcessJsonJob, RunOutcome, not_started, told
+from flycore.runners.spawn import SpawnFailed
+from flycore.runners.trees import CALL_ID_VARIABLE
+
+MOST_IDLE = 64
+"""Processes that stay without a call; beyond that the one that is idle longest and not busy is ended."""
+FIRST_PAUSE_S = 0.1
+"""Before a process that died is started again; twice as long after each further death, up to `LONGEST`."""
+LONGEST_PAUSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceKey:
+    """Whom a process serves. All but `sidecar`, `level` and `caller` are digests."""
+
+    sidecar: str
+    program: str
+    """Over the seals of the program and its delegates."""
+    entry: str
+    permissions: str
+    level: str
+    caller: str
+
+
+@dataclass(eq=False, slots=True)
+class _Resting:
+    """A process without a call."""
+
+    instance: Instance
+    since: float
+    idle_s: float
+
+
+@dataclass(eq=False, slots=True)
+class _Group:
+    """The processes of one key."""
+
+    places: anyio.Semaphore
+    free: list[_Resting] = field(default_factory=list)
+    asked: set[Instance] = field(default_factory=set)
+    users: int = 0
+    """Calls that hold a place or wait for one."""
+    deaths: int = 0
+    """Since the last good answer."""
+    not_before: float = 0.0
+
+
+class Place:
+    """The right of one call to ask one process of its key, started where none is free."""
+
+    __slots__ = ("_group", "_idle_s", "_key", "_pool")
+
+    def __init__(self, pool: InstancePool, key: InstanceKey, group: _Group, idle_s: float) -> None:
+        self._pool, self._key, self._group, self._idle_s = pool, key, group, idle_s
+
+    async def call(self, job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
+        """Run the call; every end is an outcome. A process that cannot go on has ended, with all it started,
+        when this returns. Cancelling takes the request back first; see `Instance.ask`."""
+        pool, group = self._pool, self._group
+        instance = await pool.take(self._key, group)
+        if instance is None:
+            spec = job.spawn_spec
+            name = f"stays-{secrets.token_hex(8)}"
+            spec = replace(spec, call_id=name, env={**spec.env, CALL_ID_VARIABLE: name})
+            try:
+                instance = Instance(spec, pool.note_broken)
+            except SpawnFailed as fault:
+                pool.note_death(group)
+                meaning = not_started(job, fault.error)
+                return told(job, meaning, exit_code=None, stderr_tail="", duration_ms=0)
+        group.asked.add(instance)
+        outcome: RunOutcome | None = None
+        survivors = 0
+        try:
+            outcome = await ask_instance(instance, job, on_event)
+        finally:
+            group.asked.discard(instance)
+            survivors = await pool.give_back(self._key, group, instance, self._idle_s)
+        return outcome.with_survivors(survivors)
+
+
+class InstancePool:
+    """All processes that stay. `monotonic` gives seconds; `holds` says whether a key still holds."""
+
+    def __init__(self, monotonic: Callable[[], float], holds: Callable[[InstanceKey], bool]) -> None:
+        self._monotonic, self._holds = monotonic, holds
+        self._groups: dict[InstanceKey, _Group] = {}
+        self._outdated: set[Instance] = set()
+        self._doomed: list[Instance] = []
+        self._changed = anyio.Event()
+        self._closing = False
+
+    @asynccontextmanager
+    async def hold(
+        self, key: InstanceKey, *, instances: int, idle_ms: int, waits: Callable[[str], None]
+    ) -> AsyncIterator[Place]:
+        """Have a place for the block. `waits` is told, before, why that takes waiting, where it does."""
+        self.retire(lambda other: other.sidecar == key.sidecar and _is_another(other, key))
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = _Group(anyio.Semaphore(instances, fast_acquire=True))
+        group.users += 1
+        try:
+            if group.places.value == 0:
+                waits("waiting: the sidecar answers another call")
+            async with group.places:
+                pause = group.not_before - self._monotonic()
+                if pause > 0 and not group.free:
+                    waits(f"waiting: the sidecar died {group.deaths} times, it is started again in a moment")
+                    await anyio.sleep(pause)
+                yield Place(self, key, group, idle_ms / 1000)
+        finally:
+            group.users -= 1
+            if not group.users and not group.free and not group.deaths:
+                self._groups.pop(key, None)
+
+    async def take(self, key: InstanceKey, group: _Group) -> Instance | None:
+        """A process of the group that can be asked; None where one has to be started."""
+        while group.free:
+            instance = group.free.pop().instance
+            if instance.ready():
+                return instance
+            await self._bury(group, instance)
+        return None
+
+    async def give_back(self, key: InstanceKey, group: _Group, instance: Instance, idle_s: float) -> int:
+        """A call has done with its process: it rests, or is ended. How many of its tree are left."""
+        outdated = instance in self._outdated or not self._holds(key)
+        self._outdated.discard(instance)
+        if self._closing or not instance.ready():
+            return await self._bury(group, instance)
+        group.deaths = 0
+        if outdated:
+            self._doomed.append(instance)
+        else:
+            group.free.append(_Resting(instance, self._monotonic(), idle_s))
+            self._trim()
+        self._wake()
+        return 0
+
+    async def _bury(self, group: _Group, instance: Instance) -> int:
+        if instance.died:
+            self.note_death(group)
+        return await instance.end(at_once=True)
+
+    def note_death(self, group: _Group) -> None:
+        """It is started again a little later each time."""
+        pause = min(FIRST_PAUSE_S * 2**group.deaths, LONGEST_PAUSE_S)
+        group.deaths += 1
+        group.not_before = self._monotonic() + pause
+
+    def note_broken(self, instance: Instance) -> None:
+        """A process can be asked nothing more; where it rests, it is ended soon."""
+        self._wake()
+
+    def retire(self, outdated: Callable[[InstanceKey], bool]) -> None:
+        """End the processes of these keys: those that rest soon, those that are asked after their answer."""
+        for key, group in self._groups.items():
+            if outdated(key):
+                self._doomed += [resting.instance for resting in group.free]
+                group.free.clear()
+                self._outdated |= group.asked
+                self._wake()
+
+    def review(self) -> None:
+        """End the processes whose key holds no longer."""
+        self.retire(lambda key: not self._holds(key))
+
+    async def run(self) -> None:
+        """End what rests for too long, died or was retired, until cancelled."""
+        while True:
+            self._changed = anyio.Event()
+            due = await self.tidy()
+            with anyio.move_on_after(max(0.0, due)):
+                await self._changed.wait()
+
+    async def tidy(self) -> float:
+        """End what is to be ended now; seconds until something may be again."""
+        now, due = self._monotonic(), float("inf")
+        for group in self._groups.values():
+            for resting in tuple(group.free):
+                left = resting.since + resting.idle_s - now
+                resting.instance.tidy()
+                if not resting.instance.broken and (resting.instance.busy or left > 0):
+                    due = min(due, left) if not resting.instance.busy else due
+                    continue
+                group.free.remove(resting)
+                self._doomed.append(resting.instance)
+                if resting.instance.died:
+                    self.note_death(group)
+        await self._end_doomed(at_once=False)
+        self._drop_empty()
+        return due
+
+    async def _end_doomed(self, *, at_once: bool) -> None:
+        doomed, self._doomed = self._doomed, []
+        async with anyio.create_task_group() as group:
+            for instance in doomed:
+                group.start_soon(partial(instance.end, at_once=at_once or instance.broken))
+
+    async def halt(self) -> None:
+        """End every process at once, whoever waits for an answer or not. Returns when all have ended; a call
+        whose process is taken away ends what is left of it itself."""
+        for group in self._groups.values():
+            self._doomed += [resting.instance for resting in group.free]
+            group.free.clear()
+            for instance in group.asked:
+                instance.give_up()
+        with anyio.CancelScope(shield=True):
+            await self._end_doomed(at_once=True)
+
+    async def close(self) -> None:
+        """`halt`, and keep no process from now on."""
+        self._closing = True
+        await self.halt()
+
+    def _trim(self) -> None:
+        resting = [(group, it) for group in self._groups.values() for it in group.free]
+        if len(resting) <= MOST_IDLE:
+            return
+        idle = [(group, it) for group, it in resting if not it.instance.busy]
+        if idle:
+            group, longest = min(idle, key=lambda found: found[1].since)
+            group.free.remove(longest)
+            self._doomed.append(longest.instance)
+
+    def _drop_empty(self) -> None:
+        now = self._monotonic()
+        for key, group in tuple(self._groups.items()):
+            if not group.users and not group.free and group.not_before <= now:
+                del self._groups[key]
+
+    def _wake(self) -> None:
+        self._changed.set()
+
+
+def _is_another(one: InstanceKey, other: InstanceKey) -> bool:
+    """Whether the sidecar itself has become another one, whoever calls it."""
+    return (one.program, one.entry) != (other.program, other.entry)
