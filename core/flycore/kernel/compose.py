@@ -92,11 +92,9 @@ async def open_kernel(
         notifier = Notifier(
             bus, clock, surroundings, queue.asks, lambda: upkeep.world.settings.notify_command
         )
-        book, panic, _, questions = asking
+        book, panic, _, asked = asking
         panic.halt = rooms.instances.halt
-        kernel = Kernel(
-            rooms, book, bus, upkeep, past, approver, notifier, holder, standing, panic, questions
-        )
+        kernel = Kernel(rooms, book, bus, upkeep, past, approver, notifier, holder, standing, panic, asked)
         async with anyio.create_task_group() as group:
             group.start_soon(upkeep.run)
             group.start_soon(hands.run)

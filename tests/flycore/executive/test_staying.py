@@ -1,0 +1,165 @@
+"""Persistent sidecars in a whole kernel: who shares a process, and what ends one."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flycore.kernel.kernel import Kernel
+from flycore.model.call import ToolResult
+from flycore.model.enums import Code, Effective, Status
+from flycore.runners.processes import read_process
+from kernelkit import Root, a_caller, approved_call, kernel_of, request, tool, until
+
+pytestmark = pytest.mark.anyio
+
+PROGRAM = """#!/usr/bin/env python3
+import json, os, sys
+said = "SAID"
+for line in sys.stdin:
+    request = json.loads(line)
+    if "cancel" in request:
+        continue
+    given = request["input"]
+    if given.get("die") and not os.path.exists(given["die"]):
+        open(given["die"], "w").close()
+        os.kill(os.getpid(), 9)
+    answer = {"ok": True, "pid": os.getpid(), "said": said, "stays": request.get("persistent", False)}
+    print(json.dumps({**answer, "requestId": request["requestId"]}), flush=True)
+"""
+KIND = "process-json-persistent"
+ALLOW = {"tool": "*", "decision": "allow", "because": "it is a test"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    made = Root(tmp_path)
+    made.policy(ALLOW)
+    tools = (tool("stay.do", "low"), tool("stay.read", "low", readOnly=True))
+    made.sidecar("stay", PROGRAM, *tools, kind=KIND)
+    return made
+
+
+async def call(kernel: Kernel, name: str = "stay.do", input: Any = None, **more: Any) -> ToolResult:
+    return await kernel.call(request(kernel, name, input, **more))
+
+
+async def pid(kernel: Kernel, **more: Any) -> int:
+    result = await call(kernel, **more)
+    assert result.status is Status.SUCCESS, result.error
+    assert isinstance(result.output, dict)
+    assert "requestId" not in result.output
+    found = result.output["pid"]
+    assert isinstance(found, int)
+    return found
+
+
+async def ended(process: int) -> None:
+    await until(lambda: read_process(process) is None)
+
+
+async def test_calls_of_one_caller_share_a_process_and_two_callers_never_do(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        assert kernel.catalog().sidecars[0].stability.effective is Effective.AVAILABLE
+        one = {await pid(kernel) for _ in range(3)}
+        two = {await pid(kernel, caller=a_caller("other", 77)) for _ in range(3)}
+        assert (len(one), len(two)) == (1, 1)
+        assert one.isdisjoint(two)
+    for process in one | two:
+        assert read_process(process) is None
+
+
+async def test_an_approved_call_runs_in_a_process_of_what_was_approved(root: Root) -> None:
+    root.policy()
+    async with kernel_of(root) as kernel:
+        first = await approved_call(kernel, "stay.do")
+        second = await approved_call(kernel, "stay.do")
+        assert first.output == second.output
+        program = root.folder / "tools" / "bin-stay" / "run"
+        program.write_text(PROGRAM.replace("SAID", "other"))
+        third = await approved_call(kernel, "stay.do")
+        assert isinstance(first.output, dict)
+        assert isinstance(third.output, dict)
+        assert third.output["said"] == "other"
+        await ended(int(str(first.output["pid"])))
+
+
+@pytest.mark.parametrize(
+    "permissions",
+    [
+        {"secrets": ["A_SECRET"]},
+        {"fs": {"write": ["${input.folder}"]}},
+        {"desktop": True},
+    ],
+    ids=["secret", "input", "desktop"],
+)
+async def test_what_must_not_outlive_a_call_gets_a_process_of_its_own(
+    root: Root, permissions: dict[str, Any]
+) -> None:
+    root.environ["A_SECRET"] = "a long enough secret"
+    root.sidecar("alone", PROGRAM, tool("alone.do", "low"), kind=KIND, permissions=permissions)
+    async with kernel_of(root) as kernel:
+        results = [await call(kernel, "alone.do", {"folder": "x"}) for _ in range(2)]
+    outputs = [result.output for result in results if isinstance(result.output, dict)]
+    assert len({output["pid"] for output in outputs}) == 2
+    assert [output["stays"] for output in outputs] == [False, False]
+
+
+@pytest.mark.parametrize("how", ["edited", "disabled", "revoked", "removed"])
+async def test_an_entry_that_holds_no_longer_ends_its_process(root: Root, how: str) -> None:
+    async with kernel_of(root) as kernel:
+        process = await pid(kernel)
+        if how == "revoked":
+            await kernel.revoke_trust("a test")
+        else:
+            more = {"config": {"x": 1}} if how == "edited" else {"enabled": False}
+            root.sidecars["stay"].update(more)
+            if how == "removed":
+                del root.sidecars["stay"]
+            root.write()
+            if how == "edited":
+                waiting = await until(kernel.pending_trust)
+                await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
+        await ended(process)
+
+
+async def test_stopping_everything_ends_what_stays(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        process = await pid(kernel)
+        await kernel.panic("a test")
+        assert read_process(process) is None
+
+
+async def test_a_death_is_told_and_only_what_reads_is_asked_again(root: Root, tmp_path: Path) -> None:
+    async with kernel_of(root) as kernel:
+        result = await call(kernel, "stay.do", {"die": str(tmp_path / "one")})
+        assert result.error is not None
+        assert (result.status, result.error.code, result.exit_code) == (Status.FAILED, Code.CRASHED, -9)
+        view = await until(
+            lambda: next(
+                (v for v in kernel.catalog().sidecars if v.stability.effective is Effective.DEGRADED), None
+            )
+        )
+        assert [reason.code for reason in view.stability.reasons] == ["runtime-failed"]
+        again = await call(kernel, "stay.read", {"die": str(tmp_path / "two")})
+        assert again.status is Status.SUCCESS
+        assert "asked again" in again.warnings[0]
+
+
+async def test_killed_between_two_calls_the_next_one_gets_a_new_process(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        process = await pid(kernel)
+        os.kill(process, signal.SIGKILL)
+        await ended(process)
+        assert await pid(kernel) != process
+
+
+async def test_it_is_ended_for_idleness(root: Root) -> None:
+    root.sidecars["stay"]["idleMs"] = 1
+    root.write()
+    async with kernel_of(root) as kernel:
+        await ended(await pid(kernel))
