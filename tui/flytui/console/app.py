@@ -12,43 +12,40 @@ from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
 from textual.filter import LineFilter
-from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from flycore.client.ledger import Ledger
 from flycore.client.protocol import Approver, Client
-from flycore.model.approval import Ask
 from flycore.model.errors import FlyError
-from flysafe.text import safe_text
-from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.view import ApprovalsView
 from flytui.console.desk import ALL_TOPICS, Armed, Desk, Topic, Watching
 from flytui.console.guard import VisibleOnly
-from flytui.console.help import help_screen
+from flytui.console.help import help_screen, screens_of
 from flytui.console.lending import lend_terminal
 from flytui.console.main import MainScreen
 from flytui.console.pages import AgainScreen, PageScreen
+from flytui.console.palette import palette_commands
 from flytui.console.pump import Pump
 from flytui.console.style import CSS, THEME
+from flytui.console.telling import TellingApp
 from flytui.console.terminal import lasting
-from flytui.console.title import away_sequence, kept_title, title_sequence
+from flytui.console.title import kept_title
 from flytui.console.trust import TrustScreen
-from flytui.console.urgent import UrgentApp
 from flytui.console.words import plural
 
 
-class FlytuiApp(UrgentApp):
+class FlytuiApp(TellingApp):
     """Composes; decides nothing. `desk` holds client, approver, clocks and the last known values."""
 
     CSS = CSS
     TITLE = "flytui"
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+o", "card", "Open request", show=False, priority=True),
-        Binding("ctrl+q", "leave", "Quit", show=False, priority=True),
-        Binding("ctrl+c", "say_quit", "Quit", show=False, priority=True),
-        Binding("T", "trust", "Trust", show=False),
-        Binding("question_mark", "help", "Help", show=False),
+        Binding("ctrl+o", "card", "Open request", show=False, priority=True, id="app.card"),
+        Binding("ctrl+q", "leave", "Quit", show=False, priority=True, id="app.leave"),
+        Binding("ctrl+c", "say_quit", "Quit", show=False, priority=True, id="app.say-quit"),
+        Binding("T", "trust", "Trust", show=False, id="app.trust"),
+        Binding("question_mark", "help", "Help", show=False, id="app.help"),
     ]
 
     def __init__(self, desk: Desk) -> None:
@@ -56,9 +53,7 @@ class FlytuiApp(UrgentApp):
         self.desk = desk
         self._guard = VisibleOnly()
         self._pump = Pump(desk, self._told, self._hands)
-        self._known: frozenset[str] = frozenset()
         self._trust_shown: frozenset[str] = frozenset()
-        self._title_told = self._notify_told = ""
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """The last filter on every line of every widget lets nothing through that a terminal obeys."""
@@ -76,6 +71,7 @@ class FlytuiApp(UrgentApp):
         """First paint, then the kernel is asked."""
         self.register_theme(THEME)
         self.theme = THEME.name
+        self.set_keymap(self.desk.keys.keymap())
         self.call_after_refresh(self._start)
 
     def _start(self) -> None:
@@ -91,20 +87,6 @@ class FlytuiApp(UrgentApp):
             self.desk.last_key = max(self.desk.last_key, pressed)
         else:
             await super().on_event(event)
-
-    def notify(
-        self,
-        message: str,
-        *,
-        title: str = "",
-        severity: SeverityLevel = "information",
-        timeout: float | None = None,
-        markup: bool = True,
-    ) -> None:
-        """A toast without markup, whatever the caller wished."""
-        super().notify(
-            safe_text(message), title=safe_text(title), severity=severity, timeout=timeout, markup=False
-        )
 
     async def _told(self, topics: frozenset[Topic]) -> None:
         """Fresh values are on the desk: draw them, and see whether someone new waits."""
@@ -128,56 +110,12 @@ class FlytuiApp(UrgentApp):
         if new and self._idle() and isinstance(self.screen, MainScreen):
             self.push_screen(TrustScreen(self.desk))
 
-    def _tell_title(self) -> None:
-        """How many wait stands in the terminal's title, too."""
-        sequence = title_sequence(self.desk)
-        if sequence != self._title_told and not self.desk.lent:
-            self._title_told = sequence
-            self._write(sequence)
-
-    def _tell_notify(self) -> None:
-        """The person's own program for notices did not do its work: said once, until it fails anew."""
-        problem = self.desk.status.notify_problem if self.desk.status else ""
-        if problem != self._notify_told:
-            self._notify_told = problem
-            if problem:
-                self._say(problem)
-
-    def _write(self, sequence: str) -> None:
-        """To the terminal itself, past the screen."""
-        if self._driver is not None and not self.is_headless and not self.desk.lent:
-            self._driver.write(sequence)
-
-    def bell(self) -> None:
-        """Ring, while the terminal is ours."""
-        if not self.desk.lent:
-            super().bell()
-
-    def _greet(self) -> None:
-        """Ring for requests that were not there before; open the first when nobody is busy."""
-        waiting = self.desk.waiting
-        ids = frozenset(ask.request.id for ask in waiting)
-        new = ids - self._known
-        self._known = ids
-        if not new:
-            return
-        self.bell()
-        if not self.app_focus:
-            self._write(away_sequence(self.desk))
-        if self._idle() and isinstance(self.screen, (MainScreen, PageScreen)):
-            self._open(next(ask for ask in waiting if ask.request.id in new))
-
     def _hands(self, on: bool) -> None:
         """Approve keys die at once, before anything is fetched."""
         self.desk.hands_on = on
         for screen in self.screen_stack:
             if isinstance(screen, Armed):
                 screen.hands(on)
-
-    def _open(self, ask: Ask) -> None:
-        """One card screen at a time: requests never stack up over each other."""
-        if self._free():
-            self.push_screen(CardScreen(self.desk, ask))
 
     @on(ApprovalsView.OpenCard)
     def _wanted(self, event: ApprovalsView.OpenCard) -> None:
@@ -201,11 +139,12 @@ class FlytuiApp(UrgentApp):
 
     def action_help(self) -> None:
         """Keys and words."""
-        self.push_screen(help_screen(self.desk))
+        self.push_screen(help_screen(self.desk, screens_of(self.screen)))
 
     def action_say_quit(self) -> None:
         """ctrl+c is pressed out of habit: it ends nothing."""
-        self.notify("ctrl+q quits. ctrl+c ends nothing here.")
+        keys = self.desk.keys
+        self.notify(f"{keys.shown('app.leave')} quits. {keys.shown('app.say-quit')} ends nothing here.")
 
     def action_leave(self) -> None:
         """Quit; ask first while someone waits or runs."""
@@ -232,21 +171,8 @@ class FlytuiApp(UrgentApp):
         self.push_screen(AgainScreen("q", question, "quits", "stays"), answered)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Our own commands; names from outside never enter the palette."""
-        yield SystemCommand(
-            "Catalog", "Which tools there are and how they are", lambda: self._view("catalog")
-        )
-        yield SystemCommand("Approvals", "What waits for you", lambda: self._view("approvals"))
-        yield SystemCommand("Activity", "Calls running and finished", lambda: self._view("activity"))
-        yield SystemCommand("Grants", "Leases, rules and blocks that stand", lambda: self._view("grants"))
-        yield SystemCommand("Audit", "The log of all that happened", lambda: self._view("audit"))
-        yield SystemCommand("Open request", "The card of the request that waits longest", self.action_card)
-        yield SystemCommand("Stop everything", "Like ctrl+x ctrl+x: calls and leases end", self.stop_now)
-        yield SystemCommand("Trust", "Entries of the registry that wait for trust", self.action_trust)
-        yield SystemCommand("Probe everything again", "Ask every sidecar whether it is well", self._probe_all)
-        yield SystemCommand("Theme", "Choose other colours", self.action_change_theme)
-        yield SystemCommand("Help", "Keys and words", self.action_help)
-        yield SystemCommand("Quit", "Asks first while requests wait", self.action_leave)
+        """Everything that can be done here and now; names from outside never enter the palette."""
+        return palette_commands(self, screen, self._probe_all)
 
     def action_demo(self) -> None:
         """Lend the terminal to the demo: a console of its own on a folder of its own."""
@@ -255,11 +181,6 @@ class FlytuiApp(UrgentApp):
         elif not self.desk.lent:
             self._title_told = ""
             self.run_worker(lend_terminal(self, self.desk, self.desk.demo, self._told), group="demo")
-
-    def _view(self, name: str) -> None:
-        for screen in self.screen_stack:
-            if isinstance(screen, MainScreen):
-                screen.action_view(name)
 
     def _probe_all(self) -> None:
         catalog = self.desk.catalog

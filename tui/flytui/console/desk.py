@@ -26,6 +26,7 @@ from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
+from flytui.console.keymap import Keys
 
 
 class Topic(Enum):
@@ -126,6 +127,8 @@ class Desk:
     notice: str = ""
     inputs: dict[str, JsonObject] = field(default_factory=dict)
     """What was last written into the test-call form of a tool, in this session."""
+    keys: Keys = field(default_factory=Keys)
+    """The keys in force."""
     last_key: float = field(default=float("-inf"))
 
     @property

@@ -72,7 +72,11 @@ def _facts(desk: Desk) -> list[Span]:
         span(f"{waiting} waiting", _waiting_tone(desk)),
         *([span("hands on the machine", Tone.WARN)] if desk.hands_on else []),
         *([] if status.policy_ok else [policy]),
-        *([span("everything STOPPED · ctrl+o releases", Tone.ALARM)] if desk.stopped else []),
+        *(
+            [span(f"everything STOPPED · {desk.keys.shown('app.card')} releases", Tone.ALARM)]
+            if desk.stopped
+            else []
+        ),
         *([span("stopping everything…", Tone.ALARM)] if desk.stopping and not desk.stopped else []),
     ]
 
@@ -113,13 +117,16 @@ def _questions(desk: Desk) -> list[Line]:
     """A stop and callers that loop; what waits for trust has a line of its own."""
     if desk.stopped:
         note = line(span(" ■ everything is stopped ", Tone.ALARM), span(" no call is taken.  "))
-        return [(*note, span("ctrl+o", Tone.KEY), span(" releases", Tone.DIM))]
+        return [(*note, span(desk.keys.shown("app.card"), Tone.KEY), span(" releases", Tone.DIM))]
     loops = [question for question in desk.questions if question.kind is QuestionKind.LOOP]
     if not loops:
         return []
     what = plural(len(loops), "question waits", "questions wait")
     note = line(
-        span(f" ↻ {what} ", Tone.WARN), Span(" "), span("ctrl+o", Tone.KEY), span(" opens  ", Tone.DIM)
+        span(f" ↻ {what} ", Tone.WARN),
+        Span(" "),
+        span(desk.keys.shown("app.card"), Tone.KEY),
+        span(" opens  ", Tone.DIM),
     )
     return [(*note, span(loops[0].title))]
 
@@ -128,19 +135,33 @@ def alert_lines(desk: Desk, width: int) -> list[Line]:
     """What needs the person now, at the bottom of every screen but the card."""
     lines: list[Line] = []
     if desk.lost:
-        lines.append(line(span(" ! ", Tone.ALARM), span(f" {desk.lost}. Press ctrl+q and start again.")))
+        lines.append(
+            line(
+                span(" ! ", Tone.ALARM),
+                span(f" {desk.lost}. Press {desk.keys.shown('app.leave')} and start again."),
+            )
+        )
     if desk.trust:
         what = plural(len(desk.trust), "entry waits", "entries wait")
         changed = all(item.difference for item in desk.trust)
         meanwhile = "what was trusted runs on" if changed else "what is new does not run"
         note = line(span(" ± ", Tone.WARN), span(f"{what} for trust; {meanwhile}.  "))
-        lines.append((*note, span("T", Tone.KEY), span(" shows what they would run", Tone.DIM)))
+        lines.append(
+            (
+                *note,
+                span(desk.keys.shown("app.trust"), Tone.KEY),
+                span(" shows what they would run", Tone.DIM),
+            )
+        )
     if desk.waiting:
         first = desk.waiting[0].request
         mark = Tone.ALARM if desk.high_waiting else Tone.WARN
         what = plural(len(desk.waiting), "request waits", "requests wait")
         note = line(
-            span(f" ▲ {what} ", mark), Span(" "), span("ctrl+o", Tone.KEY), span(" opens  ", Tone.DIM)
+            span(f" ▲ {what} ", mark),
+            Span(" "),
+            span(desk.keys.shown("app.card"), Tone.KEY),
+            span(" opens  ", Tone.DIM),
         )
         lines.append((*note, span(f"{first.tool} · {first.caller}")))
     lines += _questions(desk)

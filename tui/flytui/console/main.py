@@ -34,12 +34,12 @@ class MainScreen(Screen[None]):
     """Shows a view at a time; digits change it. Keys go to the view's list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("1", "view('catalog')", "Catalog", show=False),
-        Binding("2", "view('approvals')", "Approvals", show=False),
-        Binding("3", "view('activity')", "Activity", show=False),
-        Binding("4", "view('grants')", "Grants", show=False),
-        Binding("5", "view('audit')", "Audit", show=False),
-        Binding("q", "app.leave", "Quit", show=False),
+        Binding("1", "view('catalog')", "Catalog", show=False, id="main.catalog"),
+        Binding("2", "view('approvals')", "Approvals", show=False, id="main.approvals"),
+        Binding("3", "view('activity')", "Activity", show=False, id="main.activity"),
+        Binding("4", "view('grants')", "Grants", show=False, id="main.grants"),
+        Binding("5", "view('audit')", "Audit", show=False, id="main.audit"),
+        Binding("q", "app.leave", "Quit", show=False, id="main.leave"),
     ]
     AUTO_FOCUS: ClassVar[str | None] = "#catalog-rows"
 
@@ -95,7 +95,7 @@ class MainScreen(Screen[None]):
     def _keys(self, width: int) -> Sequence[Line]:
         view = self._views[self._view]
         if isinstance(view, CatalogView | AuditView) and view.typing:
-            return [keys_fitting(view.TYPING_KEYS, width)]
+            return [keys_fitting(self._desk.keys.hints(view.TYPING_KEYS), width)]
         first, *rest = view.KEYS
-        pairs = [first, ("?", "help"), ("q", "quit"), *rest, ("ctrl+p", "palette")]
-        return [keys_fitting(pairs, width)]
+        pairs = [first, ("app.help", "help"), ("main.leave", "quit"), *rest, ("ctrl+p", "palette")]
+        return [keys_fitting(self._desk.keys.hints(pairs), width)]

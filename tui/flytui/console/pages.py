@@ -21,10 +21,10 @@ class PageScreen(Screen[None]):
     """Lines over the whole screen, header on top. A card may open over it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,backspace", "close", "Back", show=False),
-        Binding("y", "copy", "Copy", show=False),
-        Binding("up,k", "scroll(-1)", "Up", show=False),
-        Binding("down,j", "scroll(1)", "Down", show=False),
+        Binding("escape,q,backspace", "close", "Back", show=False, id="page.close"),
+        Binding("y", "copy", "Copy", show=False, id="page.copy"),
+        Binding("up,k", "scroll(-1)", "Up", show=False, id="page.up"),
+        Binding("down,j", "scroll(1)", "Down", show=False, id="page.down"),
     ]
 
     def __init__(
@@ -66,10 +66,10 @@ class PageScreen(Screen[None]):
         self._page.scroll_to(y=self._page.scroll_offset.y + step, animate=False)
 
     def _keys(self, width: int) -> Sequence[Line]:
-        pairs = [("↑↓ PgUp PgDn", "scroll"), ("Esc", "back")]
+        pairs = [("↑↓ PgUp PgDn", "scroll"), ("page.close", "back")]
         if self._copy is not None:
-            pairs.insert(1, ("y", "copy as JSON"))
-        return [keys_fitting(pairs, width)]
+            pairs.insert(1, ("page.copy", "copy as JSON"))
+        return [keys_fitting(self._desk.keys.hints(pairs), width)]
 
 
 class AgainScreen(ModalScreen[bool]):

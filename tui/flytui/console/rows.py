@@ -36,13 +36,13 @@ class RowsView(Toned, ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--resting", *TONE_CLASSES}
     DEFAULT_CSS = "RowsView { overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home", "edge(False)", "First", show=False),
-        Binding("end", "edge(True)", "Last", show=False),
-        Binding("enter", "choose", "Open", show=False),
+        Binding("up,k", "move(-1)", "Up", show=False, id="list.up"),
+        Binding("down,j", "move(1)", "Down", show=False, id="list.down"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="list.page-up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="list.page-down"),
+        Binding("home", "edge(False)", "First", show=False, id="list.first"),
+        Binding("end", "edge(True)", "Last", show=False, id="list.last"),
+        Binding("enter", "choose", "Open", show=False, id="list.open"),
     ]
 
     class Moved(Message):

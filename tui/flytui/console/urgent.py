@@ -45,7 +45,7 @@ class UrgentApp(App[None]):
     """The part of the application that must never wait for another one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+x", "stop", "Stop everything", show=False, priority=True, id="panic"),
+        Binding("ctrl+x", "stop", "Stop everything", show=False, priority=True, id="app.panic"),
     ]
     desk: Desk
     pressed_at = 0.0
@@ -61,7 +61,7 @@ class UrgentApp(App[None]):
         if self._stop_key.press(self.pressed_at):
             self.stop_now()
         else:
-            self._say("ctrl+x again within a second stops everything")
+            self._say(f"{self.desk.keys.shown('app.panic')} again within a second stops everything")
 
     def stop_now(self) -> None:
         """Stop everything; the header says so at once."""
@@ -84,6 +84,10 @@ class UrgentApp(App[None]):
         self.desk.notice = notice
         for bar in self.screen.query("#alert").results(Bar):
             bar.redraw()
+
+    def tell(self, notice: str) -> None:
+        """A notice from beside the application."""
+        self._say(notice)
 
     def _forget_notice(self) -> None:
         """A notice lasts until the next key."""

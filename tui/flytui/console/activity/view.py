@@ -83,8 +83,10 @@ def _in_columns(cells: Sequence[Span], width: int) -> Line:
 class ActivityView(Vertical):
     """Calls, running and finished."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("k", "cancel", "Cancel", show=False)]
-    KEYS: ClassVar[list[tuple[str, str]]] = [("Enter", "details"), ("k", "cancel the call")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k", "cancel", "Cancel", show=False, id="activity.cancel")
+    ]
+    KEYS: ClassVar[list[tuple[str, str]]] = [("list.open", "details"), ("activity.cancel", "cancel the call")]
 
     def __init__(self, desk: Desk, *, id: str) -> None:
         super().__init__(id=id)
@@ -214,7 +216,7 @@ class CallRows(RowsView, inherit_bindings=False):
     """Here `k` cancels, so it does not move the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", "Up", show=False),
+        Binding("up", "move(-1)", "Up", show=False, id="list.up"),
         *(binding for binding in RowsView.BINDINGS[1:]),
     ]
 

@@ -88,7 +88,7 @@ class CardScreen(AskScreen):
                 request = self._ask.request
                 self.app.push_screen(PageScreen(self._desk, "Why", lambda width: why_lines(request, width)))
             case "question_mark" | "?":
-                self.app.push_screen(help_screen(self._desk))
+                self.app.push_screen(help_screen(self._desk, ("card",)))
             case _:
                 return False
         return True

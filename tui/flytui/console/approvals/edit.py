@@ -44,8 +44,8 @@ class EditScreen(WritingScreen[bool]):
     """True once the kernel has taken the new input, which is then another card; False: back to the card."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", show=False, priority=True),
-        Binding("f2,ctrl+s", "submit", "Submit", show=False, priority=True),
+        Binding("escape", "back", "Back", show=False, priority=True, id="edit.back"),
+        Binding("f2,ctrl+s", "submit", "Submit", show=False, priority=True, id="edit.submit"),
     ]
 
     def __init__(self, request: ApprovalRequest, send: SendInput) -> None:

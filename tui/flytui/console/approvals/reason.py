@@ -26,7 +26,9 @@ class WordsScreen(WritingScreen[str | None]):
     """Gives words of the person's own, or None when they go back; losing focus or the screen decides
     nothing."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back", show=False, priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", show=False, priority=True, id="words.back")
+    ]
 
     def __init__(self, title: str, note: str, enter: str, escape: str) -> None:
         self._line = WordLine(id="reason", max_length=MOST_CHARACTERS, select_on_focus=False)

@@ -100,14 +100,14 @@ class ApprovalsView(Vertical):
     """Questions, waiting requests, then recent ones."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("B", "batch", "Batch", show=False),
-        Binding("exclamation_mark", "app.demo", "Demo", show=False),
+        Binding("B", "batch", "Batch", show=False, id="approvals.batch"),
+        Binding("exclamation_mark", "app.demo", "Demo", show=False, id="approvals.demo"),
     ]
     KEYS: ClassVar[list[tuple[str, str]]] = [
-        ("Enter", "open the card"),
-        ("ctrl+o", "open the first"),
-        ("B", "batch"),
-        ("!", "demo"),
+        ("list.open", "open the card"),
+        ("app.card", "open the first"),
+        ("approvals.batch", "batch"),
+        ("approvals.demo", "demo"),
     ]
 
     class OpenCard(Message):

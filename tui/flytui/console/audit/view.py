@@ -42,20 +42,20 @@ class AuditView(Vertical):
     """Reads nothing before it is shown for the first time; then follows the log while it is shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "Filter", show=False, priority=True),
-        Binding("escape", "clear", "Clear", show=False),
-        Binding("f", "fatigue", "How much you are asked", show=False),
-        Binding("v", "verify", "Check again", show=False),
-        Binding("y", "copy", "Copy", show=False),
+        Binding("slash", "filter", "Filter", show=False, priority=True, id="audit.filter"),
+        Binding("escape", "clear", "Clear", show=False, id="audit.clear"),
+        Binding("f", "fatigue", "How much you are asked", show=False, id="audit.fatigue"),
+        Binding("v", "verify", "Check again", show=False, id="audit.verify"),
+        Binding("y", "copy", "Copy", show=False, id="audit.copy"),
     ]
     KEYS: ClassVar[list[tuple[str, str]]] = [
-        ("Enter", "the whole line"),
-        ("/", "filter"),
-        ("f", "how much you are asked"),
-        ("v", "check again"),
-        ("y", "copy"),
+        ("list.open", "the whole line"),
+        ("audit.filter", "filter"),
+        ("audit.fatigue", "how much you are asked"),
+        ("audit.verify", "check again"),
+        ("audit.copy", "copy"),
     ]
-    TYPING_KEYS: ClassVar[list[tuple[str, str]]] = [("Enter", "keep the filter"), ("Esc", "clear it")]
+    TYPING_KEYS: ClassVar[list[tuple[str, str]]] = [("Enter", "keep the filter"), ("audit.clear", "clear it")]
 
     def __init__(self, desk: Desk, *, id: str) -> None:
         super().__init__(id=id)

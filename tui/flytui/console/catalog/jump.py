@@ -56,9 +56,9 @@ class JumpScreen(ModalScreen[str]):
     """Ends with the key of the row that was chosen, `""` for none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Back", show=False),
-        Binding("up", "step(-1)", "Up", show=False, priority=True),
-        Binding("down", "step(1)", "Down", show=False, priority=True),
+        Binding("escape", "leave", "Back", show=False, id="jump.back"),
+        Binding("up", "step(-1)", "Up", show=False, priority=True, id="jump.up"),
+        Binding("down", "step(1)", "Down", show=False, priority=True, id="jump.down"),
     ]
 
     def __init__(self, rows: Sequence[CatalogRow]) -> None:

@@ -50,20 +50,20 @@ class CatalogView(Vertical):
         Binding("y", "copy", "Copy", show=False, id="catalog.copy"),
     ]
     KEYS: ClassVar[list[tuple[str, str]]] = [
-        ("Enter", "details"),
-        ("/", "filter"),
-        ("t", "test call"),
-        ("w", "why"),
-        ("R", "probe again"),
-        ("g", "group"),
-        (":", "jump"),
-        ("D", "difference"),
-        ("p", "problems"),
-        ("s", "ladder"),
-        ("y", "copy"),
+        ("list.open", "details"),
+        ("catalog.filter", "filter"),
+        ("catalog.test-call", "test call"),
+        ("catalog.why", "why"),
+        ("catalog.probe", "probe again"),
+        ("catalog.group", "group"),
+        ("catalog.jump", "jump"),
+        ("catalog.difference", "difference"),
+        ("catalog.problems", "problems"),
+        ("catalog.ladder", "ladder"),
+        ("catalog.copy", "copy"),
     ]
 
-    TYPING_KEYS: ClassVar[list[tuple[str, str]]] = [("Enter", "keep the filter"), ("Esc", "clear it")]
+    TYPING_KEYS = (("Enter", "keep the filter"), ("catalog.clear", "clear it"))
 
     def __init__(self, desk: Desk, *, id: str) -> None:
         super().__init__(id=id)

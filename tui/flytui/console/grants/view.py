@@ -39,10 +39,14 @@ class GrantsView(Vertical):
     """Everything that stands."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("d", "take_away", "Revoke", show=False),
-        Binding("z", "undo", "Undo", show=False),
+        Binding("d", "take_away", "Revoke", show=False, id="grants.revoke"),
+        Binding("z", "undo", "Undo", show=False, id="grants.undo"),
     ]
-    KEYS: ClassVar[list[tuple[str, str]]] = [("d", "revoke"), ("z", "undo"), ("Enter", "details")]
+    KEYS: ClassVar[list[tuple[str, str]]] = [
+        ("grants.revoke", "revoke"),
+        ("grants.undo", "undo"),
+        ("list.open", "details"),
+    ]
 
     def __init__(self, desk: Desk, *, id: str) -> None:
         super().__init__(id=id)

@@ -1,0 +1,77 @@
+"""The keys in force: the table's defaults with the person's own laid over them. Pure."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from flytui.console.keytable import ENTRIES
+
+_SHOWN = {
+    "escape": "Esc",
+    "enter": "Enter",
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
+    "home": "Home",
+    "end": "End",
+    "tab": "Tab",
+    "space": "Space",
+    "backspace": "Backspace",
+    "delete": "Del",
+    "insert": "Ins",
+    "a-letter": "a letter",
+}
+_NAMES = {
+    "solidus": "slash",
+    "reverse_solidus": "backslash",
+    "commercial_at": "at",
+    "hyphen_minus": "minus",
+    "plus_sign": "plus",
+    "low_line": "underscore",
+}
+
+
+def shown_key(key: str) -> str:
+    """A key as key lines and help write it: `Esc`, `/`, `ctrl+x`, `F2`."""
+    if key in _SHOWN:
+        return _SHOWN[key]
+    return key.upper() if len(key) > 1 and key[0] == "f" and key[1:].isdigit() else key
+
+
+def bound_key(key: str) -> str:
+    """A key as Textual names it: `slash` for `/`, `question_mark` for `?`."""
+    *with_, last = [key] if len(key) == 1 else key.split("+")
+    if len(last) == 1 and not last.isalnum():
+        name = unicodedata.name(last, last).lower().replace("-", "_").replace(" ", "_")
+        last = _NAMES.get(name, name)
+    return "+".join((*with_, last))
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The person's keys by id, all of them found good; every other action has its default."""
+
+    own: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, id: str) -> tuple[str, ...]:
+        """The keys of that action; none for an id that is not in the table."""
+        entry = ENTRIES.get(id)
+        return () if entry is None else tuple(self.own.get(id, entry.keys).split())
+
+    def shown(self, id: str) -> str:
+        """The first of them as it is drawn; what is no id is drawn as it stands."""
+        keys = self.of(id)
+        return shown_key(keys[0]) if keys else id
+
+    def hints(self, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """`(id, words)` as `(key in force, words)`."""
+        return [(self.shown(name), words) for name, words in pairs]
+
+    def keymap(self) -> dict[str, str]:
+        """What `App.set_keymap` takes."""
+        return {name: ",".join(bound_key(key) for key in keys.split()) for name, keys in self.own.items()}

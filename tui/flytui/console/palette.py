@@ -1,0 +1,61 @@
+"""The command palette: a command for everything that a key can do where the person is.
+
+Titles and words come from the key table alone: names from outside never enter it. What decides a request
+is not in it either, because the palette runs what is chosen by Enter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from textual.app import SystemCommand
+from textual.screen import Screen
+
+from flytui.console.approvals.batch import BatchScreen
+from flytui.console.approvals.card import CardScreen
+from flytui.console.approvals.question import QuestionScreen
+from flytui.console.keytable import ENTRIES, SECTIONS
+from flytui.console.main import MainScreen
+from flytui.console.pages import PageScreen
+from flytui.console.trust import TrustScreen
+from flytui.console.urgent import UrgentApp
+
+LEAVES = (PageScreen, CardScreen, QuestionScreen, TrustScreen, BatchScreen)
+"""Screens that are left without deciding anything."""
+
+
+def palette_commands(
+    app: UrgentApp, screen: Screen[object], probe_all: Callable[[], None]
+) -> Iterator[SystemCommand]:
+    """What the keys do on that screen, then what can be done everywhere."""
+    keys = app.desk.keys
+    views = next(part.entries for part in SECTIONS if part.screen == "main")
+    for entry in views:
+        if entry.title:
+            name = entry.id.partition(".")[2]
+            yield SystemCommand(
+                entry.title, f"{keys.shown(entry.id)} · {entry.words}", partial(show_view, app, name)
+            )
+    done = {entry.id for entry in views}
+    for active in screen.active_bindings.values():
+        found = ENTRIES.get(active.binding.id or "")
+        if found is None or not found.title or found.id in done:
+            continue
+        done.add(found.id)
+        act = partial(app.run_action, active.binding.action, active.node)
+        yield SystemCommand(found.title, f"{keys.shown(found.id)} · {found.words}", act)
+    panic = keys.shown("app.panic")
+    yield SystemCommand("Stop everything", f"{panic} {panic} · calls and leases end", app.stop_now)
+    yield SystemCommand("Probe everything again", "ask every sidecar whether it is well", probe_all)
+    yield SystemCommand("Theme", "choose other colours", app.action_change_theme)
+
+
+def show_view(app: UrgentApp, name: str) -> None:
+    """Leave what lies over the main screen, and show that view of it."""
+    while isinstance(app.screen, LEAVES):
+        app.pop_screen()
+    if isinstance(app.screen, MainScreen):
+        app.screen.action_view(name)
+    else:
+        app.tell("close this first")
