@@ -29,3 +29,11 @@ def archive_extract(call: Call) -> JsonObject:
     from flysidecars.utility.archives import archive_extract
 
     return archive_extract(call)
+
+
+@sidecar.tool("data.convert")
+def data_convert(call: Call) -> JsonObject:
+    """Convert data between formats."""
+    from flysidecars.utility.convert import data_convert
+
+    return data_convert(call)

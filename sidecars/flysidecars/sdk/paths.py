@@ -9,6 +9,10 @@ from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath
 from flysidecars.sdk.call import Call
 from flysidecars.sdk.failures import ToolFailed
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -59,6 +63,47 @@ def _make(call: Call, path: str, name: str) -> None:
         return
     finally:
         os.close(holder)
+
+
+class NewFile:
+    """A file below the project that is there under its name only when the block ends well.
+
+    `with NewFile(call, path) as file:` gives a binary file to write; missing folders are made. Raises
+    `ToolFailed`: `outside-project`, `exists` at the end where the name is taken. `path` is absolute after it.
+    """
+
+    def __init__(self, call: Call, path: str) -> None:
+        folder, self._name = os.path.split(path)
+        if self._name in ("", ".", ".."):
+            raise ToolFailed("not-a-file", f"{path} names no file", path=path)
+        self._folder = open_project_folder(call, folder or ".", make=True)
+        self._beside = f".flytui-{os.urandom(8).hex()}.part"
+        self.path = path
+        self.size = 0
+
+    def __enter__(self) -> BinaryIO:
+        """The file, empty and under a name of its own."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = open(os.open(self._beside, flags, 0o666, dir_fd=self._folder), "wb")
+        return self._file
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Give it its name, or leave nothing."""
+        try:
+            self._file.close()
+            if kind is None:
+                self._settle()
+        finally:
+            os.unlink(self._beside, dir_fd=self._folder)
+            os.close(self._folder)
+
+    def _settle(self) -> None:
+        self.size = os.stat(self._beside, dir_fd=self._folder).st_size
+        try:
+            os.link(self._beside, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        except FileExistsError as taken:
+            raise ToolFailed("exists", f"{self.path} is there already", path=self.path) from taken
+        self.path = os.path.join(os.readlink(f"/proc/self/fd/{self._folder}"), self._name)
 
 
 def write_new(anchor: str, path: str, data: bytes, magic: bytes) -> str:

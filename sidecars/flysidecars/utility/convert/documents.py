@@ -1,0 +1,184 @@
+"""json, jsonl, yaml, toml and text: formats that hold a tree."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from io import StringIO
+
+from flysidecars.utility.convert.values import MAX_DEPTH, Lost, Unreadable, Unrepresentable, as_json, below
+
+_LARGEST_TOML = 2**63
+_ROUNDED_FROM = 16
+"""A number of so many digits may not be the one that was written."""
+
+
+def read_json(text: str, lost: Lost) -> object:
+    """One document. Duplicate keys and numbers that are none are refused."""
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_no_number,
+            parse_float=lambda digits: _float(digits, lost),
+        )
+    except json.JSONDecodeError as error:
+        raise Unreadable("json", error.msg, error.lineno) from error
+    except (ValueError, RecursionError) as error:
+        raise Unreadable("json", str(error) or "too deep") from error
+    return as_json(value, lost)
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} twice")
+    return members
+
+
+def _no_number(word: str) -> object:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _float(digits: str, lost: Lost) -> float:
+    if len(digits) >= _ROUNDED_FROM:
+        from decimal import Decimal
+
+        if Decimal(digits) != Decimal(float(digits)) and Decimal(repr(float(digits))) != Decimal(digits):
+            lost.note("numbers of many digits are rounded")
+    return float(digits)
+
+
+def write_json(value: object, _: Lost) -> str:
+    """Indented by two, text as it is."""
+    return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def read_jsonl(text: str, lost: Lost) -> object:
+    """A list of what stands on the lines; empty lines do not count."""
+    return [read_line(line, number, lost) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def read_line(line: str, number: int, lost: Lost) -> object:
+    """One line of jsonl."""
+    try:
+        return read_json(line, lost)
+    except Unreadable as error:
+        raise Unreadable("jsonl", error.message.partition(": ")[2], number) from error
+
+
+def write_jsonl(value: object, lost: Lost) -> str:
+    """A line for each item of a list; anything else is one line."""
+    if not isinstance(value, list):
+        lost.note("a single value becomes a list of one")
+    items = value if isinstance(value, list) else [value]
+    return "".join(f"{line_of(item)}\n" for item in items)
+
+
+def line_of(value: object) -> str:
+    """One line of jsonl."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def read_yaml(text: str, lost: Lost) -> object:
+    """One document of YAML 1.2, without anchors and tags of its own."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        _check_events(text)
+        documents = list(YAML(typ="safe", pure=True).load_all(text))
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        raise Unreadable("yaml", error.problem or "cannot be read", line) from error
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise Unreadable("yaml", str(error).partition("\n")[0] or "too deep") from error
+    if len(documents) > 1:
+        raise Unreadable("one yaml document", f"{len(documents)} documents; convert them one by one")
+    if "#" in text:
+        lost.note("comments (#) are not kept")
+    return as_json(documents[0] if documents else None, lost)
+
+
+def _check_events(text: str) -> None:
+    """Before anything is built: no alias, which can stand for more than memory holds, and no depth that
+    takes the reader longer than it is worth."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
+
+    depth = 0
+    for event in YAML(typ="safe", pure=True).parse(text):
+        if isinstance(event, AliasEvent):
+            raise Unreadable("plain yaml", "an alias (*name): write the value where it is meant")
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise Unreadable("yaml", f"more than {MAX_DEPTH} levels deep")
+
+
+def write_yaml(value: object, _: Lost) -> str:
+    """Block style, keys in their order; text that could be read as something else is quoted."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.allow_unicode = True
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # its class says None
+    yaml.width = 1 << 20
+    held = StringIO()
+    yaml.dump(value, held)
+    return held.getvalue().removesuffix("...\n")
+
+
+def read_toml(text: str, lost: Lost) -> object:
+    """A document of TOML 1.0."""
+    try:
+        value = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise Unreadable("toml", str(error) or "too deep") from error
+    if "#" in text:
+        lost.note("comments (#) are not kept")
+    return as_json(value, lost)
+
+
+def write_toml(value: object, lost: Lost) -> str:
+    """An object; null members are left out and named, a null in a list is refused."""
+    import tomli_w
+
+    if not isinstance(value, dict):
+        raise Unrepresentable("", "the top of a toml document is an object")
+    return tomli_w.dumps(_for_toml(value, lost, ""))
+
+
+def _for_toml(value: dict[str, object], lost: Lost, place: str) -> dict[str, object]:
+    kept: dict[str, object] = {}
+    for key, item in value.items():
+        if item is None:
+            lost.note("null has no toml form and is left out", below(place, key))
+        else:
+            kept[key] = _item_for_toml(item, lost, below(place, key))
+    return kept
+
+
+def _item_for_toml(item: object, lost: Lost, place: str) -> object:
+    if item is None:
+        raise Unrepresentable(place, "null in a list has no toml form")
+    if isinstance(item, dict):
+        return _for_toml(item, lost, place)
+    if isinstance(item, list):
+        return [_item_for_toml(inner, lost, below(place, at)) for at, inner in enumerate(item)]
+    if isinstance(item, int) and not -_LARGEST_TOML <= item < _LARGEST_TOML:
+        raise Unrepresentable(place, "a number beyond 64 bits has no toml form")
+    return item
+
+
+def read_text(text: str, _: Lost) -> object:
+    """The text itself."""
+    return text
+
+
+def write_text(value: object, _: Lost) -> str:
+    """A text as it is; nothing else is guessed at."""
+    if not isinstance(value, str):
+        raise Unrepresentable("", "only a text can be written as text")
+    return value
