@@ -20,19 +20,29 @@ def read_words(
     words: tuple[str, ...], option: str | None, stdin: Callable[[int], bytes]
 ) -> JsonObject | Pairs:
     """What was given on the command line. `stdin` reads at most so many bytes. Raises BadInput."""
+    refuse_undecodable(*words, option or "")
     if option is not None and words:
         raise BadInput("give the input once: either --input or after the tool's name")
     if option is not None:
-        return _from_stdin(stdin) if option == "-" else _object(_bytes(option), "--input")
+        return _from_stdin(stdin) if option == "-" else _object(option.encode("utf-8"), "--input")
     if words == ("-",):
         return _from_stdin(stdin)
     if len(words) == 1 and words[0].lstrip()[:1] in ("{", "["):
-        return _object(_bytes(words[0]), "the input")
+        return _object(words[0].encode("utf-8"), "the input")
     pairs = tuple(_pair(word) for word in words)
     twice = next((key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at])), None)
     if twice is not None:
         raise BadInput(f"{twice!r} is given twice")
     return pairs
+
+
+def refuse_undecodable(*words: str) -> None:
+    """A word whose bytes are no UTF-8 cannot stand in a call. Raises BadInput."""
+    for word in words:
+        try:
+            word.encode("utf-8")
+        except UnicodeEncodeError:
+            raise BadInput(f"{word[:80]!r} is not UTF-8") from None
 
 
 def typed(pairs: Pairs, schema: JsonObject) -> JsonObject:
@@ -47,14 +57,9 @@ def _value(text: str, field: Json) -> Json:
     if isinstance(field, dict) and field.get("type") == "string":
         return text
     try:
-        return read_strict(_bytes(text))
+        return read_strict(text.encode("utf-8"))
     except NotStrict:
         return text
-
-
-def _bytes(word: str) -> bytes:
-    """A command-line word as the bytes it came as; what was no UTF-8 is refused by the strict reader."""
-    return word.encode("utf-8", "surrogateescape")
 
 
 def _pair(word: str) -> tuple[str, str]:

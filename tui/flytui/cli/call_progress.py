@@ -12,7 +12,7 @@ from flycore.model.call import Progress
 from flycore.model.enums import Phase
 from flysafe.text import safe_text
 from flytui.cli.call_words import bar, elapsed_words, share_of
-from flytui.cli.output import dumb, note
+from flytui.cli.output import discard, dumb, note
 
 TICK_S = 0.5
 """Between two looks at the clock."""
@@ -84,14 +84,12 @@ class Rewritten:
         if not self._stand.waits and self._clock() - self._begun < QUIET_S:
             return
         self._drawn_at, self._drawn = self._clock(), True
-        sys.stderr.write(ERASE + cut(line_of(self._stand), self._width() - 1))
-        sys.stderr.flush()
+        _write(ERASE + cut(line_of(self._stand), self._width() - 1))
 
     def end(self) -> None:
         """Take the line away."""
         if self._drawn:
-            sys.stderr.write(ERASE)
-            sys.stderr.flush()
+            _write(ERASE)
 
 
 class Told:
@@ -189,6 +187,15 @@ def cut(text: str, room: int) -> str:
             break
         kept += character
     return f"{kept}…"
+
+
+def _write(text: str) -> None:
+    """A terminal that is gone takes nothing, and ends no call by that."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        discard(sys.stderr)
 
 
 def _width() -> int:

@@ -63,14 +63,30 @@ def flytui(invocation: Invocation, list_tools: bool, version: bool) -> int:
 def main() -> int:
     """Run the command line; returns the exit code. Nothing but a defect escapes as a traceback."""
     signal.signal(signal.SIGTERM, _terminated)
+    _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # always TextIOWrapper here
     try:
         code = _run()
         sys.stdout.flush()
     except BrokenPipeError:
-        return _quiet_pipe()
+        return _discard_output()
+    except OSError as error:  # from the last flush: whatever else fails is a sentence already
+        _complain(f"standard output cannot be written: {error.strerror}", EXIT_BROKEN_PIPE)
+        return _discard_output()
     return code
+
+
+def _open_standard_streams() -> None:
+    """Give every standard stream that was closed the null device. A file opened later would else get its
+    number, and have written into it what is meant for people."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - for good
 
 
 def _run() -> int:
@@ -124,9 +140,11 @@ def _complain(sentence: str, code: int) -> int:
     return code
 
 
-def _quiet_pipe() -> int:
-    """The reader has left: nothing to say, and nothing for the interpreter to flush at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _discard_output() -> int:
+    """Nobody can be given the rest: nothing of it is left for the interpreter to flush at exit."""
+    from flytui.cli.output import discard
+
+    discard(sys.stdout)
     return EXIT_BROKEN_PIPE
 
 

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 import msgspec
@@ -43,9 +43,20 @@ def say_strict(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print prose to standard error; each of its lines is made safe."""
-    for line in safe_lines(text):
-        click.echo(line, err=True)
+    """Print prose to standard error; each of its lines is made safe. Where nobody can be told any more, what
+    the command does goes on, and ends as it would."""
+    try:
+        for line in safe_lines(text):
+            click.echo(line, err=True)
+    except OSError:
+        discard(sys.stderr)
+
+
+def discard(stream: TextIO) -> None:
+    """Let what is still to be written to the stream go nowhere: it cannot be written."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
 
 
 def emit(document: object) -> None:

@@ -55,11 +55,12 @@ def call(
 ) -> int:
     """Call TOOL and print its output; the exit code says how it ended."""
     from flycore.model.errors import ConnectionLost
-    from flytui.cli.call_input import BadInput, read_words
+    from flytui.cli.call_input import BadInput, read_words, refuse_undecodable
     from flytui.cli.call_progress import teller, telling
     from flytui.cli.call_result import cancelled, lost, print_result
 
     try:
+        refuse_undecodable(tool, said)
         given = read_words(words, option, _read_stdin)
     except BadInput as problem:
         raise click.UsageError(str(problem)) from None
