@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from flytui.cli.bench import find_bench
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation
 from flytui.cli.output import clock_time, note
@@ -34,6 +35,7 @@ def open_console(invocation: Invocation) -> int:
                     pids=pids,
                     ledger=Ledger.of(places),
                     demo=play_demo,
+                    bench=find_bench(places, os.environ),
                 )
 
     run_async(sit)

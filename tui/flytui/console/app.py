@@ -19,6 +19,7 @@ from flycore.client.protocol import Approver, Client
 from flycore.model.errors import FlyError
 from flytui.console.approvals.view import ApprovalsView
 from flytui.console.desk import ALL_TOPICS, Armed, Desk, Topic, Watching
+from flytui.console.fix.bench import Workbench
 from flytui.console.guard import VisibleOnly
 from flytui.console.help import help_screen, screens_of
 from flytui.console.lending import lend_terminal
@@ -206,6 +207,7 @@ async def run_console(
     pids: tuple[int, ...] = (),
     ledger: Ledger | None = None,
     demo: Callable[[], Awaitable[None]] | None = None,
+    bench: Workbench | None = None,
     clock: Callable[[], float] = time.monotonic,
     now: Callable[[], float] = time.time,
 ) -> None:
@@ -213,9 +215,18 @@ async def run_console(
 
     `title` names the app root in the header. `window_ids` and `pids` are the console's own, which no
     desktop tool may touch. `ledger` is the log that the Audit screen shows,
-    `demo` plays the demo on this terminal to its end.
+    `demo` plays the demo on this terminal to its end, `bench` is what things are mended with.
     """
-    desk = Desk(client=client, approver=approver, title=title, clock=clock, now=now, ledger=ledger, demo=demo)
+    desk = Desk(
+        client=client,
+        approver=approver,
+        title=title,
+        clock=clock,
+        now=now,
+        ledger=ledger,
+        demo=demo,
+        bench=bench,
+    )
     app = FlytuiApp(desk)
     approver.attach(window_ids, pids)
     try:

@@ -26,6 +26,7 @@ from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
+from flytui.console.fix.bench import Workbench
 from flytui.console.keymap import Keys
 
 
@@ -120,6 +121,8 @@ class Desk:
     hands_on: bool = False
     demo: Callable[[], Awaitable[None]] | None = None
     """Plays the demo on this terminal, to its end; None where there is no terminal to play it on."""
+    bench: Workbench | None = None
+    """What things are mended with; None where there is no terminal to lend."""
     lent: bool = False
     """The terminal is the demo's: nothing of ours is drawn, and nothing opens by itself."""
     lost: str = ""

@@ -113,6 +113,22 @@ SECTIONS: tuple[Section, ...] = (
             Entry("catalog.difference", "D", "Difference", "what changed since it was trusted and approved"),
             Entry("catalog.clear", "escape", "Clear the filter", "no filter"),
             Entry("catalog.ladder", "s", "Ladder", "show or hide the stability ladder beside the list"),
+            Entry(
+                "catalog.fix",
+                "F",
+                "Fix",
+                "the fix a reason offers: shown exactly, then done by one armed key",
+            ),
+            Entry("catalog.enable", "E", "Switch on", "switch the sidecar on in its registry file"),
+            Entry(
+                "catalog.disable",
+                "X",
+                "Switch off",
+                "switch the sidecar off, with a reason for whoever looks",
+            ),
+            Entry(
+                "catalog.init", "i", "First registry", "in a folder without one: read it, and have it written"
+            ),
             Entry("catalog.probe", "R", "Probe again", "ask the sidecar under the cursor whether it is well"),
             Entry(
                 "catalog.problems", "p", "Problems", "problems found in registry, policy and settings files"

@@ -15,13 +15,14 @@ from textual.screen import Screen
 from flytui.console.approvals.batch import BatchScreen
 from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.question import QuestionScreen
+from flytui.console.fix.screen import ActScreen
 from flytui.console.keytable import ENTRIES, SECTIONS
 from flytui.console.main import MainScreen
 from flytui.console.pages import PageScreen
 from flytui.console.trust import TrustScreen
 from flytui.console.urgent import UrgentApp
 
-LEAVES = (PageScreen, CardScreen, QuestionScreen, TrustScreen, BatchScreen)
+LEAVES = (PageScreen, CardScreen, QuestionScreen, TrustScreen, BatchScreen, ActScreen)
 """Screens that are left without deciding anything."""
 
 

@@ -18,6 +18,7 @@ from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.question import QuestionScreen
 from flytui.console.approvals.view import ApprovalsView
 from flytui.console.desk import Desk
+from flytui.console.fix.screen import ActScreen
 from flytui.console.main import MainScreen
 from flytui.console.pages import AgainScreen, PageScreen
 from flytui.console.trust import TrustScreen
@@ -113,7 +114,7 @@ class UrgentApp(App[None]):
 
     def _free(self) -> bool:
         """Whether nothing that is decided lies on the screen already: they never stack up."""
-        taken = (CardScreen, BatchScreen, TrustScreen, AgainScreen, QuestionScreen)
+        taken = (CardScreen, BatchScreen, TrustScreen, AgainScreen, QuestionScreen, ActScreen)
         return not any(isinstance(screen, taken) for screen in self.screen_stack)
 
     def _put(self, question: Question) -> None:

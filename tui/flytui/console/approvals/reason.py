@@ -30,9 +30,10 @@ class WordsScreen(WritingScreen[str | None]):
         Binding("escape", "back", "Back", show=False, priority=True, id="words.back")
     ]
 
-    def __init__(self, title: str, note: str, enter: str, escape: str) -> None:
+    def __init__(self, title: str, note: str, enter: str, escape: str, *, may_be_empty: bool = False) -> None:
         self._line = WordLine(id="reason", max_length=MOST_CHARACTERS, select_on_focus=False)
         super().__init__(self._line)
+        self._may_be_empty = may_be_empty
         self._heading = title
         self._note = note
         self._does = (("Enter", enter), ("Esc", escape))
@@ -47,10 +48,10 @@ class WordsScreen(WritingScreen[str | None]):
             yield self._foot
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter gives what is written; nothing written gives nothing."""
+        """Enter gives what is written; nothing only where that may be."""
         event.stop()
         reason = " ".join(event.value.split())
-        if reason:
+        if reason or self._may_be_empty:
             self.dismiss(reason)
         else:
             self._empty = True

@@ -70,6 +70,8 @@ def _reason(reason: Reason, width: int) -> Iterator[Line]:
         yield from wrap(
             (margin, span("→ ", Tone.ACCENT), span(reason.remedy, Tone.ACCENT)), width, NAME_CELLS + 5
         )
+    if reason.fix is not None:
+        yield from wrap((margin, span("F ", Tone.KEY), span(reason.fix.words)), width, NAME_CELLS + 5)
 
 
 def _facts(stability: Stability, dimension: str, now: float) -> Iterator[str]:

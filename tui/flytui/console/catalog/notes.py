@@ -10,7 +10,8 @@ from flytui.console.words import plural
 
 _FIRST = (
     "No sidecar is declared here yet, so no tool can run.",
-    "Put this into tools/external.tools.jsonc and save; the list fills by itself:",
+    "Press i for a first registry: it is shown, then written.",
+    "Or save this as tools/external.tools.jsonc:",
     "",
     '  {"schemaVersion": 2, "sidecars": {"utility.local": {',
     '    "command": "flytui-sidecar", "args": ["utility.local"],',

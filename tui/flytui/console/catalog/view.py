@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Diagnostic
@@ -23,6 +23,7 @@ from flytui.console.catalog.notes import note_lines, problems_of
 from flytui.console.catalog.usage import usage_of
 from flytui.console.catalog.why import changed_since, why_json, why_lines
 from flytui.console.desk import Desk, Topic
+from flytui.console.fix.actions import Mending
 from flytui.console.form.screen import FormScreen
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, line, span, wrapped
@@ -36,7 +37,7 @@ BESIDE = 100
 _OF_ROWS = frozenset((Topic.CATALOG, Topic.TRUST, Topic.GRANTS, Topic.ASKS))
 
 
-class CatalogView(Vertical):
+class CatalogView(Mending):
     """Every tool there is, its state as glyph and word, and why."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -54,6 +55,7 @@ class CatalogView(Vertical):
         ("catalog.filter", "filter"),
         ("catalog.test-call", "test call"),
         ("catalog.why", "why"),
+        *Mending.HINTS,
         ("catalog.probe", "probe again"),
         ("catalog.group", "group"),
         ("catalog.jump", "jump"),

@@ -1,0 +1,51 @@
+"""A fix run for real: the console lends its terminal, the program ends, the console is back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import clikit
+from flytui.cli.bench import find_editor
+
+
+@dataclass(frozen=True)
+class WithEditor(clikit.Desk):
+    """A desk whose person has an editor."""
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {**super().environ, "EDITOR": str(self.home / "ed"), "MARK": str(self.home / "mark")}
+
+
+def test_the_console_lends_its_terminal_to_the_editor_and_comes_back(tmp_path: Path) -> None:
+    root, home = tmp_path / "root", tmp_path / "home"
+    root.mkdir()
+    (home / "run").mkdir(parents=True, mode=0o700)
+    editor = home / "ed"
+    editor.write_text('#!/bin/sh\nprintf "EDITING %s" "$1"\nread answer\nprintf %s "$1" > "$MARK"\n')
+    editor.chmod(0o755)
+    desk = WithEditor(root, home)
+    registry = {"schemaVersion": 2, "sidecars": {"own": {"command": "./nowhere", "tools": ["file.hash"]}}}
+    desk.write(registry)
+    desk.trust()
+    with desk.terminal() as shown:
+        shown.until("command-not-found")
+        shown.press("F")
+        shown.until("keys ready")
+        shown.press("a")
+        shown.until("EDITING")
+        shown.press("done\r")
+        shown.until("ended with exit status 0")
+        shown.press("q")
+        assert shown.end() == 0
+    assert (home / "mark").read_text() == str(root / "tools" / "external.tools.jsonc")
+    assert json.loads((root / "tools" / "external.tools.jsonc").read_text()) == registry
+
+
+def test_the_persons_editor_is_found() -> None:
+    assert find_editor({"VISUAL": "code -w", "EDITOR": "vi"}) == ("code", "-w")
+    assert find_editor({"VISUAL": "", "EDITOR": "'my ed' -x"}) == ("my ed", "-x")
+    assert find_editor({"VISUAL": "'open", "EDITOR": "vi"}) == ("vi",)
+    assert find_editor({"PATH": "/nowhere"}) == ()

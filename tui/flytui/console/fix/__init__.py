@@ -1,0 +1,1 @@
+"""Doing what a reason's remedy says: seen first, then done."""

@@ -1,0 +1,225 @@
+"""The Catalog's keys that mend: show and do the offered fix, switch on and off, write a first registry."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import SuspendNotSupported
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from flycore.model.approval import DecideOutcome
+from flycore.model.errors import FlyError
+from flycore.model.fix import Fix, FixKind
+from flycore.model.stability import Reason
+from flytui.console.approvals.reason import WordsScreen
+from flytui.console.catalog.model import CatalogRow
+from flytui.console.desk import Desk, Topic, Watching
+from flytui.console.fix.screen import ActScreen
+from flytui.console.fix.words import program_lines, quoted, reason_lines, switch_lines
+from flytui.console.lending import lend_terminal
+from flytui.console.paint import Line, block, wrapped
+from flytui.console.trust import TrustScreen
+from flytui.console.views import Bar
+
+REGISTRY = "tools/external.tools.jsonc"
+
+
+class Mending(Vertical):
+    """What a view with a row of the catalog under its cursor can have done about it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("F", "fix", "Fix", show=False, id="catalog.fix"),
+        Binding("E", "enable", "Enable", show=False, id="catalog.enable"),
+        Binding("X", "disable", "Disable", show=False, id="catalog.disable"),
+        Binding("i", "start", "First registry", show=False, id="catalog.init"),
+    ]
+    HINTS = (("catalog.fix", "fix"), ("catalog.enable", "enable"), ("catalog.disable", "disable"))
+    _desk: Desk
+
+    @property
+    def row(self) -> CatalogRow | None:
+        """The row under the cursor."""
+        raise NotImplementedError
+
+    def action_fix(self) -> None:
+        """Show the first fix that a reason of this row offers; some are done elsewhere."""
+        row = self.row
+        reason = offered(row.stability.reasons) if row is not None else None
+        if row is None or reason is None or reason.fix is None:
+            well = row is not None and not row.stability.reasons
+            self._notice("nothing to fix here" if well else "no fix is known; Enter shows what to do")
+            return
+        match reason.fix.kind:
+            case FixKind.COMMAND | FixKind.EDIT:
+                self._program(row.sidecar, reason, reason.fix)
+            case FixKind.ENABLE:
+                self._switch_on(row, reason)
+            case FixKind.TRUST:
+                self._trust()
+            case FixKind.PROBE:
+                self._notice(f"asking {row.sidecar} again; its answer shows on the ladder")
+                self.run_worker(self._ask_again(row.sidecar), group="probe")
+            case FixKind.INIT:
+                self.action_start()
+
+    def _trust(self) -> None:
+        if self._desk.trust:
+            self.app.push_screen(TrustScreen(self._desk))
+        else:
+            self._notice("nothing waits for trust")
+
+    def _program(self, sidecar: str, reason: Reason, fix: Fix) -> None:
+        """A program that is run on the terminal, once seen."""
+        bench = self._desk.bench
+        argv = bench.argv(fix) if bench is not None else fix.argv
+
+        def lines(width: int) -> Sequence[Line]:
+            shown = program_lines(fix, argv, bench is not None, width)
+            return [(), *reason_lines(reason, width), *shown]
+
+        async def nothing() -> str:
+            return ""
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.run_worker(self._lend(sidecar, argv, fix.kind is FixKind.COMMAND), group="lend")
+
+        act = nothing if argv and bench is not None else None
+        does = "run it" if fix.kind is FixKind.COMMAND else "open it"
+        screen = ActScreen(
+            self._desk, "Fix", f"{reason.code.value} · {fix.words}", lines, does, act, copy=shlex.join(argv)
+        )
+        self.app.push_screen(screen, answered)
+
+    async def _lend(self, sidecar: str, argv: tuple[str, ...], read: bool) -> None:
+        """Let the program have the terminal; say how it ended, and look again."""
+        desk, bench = self._desk, self._desk.bench
+        if bench is None or desk.lent:
+            return
+        ended = 0
+
+        async def play() -> None:
+            nonlocal ended
+            ended = await bench.run(argv, read)
+
+        try:
+            await lend_terminal(self.app, desk, play, self._told)
+        except SuspendNotSupported:
+            self._notice(f"this terminal cannot be lent; run it yourself: {quoted(argv)}")
+            return
+        self._notice(f"{argv[0]} ended with exit status {ended}")
+        if sidecar:
+            await self._ask_again(sidecar)
+
+    async def _told(self, topics: frozenset[Topic]) -> None:
+        for screen in self.app.screen_stack:
+            if isinstance(screen, Watching) and screen.is_mounted:
+                screen.changed(topics)
+
+    async def _ask_again(self, sidecar: str) -> None:
+        try:
+            await self._desk.client.probe(sidecar)
+        except FlyError as error:
+            self._notice(f"not probed: {error}")
+
+    def _switch_on(self, row: CatalogRow, reason: Reason) -> None:
+        file = row.offered_by.entry.position.file if row.offered_by else REGISTRY
+
+        def lines(width: int) -> Sequence[Line]:
+            return [(), *reason_lines(reason, width), *switch_lines(row.sidecar, file, width)]
+
+        async def switch() -> str:
+            return _why_not(await self._desk.approver.enable(row.sidecar, True, ""))
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._notice(f"{row.sidecar} is on")
+
+        heading = f"{row.sidecar} is switched off"
+        self.app.push_screen(ActScreen(self._desk, "Fix", heading, lines, "switch it on", switch), answered)
+
+    def action_enable(self) -> None:
+        """Switch this row's sidecar on; words of the person's own go to the log."""
+        row = self._switchable()
+        if row is not None and row.offered_by is not None:
+            if row.offered_by.entry.enabled:
+                self._notice(f"{row.sidecar} is on already")
+            else:
+                note = "Why, for the log; nothing is fine. Its calls are judged and asked as before."
+                self._switch(row.sidecar, True, note)
+
+    def action_disable(self) -> None:
+        """Switch this row's sidecar off: nothing of it is started any more, calls that run end."""
+        row = self._switchable()
+        if row is not None:
+            note = "Why it is off, for whoever looks. Calls that run now come to their end."
+            self._switch(row.sidecar, False, note)
+
+    def _switchable(self) -> CatalogRow | None:
+        """The row, if a registry's entry is behind it."""
+        row = self.row
+        if row is None or row.offered_by is None:
+            self._notice("no entry of a registry offers this")
+            return None
+        return row
+
+    def _switch(self, sidecar: str, enabled: bool, note: str) -> None:
+        def answered(reason: str | None) -> None:
+            if reason is not None:
+                self.run_worker(self._send_switch(sidecar, enabled, reason), group="switch")
+
+        word = "on" if enabled else "off"
+        screen = WordsScreen(
+            f"Switch {sidecar} {word}", note, f"switch {word}", "leave it as it is", may_be_empty=enabled
+        )
+        self.app.push_screen(screen, answered)
+
+    async def _send_switch(self, sidecar: str, enabled: bool, reason: str) -> None:
+        try:
+            why_not = _why_not(await self._desk.approver.enable(sidecar, enabled, reason))
+        except FlyError as error:
+            why_not = str(error)
+        done = f"{sidecar} is {'on' if enabled else 'off'}"
+        self._notice(f"nothing was changed: {why_not}" if why_not else done)
+
+    def action_start(self) -> None:
+        """Show the starter registry, and write it where there is none."""
+        catalog, bench = self._desk.catalog, self._desk.bench
+        if catalog is None or bench is None:
+            self._notice("flytui init writes a first registry")
+            return
+        if any(view.entry.source.value == "project" for view in catalog.sidecars):
+            self._notice("this project has a registry; i is for a folder without one")
+            return
+
+        def lines(width: int) -> Sequence[Line]:
+            return wrapped(block(bench.starter, margin=1), width, 3)
+
+        async def write() -> str:
+            return _why_not(await self._desk.approver.write_starter())
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._notice(f"{REGISTRY} is written, and trusted as you read it")
+
+        heading = f"A first registry, written to {REGISTRY}: every program that flytui brings"
+        screen = ActScreen(
+            self._desk, "First registry", heading, lines, "write and trust it", write, whole=True
+        )
+        self.app.push_screen(screen, answered)
+
+    def _notice(self, words: str) -> None:
+        self._desk.notice = words
+        self.post_message(Bar.Stale())
+
+
+def offered(reasons: Sequence[Reason]) -> Reason | None:
+    """The first reason that something can be done about at once."""
+    return next((reason for reason in reasons if reason.fix is not None), None)
+
+
+def _why_not(outcome: DecideOutcome) -> str:
+    return "" if outcome.accepted else outcome.why_not or "refused"
