@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from io import StringIO
 
 from flysidecars.utility.convert.values import MAX_DEPTH, Lost, Unreadable, Unrepresentable, as_json, below
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ruamel.yaml.representer import SafeRepresenter
+
 _LARGEST_TOML = 2**63
+_OTHER_LINE_ENDS = re.compile("[\r\x85\u2028\u2029\ufeff]")
 _ROUNDED_FROM = 16
 """A number of so many digits may not be the one that was written."""
 
@@ -121,6 +127,7 @@ def write_yaml(value: object, _: Lost) -> str:
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="safe", pure=True)
+    yaml.Representer = _representer()
     yaml.default_flow_style = False
     yaml.allow_unicode = True
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # its class says None
@@ -128,6 +135,21 @@ def write_yaml(value: object, _: Lost) -> str:
     held = StringIO()
     yaml.dump(value, held)
     return held.getvalue().removesuffix("...\n")
+
+
+def _representer() -> type[SafeRepresenter]:
+    """Texts that hold a line end other than the newline are quoted: a reader would take it for a space."""
+    from ruamel.yaml.representer import SafeRepresenter
+
+    class Quoting(SafeRepresenter):
+        pass
+
+    def represent(representer: Quoting, text: str) -> object:
+        style = '"' if _OTHER_LINE_ENDS.search(text) else None
+        return representer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Quoting.add_representer(str, represent)
+    return Quoting
 
 
 def read_toml(text: str, lost: Lost) -> object:
