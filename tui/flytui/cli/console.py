@@ -7,12 +7,16 @@ import select
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from flytui.cli.bench import find_bench
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation
 from flytui.cli.output import clock_time, note
-from flytui.cli.terminal import run_tool
+from flytui.cli.terminal import find_terminal, run_tool
+
+if TYPE_CHECKING:
+    from flytui.console.doctor.terminal import TerminalFacts
 
 
 def open_console(invocation: Invocation) -> int:
@@ -26,6 +30,7 @@ def open_console(invocation: Invocation) -> int:
 
         async with open_console_kernel(places, on_wait=wait_printer()) as (client, approver):
             window_ids, pids = find_seat()
+            look = terminal_look()
             async with while_terminal_lasts():
                 await run_console(
                     client,
@@ -36,6 +41,7 @@ def open_console(invocation: Invocation) -> int:
                     ledger=Ledger.of(places),
                     demo=play_demo,
                     bench=find_bench(places, os.environ),
+                    terminal=look,
                 )
 
     run_async(sit)
@@ -59,6 +65,12 @@ async def while_terminal_lasts() -> AsyncIterator[None]:
             group.start_soon(leave)
             yield
             group.cancel_scope.cancel()
+
+
+def terminal_look() -> Callable[[tuple[int, int]], TerminalFacts]:
+    """Looks at this terminal, as its variables and encoding were before the console took it over."""
+    environ, encoding = dict(os.environ), sys.stdout.encoding
+    return lambda size: find_terminal(size, encoding, environ)
 
 
 async def play_demo() -> None:

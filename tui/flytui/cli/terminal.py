@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,25 +15,28 @@ TOOL_SECONDS = 2.0
 """How long a terminal multiplexer may take to answer."""
 
 
-def find_terminal(run: Callable[[tuple[str, ...]], str | None] | None = None) -> TerminalFacts:
-    """The terminal on standard output. Inside tmux that is asked, through `run`."""
+def terminal_size() -> tuple[int, int] | None:
+    """Columns and rows; None where standard output is no terminal."""
+    if not sys.stdout.isatty():
+        return None
+    size = shutil.get_terminal_size()
+    return size.columns, size.lines
+
+
+def find_terminal(size: tuple[int, int] | None, encoding: str, environ: Mapping[str, str]) -> TerminalFacts:
+    """The terminal of that size. Asks tmux where it lies in one."""
     from flytui.console.doctor.terminal import TerminalFacts
 
-    size = shutil.get_terminal_size() if sys.stdout.isatty() else None
-    return TerminalFacts(
-        size=(size.columns, size.lines) if size else None,
-        encoding=sys.stdout.encoding,
-        environ=dict(os.environ),
-        tmux=_tmux(run or run_tool) if os.environ.get("TMUX") else None,
-    )
+    return TerminalFacts(size, encoding, environ, _tmux() if environ.get("TMUX") else None)
 
 
-def _tmux(run: Callable[[tuple[str, ...]], str | None]) -> Tmux:
+def _tmux() -> Tmux:
     from flytui.console.doctor.terminal import Tmux
 
     if shutil.which("tmux") is None:
         return Tmux(found=False, clipboard="")
-    return Tmux(found=True, clipboard=(run(("tmux", "show-options", "-sv", "set-clipboard")) or "").strip())
+    said = run_tool(("tmux", "show-options", "-sv", "set-clipboard"))
+    return Tmux(found=True, clipboard=(said or "").strip())
 
 
 def run_tool(argv: tuple[str, ...]) -> str | None:

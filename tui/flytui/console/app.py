@@ -19,6 +19,7 @@ from flycore.client.protocol import Approver, Client
 from flycore.model.errors import FlyError
 from flytui.console.approvals.view import ApprovalsView
 from flytui.console.desk import ALL_TOPICS, Armed, Desk, Topic, Watching
+from flytui.console.doctor.terminal import TerminalFacts
 from flytui.console.fix.bench import Workbench
 from flytui.console.guard import VisibleOnly
 from flytui.console.help import help_screen, screens_of
@@ -208,6 +209,7 @@ async def run_console(
     ledger: Ledger | None = None,
     demo: Callable[[], Awaitable[None]] | None = None,
     bench: Workbench | None = None,
+    terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None,
     clock: Callable[[], float] = time.monotonic,
     now: Callable[[], float] = time.time,
 ) -> None:
@@ -215,7 +217,8 @@ async def run_console(
 
     `title` names the app root in the header. `window_ids` and `pids` are the console's own, which no
     desktop tool may touch. `ledger` is the log that the Audit screen shows,
-    `demo` plays the demo on this terminal to its end, `bench` is what things are mended with.
+    `demo` plays the demo on this terminal to its end, `bench` is what things are mended with, `terminal`
+    looks at what this terminal can do.
     """
     desk = Desk(
         client=client,
@@ -226,6 +229,7 @@ async def run_console(
         ledger=ledger,
         demo=demo,
         bench=bench,
+        terminal=terminal,
     )
     app = FlytuiApp(desk)
     approver.attach(window_ids, pids)

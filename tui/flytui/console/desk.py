@@ -26,6 +26,7 @@ from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
+from flytui.console.doctor.terminal import TerminalFacts
 from flytui.console.fix.bench import Workbench
 from flytui.console.keymap import Keys
 
@@ -123,6 +124,8 @@ class Desk:
     """Plays the demo on this terminal, to its end; None where there is no terminal to play it on."""
     bench: Workbench | None = None
     """What things are mended with; None where there is no terminal to lend."""
+    terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None
+    """Looks at the terminal, of that many columns and rows; it may ask other programs, so not on the loop."""
     lent: bool = False
     """The terminal is the demo's: nothing of ours is drawn, and nothing opens by itself."""
     lost: str = ""

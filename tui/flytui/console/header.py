@@ -9,7 +9,15 @@ from flytui.console.desk import Desk
 from flytui.console.paint import Line, Span, Tone, column, fit, line, span, width_of
 from flytui.console.words import plural
 
-SCREENS = (("1", "Catalog"), ("2", "Approvals"), ("3", "Activity"), ("4", "Grants"), ("5", "Audit"))
+SCREENS = (
+    ("1", "Catalog"),
+    ("2", "Approvals"),
+    ("3", "Activity"),
+    ("4", "Grants"),
+    ("5", "Audit"),
+    ("6", "Packages"),
+    ("7", "Doctor"),
+)
 LETTERS = (20, 3, 2, 0)
 """Letters of another screen's name, the fewer the scarcer the room is."""
 LEAST_ROOT = 12

@@ -16,8 +16,10 @@ from flytui.console.approvals.view import ApprovalsView
 from flytui.console.audit.view import AuditView
 from flytui.console.catalog.view import CatalogView
 from flytui.console.desk import Desk, Topic
+from flytui.console.doctor.view import DoctorView
 from flytui.console.grants.view import GrantsView
 from flytui.console.header import alert_lines, header_lines, tab_at
+from flytui.console.packages.view import PackagesView
 from flytui.console.paint import Line, keys_fitting
 from flytui.console.views import Bar
 
@@ -27,7 +29,10 @@ _NAMES = {
     "activity": "Activity",
     "grants": "Grants",
     "audit": "Audit",
+    "packages": "Packages",
+    "doctor": "Doctor",
 }
+View = CatalogView | ApprovalsView | ActivityView | GrantsView | AuditView | PackagesView | DoctorView
 
 
 class MainScreen(Screen[None]):
@@ -39,6 +44,8 @@ class MainScreen(Screen[None]):
         Binding("3", "view('activity')", "Activity", show=False, id="main.activity"),
         Binding("4", "view('grants')", "Grants", show=False, id="main.grants"),
         Binding("5", "view('audit')", "Audit", show=False, id="main.audit"),
+        Binding("6", "view('packages')", "Packages", show=False, id="main.packages"),
+        Binding("7", "view('doctor')", "Doctor", show=False, id="main.doctor"),
         Binding("q", "app.leave", "Quit", show=False, id="main.leave"),
     ]
     AUTO_FOCUS: ClassVar[str | None] = "#catalog-rows"
@@ -47,12 +54,14 @@ class MainScreen(Screen[None]):
         super().__init__()
         self._desk = desk
         self._view = "catalog"
-        self._views: dict[str, CatalogView | ApprovalsView | ActivityView | GrantsView | AuditView] = {
+        self._views: dict[str, View] = {
             "catalog": CatalogView(desk, id="catalog"),
             "approvals": ApprovalsView(desk, id="approvals"),
             "activity": ActivityView(desk, id="activity"),
             "grants": GrantsView(desk, id="grants"),
             "audit": AuditView(desk, id="audit"),
+            "packages": PackagesView(desk, id="packages"),
+            "doctor": DoctorView(desk, id="doctor"),
         }
 
     def compose(self) -> ComposeResult:

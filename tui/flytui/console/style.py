@@ -50,13 +50,14 @@ LinesView, RowsView {
 #alert { background: $surface; }
 #keys, #card-keys { background: $surface; }
 ContentSwitcher { height: 1fr; }
-CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView { height: 1fr; }
+CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView, PackagesView, DoctorView { height: 1fr; }
 #list-side { width: 1fr; }
 #ladder { width: 46%; max-width: 76; border-left: vkey $panel; }
 #call-below { height: 50%; border-top: hkey $panel; }
 #notes { margin-bottom: 0; }
 #filter, #audit-filter { height: 1; border: none; padding: 0 1; background: $panel; }
 #filter:focus, #audit-filter:focus { border: none; }
+#check-fix, #package-note { background: $surface; }
 #card-title { background: $panel; }
 #card { border-left: outer $accent; }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +11,7 @@ import click
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, say, say_strict
 from flytui.cli.reading import ask_running, read_catalog
-from flytui.cli.terminal import find_terminal
+from flytui.cli.terminal import find_terminal, terminal_size
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
@@ -59,7 +60,8 @@ def run_checks(places: Places) -> tuple[Check, ...]:
         from flycore.kernel.checkup import check_up
 
         checks = check_up(places, dict(os.environ), read_catalog(places, probe=True), None)
-    return (*checks, *terminal_checks(find_terminal()))
+    facts = find_terminal(terminal_size(), sys.stdout.encoding, os.environ)
+    return (*checks, *terminal_checks(facts))
 
 
 async def _checks(client: Client) -> tuple[Check, ...]:

@@ -1,0 +1,181 @@
+"""Doctor: everything the root stands on, one line a check, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import ClassVar
+
+import anyio.to_thread
+import msgspec
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from flycore.model.check import Check
+from flycore.model.errors import FlyError
+from flytui.console.desk import Desk, Topic
+from flytui.console.doctor.rows import TITLES, CheckRow, check_lines, check_rows, columns, fix_lines, summary
+from flytui.console.doctor.terminal import terminal_checks
+from flytui.console.pages import PageScreen
+from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
+from flytui.console.rows import RowsView
+from flytui.console.views import Bar, LinesView
+from flytui.console.words import age
+
+MOST_BELOW = 4
+"""Lines the fix under the list may take; Enter shows all of it."""
+_EMPTY = (
+    (
+        "Doctor looks at registry, policy and settings, at every sidecar, trust, the log, the socket, the"
+        " display, and this terminal. What is not well says what to do."
+    ),
+    "",
+    "It looks when this screen is first shown, and when you ask again. It changes nothing.",
+)
+
+
+class DoctorView(Vertical):
+    """The checks as they were found last; the first look is made when the screen is first shown."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("R", "again", "Look again", show=False, id="doctor.again"),
+        Binding("y", "copy", "Copy", show=False, id="doctor.copy"),
+    ]
+    KEYS: ClassVar[list[tuple[str, str]]] = [
+        ("doctor.again", "look again"),
+        ("list.open", "details"),
+        ("doctor.copy", "copy as JSON"),
+    ]
+
+    def __init__(self, desk: Desk, *, id: str) -> None:
+        super().__init__(id=id)
+        self._desk = desk
+        self._checks: tuple[Check, ...] = ()
+        self._looked_at: float | None = None
+        self._looking = False
+        self._list = RowsView(id="check-rows")
+        self._empty = LinesView(self._empty_lines, id="doctor-empty")
+        self._top = Bar(self._top_lines, id="check-titles")
+        self._below = Bar(self._below_lines, id="check-fix")
+
+    def compose(self) -> ComposeResult:
+        """How it stands, the checks, and the fix of the one under the cursor."""
+        yield self._top
+        yield self._list
+        yield self._empty
+        yield self._below
+
+    def on_mount(self) -> None:
+        """Ages are drawn as they grow."""
+        self.set_interval(1.0, self._tick)
+        self._show()
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """Nothing moves by itself: a look costs, so a person asks for it."""
+
+    def focus_here(self) -> None:
+        """Where keys go when this screen is shown; the first time it looks by itself."""
+        self.screen.set_focus(self._shown)
+        if self._looked_at is None:
+            self.action_again()
+
+    def action_again(self) -> None:
+        """Look at everything again."""
+        if not self._looking:
+            self._looking = True
+            self._top.redraw()
+            self.run_worker(self._look(), group="doctor")
+
+    def action_copy(self) -> None:
+        """All checks on the terminal's clipboard, as JSON."""
+        if self._checks:
+            self.app.copy_to_clipboard(json.dumps(msgspec.to_builtins(self._checks), indent=2))
+            self._say("copied as JSON")
+
+    async def _look(self) -> None:
+        try:
+            found = [*await self._desk.client.checks(), *await self._own()]
+        except FlyError as error:
+            self._say(f"not looked at: {error}")
+        else:
+            self._checks, self._looked_at = tuple(found), self._desk.now()
+        finally:
+            self._looking = False
+            self._show()
+
+    async def _own(self) -> list[Check]:
+        """What is to be said of this terminal."""
+        look, size = self._desk.terminal, self.app.size
+        if look is None:
+            return []
+        return list(terminal_checks(await anyio.to_thread.run_sync(look, (size.width, size.height))))
+
+    @on(RowsView.Moved)
+    def _moved(self) -> None:
+        self._below.redraw()
+
+    @on(RowsView.Chosen)
+    def _chosen(self, event: RowsView.Chosen) -> None:
+        event.stop()
+        check = self._check
+        if check is not None:
+
+            def copied() -> str:
+                return json.dumps(msgspec.to_builtins(check), indent=2)
+
+            page = PageScreen(self._desk, "Doctor", lambda width: check_lines(check, width), copy=copied)
+            self.app.push_screen(page)
+
+    @property
+    def _shown(self) -> RowsView | LinesView:
+        return self._list if self._list.display else self._empty
+
+    @property
+    def _check(self) -> Check | None:
+        row = self._list.row
+        return row.check if isinstance(row, CheckRow) else None
+
+    def _show(self) -> None:
+        rows, here = check_rows(self._checks), self.screen.focused in (self._list, self._empty)
+        self._list.show(rows)
+        self._list.display, self._empty.display = bool(rows), not rows
+        for bar in (self._top, self._below):
+            bar.redraw()
+        self._empty.rebuild()
+        if here:
+            self.screen.set_focus(self._shown)
+
+    def _say(self, notice: str) -> None:
+        self._desk.notice = notice
+        self.post_message(Bar.Stale())
+
+    def _tick(self) -> None:
+        if self.display:
+            self._top.redraw()
+
+    def _top_lines(self, width: int) -> Sequence[Line]:
+        if self._looking:
+            rows = [line(span(" looking at everything…", Tone.ACCENT))]
+        elif self._looked_at is None:
+            return []
+        else:
+            ago = f"  looked {age(self._desk.now() - self._looked_at)} ago"
+            rows = [line(span(f" {summary(self._checks)}", Tone.STRONG), span(ago, Tone.DIM))]
+        if self._checks:
+            state, name, found = (span(title, Tone.DIM) for title in TITLES)
+            rows.append((Span("  "), *columns(state, name, found, width - 4)))
+        return [fit(row, width) for row in rows]
+
+    def _below_lines(self, width: int) -> Sequence[Line]:
+        check = self._check
+        if check is None:
+            return []
+        rows = fix_lines(check, width)
+        return (
+            rows if len(rows) <= MOST_BELOW else [*rows[: MOST_BELOW - 1], line(span("   … Enter", Tone.DIM))]
+        )
+
+    def _empty_lines(self, width: int) -> Sequence[Line]:
+        return [(), *wrapped([line(span(f" {text}")) for text in _EMPTY], width, 1)]
