@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from flycore.model.base import Value
 from flycore.model.catalog import CapabilityView, SidecarView
 from flycore.model.enums import Decision, Effective, ReasonCode, Risk
 from flycore.model.stability import Stability
@@ -29,15 +30,18 @@ VALUES: dict[str, tuple[str, ...]] = {
 """The keys, and the words a value may begin; `sidecar` takes the beginning of any id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A tool, or a sidecar that offers none, as a query sees it; everything casefolded."""
+class Listed(Value, frozen=True, kw_only=True):
+    """A tool, or a sidecar that offers none, as a query sees it; everything casefolded. After `text` stands
+    what holds for each key of `VALUES`, several words where several do."""
 
     name: str
     text: str
     """All that a word may occur in."""
-    facts: dict[str, tuple[str, ...]]
-    """Key of `VALUES` to what holds, several where several do."""
+    state: tuple[str, ...] = ()
+    risk: tuple[str, ...] = ()
+    policy: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+    sidecar: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,8 @@ class Term:
     def holds(self, item: Listed, *, loosely: bool = False) -> bool:
         """Whether the row meets it. `loosely`: a word's letters need only follow each other in the name."""
         if self.key:
-            found = any(fact.startswith(self.values) for fact in item.facts[self.key])
+            facts: tuple[str, ...] = getattr(item, self.key)
+            found = any(fact.startswith(self.values) for fact in facts)
         else:
             word = self.values[0]
             found = in_order(word, item.name) if loosely else word in item.text
@@ -108,13 +113,17 @@ def parse_query(text: str) -> Query:
 def listed_tool(view: CapabilityView, *, changed: bool = False, leased: bool = False) -> Listed:
     """A tool. `changed`: its entry or program waits for trust again; `leased`: a lease holds for it."""
     capability, stability = view.capability, view.stability
-    policy = (*((LEASE,) if leased else ()), *((BLOCKED,) if is_blocked(stability) else ()))
+    policy: tuple[str, ...] = (view.decision or NONE,)
+    if is_blocked(stability):
+        policy = (BLOCKED, *policy)
+    if leased:
+        policy = (LEASE, *policy)
     return _listed(
         (capability.name, view.sidecar or "", capability.summary),
         stability,
         changed,
         risk=capability.risk.value,
-        policy=(*policy, view.decision or NONE),
+        policy=policy,
         source=view.source,
     )
 
@@ -129,7 +138,8 @@ def listed_sidecar(view: SidecarView, *, changed: bool = False) -> Listed:
 
 def is_blocked(stability: Stability) -> bool:
     """Whether a person has blocked the tool."""
-    return any(reason.code is ReasonCode.BLOCKED for reason in stability.reasons)
+    reasons = stability.reasons
+    return bool(reasons) and any(reason.code is ReasonCode.BLOCKED for reason in reasons)
 
 
 def in_order(letters: str, name: str) -> bool:
@@ -153,18 +163,18 @@ def _listed(
 ) -> Listed:
     tool, sidecar, summary = names
     state = stability.effective.value
-    why = " ".join(f"{reason.code} {reason.message} {reason.remedy}" for reason in stability.reasons)
     states = (CHANGED, state) if changed else (state,)
+    words = [tool, sidecar, *states, summary]
+    for reason in stability.reasons:
+        words += (reason.code.value, reason.message, reason.remedy)
     return Listed(
         name=(tool or sidecar).casefold(),
-        text=f"{tool} {sidecar} {' '.join(states)} {why} {summary}".casefold(),
-        facts={
-            "state": states,
-            "risk": (risk,),
-            "policy": policy,
-            "source": (source.rpartition(":")[2],),
-            "sidecar": (sidecar.casefold(),),
-        },
+        text=" ".join(words).casefold(),
+        state=states,
+        risk=(risk,),
+        policy=policy,
+        source=(source.rpartition(":")[2],),
+        sidecar=(sidecar.casefold(),),
     )
 
 

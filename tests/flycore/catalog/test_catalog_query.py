@@ -103,7 +103,7 @@ def test_terms_only_narrow_and_their_order_does_not_matter(one: str, other: str)
 
 @given(st.text(max_size=12))
 def test_a_term_and_its_opposite_part_the_rows(word: str) -> None:
-    rows = [Listed(name=text, text=text, facts={}) for text in ("alpha one", "beta two", "")]
+    rows = [Listed(name=text, text=text) for text in ("alpha one", "beta two", "")]
     token = "".join(word.split()).strip("!").replace(":", "")
     if not token:
         return

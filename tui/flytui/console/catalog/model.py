@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import groupby
 from typing import cast
 
 from flycore.catalog.query import BLOCKED, CHANGED, Listed, is_blocked, listed_sidecar, listed_tool
@@ -32,17 +34,16 @@ class CatalogRow:
     """Its entry or program is not the one that was trusted or approved."""
     leased: bool
     beside: Beside
+    stability: Stability
+    """The snapshot of the tool, or of the sidecar without tools."""
+    part: int
+    """0 what something offers, 1 a sidecar without tools, 2 what nothing offers."""
     _listed: Listed | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
         """What the row is called: the tool's name, or the sidecar's id."""
         return self.tool or self.sidecar
-
-    @property
-    def stability(self) -> Stability:
-        """The snapshot of the tool, or of the sidecar without tools."""
-        return cast("CapabilityView | SidecarView", self.view or self.offered_by).stability
 
     @property
     def state(self) -> tuple[str, Tone]:
@@ -132,28 +133,31 @@ def rows_of(
     leased = beside.leased
     parts: tuple[list[CatalogRow], ...] = ([], [], [])
     for view in catalog.capabilities:
-        name, by = view.capability.name, view.sidecar or ""
+        name, by, stability = view.capability.name, view.sidecar or "", view.stability
+        part = 0 if by and stability.discovery is not Discovery.MISSING else 2
+        is_changed = by in changed or name in drifted
         made = CatalogRow(
             f"tool {name}",
             name,
             by,
             view,
             sidecars.get(by),
-            by in changed or name in drifted,
+            is_changed,
             name in leased,
             beside,
+            stability,
+            part,
         )
-        parts[_part(made)].append(_kept(before.get(made.key), made))
+        parts[part].append(_kept(before.get(made.key), made))
     offering = {view.sidecar for view in catalog.capabilities}
-    for sidecar in catalog.sidecars:
-        if sidecar.id not in offering:
-            made = CatalogRow(
-                f"sidecar {sidecar.id}", "", sidecar.id, None, sidecar, sidecar.id in changed, False, beside
-            )
-            parts[1].append(_kept(before.get(made.key), made))
-    for part in parts:
-        part.sort(key=lambda row: row.tool or row.sidecar)
-    return tuple(row for part in parts for row in part)
+    for own in catalog.sidecars:
+        if own.id not in offering:
+            key = f"sidecar {own.id}"
+            made = CatalogRow(key, "", own.id, None, own, own.id in changed, False, beside, own.stability, 1)
+            parts[1].append(_kept(before.get(key), made))
+    for rows in parts:
+        rows.sort(key=lambda row: row.tool or row.sidecar)
+    return (*parts[0], *parts[1], *parts[2])
 
 
 def by_key(rows: Iterable[CatalogRow]) -> dict[str, CatalogRow]:
@@ -165,19 +169,21 @@ def ordered(rows: CatalogRows, grouping: Grouping) -> CatalogRows:
     """The rows in the order they are shown in."""
     if grouping is Grouping.FAMILY:
         return rows
-    return tuple(sorted(rows, key=lambda row: (_part(row), row.sidecar)))
+    return tuple(sorted(rows, key=lambda row: (row.part, row.sidecar)))
 
 
 def with_headings(rows: Sequence[CatalogRow], grouping: Grouping) -> list[CatalogRow | Heading]:
     """A heading before each group. By family the name says it, so only the last two have one."""
     shown: list[CatalogRow | Heading] = []
-    last: object = 0 if grouping is Grouping.FAMILY else None
-    for row in rows:
-        group = _group(row, grouping)
-        if group != last:
-            shown.append(Heading(_HEADINGS.get(_part(row)) or _sidecar_heading(row)))
-            last = group
-        shown.append(row)
+    middle, last = (bisect_left(rows, part, key=lambda row: row.part) for part in (1, 2))
+    if grouping is Grouping.FAMILY:
+        shown += rows[:middle]
+    else:
+        for _, group in groupby(rows[:middle], key=lambda row: row.sidecar):
+            own = tuple(group)
+            shown += (Heading(_sidecar_heading(own[0])), *own)
+    for title, part in zip(_HEADINGS, (rows[middle:last], rows[last:]), strict=True):
+        shown += (Heading(title), *part) if part else ()
     return shown
 
 
@@ -191,18 +197,7 @@ def counts(rows: CatalogRows) -> str:
     return " · ".join(f"{tally[word]} {word}" for word in order if word in tally)
 
 
-_HEADINGS = {1: "sidecars that offer no known tool", 2: "known tools that no sidecar here offers"}
-
-
-def _part(row: CatalogRow) -> int:
-    if row.view is None:
-        return 1
-    return 2 if row.sidecar == "" or row.stability.discovery is Discovery.MISSING else 0
-
-
-def _group(row: CatalogRow, grouping: Grouping) -> object:
-    part = _part(row)
-    return part if part or grouping is Grouping.FAMILY else row.sidecar
+_HEADINGS = ("sidecars that offer no known tool", "known tools that no sidecar here offers")
 
 
 def _sidecar_heading(row: CatalogRow) -> str:
