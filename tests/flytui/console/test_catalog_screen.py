@@ -90,10 +90,11 @@ def explained(because: str) -> Catalog:
 async def test_columns_follow_the_width() -> None:
     place = world(metrics_value=counted("file.hash", 84, 2), leases_value=(lease("computer.mouse"),))
     async with console(place, HandClock(), (120, 40)) as (app, pilot):
-        assert drawn(app, "#titles").split() == ["STATE", "TOOL", "WHY", "/", "FIX"]
+        brief = ["STATE", "TOOL", "WHY", "/", "FIX"]
+        await until(pilot, lambda: drawn(app, "#titles").split() == brief)
         await press(pilot, "s")
         titles = ["STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "PROBE", "CALLS/ERR", "WHY", "/", "FIX"]
-        assert drawn(app, "#titles").split() == titles
+        await until(pilot, lambda: drawn(app, "#titles").split() == titles)
         await until(pilot, lambda: "84/2" in rows_drawn(app, "#catalog-rows"))
         text = {row.split()[2]: row for row in rows_drawn(app, "#catalog-rows").splitlines() if "." in row}
         assert "lease 4:10" in text["computer.mouse"]
@@ -102,7 +103,8 @@ async def test_columns_follow_the_width() -> None:
         assert "R probe again" in text["mock.echo"]
         assert "external.tools.jsonc:10" in text["audio.speak"]
         await pilot.resize_terminal(80, 24)
-        assert drawn(app, "#titles").split() == ["STATE", "TOOL", "POLICY", "WHY", "/", "FIX"]
+        middle = ["STATE", "TOOL", "POLICY", "WHY", "/", "FIX"]
+        await until(pilot, lambda: drawn(app, "#titles").split() == middle)
         await pilot.resize_terminal(60, 20)
         for row in rows_drawn(app, "#catalog-rows").splitlines():
             assert len(row) <= 60
