@@ -19,12 +19,29 @@ BUILTIN_PREFIXES = ("workspace.", "git.", "process.", "shell.")
 """Names the kernel keeps for itself: a registry that claims one is faulty."""
 
 BUNDLED_PROBED = frozenset(
-    {"browser.cdp", "web.search", "media.local", "computer.native", "utility.local", "mock.echo"}
+    {
+        "browser.cdp",
+        "web.search",
+        "media.local",
+        "computer.native",
+        "utility.local",
+        "utility.files",
+        "mock.echo",
+    }
 )
 """Ids of the bundled sidecars, which are probed even where their entry names no probe."""
 
 BUNDLED_TOOLS = frozenset(
-    {"file.hash", "screen.screenshot", "computer.window", "computer.mouse", "computer.keyboard"}
+    {
+        "archive.create",
+        "archive.extract",
+        "data.convert",
+        "file.hash",
+        "screen.screenshot",
+        "computer.window",
+        "computer.mouse",
+        "computer.keyboard",
+    }
 )
 """Known tools for which this version brings a program. Said in remedies, decides nothing."""
 

@@ -151,7 +151,7 @@ def test_the_file_that_declares_the_entry_is_edited(tmp_path: Path, legacy: bool
 
 def test_the_starter_is_whole_and_safe(tmp_path: Path) -> None:
     found = starter_entries(frozenset(KNOWN))
-    assert {entry.id for entry in found} == {"utility.local", "computer.native", "mock.echo"}
+    assert {entry.id for entry in found} == {"utility.local", "utility.files", "computer.native", "mock.echo"}
     for entry in found:
         assert entry.problems == ()
         assert not entry.permissions.network
