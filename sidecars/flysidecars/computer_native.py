@@ -98,6 +98,11 @@ def _hand_over(call: Call) -> JsonObject:
     argv = call.delegate(name)
     if argv is None:
         raise Unavailable(*_no_delegate(name), reasonCode="delegate-missing")
+    if call.persistent:
+        raise Unavailable(
+            f"{call.tool} hands over to its delegate, which takes a process of its own",
+            'set "desktop": true in permissions of the entry',
+        )
     from flysidecars.sdk.wire import encode
 
     request = os.memfd_create("request")

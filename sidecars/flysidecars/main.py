@@ -12,7 +12,7 @@ MODULES = {
 }
 """Name on the command line to the module whose `sidecar` is served."""
 
-USAGE = "usage: flytui-sidecar NAME [--probe] | --list"
+USAGE = "usage: flytui-sidecar NAME [--probe | --schema] | --list"
 
 
 def main() -> int:
@@ -28,19 +28,21 @@ def main() -> int:
     if module is None:
         sys.stderr.write(_unknown(arguments[0]))
         return 2
-    if arguments[1:] not in ([], ["--probe"]):
-        sys.stderr.write(f"flytui-sidecar: {arguments[0]} takes no argument but --probe\n{USAGE}\n")
+    if arguments[1:] not in ([], ["--probe"], ["--schema"]):
+        sys.stderr.write(
+            f"flytui-sidecar: {arguments[0]} takes no argument but --probe and --schema\n{USAGE}\n"
+        )
         return 2
-    return _serve(module, probe=bool(arguments[1:]))
+    return _serve(module, arguments[1:])
 
 
-def _serve(module: str, *, probe: bool) -> int:
+def _serve(module: str, arguments: list[str]) -> int:
     from importlib import import_module
 
     from flysidecars.sdk import Sidecar
 
     sidecar: Sidecar = import_module(module).sidecar
-    return sidecar.answer_probe() if probe else sidecar.answer_request()
+    return sidecar.main(arguments)
 
 
 def _unknown(name: str) -> str:

@@ -36,7 +36,15 @@ def ask(starter, require_programs):
 
 
 def test_the_programs_are_the_tested_ones() -> None:
-    assert sorted(PROGRAMS) == ["lines.py", "load.sh", "upper.py", "words.mjs"]
+    assert sorted(PROGRAMS) == [
+        "lines.py",
+        "load.sh",
+        "repeat.py",
+        "tally.mjs",
+        "upper.py",
+        "uptime.sh",
+        "words.mjs",
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
@@ -84,3 +92,31 @@ def test_the_contract_s_own_example_works(starter) -> None:
     (starter.project / "README.md").write_bytes(b"hello")
     done = starter.run("utility.local", stdin=json.dumps(example).encode() + os.linesep.encode())
     assert done.answer["digest"] == hashlib.sha256(b"hello").hexdigest()
+
+
+def test_a_typed_function(ask) -> None:
+    code, answered = ask("repeat.py", "text.repeat", {"text": "a", "times": 3, "marks": ["-"]})
+    assert (code, answered.answer) == (0, {"ok": True, "result": "a-a-a"})
+    assert ask("repeat.py", "text.repeat", {"text": 1})[1].answer["field"] == "text"
+
+
+def test_those_that_stay_answer_each_line(starter, require_programs) -> None:
+    require_programs("node")
+    for name, given in (("uptime.sh", {}), ("tally.mjs", {"text": "one two"}), ("repeat.py", {"text": "a"})):
+        file = starter.project / name
+        file.write_text(PROGRAMS[name])
+        file.chmod(0o755)
+        asked = b"".join(
+            starter.request("a.tool" if name != "repeat.py" else "text.repeat", given, **more)
+            for more in ({"requestId": "one", "persistent": True}, {"requestId": "two", "persistent": True})
+        )
+        done = subprocess.run(
+            [str(file)],
+            input=asked + b'{"cancel": "two"}\n',
+            capture_output=True,
+            env=starter.env,
+            check=True,
+        )
+        answers = [line for line in map(json.loads, done.stdout.splitlines()) if "ok" in line]
+        assert [answer["requestId"] for answer in answers] == ["one", "two"], done.stderr
+        assert answers[0]["ok"] is True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flysidecars.sdk.failures import InvalidInput, ToolFailed
+from flysidecars.sdk.failures import Cancelled, InvalidInput, ToolFailed, Unavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,10 +19,12 @@ class Call:
 
     __slots__ = (
         "artifact_dir",
+        "cancelled",
         "config",
         "delegates",
         "input",
         "out",
+        "persistent",
         "project_dir",
         "raw",
         "request_id",
@@ -40,6 +42,11 @@ class Call:
         self.project_dir = _text_field(raw, "projectDir")
         self.artifact_dir = _text_field(raw, "artifactDir")
         self.request_id = _text_field(raw, "requestId")
+        self.persistent = raw.get("persistent") is True
+        """Whether this process stays for further requests."""
+        self.cancelled = False
+        """Whether the request was taken back meanwhile: a tool that takes long looks at it, or reports
+        progress."""
         if not self.tool:
             raise ToolFailed("invalid-request", "the request names no tool")
 
@@ -85,7 +92,8 @@ class Call:
         return delegate_argv(self.delegates, name)
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
-        """Tell the caller how far the work is."""
+        """Tell the caller how far the work is. Raises `Cancelled` where nobody waits for it any more."""
+        self.heed()
         event: JsonObject = {"event": "progress", "progress": progress}
         if total is not None:
             event["total"] = total
@@ -94,8 +102,25 @@ class Call:
         self.out.send(event)
 
     def log(self, message: str, level: str = "info") -> None:
-        """Tell the caller something that is no result."""
+        """Tell the caller something that is no result. Raises `Cancelled` as `progress` does."""
+        self.heed()
         self.out.send({"event": "log", "level": level, "message": message})
+
+    def heed(self) -> None:
+        """Raise `Cancelled` where the request was taken back."""
+        if self.cancelled:
+            raise Cancelled
+
+    def busy(self, busy: bool) -> None:
+        """Say that work goes on after the answer, or that it has ended: a process that is busy is not ended
+        for idleness. Said before the answer; may be said later, from another thread. Raises `Unavailable`
+        in a process of one call."""
+        if not self.persistent:
+            raise Unavailable(
+                "work that goes on after the answer needs a process that stays",
+                'set "kind": "process-json-persistent" of the entry, without secrets or desktop',
+            )
+        self.out.send({"event": "busy", "busy": busy})
 
 
 def delegate_argv(delegates: JsonObject, name: str) -> tuple[str, ...] | None:

@@ -2,6 +2,7 @@
 
 ToolFailed            any failure; `code` and the further fields reach the caller's `details`
 ├── InvalidInput      the input cannot be acted on; names the field
+├── Cancelled         the caller does not wait any longer; raised by `progress` and `log`
 └── Unavailable       what the tool stands on is not there; carries the remedy
 """
 
@@ -36,3 +37,10 @@ class Unavailable(ToolFailed):
     def __init__(self, reason: str, remedy: str, **fields: object) -> None:
         super().__init__("unavailable", reason, remedy=remedy, **fields)
         self.remedy = remedy
+
+
+class Cancelled(ToolFailed):
+    """The request was taken back."""
+
+    def __init__(self) -> None:
+        super().__init__("cancelled", "the request was taken back")

@@ -1,22 +1,26 @@
 """Registration of tools, and the run of one call.
 
 A bug in a tool is not dressed up: its traceback goes to stderr and the program exits 1, which the
-runner reports as `failed`, `exit` with the end of stderr. Failures that a tool names (`ToolFailed`)
+runner reports as `failed`, `exit` with the end of stderr (a process that stays answers `internal`, and
+serves the next call). Failures that a tool names (`ToolFailed`)
 and those of the operating system are answers.
 """
 
 from __future__ import annotations
 
 import errno
+from types import FunctionType
 
 from flysidecars.sdk.call import Call, JsonObject
 from flysidecars.sdk.failures import ToolFailed
-from flysidecars.sdk.wire import Out, claim_stdout, read_request
+from flysidecars.sdk.wire import Out, Source, claim_stdout, parse_request, wants_to_stay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
 
+    Function = TypeVar("Function", bound=Callable[..., object])
     Tool = Callable[[Call], JsonObject]
     """Does the work and returns the fields of the answer, without `ok`."""
 
@@ -35,6 +39,13 @@ class Probe:
         self.delegates = delegates
 
 
+def _takes_call(function: FunctionType) -> bool:
+    """Whether it is written for one `Call`, not for the fields of an input."""
+    code = function.__code__
+    only = code.co_argcount == 1 and not code.co_kwonlyargcount
+    return only and function.__annotations__.get(code.co_varnames[0]) in (Call, "Call", None)
+
+
 def healthy() -> JsonObject:
     """A tool that is well, in a probe's answer."""
     return {"status": "healthy"}
@@ -48,23 +59,38 @@ def unavailable(reason: str, remedy: str, code: str = "tool-unavailable") -> Jso
 class Sidecar:
     """The tools of one program."""
 
-    __slots__ = ("_probe", "_tools", "name")
+    __slots__ = ("_probe", "_schemas", "_tools", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._tools: dict[str, Tool] = {}
+        self._schemas: dict[str, JsonObject] = {}
         self._probe: Callable[[Probe], JsonObject] | None = None
 
-    def tool(self, name: str) -> Callable[[Tool], Tool]:
-        """Offer a function as the tool `name`; `ANY_TOOL` takes what nothing else does."""
+    def tool(self, name: str) -> Callable[[Function], Function]:
+        """Offer a function as the tool `name`; `ANY_TOOL` takes what nothing else does.
 
-        def register(function: Tool) -> Tool:
+        A function of one `Call` reads its input itself. Any other is typed: its parameters are the fields
+        of the input, checked by their annotations; one annotated `Call` is given the call. See `typed`.
+        """
+
+        def register(function: Function) -> Function:
             if name in self._tools:
                 raise ValueError(f"{self.name} registers {name} twice")
-            self._tools[name] = function
+            self._tools[name] = self._as_tool(name, function)
             return function
 
         return register
+
+    def _as_tool(self, name: str, function: Callable[..., object]) -> Tool:
+        described = " ".join((function.__doc__ or "").split("\n\n")[0].split())
+        self._schemas[name] = {"name": name, "description": described, "inputSchema": {"type": "object"}}
+        if not isinstance(function, FunctionType) or _takes_call(function):
+            return function  # type: ignore[return-value]  # it takes a Call
+        from flysidecars.sdk.typed import as_tool, input_schema
+
+        schema = self._schemas[name]["inputSchema"] = input_schema(function)
+        return as_tool(function, schema)
 
     def probe(self, function: Callable[[Probe], JsonObject]) -> Callable[[Probe], JsonObject]:
         """Register what answers probes: it returns the fields of the answer (`tools`, `status`) or
@@ -77,11 +103,33 @@ class Sidecar:
         return _answer(claim_stdout(), lambda _: self._ask(Probe({}, None)))
 
     def answer_request(self) -> int:
-        """Answer the one request on stdin; returns the exit code: 0 where the answer is `ok`."""
-        return _answer(claim_stdout(), self._run)
+        """Answer what stdin asks: one request up to the end of file, or, where the first line says that
+        the process stays, a request a line. Returns the exit code: 0 where the one answer is `ok`."""
+        out, source = claim_stdout(), Source()
+        try:
+            first = source.line()
+        except ToolFailed as failure:
+            out.send(failure.answer())
+            return 1
+        if wants_to_stay(first):
+            from flysidecars.sdk.staying import serve
 
-    def _run(self, out: Out) -> JsonObject:
-        call = Call(read_request(), out)
+            return serve(self._run, out, source, first)
+        return _answer(out, lambda out: self._run(Call(parse_request(first + source.rest()), out)))
+
+    def answer_schema(self) -> int:
+        """Answer `--schema`: the tools as a registry describes them."""
+        tools = [schema for name, schema in self._schemas.items() if name != ANY_TOOL]
+        claim_stdout().send({"name": self.name, "tools": tools})
+        return 0
+
+    def main(self, arguments: Sequence[str]) -> int:
+        """Answer as the command line asks, `--probe`, `--schema` or nothing; returns the exit code."""
+        if "--probe" in arguments:
+            return self.answer_probe()
+        return self.answer_schema() if "--schema" in arguments else self.answer_request()
+
+    def _run(self, call: Call) -> JsonObject:
         if call.is_probe:
             return self._ask(Probe(call.config, call.delegates))
         tool = self._tools.get(call.tool) or self._tools.get(ANY_TOOL)
@@ -95,14 +143,20 @@ class Sidecar:
         return {"tools": {name: healthy() for name in self._tools if name != ANY_TOOL}}
 
 
-def _answer(out: Out, work: Callable[[Out], JsonObject]) -> int:
+def answer_of(work: Callable[[], JsonObject]) -> JsonObject:
+    """The answer document: what the work returns, or the failure that it names."""
     try:
-        answer = {"ok": True} | work(out) | {"ok": True}
+        return {"ok": True} | work() | {"ok": True}
     except ToolFailed as failure:
-        answer = failure.answer()
+        return failure.answer()
     except OSError as failure:
         name = errno.errorcode.get(failure.errno or 0, "EIO")
-        answer = ToolFailed("os-error", failure.strerror or type(failure).__name__, errno=name).answer()
+        return ToolFailed("os-error", failure.strerror or type(failure).__name__, errno=name).answer()
+
+
+def _answer(out: Out, work: Callable[[Out], JsonObject]) -> int:
+    try:
+        answer = answer_of(lambda: work(out))
     except KeyboardInterrupt:
         return 130
     out.send(answer)

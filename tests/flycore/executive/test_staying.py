@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from flycore.kernel.kernel import Kernel
@@ -32,6 +35,7 @@ for line in sys.stdin:
     print(json.dumps({**answer, "requestId": request["requestId"]}), flush=True)
 """
 KIND = "process-json-persistent"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "writing-sidecars.md"
 ALLOW = {"tool": "*", "decision": "allow", "because": "it is a test"}
 
 
@@ -163,3 +167,48 @@ async def test_it_is_ended_for_idleness(root: Root) -> None:
     root.write()
     async with kernel_of(root) as kernel:
         await ended(await pid(kernel))
+
+
+@pytest.mark.parametrize(
+    ("name", "input"), [("uptime.sh", {}), ("tally.mjs", {"text": "one two\nthree"})], ids=["shell", "node"]
+)
+async def test_programs_written_from_the_contract_alone_stay(root: Root, name: str, input: Any) -> None:
+    if shutil.which("node") is None and name.endswith(".mjs"):
+        pytest.skip("NOT TESTED, not installed: node")
+    blocks = re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", DOCS.read_text(), re.MULTILINE | re.DOTALL)
+    program = root.sidecar("told", dict(blocks)[name], tool("told.do", "low"), kind=KIND)
+    if name.endswith(".mjs"):
+        program.rename(program.with_suffix(".mjs"))
+        root.sidecars["told"]["command"] += ".mjs"
+        root.write()
+    async with kernel_of(root) as kernel:
+        results = [await call(kernel, "told.do", input) for _ in range(3)]
+    outputs = [result.output for result in results if isinstance(result.output, dict)]
+    assert len(outputs) == 3, results
+    assert len({output["process"] for output in outputs}) == 1
+
+
+async def test_a_call_that_is_cancelled_is_taken_back_from_one_of_our_own(root: Root) -> None:
+    echo = {
+        "command": "flytui-sidecar",
+        "args": ["mock.echo"],
+        "kind": KIND,
+        "tools": [tool("echo.do", "low")],
+    }
+    root.sidecars["echo"] = echo
+    root.write()
+    async with kernel_of(root) as kernel:
+        asked = request(kernel, "echo.do", {"delayMs": 3_600_000})
+        told: list[float | None] = []
+        results: list[ToolResult] = []
+
+        async def slow() -> None:
+            results.append(await kernel.call(asked, lambda step: told.append(step.progress)))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(slow)
+            await until(lambda: told and told[-1] is not None)
+            assert kernel.cancel(asked.call_id)
+        assert results[0].error is not None
+        assert results[0].error.code == Code.CANCELLED
+        assert (await call(kernel, "echo.do", {"a": 1})).status is Status.SUCCESS
