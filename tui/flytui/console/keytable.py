@@ -247,7 +247,34 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "activity",
         "Activity",
-        (Entry("activity.cancel", "k", "Cancel the call", "end the call; the same key again confirms"),),
+        (
+            Entry(
+                "activity.filter",
+                "/",
+                "Filter the calls",
+                "filter: words, !word must not occur",
+            ),
+            Entry("activity.clear", "escape", "Clear the filter", "no filter"),
+            Entry("activity.cancel", "k", "Cancel the call", "end the call; the same key again confirms"),
+            Entry("activity.copy", "y", "Copy the call as JSON", "send the call to the terminal's clipboard"),
+        ),
+    ),
+    Section(
+        "call",
+        "A call",
+        (
+            Entry("call.call", "o", "The call", "how it went, with what is short of input and output"),
+            Entry("call.picture", "p", "Picture", "images that it made"),
+            Entry("call.table", "b", "Table", "an output of rows"),
+            Entry("call.text", "x", "Text", "the texts of the output with their line breaks"),
+            Entry("call.tree", "t", "Tree", "the output as a tree that opens and closes"),
+            Entry("call.input", "i", "Input", "what went in"),
+            Entry("call.stderr", "s", "stderr", "what the program said aside"),
+            Entry("call.next", "tab", "Next view", "the next way of looking at the call"),
+            Entry("call.previous", "shift+tab", "Previous view", "the one before"),
+            Entry("call.open", "right l", "", "open the row of the tree, or the next picture"),
+            Entry("call.close", "left h", "", "close the row or the one it is in, or the picture before"),
+        ),
     ),
     Section(
         "grants",

@@ -54,10 +54,11 @@ CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView, PackagesView, D
 #list-side { width: 1fr; }
 #ladder { width: 46%; max-width: 76; border-left: vkey $panel; }
 #call-below { height: 50%; border-top: hkey $panel; }
+#call-views, #call-columns { background: $surface; }
 #notes { margin-bottom: 0; }
-#filter, #audit-filter { height: 1; border: none; padding: 0 1; background: $panel; }
-#filter:focus, #audit-filter:focus { border: none; }
 #check-fix, #package-note { background: $surface; }
+#filter, #audit-filter, #activity-filter { height: 1; border: none; padding: 0 1; background: $panel; }
+#filter:focus, #audit-filter:focus, #activity-filter:focus { border: none; }
 #card-title { background: $panel; }
 #card { border-left: outer $accent; }
 

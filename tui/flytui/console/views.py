@@ -123,9 +123,10 @@ class LinesView(Toned, ScrollView, can_focus=True):
             self.rebuild()
 
     def rebuild(self) -> None:
-        """Build the lines again, keeping the scroll position where it still exists."""
+        """Build the lines again, keeping the scroll position where it still exists. What `build` gives is
+        kept as it is: a sequence may make its lines when they are looked at."""
         self._width = self.scrollable_content_region.width
-        self._rows = tuple(self._build(self._width)) if self._width else ()
+        self._rows = self._build(self._width) if self._width else ()
         self.virtual_size = Size(self._width, len(self._rows))
         self.repaint()
 

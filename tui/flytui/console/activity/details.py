@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+import msgspec
+
 from flycore.model.call import Activity, ToolResult
 from flycore.model.enums import Phase
 from flytui.console.paint import Line, Span, Tone, block, column, line, span, wrap, wrapped
 from flytui.console.words import PHASE, STATUS, clock, pretty, said, took
 
 _LABEL = 12
+MOST_LINES = 60
+"""Of an input or output beside everything else about its call; views of their own show all of it."""
+MOST_CHARACTERS = 6_000
+BAR_CELLS = 12
+LIVE_CELLS = 3
 
 
 def call_lines(call: Activity, now: float, width: int) -> list[Line]:
@@ -24,11 +31,13 @@ def call_lines(call: Activity, now: float, width: int) -> list[Line]:
     rows += _pair("sidecar", call.sidecar or "–", width)
     if result is None:
         rows += _pair("elapsed", clock(now - call.started_at), width)
+        left = remaining(call, now)
+        rows += _pair("remaining", f"about {clock(left)}" if left is not None else "", width)
         if call.progress:
             rows += _pair("progress", call.progress.message or call.progress.phase.value, width)
     else:
         rows += _timing(result, width)
-    rows += _section("Input", _as_json(call.input_text), width)
+    rows += _section("Input", _cut(input_text(call), "i shows all of it"), width)
     if result is not None:
         rows += _ended(result, width)
     return rows
@@ -52,7 +61,7 @@ def _ended(result: ToolResult, width: int) -> Iterator[Line]:
         if result.error.details:
             yield from _section("Details", pretty(result.error.details), width)
     if result.output is not None:
-        yield from _section("Output", pretty(result.output), width)
+        yield from _section("Output", _cut(pretty(result.output), "t shows all of it"), width)
     if result.artifacts:
         files = "\n".join(f"{item.path}  {item.mime_type}, {item.bytes} bytes" for item in result.artifacts)
         yield from _section("Files", files, width)
@@ -72,12 +81,24 @@ def _pair(label: str, text: str, width: int) -> list[Line]:
     )
 
 
-def _as_json(text: str) -> str:
+def input_text(call: Activity) -> str:
     """Canonical JSON spread over lines; anything else as it is."""
     try:
-        return pretty(json.loads(text))
-    except ValueError:
-        return text
+        return pretty(json.loads(call.input_text))
+    except (ValueError, RecursionError):
+        return call.input_text
+
+
+def call_json(call: Activity) -> str:
+    """The call and its result as JSON over several lines."""
+    return msgspec.json.format(msgspec.json.encode(call), indent=2).decode()
+
+
+def _cut(text: str, rest: str) -> str:
+    """As much of the text as stands well beside other things."""
+    lines = text[:MOST_CHARACTERS].split("\n")
+    whole = len(text) <= MOST_CHARACTERS and len(lines) <= MOST_LINES
+    return text if whole else "\n".join([*lines[:MOST_LINES], f"… {rest}"])
 
 
 def elapsed(call: Activity, now: float) -> str:
@@ -87,3 +108,43 @@ def elapsed(call: Activity, now: float) -> str:
         return f"{took(call.result.duration_ms)}{waited}"
     running = call.running_since if call.phase is Phase.RUNNING and call.running_since else call.started_at
     return clock(now - running)
+
+
+def remaining(call: Activity, now: float) -> float | None:
+    """Seconds that a running call still takes if it goes on as it went; None where nobody can say."""
+    progress = call.progress
+    if call.result is not None or progress is None or call.running_since is None:
+        return None
+    done, total = progress.progress, progress.total
+    if done is None or not total or done <= 0 or total < done:
+        return None
+    return max(0.0, now - call.running_since) * (total - done) / done
+
+
+def progress_line(call: Activity, now: float) -> Line:
+    """How far a running call is: a bar with what remains where it says so, else one that is seen to live;
+    then its message."""
+    progress = call.progress
+    if call.result is not None or call.phase is not Phase.RUNNING:
+        return (span(progress.message, Tone.DIM),) if progress is not None and progress.message else ()
+    message = span(progress.message if progress is not None else "", Tone.DIM)
+    if progress is None or progress.progress is None or not progress.total or progress.total <= 0:
+        at = int(now) % (BAR_CELLS - LIVE_CELLS + 1)
+        after = BAR_CELLS - LIVE_CELLS - at
+        live = (Span("─" * at, Tone.DIM), Span("━" * LIVE_CELLS, Tone.ACCENT), Span("─" * after, Tone.DIM))
+        return (*live, Span("  "), message)
+    share = max(0.0, min(1.0, progress.progress / progress.total))
+    filled = round(share * BAR_CELLS)
+    bar = (Span("━" * filled, Tone.ACCENT), Span("─" * (BAR_CELLS - filled), Tone.DIM))
+    left = remaining(call, now)
+    rest = (span(f"{clock(left)} left  ", Tone.DIM),) if left is not None else ()
+    return (*bar, span(f" {share:4.0%}  "), *rest, message)
+
+
+def state_line(call: Activity, now: float) -> Line:
+    """State, time and progress or error code: what stays in sight in every view."""
+    result = call.result
+    state = said(STATUS[result.status]) if result else said(PHASE[call.phase])
+    code = result.error.code if result is not None and result.error is not None else ""
+    ends = (span(code, Tone.BAD),) if code else progress_line(call, now)
+    return (Span(" "), state, Span("  "), span(elapsed(call, now), Tone.DIM), Span("  "), *ends)

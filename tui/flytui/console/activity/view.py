@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.widgets import Input
 
 from flycore.model.call import Activity
 from flycore.model.enums import Phase
 from flycore.model.errors import FlyError
-from flytui.console.activity.details import call_lines, elapsed
+from flytui.console.activity.details import call_json, call_lines
+from flytui.console.activity.page import CallScreen
+from flytui.console.activity.rows import TITLES, CallRow, in_columns, passing
 from flytui.console.catalog.model import Heading
 from flytui.console.desk import Desk, Topic
-from flytui.console.pages import AgainScreen, PageScreen
-from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrapped
+from flytui.console.pages import AgainScreen
+from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
 from flytui.console.rows import RowsView
 from flytui.console.views import Bar, LinesView
-from flytui.console.words import PHASE, STATUS, said
 
-BAR_CELLS = 12
 ROOMY = 26
 """From so many lines the call under the cursor is shown below the list."""
-_TITLES = ("STATE", "TOOL", "TIME", "CALLER")
 _EMPTY = (
     "No calls yet.",
     "Calls of agents, of flytui call and of any other door run here, each with its caller and its outcome.",
@@ -40,53 +39,25 @@ _TRY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CallRow:
-    """A call in the list."""
-
-    call: Activity
-    now: float
-
-    @property
-    def key(self) -> str:
-        """The call's id."""
-        return self.call.call_id
-
-    def draw(self, width: int) -> Line:
-        """State, tool, time, caller, and how far it is or how it ended."""
-        call = self.call
-        cells = (
-            said(STATUS[call.result.status] if call.result else PHASE[call.phase]),
-            span(call.tool, Tone.STRONG),
-            span(elapsed(call, self.now), Tone.DIM),
-            span(call.caller, Tone.DIM),
-        )
-        return fit((*_in_columns(cells, width), *self._end()), width)
-
-    def _end(self) -> Line:
-        call = self.call
-        if call.result is not None:
-            error = call.result.error
-            return line(span(f"{error.code}: {error.message}", Tone.DIM)) if error else ()
-        return progress_bar(call)
-
-
-def _in_columns(cells: Sequence[Span], width: int) -> Line:
-    """State, tool, time and, where there is room, caller, each in its column."""
-    sizes = (13, 20, 9) if width < 90 else (13, 20, 16, 20 if width < 116 else 28)
-    row: Line = ()
-    for cell, size in zip(cells, sizes, strict=False):
-        row = (*row, *column((cell,), size), Span(" "))
-    return row
-
-
 class ActivityView(Vertical):
     """Calls, running and finished."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("k", "cancel", "Cancel", show=False, id="activity.cancel")
+        Binding("slash", "filter", "Filter", show=False, priority=True, id="activity.filter"),
+        Binding("escape", "clear", "Clear", show=False, id="activity.clear"),
+        Binding("k", "cancel", "Cancel", show=False, id="activity.cancel"),
+        Binding("y", "copy", "Copy", show=False, id="activity.copy"),
     ]
-    KEYS: ClassVar[list[tuple[str, str]]] = [("list.open", "details"), ("activity.cancel", "cancel the call")]
+    KEYS: ClassVar[list[tuple[str, str]]] = [
+        ("list.open", "details"),
+        ("activity.filter", "filter"),
+        ("activity.cancel", "cancel the call"),
+        ("activity.copy", "copy"),
+    ]
+    TYPING_KEYS: ClassVar[list[tuple[str, str]]] = [
+        ("Enter", "keep the filter"),
+        ("activity.clear", "clear it"),
+    ]
 
     def __init__(self, desk: Desk, *, id: str) -> None:
         super().__init__(id=id)
@@ -97,9 +68,17 @@ class ActivityView(Vertical):
         self._below = LinesView(self._below_lines, id="call-below")
         self._below.can_focus = False
         self._under = ""
+        self._filter = ""
+        self._passing = 0
+        self._box = Input(
+            id="activity-filter",
+            placeholder="tool, caller, state: all these words, !not this one · Enter keeps · Esc clears",
+            select_on_focus=False,
+        )
 
     def compose(self) -> ComposeResult:
         """The list and the call under its cursor, or what will appear there."""
+        yield self._box
         yield self._titles
         yield self._list
         yield self._below
@@ -107,6 +86,7 @@ class ActivityView(Vertical):
 
     def on_mount(self) -> None:
         """Elapsed times are drawn as they run."""
+        self._box.display = False
         self.set_interval(1.0, self._tick)
         self.changed(frozenset((Topic.ACTIVITY,)))
 
@@ -116,13 +96,23 @@ class ActivityView(Vertical):
             self._empty.rebuild()
         if Topic.ACTIVITY not in topics:
             return
+        self._show()
+
+    @property
+    def typing(self) -> bool:
+        """Whether keys go to the filter line, where letters are text."""
+        return self.screen.focused is self._box
+
+    def _show(self) -> None:
         now = self._desk.now()
-        running = [CallRow(call, now) for call in self._desk.activity if call.result is None]
-        finished = [CallRow(call, now) for call in self._desk.activity if call.result is not None]
+        calls = passing(self._desk.activity, self._filter)
+        running = [CallRow(call, now) for call in calls if call.result is None]
+        finished = [CallRow(call, now) for call in calls if call.result is not None]
         heading = [Heading("finished")] if running and finished else []
-        self._list.show([*running, *heading, *finished])
-        self._list.display = bool(self._desk.activity)
-        self._empty.display = not self._desk.activity
+        self._passing = len(calls)
+        self._list.show([*running, *heading, *finished], narrowed=bool(self._filter))
+        self._list.display = bool(calls)
+        self._empty.display = not calls
         self._place()
         self._empty.rebuild()
 
@@ -131,7 +121,7 @@ class ActivityView(Vertical):
         self._place()
 
     def _place(self) -> None:
-        self._below.display = bool(self._desk.activity) and self.size.height >= ROOMY
+        self._below.display = self._passing > 0 and self.size.height >= ROOMY
         self._titles.redraw()
 
     @on(RowsView.Moved)
@@ -148,14 +138,59 @@ class ActivityView(Vertical):
         return call_lines(row.call, self._desk.now(), width) if isinstance(row, CallRow) else []
 
     def _title_lines(self, width: int) -> Sequence[Line]:
-        if not self._desk.activity:
+        if not self._passing:
             return []
-        titles = _in_columns([span(title, Tone.DIM) for title in _TITLES], width - 4)
-        return [fit((Span("  "), *titles, span("HOW IT GOES", Tone.DIM)), width)]
+        titles = in_columns([span(title, Tone.DIM) for title in TITLES], width - 4)
+        rows = [fit((Span("  "), *titles, span("HOW IT GOES", Tone.DIM)), width)]
+        if self._filter and not self.typing:
+            words = (
+                f" {self._passing} of {len(self._desk.activity)} calls · filter: {self._filter} · Esc clears"
+            )
+            rows.insert(0, fit(line(span(words, Tone.ACCENT)), width))
+        return rows
 
     def focus_here(self) -> None:
         """Where keys go when this screen is shown."""
         self.screen.set_focus(self._list)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """In the filter line letters are text."""
+        return not (self.typing and action in ("filter", "cancel", "copy"))
+
+    def action_filter(self) -> None:
+        """Write words that calls must hold; the focus moves before the next key is looked at."""
+        self._box.display = True
+        self.screen.set_focus(self._box)
+        self._titles.redraw()
+
+    def action_clear(self) -> None:
+        """No filter."""
+        self._box.value = ""
+        self._leave_box()
+
+    @on(Input.Changed, "#activity-filter")
+    def _filtering(self, event: Input.Changed) -> None:
+        event.stop()
+        self._filter = event.value.strip()
+        self._show()
+
+    @on(Input.Submitted, "#activity-filter")
+    def _leave_box(self) -> None:
+        self._box.display = False
+        self.screen.set_focus(self._list)
+        self._titles.redraw()
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _focus_moved(self) -> None:
+        self.post_message(Bar.Stale())
+
+    def action_copy(self) -> None:
+        """This call as JSON, to the terminal's clipboard."""
+        row = self._list.row
+        if isinstance(row, CallRow):
+            self.app.copy_to_clipboard(call_json(row.call))
+            self._say("the call was copied as JSON")
 
     def action_cancel(self) -> None:
         """Ask, then end the call and its whole process tree."""
@@ -194,20 +229,16 @@ class ActivityView(Vertical):
         row = self._list.row
         if not isinstance(row, CallRow):
             return
-        first = row.call
-
-        def lines(width: int) -> Sequence[Line]:
-            calls = self._desk.activity
-            call = next((call for call in calls if call.call_id == first.call_id), first)
-            return call_lines(call, self._desk.now(), width)
-
-        self.app.push_screen(PageScreen(self._desk, first.tool, lines))
+        self.app.push_screen(CallScreen(self._desk, row.call))
 
     def _tick(self) -> None:
         if self.display and any(call.result is None for call in self._desk.activity):
             self.changed(frozenset((Topic.ACTIVITY,)))
 
     def _empty_lines(self, width: int) -> Sequence[Line]:
+        if self._desk.activity:
+            told = line(span(f" No call holds all of: {self._filter}"))
+            return [(), *wrapped([told, line(span(" Esc clears the filter", Tone.DIM))], width, 1)]
         texts = (*_EMPTY, *(_TRY if self._desk.offers(TRY_TOOL) else ()))
         return [(), *wrapped([line(span(f" {text}")) for text in texts], width, 1)]
 
@@ -219,17 +250,3 @@ class CallRows(RowsView, inherit_bindings=False):
         Binding("up", "move(-1)", "Up", show=False, id="list.up"),
         *(binding for binding in RowsView.BINDINGS[1:]),
     ]
-
-
-def progress_bar(call: Activity) -> Line:
-    """A bar where the call says how far it is, then its message."""
-    progress = call.progress
-    if progress is None:
-        return ()
-    message = span(progress.message, Tone.DIM)
-    if progress.progress is None or not progress.total or progress.total <= 0:
-        return (message,)
-    share = max(0.0, min(1.0, progress.progress / progress.total))
-    filled = round(share * BAR_CELLS)
-    bar = (span("━" * filled, Tone.ACCENT), span("─" * (BAR_CELLS - filled), Tone.DIM))
-    return (*bar, span(f" {share:4.0%}  "), message)

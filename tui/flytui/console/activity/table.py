@@ -1,0 +1,93 @@
+"""Flat objects as a table: columns as wide as what is in them, rows drawn when they are on screen. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.cells import cell_len
+
+from flycore.model.canonical import Json, JsonObject
+from flysafe.text import safe_text
+from flytui.console.paint import Line, Span, Tone, column, fit, span
+
+LOOKED_AT = 200
+"""Rows that decide how wide the columns are and which there are."""
+WIDEST = 40
+_MOST_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Names and cells of the columns, in the order in which the rows first had them."""
+
+    names: tuple[str, ...]
+    widths: tuple[int, ...]
+    numbers: tuple[bool, ...]
+    """Whether a column holds nothing but numbers, which stand at the right."""
+
+    def titles(self, width: int) -> Line:
+        """The line of names."""
+        return self._row([span(name, Tone.DIM) for name in self.names], width)
+
+    def row(self, item: JsonObject, width: int) -> Line:
+        """One object."""
+        return self._row([span(_cell(item.get(name))) for name in self.names], width)
+
+    def _row(self, cells: Sequence[Span], width: int) -> Line:
+        made: Line = ()
+        for cell, size, number in zip(cells, self.widths, self.numbers, strict=True):
+            gap = Span(" " * max(0, size - cell_len(cell.text))) if number else Span("")
+            made = (*made, *column((gap, cell), size), Span("  "))
+        return fit(made, width)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """An object of the output."""
+
+    at: int
+    item: JsonObject
+    columns: Columns
+
+    @property
+    def key(self) -> str:
+        """Its place in the list."""
+        return str(self.at)
+
+    def draw(self, width: int) -> Line:
+        """Its cells."""
+        return self.columns.row(self.item, width)
+
+
+def columns_of(rows: Sequence[JsonObject]) -> Columns:
+    """The columns that suit the first rows."""
+    seen = rows[:LOOKED_AT]
+    names = tuple(dict.fromkeys(name for row in seen for name in row))
+    cells = {name: [row[name] for row in seen if name in row] for name in names}
+    return Columns(
+        names,
+        tuple(
+            min(WIDEST, max(cell_len(safe_text(text)) for text in (name, *map(_cell, cells[name]))))
+            for name in names
+        ),
+        tuple(all(_is_number(value) for value in cells[name]) for name in names),
+    )
+
+
+def table_rows(rows: Sequence[JsonObject]) -> list[TableRow]:
+    """All rows, with the columns they share."""
+    columns = columns_of(rows)
+    return [TableRow(at, item, columns) for at, item in enumerate(rows)]
+
+
+def _cell(value: Json) -> str:
+    if value is None:
+        return ""
+    return value[:_MOST_SHOWN] if isinstance(value, str) else json.dumps(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
