@@ -36,6 +36,20 @@ def test_columns_stand_under_their_headings() -> None:
     assert heading.index("WHY") == first.index("fine") == second.index("because")
 
 
+WIDE = ("ID", "STATE", "TOOL", "CALLER", "HOW")
+LONG = (("c" * 20, "✗ failed", "some.tool", "a caller with a name " * 2, "words " * 30),) * 2
+
+
+@pytest.mark.parametrize("room", [40, 60, 80])
+def test_a_table_without_room_becomes_lines_of_its_own(room: int) -> None:
+    lines = plain_table(WIDE, LONG, room)
+    assert all(cell_width(line) <= room for line in lines)
+    first, second = lines[: len(lines) // 2], lines[len(lines) // 2 + 1 :]
+    assert first == second
+    assert [line.split()[0] for line in first if line[:1].strip()] == list(WIDE)
+    assert " ".join(" ".join(first).split()).endswith("words words words")
+
+
 @pytest.mark.parametrize("payload", ["\x1b[2J", "\u202e", "\x9b31m", "\u200b", "\ud800", "a\tb", "[/nope]"])
 def test_printed_text_obeys_nobody(payload: str, capfd: pytest.CaptureFixture[str]) -> None:
     say(f"before {payload} after")

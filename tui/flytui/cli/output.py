@@ -101,7 +101,8 @@ def clock_time(seconds: float) -> str:
 
 
 def table(invocation: Invocation, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows under headings. Nothing is cut: the last column wraps on a terminal."""
+    """Print rows under headings. Nothing is cut: the last column wraps on a terminal, and where the others
+    have no room beside each other, each row becomes lines `HEADING  value`."""
     safe = [[safe_text(cell) for cell in row] for row in rows]
     room = width()
     before_last = sum(size + BORDER for size in _sizes(headings, safe)) + BORDER
@@ -125,6 +126,8 @@ def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], room: in
 
     sizes = _sizes(headings, rows)
     indent = sum(sizes) + len(GAP) * len(sizes)
+    if indent - len(GAP) > room:
+        return _records(headings, rows, room)
     lines = []
     for row in [headings, *rows]:
         cells = zip(row, sizes, strict=False)
@@ -138,6 +141,31 @@ def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], room: in
     return lines
 
 
+def _records(headings: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[str]:
+    """Each row as lines of heading and value, an empty line between two rows."""
+    from flycore.approval.cells import wrap_words
+
+    label = max(map(len, headings)) + len(GAP)
+    lines: list[str] = []
+    for row in rows:
+        lines += [""] if lines else []
+        for heading, cell in zip(headings, row, strict=False):
+            first, *more = wrap_words(cell, max(room - label, 1))
+            lines.append(f"{heading:<{label}}{first}".rstrip())
+            lines += [" " * label + part for part in more]
+    return lines
+
+
+GLYPHS = {
+    **dict.fromkeys("●✓", "green"),
+    **dict.fromkeys("◐○▲±✗?", "yellow"),
+    **dict.fromkeys("▶◌", "cyan"),
+    "⊘": "dim",
+}
+"""Colours of a cell by the glyph it begins with; the word beside it says the same. None is red: that is for
+what cannot wait."""
+
+
 def _rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -149,11 +177,18 @@ def _rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         drawn.add_column(Text(heading), no_wrap=True, overflow="fold")
     drawn.add_column(Text(headings[-1]), overflow="fold")
     for row in rows:
-        drawn.add_row(*(Text(cell) for cell in row))
+        drawn.add_row(*(Text(cell, style=GLYPHS.get(cell[:1], "")) for cell in row))
     Console(markup=False, highlight=False, emoji=False).print(drawn)
 
 
-COLOURS = {"good": "green", "warn": "yellow", "bad": "red", "accent": "cyan", "alarm": "red", "key": "cyan"}
+COLOURS = {
+    "good": "green",
+    "warn": "yellow",
+    "bad": "yellow",
+    "accent": "cyan",
+    "alarm": "red",
+    "key": "cyan",
+}
 """Terminal colours of the console's tones; the words carry the meaning."""
 
 

@@ -97,6 +97,10 @@ def _red(words: str) -> str:
     return f"#[fg=red]{words}#[default]"
 
 
+def _risk(kernel: Status) -> str:
+    return f", the highest risk {kernel.waiting_risk.value}" if kernel.waiting_risk is not None else ""
+
+
 def status_lines(document: StatusDocument) -> list[str]:
     """The status in plain lines."""
     lines = [f"root     {document.app_root}"]
@@ -108,9 +112,9 @@ def status_lines(document: StatusDocument) -> list[str]:
             f"kernel   {kernel.role}, pid {kernel.pid}, since {clock_time(kernel.since)}",
             f"version  flytui {kernel.version}",
             f"console  {'a person can decide' if kernel.approver else 'nobody can decide'}",
-            f"calls    {kernel.running} running, {kernel.waiting} waiting for approval",
+            f"calls    {kernel.running} running, {kernel.waiting} waiting for approval{_risk(kernel)}",
             f"leases   {kernel.leases}",
-            f"clients  {kernel.clients}",
+            f"agents   {kernel.clients}",
             f"policy   {'loaded' if kernel.policy_ok else 'failed to load: flytui doctor says where'}",
             f"sandbox  {kernel.sandbox}",
         ]
