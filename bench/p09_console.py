@@ -1,0 +1,233 @@
+"""P9: the console on a project of 10,000 tools, in a pseudo-terminal, as a person sees it.
+
+From exec to the first frame that shows a tool, against a minimal Textual application; from a key to the
+frame that answers it, and memory, against the same console on a project of 100 tools.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from common import Row, spread
+
+ROUNDS = {"quick": 2, "full": 7}
+KEYS = {"quick": 10, "full": 60}
+PATIENCE_S = 30.0
+EACH = 100
+"""Tools of one sidecar."""
+MINIMAL = """
+from textual.app import App
+from textual.widgets import Static
+class Minimal(App):
+    def compose(self):
+        yield Static("READY")
+Minimal().run()
+"""
+DOWN, SLASH, BACKSPACE, ESCAPE = b"\x1b[B", b"/", b"\x7f", b"\x1b"
+CURSOR = "▌".encode()
+"""Drawn at the row under the cursor: a frame in which it moved holds it."""
+WORD = b"tool0"
+
+
+class Terminal:
+    """A program in a pseudo-terminal of 120 by 40."""
+
+    def __init__(self, argv: list[str], environ: dict[str, str]) -> None:
+        self._leader, follower = pty.openpty()
+        fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self.begun = time.perf_counter()
+        self._process = subprocess.Popen(
+            argv, env=environ, stdin=follower, stdout=follower, stderr=follower, start_new_session=True
+        )
+        os.close(follower)
+
+    def until(self, *wanted: bytes) -> float:
+        """Seconds since the last `send`, or the start, until the screen was sent one of these."""
+        seen = b""
+        while not any(text in seen for text in wanted):
+            ready, _, _ = select.select([self._leader], [], [], PATIENCE_S)
+            if not ready:
+                raise RuntimeError(f"never drawn: {wanted!r}; last {seen[-400:]!r}")
+            seen += os.read(self._leader, 1 << 16)
+        return time.perf_counter() - self.begun
+
+    def send(self, keys: bytes) -> None:
+        """Press."""
+        self.begun = time.perf_counter()
+        os.write(self._leader, keys)
+
+    def settle(self, quiet: float = 0.2) -> None:
+        """Read until nothing came for that long: under a second, for ages are drawn anew every second."""
+        while select.select([self._leader], [], [], quiet)[0]:
+            os.read(self._leader, 1 << 16)
+
+    @property
+    def memory(self) -> int:
+        """Resident bytes now."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+    def end(self) -> None:
+        """Kill it."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        os.close(self._leader)
+
+
+def run(size: str) -> list[Row]:
+    """Ratios of the three goals; the first frame of all, still without tools, is told beside them."""
+    with _project(10_000) as large, _project(100) as small:
+        starts = [_starts(large) for _ in range(ROUNDS[size])]
+        large_keys: list[tuple[float, float]] = []
+        small_keys: list[tuple[float, float]] = []
+        with _settled(large) as many, _settled(small) as few:
+            memory = many.memory / few.memory, many.memory
+            for _ in range(KEYS[size]):
+                large_keys.append(_keys(many))
+                small_keys.append(_keys(few))
+    minimal, first, tools = (median(column) for column in zip(*starts, strict=True))
+    drawn = [found[2] / found[0] for found in starts]
+    note = f"minimal Textual app {minimal * 1e3:.0f} ms; first frame of all {first / minimal:.2f} ×"
+    ratio = median(drawn)
+    rows = [
+        Row(
+            "P9",
+            "exec to the first frame with 10,000 tools",
+            tools * 1e3,
+            "ms",
+            ratio,
+            "≤ 1.35 × a minimal Textual app",
+            ratio <= 1.35,
+            note,
+            spread(drawn),
+        )
+    ]
+    for at, name in enumerate(("key to frame", "filter key to frame")):
+        many_s, few_s = median([pair[at] for pair in large_keys]), median([pair[at] for pair in small_keys])
+        rows.append(
+            Row(
+                "P9",
+                f"{name}, 10,000 tools",
+                many_s * 1e3,
+                "ms",
+                many_s / few_s,
+                "≤ 1.2 × 100 tools",
+                many_s / few_s <= 1.2,
+                f"100 tools {few_s * 1e3:.1f} ms",
+            )
+        )
+    return [
+        *rows,
+        Row(
+            "P9",
+            "memory with 10,000 tools",
+            memory[1] / 2**20,
+            "MiB",
+            memory[0],
+            "≤ 1.3 × 100 tools",
+            memory[0] <= 1.3,
+        ),
+    ]
+
+
+def _starts(environ: dict[str, str]) -> tuple[float, float, float]:
+    """A minimal application's first frame, then the console's: the first of all, and with tools."""
+    minimal = _minimal(environ)
+    console = Terminal([sys.executable, "-m", "flytui", "--root", environ["BENCH_ROOT"]], environ)
+    try:
+        first = console.until(b"Catalog")
+        return minimal, first, console.until(b"tool000")
+    finally:
+        console.end()
+
+
+def _minimal(environ: dict[str, str]) -> float:
+    bare = Terminal([sys.executable, "-c", MINIMAL], environ)
+    try:
+        return bare.until(b"READY")
+    finally:
+        bare.end()
+
+
+def _keys(console: Terminal) -> tuple[float, float]:
+    """One step down; then one letter more in the filter line, which was opened before."""
+    console.send(DOWN)
+    step = console.until(CURSOR)
+    console.settle()
+    console.send(SLASH + WORD[:-1])
+    console.settle()
+    console.send(WORD[-1:])
+    letter = console.until(b"match")
+    console.settle()
+    console.send(ESCAPE)
+    console.settle()
+    return step, letter
+
+
+@contextmanager
+def _settled(environ: dict[str, str]) -> Iterator[Terminal]:
+    """A console that has drawn its tools and looked through them once."""
+    console = Terminal([sys.executable, "-m", "flytui", "--root", environ["BENCH_ROOT"]], environ)
+    try:
+        console.until(b"tool000")
+        console.settle(0.9)
+        _keys(console)
+        yield console
+    finally:
+        console.end()
+
+
+@contextmanager
+def _project(tools: int) -> Iterator[dict[str, str]]:
+    """The environment of a person whose own registry declares so many tools, 100 a sidecar."""
+    with tempfile.TemporaryDirectory(prefix="flytui-bench-") as folder:
+        home = Path(folder)
+        (home / "root" / "tools").mkdir(parents=True)
+        (home / "run").mkdir(mode=0o700)
+        sidecars = {f"bench.s{at:03}": _sidecar(at) for at in range(tools // EACH)}
+        text = json.dumps({"schemaVersion": 2, "sidecars": sidecars}, indent=1)
+        registry = home / "config" / "flytui" / "tools" / "external.tools.jsonc"
+        registry.parent.mkdir(parents=True)
+        registry.write_text(text)
+        (home / "root" / "tools" / "external.tools.jsonc").write_text('{"schemaVersion": 2, "sidecars": {}}')
+        yield {
+            "PATH": os.environ["PATH"],
+            "HOME": folder,
+            "LANG": "C.UTF-8",
+            "TERM": "xterm-256color",
+            "COLORTERM": "truecolor",
+            "XDG_CONFIG_HOME": str(home / "config"),
+            "XDG_STATE_HOME": str(home / "state"),
+            "XDG_DATA_HOME": str(home / "data"),
+            "XDG_CACHE_HOME": str(home / "cache"),
+            "XDG_RUNTIME_DIR": str(home / "run"),
+            "BENCH_ROOT": str(home / "root"),
+        }
+
+
+def _sidecar(number: int) -> dict[str, object]:
+    """A program that is there, with a hundred tools of its own."""
+    schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+    return {
+        "command": "/bin/true",
+        "probe": {"mode": "off"},
+        "tools": [
+            {"name": f"bench{number:02}.tool{at:05}", "description": "Finds things.", "inputSchema": schema}
+            for at in range(number * EACH, (number + 1) * EACH)
+        ],
+    }
