@@ -29,11 +29,16 @@ def tool_names(context: click.Context, parameter: click.Parameter, begun: str) -
     return _fitting({*KNOWN, *offered}, begun)
 
 
+def sidecar_names(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Sidecars."""
+    registry = _registry(context)
+    return _fitting({entry.id for entry in registry.entries} if registry else set(), begun)
+
+
 def any_names(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """Tools and sidecars."""
-    registry = _registry(context)
-    sidecars = {entry.id for entry in registry.entries} if registry else set()
-    return _fitting({*tool_names(context, parameter, begun), *sidecars}, begun)
+    tools = tool_names(context, parameter, begun)
+    return _fitting({*tools, *sidecar_names(context, parameter, begun)}, begun)
 
 
 def _fitting(names: set[str], begun: str) -> list[str]:

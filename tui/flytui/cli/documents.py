@@ -318,6 +318,32 @@ class LintDocument(Document, frozen=True, kw_only=True, tag="flytui.lint/1"):
     diagnostics: tuple[Diagnostic, ...]
 
 
+class SwitchDocument(Document, frozen=True, kw_only=True, tag="flytui.switch/1"):
+    """What `enable` and `disable` did."""
+
+    sidecar: str
+    file: str
+    enabled: bool
+    """As the file has it now; of an entry that was not found, the opposite of what was asked."""
+    outcome: str
+    """`switched`, `unchanged`, `refused` or `unknown`."""
+    message: str
+    waits: bool = False
+    """Whether what would run now waits for trust."""
+
+
+class InitDocument(Document, frozen=True, kw_only=True, tag="flytui.init/1"):
+    """What `init` did."""
+
+    app_root: str
+    file: str
+    outcome: str
+    """`created`, `printed` or `refused`."""
+    text: str
+    """The registry, where it was printed."""
+    message: str
+
+
 class MetricsDocument(Document, frozen=True, kw_only=True, tag="flytui.metrics/1"):
     """What the log says of every tool, and of how much a person was asked."""
 
@@ -344,6 +370,9 @@ DOCUMENTS: dict[str, type[Document]] = {
     "audit": AuditDocument,
     "metrics": MetricsDocument,
     "lint": LintDocument,
+    "enable": SwitchDocument,
+    "disable": SwitchDocument,
+    "init": InitDocument,
     "config": ConfigDocument,
     "config-path": ConfigPathDocument,
 }

@@ -35,6 +35,9 @@ NAMES = (
     "audit",
     "metrics",
     "lint",
+    "enable",
+    "disable",
+    "init",
     "config",
     "config-path",
 )

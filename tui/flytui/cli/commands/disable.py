@@ -1,0 +1,19 @@
+"""`flytui disable`: switches a sidecar off in its registry file."""
+
+from __future__ import annotations
+
+import click
+
+from flytui.cli.completing import sidecar_names
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.switching import switch
+
+
+@click.command()
+@click.argument("sidecar", metavar="SIDECAR", shell_complete=sidecar_names)
+@click.option("--reason", required=True, help="Why it is off, kept in the file and shown to whoever looks.")
+@common
+def disable(invocation: Invocation, sidecar: str, reason: str) -> int:
+    """Switch SIDECAR off in the file that declares it: nothing of it is started any more. Calls that run
+    end by themselves."""
+    return switch(invocation, sidecar, False, " ".join(reason.split()))

@@ -1,0 +1,18 @@
+"""`flytui enable`: switches a sidecar on in its registry file."""
+
+from __future__ import annotations
+
+import click
+
+from flytui.cli.completing import sidecar_names
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.switching import switch
+
+
+@click.command()
+@click.argument("sidecar", metavar="SIDECAR", shell_complete=sidecar_names)
+@common
+def enable(invocation: Invocation, sidecar: str) -> int:
+    """Switch SIDECAR on in the file that declares it. Nothing else in the file changes, and nothing is
+    trusted by it."""
+    return switch(invocation, sidecar, True, "")

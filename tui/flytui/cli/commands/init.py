@@ -1,0 +1,44 @@
+"""`flytui init`: a first registry for a project that has none."""
+
+from __future__ import annotations
+
+import click
+
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import emit, note, say
+
+EXIT_REFUSED = 5
+
+
+@click.command()
+@click.option("--print", "only_print", is_flag=True, help="Print it, and write nothing.")
+@common
+def init(invocation: Invocation, only_print: bool) -> int:
+    """Write a first registry, with every program that flytui brings. Never overwrites; nothing is trusted
+    by it."""
+    from flycore.registry.places import REGISTRY_FILE
+    from flycore.registry.starter import starter_text, write_starter
+    from flytui.cli.documents import InitDocument
+
+    places = invocation.places()
+    why_not = "" if only_print else write_starter(places)
+    outcome = "printed" if only_print else "refused" if why_not else "created"
+    message = why_not or ("" if only_print else "flytui trust shows what it would run, and lets you trust it")
+    if invocation.as_json:
+        emit(
+            InitDocument(
+                app_root=str(places.app_root),
+                file=REGISTRY_FILE,
+                outcome=outcome,
+                text=starter_text() if only_print else "",
+                message=message,
+            )
+        )
+    elif only_print:
+        say(starter_text().rstrip("\n"))
+    elif why_not:
+        note(why_not)
+    else:
+        say(f"{REGISTRY_FILE} is written below {places.app_root}")
+        note(message)
+    return EXIT_REFUSED if why_not else 0
