@@ -11,6 +11,7 @@ import json
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from flycore.catalog.schema_cost import too_costly
 from flycore.model.base import Value
 from flycore.model.canonical import Json, JsonObject, canonical_json, digest
 
@@ -165,6 +166,8 @@ def _build(schema: JsonObject) -> Validator:
 
     if schema.get("$schema", DIALECT) != DIALECT:
         raise UnusableSchema(f"its $schema is not {DIALECT}")
+    if too_costly(schema):
+        raise UnusableSchema("its references repeat its parts too many times")
     try:
         return jsonschema_rs.Draft202012Validator(
             schema,

@@ -170,3 +170,27 @@ def test_agrees_with_the_oracle(data: st.DataObject) -> None:
     registry: Registry[Any] = Registry()
     oracle = jsonschema.Draft202012Validator(capability.input_schema, registry=registry)
     assert (not found) == oracle.is_valid(filled)
+
+
+def _doubling(levels: int, way: str) -> JsonObject:
+    def twice(n: int) -> JsonObject:
+        to = f"#/$defs/a{n}" if way == "pointer" else f"#a{n}"
+        return {"$anchor": f"a{n - 1}", "allOf": [{"$ref": to}, {"$ref": to}]}
+
+    chain: JsonObject = {f"a{n}": twice(n + 1) for n in range(levels)}
+    last: JsonObject = {"$anchor": f"a{levels}", "type": "string"}
+    return {"properties": {"it": {"$ref": "#/$defs/a0"}}, "$defs": {**chain, f"a{levels}": last}}
+
+
+@pytest.mark.parametrize("way", ["pointer", "anchor"])
+def test_references_that_double_their_work_make_a_schema_unusable(way: str) -> None:
+    assert check_schema(_doubling(4, way)) == ()
+    assert check_schema(_doubling(64, way)) != ()
+    assert check_input(_doubling(64, way), {"it": 1})[1] != ()
+
+
+def test_references_in_a_ring_and_large_plain_schemas_stay_usable() -> None:
+    ring: JsonObject = {"properties": {"next": {"$ref": "#"}, "all": {"items": {"$ref": "#"}}}}
+    assert check_schema(ring) == ()
+    wide: JsonObject = {"properties": {f"p{n}": {"enum": list(range(20))} for n in range(20_000)}}
+    assert check_schema(wide) == ()

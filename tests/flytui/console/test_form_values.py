@@ -391,3 +391,14 @@ def test_hostile_names_values_and_words_keep_their_places(payload: str) -> None:
     draft = draft_for(field, {payload: payload, "of": payload})
     assert read_form(field, draft, schema).input == {payload: payload, "of": payload}
     assert [entry.label for entry in entries_of(field, draft)] == [payload, "of"]
+
+
+def test_what_another_field_makes_necessary_is_missed_at_its_own_place() -> None:
+    schema: JsonObject = {
+        **form("act", act={"enum": ["move", "drag"]}, to={"type": "integer"}),
+        "allOf": [{"if": {"properties": {"act": {"const": "drag"}}}, "then": {"required": ["to"]}}],
+    }
+    field = fields_of(schema)
+    reading = read_form(field, put(fresh(field), ("act",), Pick(1)), schema)
+    assert reading.problems == (Problem("/to", "is required", missing=True),)
+    assert read_form(field, put(fresh(field), ("act",), Pick(0)), schema).problems == ()

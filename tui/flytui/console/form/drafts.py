@@ -16,6 +16,7 @@ from flysafe.codepoints import CLOSE, OPEN
 from flytui.console.approvals.edit import spelled_out
 from flytui.console.form.fields import MISSING, Field, Kind, Missing
 
+LONG_TEXT = 200
 MOST_ITEMS = 50
 """An array with more is written as JSON."""
 _TOKEN = re.compile(rf"{OPEN}U\+([0-9A-F]{{4,6}}){CLOSE}")
@@ -41,6 +42,8 @@ class Leaf:
     given: bool = False
     as_json: bool = False
     """Whether the text is JSON."""
+    long: bool = False
+    """Whether it came with line ends, or with more characters than a line shows: written on several lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ def draft_of(field: Field, value: Json) -> Draft:
     """The value in the field."""
     match field.kind:
         case Kind.TEXT if isinstance(value, str):
-            return Leaf(value, given=not value)
+            return Leaf(value, given=not value, long="\n" in value or len(value) > LONG_TEXT)
         case Kind.NUMBER if isinstance(value, int | float) and not isinstance(value, bool):
             return Leaf(json.dumps(value))
         case Kind.CHOICE:

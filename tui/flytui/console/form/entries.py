@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 from flycore.model.canonical import Json
 from flytui.console.form.drafts import Draft, Group, Items, Leaf, Path, Pick, Step, Way, pointer_of
-from flytui.console.form.fields import LONG, Field, Kind, Missing
+from flytui.console.form.fields import Field, Kind, Missing
 from flytui.console.form.reading import Problem
 from flytui.console.paint import Line, Span, Tone, line, span, wrap
 
@@ -183,7 +183,7 @@ def _control(field: Field, draft: Draft) -> Control:
         case Leaf():
             if field.secret:
                 return Control.SECRET
-            long = field.kind is Kind.TEXT and (field.long or "\n" in draft.text or len(draft.text) > LONG)
+            long = field.kind is Kind.TEXT and (field.long or draft.long)
             return Control.AREA if long else Control.LINE
         case Pick():
             return Control.CHOICE

@@ -19,19 +19,19 @@ MOST_DEPTH = 6
 """Groups within groups that are drawn; what lies deeper is a JSON field."""
 MOST_STEPS = 4_000
 """Schemas looked at while one form is made: references may branch without end."""
-LONG = 200
+LONG = 5_000
 """A text that may have so many characters is written on several lines."""
 _SIMPLE = ("string", "number", "integer", "boolean", "null", "object", "array")
 _BOUNDS = (
-    ("minLength", "at least {} characters"),
-    ("maxLength", "at most {} characters"),
+    ("minLength", "at least {} character"),
+    ("maxLength", "at most {} character"),
     ("minimum", "at least {}"),
     ("exclusiveMinimum", "more than {}"),
     ("maximum", "at most {}"),
     ("exclusiveMaximum", "less than {}"),
     ("multipleOf", "a multiple of {}"),
-    ("minItems", "at least {} items"),
-    ("maxItems", "at most {} items"),
+    ("minItems", "at least {} item"),
+    ("maxItems", "at most {} item"),
 )
 _TELLING = ("type", "properties", "enum", "const", "items", "$ref", "allOf", "anyOf", "oneOf")
 """Keywords that say what a value looks like. A branch with none of them only narrows, and is not drawn."""
@@ -273,7 +273,8 @@ def _bounds(schema: JsonObject) -> Iterator[str]:
     for key, words in _BOUNDS:
         bound = schema.get(key)
         if isinstance(bound, int | float) and not isinstance(bound, bool):
-            yield words.format(bound)
+            counted = key.startswith(("minL", "maxL", "minI", "maxI")) and bound != 1
+            yield words.format(bound) + ("s" if counted else "")
     if schema.get("type") == "integer":
         yield "whole"
     if schema.get("uniqueItems") is True:

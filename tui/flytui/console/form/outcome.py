@@ -118,7 +118,8 @@ def sent_lines(sent: Sent, desk: Desk, width: int) -> list[Line]:
     rows = [*wrapped(_state(sent, now), width, 1), ()]
     if call is None:
         return [*rows, *_alone(sent, width)]
-    return [*rows, *call_lines(_latest(call, sent), now, width)]
+    ended = sent.result is not None
+    return [*([] if ended else rows), *call_lines(_latest(call, sent), now, width)]
 
 
 def _latest(call: Activity, sent: Sent) -> Activity:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flycore.catalog.schemas import check_input
+from flycore.catalog.schemas import Violation, check_input
 from flycore.model.canonical import Json, JsonObject, canonical_json
 from flytui.console.approvals.edit import read_object
 from flytui.console.form.drafts import (
@@ -29,6 +29,8 @@ from flytui.console.form.fields import MISSING, Field, Kind, Missing
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _MOST_DIGITS = 4_300
+_WANTED = " is a required property"
+"""How the validator's sentence ends, behind the name as JSON."""
 _FILLINGS = 64
 """Defaults within defaults that are filled in."""
 
@@ -97,18 +99,23 @@ def checked(value: JsonObject, schema: Json, known: Sequence[Problem] = ()) -> R
         before, (filled, found) = filled, check_input(whole, filled)
         if before == filled:
             break
-    said = {_said(problem.pointer) for problem in known if problem.missing}
-    others = (
-        Problem(item.pointer, item.message) for item in found if (item.pointer, item.message) not in said
-    )
-    return Reading(filled, (*known, *others))
+    lacking = {problem.pointer for problem in known if problem.missing}
+    found_here = (_problem(item) for item in found)
+    others = (item for item in found_here if not (item.missing and item.pointer in lacking))
+    return Reading(filled, (*known, *dict.fromkeys(others)))
 
 
-def _said(pointer: str) -> tuple[str, str]:
-    """How the validator says that what belongs there is missing."""
-    parent, _, step = pointer.rpartition("/")
-    name = step.replace("~1", "/").replace("~0", "~")
-    return parent, f"{json.dumps(name, ensure_ascii=False)} is a required property"
+def _problem(item: Violation) -> Problem:
+    """What the validator says; that something is missing stands where it is missing."""
+    said, wanted, _ = item.message.partition(_WANTED)
+    try:
+        name = json.loads(said) if wanted else None
+    except ValueError:
+        name = None
+    if not isinstance(name, str):
+        return Problem(item.pointer, item.message)
+    step = name.replace("~", "~0").replace("/", "~1")
+    return Problem(f"{item.pointer}/{step}", "is required", missing=True)
 
 
 class _Reader:
