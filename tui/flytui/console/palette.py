@@ -16,13 +16,14 @@ from flytui.console.approvals.batch import BatchScreen
 from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.question import QuestionScreen
 from flytui.console.fix.screen import ActScreen
+from flytui.console.form.screen import FormScreen
 from flytui.console.keytable import ENTRIES, SECTIONS
 from flytui.console.main import MainScreen
 from flytui.console.pages import PageScreen
 from flytui.console.trust import TrustScreen
 from flytui.console.urgent import UrgentApp
 
-LEAVES = (PageScreen, CardScreen, QuestionScreen, TrustScreen, BatchScreen, ActScreen)
+LEAVES = (PageScreen, FormScreen, CardScreen, QuestionScreen, TrustScreen, BatchScreen, ActScreen)
 """Screens that are left without deciding anything."""
 
 

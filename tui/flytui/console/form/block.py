@@ -25,7 +25,7 @@ from flytui.console.form.entries import (
 )
 from flytui.console.form.pick import PickScreen
 from flytui.console.form.reading import Problem
-from flytui.console.paint import fit
+from flytui.console.paint import wrap
 from flytui.console.views import Bar
 
 INDENT = 2
@@ -57,7 +57,7 @@ class FieldBlock(Vertical):
         self.entry = entry
         self._problems: Sequence[Problem] = ()
         self._tried = False
-        self._label = Bar(lambda width: [fit(label_line(self.entry), width)])
+        self._label = Bar(lambda width: wrap(label_line(self.entry), width, INDENT))
         self.control = self._control()
         self._notes = Bar(lambda width: note_lines(self.entry, self._problems, width, self._tried))
         self.styles.margin = (0, 1, 1, min(MOST_INDENT, INDENT * entry.depth))
@@ -178,7 +178,7 @@ class FormBody(VerticalScroll, can_focus=False):
         """Label and notes of the field that keys go to come into sight with it."""
         block = self.focused()
         if block is not None:
-            block.scroll_visible(animate=False)
+            self.call_after_refresh(block.scroll_visible, animate=False)
 
     @property
     def blocks(self) -> Sequence[FieldBlock]:

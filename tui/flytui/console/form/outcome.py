@@ -19,6 +19,7 @@ from flycore.model.enums import Phase
 from flycore.model.errors import FlyError
 from flytui.console.activity.details import call_lines
 from flytui.console.desk import Desk, Topic
+from flytui.console.keymap import Keys
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, keys_fitting, line, span, wrap, wrapped
 from flytui.console.words import PHASE, STATUS, clock, said
@@ -96,8 +97,13 @@ class CallPage(PageScreen):
 
     def _keys(self, width: int) -> Sequence[Line]:
         ended = self._sent.result is not None or bool(self._sent.lost)
-        pairs = [("Esc", "back" if ended else "leave it running"), ("t", "call again")]
-        return [keys_fitting([*pairs, ("y", "copy as JSON"), ("↑↓ PgUp PgDn", "scroll")], width)]
+        pairs = [
+            ("page.close", "back" if ended else "leave it running"),
+            ("call.again", "call again"),
+            ("page.copy", "copy as JSON"),
+            ("↑↓ PgUp PgDn", "scroll"),
+        ]
+        return [keys_fitting(self._desk.keys.hints(pairs), width)]
 
 
 def begin_call(
@@ -115,7 +121,7 @@ def sent_lines(sent: Sent, desk: Desk, width: int) -> list[Line]:
     """How it goes; then everything that is known of the call."""
     now = desk.now()
     call = next((call for call in desk.activity if call.call_id == sent.call_id), None)
-    rows = [*wrapped(_state(sent, now), width, 1), ()]
+    rows = [*wrapped(_state(sent, now, desk.keys), width, 1), ()]
     if call is None:
         return [*rows, *_alone(sent, width)]
     ended = sent.result is not None
@@ -128,7 +134,7 @@ def _latest(call: Activity, sent: Sent) -> Activity:
     return msgspec.structs.replace(call, result=sent.result, phase=Phase.FINISHED)
 
 
-def _state(sent: Sent, now: float) -> list[Line]:
+def _state(sent: Sent, now: float, keys: Keys) -> list[Line]:
     tool = span(f" {sent.tool}  ", Tone.STRONG)
     if sent.lost:
         return [line(tool, span(f"✗ not known how it ended: {sent.lost}", Tone.WARN))]
@@ -137,8 +143,15 @@ def _state(sent: Sent, now: float) -> list[Line]:
     phase = sent.progress.phase if sent.progress else Phase.CHECKING
     rows = [line(tool, said(PHASE[phase]), span(f"  {clock(now - sent.started)}", Tone.DIM))]
     if phase is Phase.WAITING_APPROVAL:
-        rows.append(line(Span(" "), span("ctrl+o", Tone.KEY), span(" opens its card; nothing runs before.")))
-    rows.append(line(span(" Esc leaves it running: it is in Activity (3).", Tone.DIM)))
+        rows.append(
+            line(
+                Span(" "),
+                span(keys.shown("app.card"), Tone.KEY),
+                span(" opens its card; nothing runs before."),
+            )
+        )
+    leave, activity = keys.shown("page.close"), keys.shown("main.activity")
+    rows.append(line(span(f" {leave} leaves it running: it is in Activity ({activity}).", Tone.DIM)))
     return rows
 
 

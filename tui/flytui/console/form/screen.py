@@ -118,8 +118,12 @@ class FormScreen(Screen[None]):
 
     def action_leave(self) -> None:
         """Back; what was written is there again the next time."""
-        self._remember()
         self.dismiss()
+
+    def on_unmount(self) -> None:
+        """However the form was left, what was written is kept."""
+        if self._reading.broken is None:
+            self._desk.inputs[self._view.capability.name] = self._reading.input
 
     def action_send(self) -> None:
         """Call the tool, where the input fits."""
@@ -127,7 +131,8 @@ class FormScreen(Screen[None]):
             self._tried = True
             self._show()
             self._to_first_problem()
-            self._say(f"not sent: {count_words(self._reading)}. F6 sends it all the same")
+            key = self._desk.keys.shown("form.insist")
+            self._say(f"not sent: {count_words(self._reading)}. {key} sends it all the same")
         else:
             self.action_insist()
 
@@ -141,7 +146,6 @@ class FormScreen(Screen[None]):
             self._say(f"there is nothing to send: {broken.pointer} {broken.message}")
         elif not self._sent:
             self._sent = True
-            self._remember()
             desk, view = self._desk, self._view
             page = begin_call(
                 self.app, desk, view.capability.name, self._reading.input, lambda: FormScreen(desk, view)
@@ -206,7 +210,7 @@ class FormScreen(Screen[None]):
         """Take what stands in the fields; widgets come and go only where the fields do."""
         entries = entries_of(self._field, draft)
         if len(entries) > MOST_ENTRIES:
-            self._say("more fields than can be drawn; F2 writes it as JSON")
+            self._say("more fields than can be drawn: write it as JSON")
             return
         same = shape_of(entries) == shape_of(self._entries)
         self._draft, self._entries = draft, entries
@@ -241,10 +245,6 @@ class FormScreen(Screen[None]):
         if path is not None and not self._raw:
             self._body.focus_on(path)
 
-    def _remember(self) -> None:
-        if self._reading.broken is None:
-            self._desk.inputs[self._view.capability.name] = self._reading.input
-
     def _say(self, notice: str) -> None:
         self._desk.notice = notice
         self._redraw()
@@ -263,4 +263,5 @@ class FormScreen(Screen[None]):
             isinstance(at_path(self._draft, path[:length]), Items) for length in range(1, len(path) + 1)
         )
         json_only = self._field.kind is Kind.JSON
-        return [keys_fitting(key_pairs(self._reading, self._raw, json_only, in_array), width)]
+        pairs = key_pairs(self._reading, self._raw, json_only, in_array)
+        return [keys_fitting(self._desk.keys.hints(pairs), width)]

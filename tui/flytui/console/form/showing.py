@@ -63,14 +63,14 @@ def foot_lines(reading: Reading, nowhere: Sequence[Problem], width: int) -> list
 
 
 def key_pairs(reading: Reading, raw: bool, json_only: bool, in_array: bool) -> list[tuple[str, str]]:
-    """The keys that do something now, most needed first."""
+    """Ids of the keys that do something now, most needed first."""
     insist = bool(reading.problems) and reading.broken is None
     return [
-        ("F5", "call the tool"),
-        *([("F6", "call all the same")] if insist else []),
-        ("Esc", "back"),
-        *([] if json_only else [("F2", "fields" if raw else "JSON")]),
-        ("F3", "example"),
-        *([("F7", "add item"), ("F8", "take it out")] if in_array else []),
+        ("form.send", "call the tool"),
+        *([("form.insist", "call all the same")] if insist else []),
+        ("form.leave", "back"),
+        *([] if json_only else [("form.json", "fields" if raw else "JSON")]),
+        ("form.example", "example"),
+        *([("form.add", "add item"), ("form.remove", "take it out")] if in_array else []),
         *([] if raw else [("Tab", "next field")]),
     ]
