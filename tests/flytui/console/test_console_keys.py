@@ -6,17 +6,24 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from textual.binding import Binding
 from textual.dom import DOMNode
 
 import flytui.console
-from consolekit import HandClock, console, drawn, press, request_of, until, world
+from consolekit import HandClock, app_of, console, drawn, press, request_of, until, world
+from flycore.model.enums import Risk
+from flycore.registry.settings import read_settings
+from flytui.console.approvals.armed import ArmedLines
+from flytui.console.keychecks import checked_keys
 from flytui.console.keymap import Keys, bound_key
 from flytui.console.keytable import ENTRIES
+from flytui.console.own import Own, own_settings
 from flytui.console.pages import PageScreen
 from flytui.console.palette import palette_commands
+from flytui.console.style import theme_names
 
 pytestmark = pytest.mark.anyio
 HANDLED = ("card",)
@@ -48,14 +55,14 @@ def test_every_binding_has_an_id_of_the_table_with_the_tables_keys() -> None:
 @pytest.mark.parametrize("view", ["catalog", "approvals", "activity", "grants", "audit"])
 async def test_the_key_line_of_a_view_names_actions_of_the_table(view: str) -> None:
     async with console(world(), HandClock()) as (app, _):
-        for name, _words in type(app.screen.query_one(f"#{view}")).KEYS:  # type: ignore[attr-defined] # of every view
+        for name, _words in type(app.screen.query_one(f"#{view}")).KEYS:
             assert name in ENTRIES
 
 
 async def test_key_line_help_and_palette_name_the_key_in_force() -> None:
     place, clock = world(), HandClock()
     async with console(place, clock, (140, 40)) as (app, pilot):
-        app.desk.keys = Keys({"catalog.probe": "f5", "app.help": "f1", "app.trust": "ctrl+t"})
+        app.desk.own = Own(Keys({"catalog.probe": "f5", "app.help": "f1", "app.trust": "ctrl+t"}))
         app.set_keymap(app.desk.keys.keymap())
         await press(pilot, "R", "question_mark")
         assert not isinstance(app.screen, PageScreen)
@@ -98,3 +105,90 @@ async def test_the_palette_offers_what_the_keys_do_here_and_no_decision() -> Non
         jump.callback()
         assert app.screen is app.screen_stack[0]
         assert app.desk.waiting, "leaving the card decided nothing"
+
+
+@pytest.mark.parametrize(
+    ("own", "refused"),
+    [
+        ({"catalog.probe": "f5", "card.deny": "D", "app.panic": "f12"}, ""),
+        ({"catalog.probe": "s", "catalog.ladder": "R"}, ""),
+        ({"catalog.nothing": "f5"}, "catalog.nothing"),
+        ({"catalog.probe": "s"}, "catalog.probe"),
+        ({"catalog.probe": "ctrl+x"}, "catalog.probe"),
+        ({"catalog.probe": "1"}, "catalog.probe"),
+        ({"catalog.probe": "k"}, "catalog.probe"),
+        ({"catalog.probe": "ctrl+p"}, "catalog.probe"),
+        ({"catalog.probe": "ctrl+i"}, "catalog.probe"),
+        ({"catalog.probe": "hyper+9"}, "catalog.probe"),
+        ({"catalog.probe": " "}, "catalog.probe"),
+        ({"app.panic": "P"}, "app.panic"),
+        ({"app.panic": "enter"}, "app.panic"),
+        ({"form.send": "space"}, "form.send"),
+        ({"card.deny": "a"}, "card.deny"),
+        *(({"card.approve": key}, "card.approve") for key in ("enter", "space", "escape", "tab", "a Y", "?")),
+        *(({"card.approve": key}, "card.approve") for key in ("k", "K", "d", "l", "up", "ctrl+y")),
+    ],
+)
+def test_a_key_that_would_harm_is_refused_and_its_default_holds(own: dict[str, str], refused: str) -> None:
+    keys, problems = checked_keys(own)
+    assert [problem.id for problem in problems] == ([refused] if refused else [])
+    for name in own:
+        assert (name in keys.own) == (name != refused)
+    for problem in problems:
+        assert problem.why
+        assert problem.remedy
+
+
+def test_a_refused_key_is_told_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "config.jsonc").write_text(
+        '{\n "theme": "neon",\n "keys": {\n  "card.approve": "enter",\n  "catalog.probe": "f5"\n }\n}\n'
+    )
+    read = read_settings(tmp_path)
+    own = own_settings(read.settings.keys, read.settings.theme, theme_names(), read.places)
+    assert own.theme == ""
+    assert own.keys.own == {"catalog.probe": "f5"}
+    assert [(item.pointer, item.position and item.position.line) for item in own.problems] == [
+        ("/keys/card.approve", 4),
+        ("/theme", 2),
+    ]
+
+
+async def test_problems_names_what_the_settings_say_wrongly() -> None:
+    place = world()
+    app = app_of(place)
+    app.desk.own = own_settings({"card.approve": "enter"}, "", theme_names(), {})
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: app.desk.catalog is not None)
+        await press(pilot, "p")
+        assert "keys.card.approve cannot be enter" in drawn(app, "#page")
+
+
+async def test_a_card_obeys_the_person_s_keys_and_its_rules_hold() -> None:
+    place, clock = world(), HandClock()
+    app = app_of(place, clock)
+    app.desk.own = Own(checked_keys({"card.approve": "A", "card.deny": "f9", "app.panic": "f12"})[0])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: app.desk.catalog is not None)
+        place.ask_for(request_of("r1", risk=Risk.MEDIUM), request_of("r2", risk=Risk.MEDIUM))
+        await until(pilot, lambda: len(app.desk.waiting) == 2)
+        await press(pilot, "ctrl+o")
+        assert "A approve once" in drawn(app, "#card-keys")
+        await press(pilot, "A")
+        assert place.decided == [], "not armed yet"
+        clock.advance(2)
+        await press(pilot, "a", "d")
+        clock.advance(2)
+        await press(pilot, "f12")
+        assert "F12 again within a second" in drawn(app, "#card-keys")
+        clock.advance(2)
+        assert place.decided == [], "the defaults have no action any more"
+        await press(pilot, "A")
+        await until(pilot, lambda: len(place.decided) == 1)
+        await until(pilot, lambda: "approved" in drawn(app, "#card-keys"))
+        await press(pilot, "n")
+        await until(pilot, lambda: "F9 deny" in drawn(app, "#card-keys"))
+        await until(pilot, lambda: app.screen.query_one(ArmedLines).arming.shown_at is not None)
+        clock.advance(2)
+        await press(pilot, "f9")
+        await until(pilot, lambda: len(place.decided) == 2)
+        assert not place.stopped

@@ -16,7 +16,9 @@ from flytui.cli.output import clock_time, note
 from flytui.cli.terminal import find_terminal, run_tool
 
 if TYPE_CHECKING:
+    from flycore.registry.places import Places
     from flytui.console.doctor.terminal import TerminalFacts
+    from flytui.console.own import Own
 
 
 def open_console(invocation: Invocation) -> int:
@@ -42,6 +44,7 @@ def open_console(invocation: Invocation) -> int:
                     demo=play_demo,
                     bench=find_bench(places, os.environ),
                     terminal=look,
+                    own=read_own(places),
                 )
 
     run_async(sit)
@@ -79,6 +82,16 @@ async def play_demo() -> None:
 
     command = [sys.executable, "-m", "flytui", "demo"]
     await anyio.run_process(command, stdin=None, stdout=None, stderr=None, check=False)
+
+
+def read_own(places: Places) -> Own:
+    """The person's keys and theme from their settings."""
+    from flycore.registry.settings import read_settings
+    from flytui.console.own import own_settings
+    from flytui.console.style import theme_names
+
+    read = read_settings(places.config_dir)
+    return own_settings(read.settings.keys, read.settings.theme, theme_names(), read.places)
 
 
 def find_seat() -> tuple[tuple[int, ...], tuple[int, ...]]:

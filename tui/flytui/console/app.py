@@ -25,10 +25,11 @@ from flytui.console.guard import VisibleOnly
 from flytui.console.help import help_screen, screens_of
 from flytui.console.lending import lend_terminal
 from flytui.console.main import MainScreen
+from flytui.console.own import Own
 from flytui.console.pages import AgainScreen, PageScreen
 from flytui.console.palette import palette_commands
 from flytui.console.pump import Pump
-from flytui.console.style import CSS, THEME
+from flytui.console.style import CSS, LIGHT, THEME
 from flytui.console.telling import TellingApp
 from flytui.console.terminal import lasting
 from flytui.console.title import kept_title
@@ -72,7 +73,8 @@ class FlytuiApp(TellingApp):
     def on_mount(self) -> None:
         """First paint, then the kernel is asked."""
         self.register_theme(THEME)
-        self.theme = THEME.name
+        self.register_theme(LIGHT)
+        self.theme = self.desk.own.theme or THEME.name
         self.set_keymap(self.desk.keys.keymap())
         self.call_after_refresh(self._start)
 
@@ -170,7 +172,7 @@ class FlytuiApp(TellingApp):
             if again:
                 self.exit()
 
-        self.push_screen(AgainScreen("q", question, "quits", "stays"), answered)
+        self.push_screen(AgainScreen(self.desk.keys.of("main.leave"), question, "quits", "stays"), answered)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Everything that can be done here and now; names from outside never enter the palette."""
@@ -207,6 +209,7 @@ async def run_console(
     window_ids: tuple[int, ...] = (),
     pids: tuple[int, ...] = (),
     ledger: Ledger | None = None,
+    own: Own | None = None,
     demo: Callable[[], Awaitable[None]] | None = None,
     bench: Workbench | None = None,
     terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None,
@@ -218,7 +221,7 @@ async def run_console(
     `title` names the app root in the header. `window_ids` and `pids` are the console's own, which no
     desktop tool may touch. `ledger` is the log that the Audit screen shows,
     `demo` plays the demo on this terminal to its end, `bench` is what things are mended with, `terminal`
-    looks at what this terminal can do.
+    looks at what this terminal can do, `own` is what the person set for the console.
     """
     desk = Desk(
         client=client,
@@ -230,6 +233,7 @@ async def run_console(
         demo=demo,
         bench=bench,
         terminal=terminal,
+        own=own or Own(),
     )
     app = FlytuiApp(desk)
     approver.attach(window_ids, pids)

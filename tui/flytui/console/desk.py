@@ -29,6 +29,7 @@ from flycore.model.trust import TrustItem
 from flytui.console.doctor.terminal import TerminalFacts
 from flytui.console.fix.bench import Workbench
 from flytui.console.keymap import Keys
+from flytui.console.own import Own
 
 
 class Topic(Enum):
@@ -133,9 +134,14 @@ class Desk:
     notice: str = ""
     inputs: dict[str, JsonObject] = field(default_factory=dict)
     """What was last written into the test-call form of a tool, in this session."""
-    keys: Keys = field(default_factory=Keys)
-    """The keys in force."""
+    own: Own = field(default_factory=Own)
+    """The person's own keys and theme, and what is wrong with them in the settings."""
     last_key: float = field(default=float("-inf"))
+
+    @property
+    def keys(self) -> Keys:
+        """The keys in force."""
+        return self.own.keys
 
     @property
     def waiting(self) -> tuple[Ask, ...]:

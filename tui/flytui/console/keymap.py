@@ -68,6 +68,20 @@ class Keys:
         keys = self.of(id)
         return shown_key(keys[0]) if keys else id
 
+    def meant(self, screen: str, key: str) -> str:
+        """What a pressed key is on a screen that takes every key itself: the default key of the action
+        whose key it is now, `""` for a default whose action has another key, else the key."""
+        actions = [entry for entry in ENTRIES.values() if entry.id.startswith(f"{screen}.")]
+        for entry in actions:
+            if key in self.of(entry.id):
+                return entry.defaults[0]
+        return "" if any(key in entry.defaults for entry in actions) else key
+
+    def drawn(self, screen: str, default: str) -> str:
+        """How the key is drawn whose default on that screen is `default`; of several parted by `/`, each."""
+        ids = {entry.keys: entry.id for entry in ENTRIES.values() if entry.id.startswith(f"{screen}.")}
+        return "/".join(self.shown(ids[part]) if part in ids else part for part in default.split("/"))
+
     def hints(self, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """`(id, words)` as `(key in force, words)`."""
         return [(self.shown(name), words) for name, words in pairs]

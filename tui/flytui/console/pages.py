@@ -13,6 +13,7 @@ from textual.screen import ModalScreen, Screen
 
 from flytui.console.desk import Desk, Topic
 from flytui.console.header import alert_lines, header_lines
+from flytui.console.keymap import bound_key, shown_key
 from flytui.console.paint import Line, Tone, keys_fitting, keys_line, line, span, wrapped
 from flytui.console.views import Bar, Build, LinesView
 
@@ -58,7 +59,7 @@ class PageScreen(Screen[None]):
         """Put what the page shows on the terminal's clipboard, as JSON."""
         if self._copy is not None:
             self.app.copy_to_clipboard(self._copy())
-            self._desk.notice = "copied as JSON"
+            self._desk.notice = "sent as JSON to the terminal's clipboard"
             self.changed(frozenset())
 
     def action_scroll(self, step: int) -> None:
@@ -73,11 +74,11 @@ class PageScreen(Screen[None]):
 
 
 class AgainScreen(ModalScreen[bool]):
-    """Asks before something is ended: the same key again does it, every other key does not."""
+    """Asks before something is ended: one of `keys` again does it, every other key does not."""
 
-    def __init__(self, key: str, question: Sequence[str], does: str, otherwise: str) -> None:
+    def __init__(self, keys: Sequence[str], question: Sequence[str], does: str, otherwise: str) -> None:
         super().__init__()
-        self._key = key
+        self._pressed = keys
         self._question = question
         self._does = does
         self._otherwise = otherwise
@@ -91,11 +92,13 @@ class AgainScreen(ModalScreen[bool]):
         """The key again, or not."""
         event.stop()
         event.prevent_default()
-        self.dismiss(self._key in (event.character, event.key))
+        self.dismiss(any(key == event.character or bound_key(key) == event.key for key in self._pressed))
 
     def _lines(self, width: int) -> Sequence[Line]:
         rows = [
             line(span(text, Tone.STRONG if at == 0 else Tone.PLAIN)) for at, text in enumerate(self._question)
         ]
-        choice = keys_line([(f"{self._key} again", self._does), ("any other key", self._otherwise)])
+        choice = keys_line(
+            [(f"{shown_key(self._pressed[0])} again", self._does), ("any other key", self._otherwise)]
+        )
         return [*wrapped(rows, width), (), *wrapped([choice], width)]

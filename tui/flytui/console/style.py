@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 THEME = Theme(
     name="flytui",
@@ -18,6 +18,27 @@ THEME = Theme(
     error="#e5736f",
     dark=True,
 )
+
+LIGHT = Theme(
+    name="flytui-light",
+    primary="#0b5f75",
+    secondary="#3d5575",
+    accent="#0b5f75",
+    foreground="#1c222b",
+    background="#f7f8fa",
+    surface="#edf0f4",
+    panel="#dfe4eb",
+    success="#1f6b31",
+    warning="#7a4d00",
+    error="#a3231f",
+    dark=False,
+)
+
+
+def theme_names() -> frozenset[str]:
+    """Ours and Textual's."""
+    return frozenset((THEME.name, LIGHT.name, *BUILTIN_THEMES))
+
 
 CSS = """
 .tone--dim { color: $foreground 62%; }

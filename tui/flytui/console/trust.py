@@ -95,7 +95,7 @@ class TrustScreen(Screen[bool]):
         event.stop()
         event.prevent_default()
         now = self._desk.pressed_at(event)
-        key = key_of(event)
+        key = self._desk.keys.meant("card", key_of(event))
         read = self._card.arming.seen_all
         pressed = self._card.press(key, now)
         if pressed is Pressed.APPROVED and read and not self._sending:
@@ -166,7 +166,7 @@ class TrustScreen(Screen[bool]):
         else:
             state = span(" keys ready ●", Tone.GOOD)
         pairs = [
-            ("a", f"trust all {len(self._items)}"),
+            (self._desk.keys.shown("card.approve"), f"trust all {len(self._items)}"),
             ("↑↓ PgUp PgDn", "read"),
             ("Esc", "trust nothing now"),
         ]

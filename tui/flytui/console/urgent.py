@@ -27,6 +27,8 @@ from flytui.console.views import Bar
 IDLE_S = 2.0
 """A card or question opens by itself only after so long without a key."""
 SECOND_PRESS_S = 1.0
+NOTICE_S = 2.0
+"""A notice on a screen that has no line for one."""
 
 
 @dataclass(slots=True)
@@ -83,8 +85,11 @@ class UrgentApp(App[None]):
     def _say(self, notice: str) -> None:
         """Answer a key, so that it does not seem dead."""
         self.desk.notice = notice
-        for bar in self.screen.query("#alert").results(Bar):
+        bars = [*self.screen.query("#alert, #card-keys").results(Bar)]
+        for bar in bars:
             bar.redraw()
+        if not bars:
+            self.notify(notice, timeout=NOTICE_S)
 
     def tell(self, notice: str) -> None:
         """A notice from beside the application."""
@@ -94,7 +99,7 @@ class UrgentApp(App[None]):
         """A notice lasts until the next key."""
         if self.desk.notice:
             self.desk.notice = ""
-            for bar in self.screen.query("#alert").results(Bar):
+            for bar in self.screen.query("#alert, #card-keys").results(Bar):
                 bar.redraw()
 
     @on(ApprovalsView.OpenQuestion)

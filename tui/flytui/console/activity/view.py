@@ -209,7 +209,8 @@ class ActivityView(Vertical):
         started = call.phase is Phase.RUNNING
         state = "Its processes end; it may be half done." if started else "It has not started."
         question = (f"Cancel {call.tool}?", f"{call.caller} asked for it. {state}")
-        self.app.push_screen(AgainScreen("k", question, "cancels the call", "leaves it running"), answered)
+        keys = self._desk.keys.of("activity.cancel")
+        self.app.push_screen(AgainScreen(keys, question, "cancels the call", "leaves it running"), answered)
 
     async def _end(self, call: Activity) -> None:
         try:

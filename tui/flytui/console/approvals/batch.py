@@ -93,7 +93,8 @@ class BatchScreen(Screen[None]):
         """All keys end here."""
         event.stop()
         event.prevent_default()
-        key, now = key_of(event), self._desk.pressed_at(event)
+        key = self._desk.keys.meant("card", key_of(event))
+        now = self._desk.pressed_at(event)
         pressed = self._card.press(key, now)
         if pressed is Pressed.APPROVED and self._asks and not self._sending and not self._outcome:
             self._sending = True
@@ -171,7 +172,11 @@ class BatchScreen(Screen[None]):
             return [line(span(" sending the answers…", Tone.ACCENT))]
         blocked = self._card.arming.blocked(self._desk.clock())
         state = span(f" {blocked} ○", Tone.WARN) if blocked else span(" keys ready ●", Tone.GOOD)
-        pairs = [("a", f"approve these {len(self._asks)} once"), ("↑↓ PgUp PgDn", "read"), ("Esc", "back")]
+        pairs = [
+            (self._desk.keys.shown("card.approve"), f"approve these {len(self._asks)} once"),
+            ("↑↓ PgUp PgDn", "read"),
+            ("Esc", "back"),
+        ]
         return [*wrap(line(state), width, 1), *wrap(keys_line(pairs if self._asks else pairs[1:]), width, 1)]
 
 

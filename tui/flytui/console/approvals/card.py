@@ -46,7 +46,7 @@ class CardScreen(AskScreen):
         event.stop()
         event.prevent_default()
         now = self._desk.pressed_at(event)
-        key = key_of(event)
+        key = self._desk.keys.meant("card", key_of(event))
         self._notice = ""
         if self._deciding:
             self._card.note(now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from flycore.approval.card import LABEL_CELLS, CardStyle, card_keys, render_card
@@ -11,6 +11,7 @@ from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.enums import Choice, Code, RequestState, Risk
 from flytui.console.approvals.crop import crop_lines, crop_rows
 from flytui.console.approvals.keys import Arming
+from flytui.console.keymap import Keys
 from flytui.console.paint import Line, Span, Tone, column, fit, keys_line, line, span, width_of, wrap, wrapped
 from flytui.console.words import clock, risk_title
 
@@ -56,7 +57,8 @@ class Frame:
     blocking: bool = False
     """Whether `b` was pressed once."""
     notice: str = ""
-    """Why a key did nothing."""
+    """Why a key did nothing, or what it asks for."""
+    keys: Keys = field(default_factory=Keys)
 
 
 def title_lines(frame: Frame, width: int) -> list[Line]:
@@ -123,15 +125,19 @@ def foot_lines(frame: Frame, width: int) -> list[Line]:
     if arming.open(frame.clock):
         return _confirming(request, arming, width)
     if frame.blocking:
-        return _blocking(request, width)
-    pairs = [(hint.key, hint.words) for hint in card_keys(request, held=frame.ask.held)]
+        return _blocking(frame, width)
+    pairs = [
+        (frame.keys.drawn("card", hint.key), hint.words) for hint in card_keys(request, held=frame.ask.held)
+    ]
     said = wrap(line(span(f" {frame.notice}", Tone.WARN)), width, 1) if frame.notice else []
     return [*said, *_state(arming, frame.clock, width), *_flow(pairs, width)]
 
 
-def _blocking(request: ApprovalRequest, width: int) -> list[Line]:
-    words = f" block {request.tool} for every caller, until you unblock it?"
-    keys = keys_line([("b again", "blocks the tool"), ("any other key", "does not")])
+def _blocking(frame: Frame, width: int) -> list[Line]:
+    words = f" block {frame.ask.request.tool} for every caller, until you unblock it?"
+    keys = keys_line(
+        [(f"{frame.keys.shown('card.block')} again", "blocks the tool"), ("any other key", "does not")]
+    )
     return [*wrap(line(span(words, Tone.STRONG)), width, 1), *wrap(keys, width)]
 
 
@@ -187,7 +193,7 @@ def _confirming(request: ApprovalRequest, arming: Arming, width: int) -> list[Li
 def _after(frame: Frame, width: int) -> list[Line]:
     text, good = (frame.outcome, frame.good) if frame.outcome else outcome_of(frame.ask)
     mark = span(" ✓ " if good else " ✗ ", Tone.GOOD if good else Tone.WARN)
-    pairs = [("n", "next")] if frame.waiting else []
+    pairs = [(frame.keys.shown("card.next"), "next")] if frame.waiting else []
     return [
         *wrap(line(mark, span(text, Tone.STRONG)), width, 3),
         fit(keys_line([*pairs, ("Esc", "back")]), width),

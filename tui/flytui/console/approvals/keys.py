@@ -112,7 +112,7 @@ class Arming:
         if (self.strict or self.whole) and not self.seen_all:
             return "read to the last line first ↓"
         if self.strict and self.masked:
-            return "reveal the masked fields first (v)"
+            return "reveal the masked fields first"
         if self.shown_at is None or now - self.shown_at < VISIBLE_S or now - self.last_key < QUIET_S:
             return "keys not ready"
         return ""

@@ -185,7 +185,8 @@ class AskScreen(Screen[None]):
             good=self._good,
             deciding=self._deciding,
             blocking=self._block_open(self._desk.clock()),
-            notice=self._notice,
+            notice=self._notice or self._desk.notice,
+            keys=self._desk.keys,
         )
 
     def _block_open(self, now: float) -> bool:

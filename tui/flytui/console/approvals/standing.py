@@ -100,7 +100,7 @@ class StandingScreen(ModalScreen[Answer | None]):
         elif self._sending:
             self._card.note(now)
         elif self._deciding:
-            self._decide(key, now)
+            self._decide(self._desk.keys.meant("card", key), now)
         else:
             self._choose(key)
         self.call_after_refresh(self._tick)
@@ -248,4 +248,6 @@ class StandingScreen(ModalScreen[Answer | None]):
             return [line(span(words, Tone.STRONG), letter, Span(f" {arming.typed}"))]
         state = arming.blocked(now)
         ready = line(span(f"{state} ○", Tone.DIM) if state else span("keys ready ●", Tone.GOOD))
-        return wrapped([ready, keys_line([("a", self.DOES), ("Esc", "back")])], width)
+        return wrapped(
+            [ready, keys_line([(self._desk.keys.shown("card.approve"), self.DOES), ("Esc", "back")])], width
+        )

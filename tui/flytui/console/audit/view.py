@@ -244,7 +244,7 @@ class AuditView(Vertical):
         row = self._list.row
         if isinstance(row, AuditRow):
             self.app.copy_to_clipboard(_as_json(row))
-            self._say("the line was copied as JSON")
+            self._say("the line was sent as JSON to the terminal's clipboard")
 
     @on(RowsView.Chosen)
     def _open(self, event: RowsView.Chosen) -> None:

@@ -117,7 +117,7 @@ class CatalogView(Mending):
     def _remake(self, catalog: Catalog, changed: frozenset[str]) -> None:
         known = by_key(self._rows)
         self._rows = rows_of(catalog, changed, known, self._beside, frozenset(self._drift))
-        self._problems, self._summary = problems_of(catalog), counts(self._rows)
+        self._problems, self._summary = (*problems_of(catalog), *self._desk.own.problems), counts(self._rows)
         self.finder.take(self._rows)
 
     def focus_here(self) -> None:
@@ -262,7 +262,7 @@ class CatalogView(Mending):
         """This row as JSON, to the terminal's clipboard."""
         if self.row is not None:
             self.app.copy_to_clipboard(as_json(self.row))
-            self._say(f"{self.row.name} copied as JSON")
+            self._say(f"{self.row.name} sent as JSON to the terminal's clipboard")
 
     def _older(self) -> None:
         """Ages grow and leases run out while nothing else changes."""

@@ -92,7 +92,7 @@ class GrantsView(Vertical):
             self.run_worker(self._take_away(row), group="grants")
             return
         what = "unblocks it" if isinstance(row, BlockRow) else "takes it out"
-        self._ask_again("d", f"End {row.words}?", what, partial(self._take_away, row))
+        self._ask_again("grants.revoke", f"End {row.words}?", what, partial(self._take_away, row))
 
     def action_undo(self) -> None:
         """Take back what was taken away last."""
@@ -102,9 +102,9 @@ class GrantsView(Vertical):
         elif last.loosens:
             self.run_worker(self._undo(), group="grants")
         else:
-            self._ask_again("z", f"Bring back {last.words}?", "brings it back", self._undo)
+            self._ask_again("grants.undo", f"Bring back {last.words}?", "brings it back", self._undo)
 
-    def _ask_again(self, key: str, question: str, does: str, then: Callable[[], Awaitable[None]]) -> None:
+    def _ask_again(self, id: str, question: str, does: str, then: Callable[[], Awaitable[None]]) -> None:
         """Go on where the key comes again."""
 
         def answered(again: bool | None) -> None:
@@ -112,7 +112,7 @@ class GrantsView(Vertical):
                 self.run_worker(then, group="grants")
 
         lines = (question, "More is let through than now.")
-        self.app.push_screen(AgainScreen(key, lines, does, "leaves it"), answered)
+        self.app.push_screen(AgainScreen(self._desk.keys.of(id), lines, does, "leaves it"), answered)
 
     async def _take_away(self, row: GrantRow) -> None:
         approver = self._desk.approver
@@ -130,7 +130,7 @@ class GrantsView(Vertical):
             self._say(f"{row.words}: {why_not}")
             return
         self._done.append(row)
-        self._say(f"ended: {row.words}. z brings it back")
+        self._say(f"ended: {row.words}. {self._desk.keys.shown('grants.undo')} brings it back")
 
     async def _undo(self) -> None:
         try:
