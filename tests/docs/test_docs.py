@@ -218,6 +218,24 @@ def test_the_readme_s_commands_work_as_they_stand(trusted: Root) -> None:
             assert done.stdout
 
 
+def test_the_command_line_s_examples_work_as_they_stand(trusted: Root) -> None:
+    environ = {**trusted.environ, "PATH": f"{Path(sys.executable).parent}:{trusted.environ['PATH']}"}
+    for block in blocks("docs/cli.md", "run"):
+        for line in block.text.splitlines():
+            done = subprocess.run(
+                ["sh", "-c", line],
+                cwd=trusted.folder,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert done.returncode == 0, (line, done.stderr)
+            assert done.stdout
+
+
 def test_what_needs_a_person_ends_as_the_readme_says_where_nobody_is(trusted: Root) -> None:
     done = flytui(trusted, "call", "mock.echo", "message=hello", "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (4, "no-approver")

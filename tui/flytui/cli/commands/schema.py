@@ -17,6 +17,7 @@ NAMES = (
     "policy",
     "result",
     "catalog",
+    "protocol",
     "inspect",
     "why",
     "doctor",
@@ -47,9 +48,9 @@ NAMES = (
 @click.argument("name", metavar="NAME", type=click.Choice(NAMES))
 @common
 def schema(invocation: Invocation, name: str) -> int:
-    """Print the JSON Schema of the registry or policy file, of a result, or of what COMMAND --json prints.
+    """Print the JSON Schema of a file, of the socket's messages, or of what a command prints with --json.
 
-    NAME is registry, policy, result, catalog or another command that has --json.
+    NAME is registry, policy, result, protocol, catalog or another command that has --json.
     """
     emit(schema_of(name))
     return 0
@@ -65,6 +66,10 @@ def schema_of(name: str) -> JsonObject:
         from flycore.approval.schema import policy_schema
 
         return policy_schema()
+    if name == "protocol":
+        from flycore.serve.schema import protocol_schema
+
+        return protocol_schema()
     if name == "catalog":
         from flycore.catalog.document import catalog_schema
 

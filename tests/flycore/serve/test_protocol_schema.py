@@ -1,0 +1,56 @@
+"""The protocol's schema beside the door itself and the page that describes it."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from websockets.asyncio.client import unix_connect
+
+from doorkit import served
+from flycore.serve.schema import PAYLOADS, protocol_schema
+from kernelkit import Root
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "protocol.md"
+SHOWN = [
+    (way, json.loads(text))
+    for way, text in re.findall(r"^```json (send|receive)\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+]
+TAKEN = [
+    message for (way, message), (_, answer) in pairwise(SHOWN) if way == "send" and answer["type"] != "error"
+]
+"""What the page sends and the kernel takes."""
+
+
+@pytest.mark.anyio
+async def test_every_message_that_the_door_takes_has_a_shape(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    async with served(root):
+        commands = await greeting(root)
+    assert set(commands) - {"ask.decide"} == set(PAYLOADS) - {"tool.progress", "tool.result"}
+
+
+async def greeting(root: Root) -> list[str]:
+    """The commands that the kernel names when somebody connects."""
+    async with unix_connect(str(root.places.socket), uri="ws://localhost/ws", compression=None) as connection:
+        commands: list[str] = json.loads(await connection.recv())["payload"]["capabilities"]["commands"]
+        return commands
+
+
+@pytest.mark.parametrize("message", TAKEN, ids=lambda one: one["type"])
+def test_the_page_s_messages_are_of_that_shape(message: dict[str, Any]) -> None:
+    schema = protocol_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    validator.validate(message)
+    for wrong in (
+        {**message, "payload": {**message.get("payload", {}), "approved": True}},
+        {**message, "approved": True},
+        {**message, "type": "ask.decide"},
+    ):
+        assert not validator.is_valid(wrong)
