@@ -160,7 +160,7 @@ def _target(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
         text = f"no picture of the screen: {strict_text(request.no_crop)}"
         yield from _lines("", text, CardStyle.REACH_OPEN, room)
     if request.crop is not None:
-        meant = "the screen round the point, which the cross marks" if request.cross else "the window"
+        meant = "round the point, at the cross" if request.cross else "the window"
         yield from _lines("", f"{meant}, as flytui saw it:", CardStyle.CROP, room)
     if request.crop_to is not None:
         yield from _lines("", "where the drag ends:", CardStyle.CROP_TO, room)

@@ -15,8 +15,9 @@ from flycore.kernel.in_force import RULE as CHANGED_RULE
 from flycore.model.audit import Verification
 from flycore.model.catalog import SidecarView
 from flycore.model.check import Check, CheckState
-from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Effective, ReasonCode
+from flycore.model.fix import Fix, FixKind
 from flycore.model.sidecar import SidecarEntry
 
 OLDEST_PYTHON = (3, 11)
@@ -51,6 +52,7 @@ def check_registry(files: tuple[str, ...], diagnostics: tuple[Diagnostic, ...]) 
             state=CheckState.WARN,
             message="no registry file, so no sidecar is configured",
             fix="write tools/external.tools.jsonc; flytui schema registry describes it",
+            remedy_fix=Fix(kind=FixKind.INIT, words="write a first registry"),
         )
     for finding in diagnostics:
         yield _finding("registry", finding)
@@ -64,7 +66,14 @@ def _finding(name: str, finding: Diagnostic) -> Check:
         state=_WEIGHT[finding.severity],
         message=f"{where}{finding.message}{excerpt}",
         fix=finding.remedy,
+        remedy_fix=_edit(finding.position),
     )
+
+
+def _edit(position: Position | None) -> Fix | None:
+    if position is None:
+        return None
+    return Fix(kind=FixKind.EDIT, words=f"open {position}", file=position.file, line=position.line)
 
 
 def check_sidecar(view: SidecarView) -> Iterator[Check]:
@@ -86,6 +95,8 @@ def check_sidecar(view: SidecarView) -> Iterator[Check]:
             state=CheckState.OK if chosen else state,
             message=f"{effective.value}:{code} {reason.message}",
             fix=reason.remedy,
+            remedy_fix=reason.fix,
+            sidecar=view.id,
         )
     if not reasons and not findings:
         yield Check(name=name, state=CheckState.OK, message=effective.value)
@@ -124,7 +135,9 @@ def check_trust(waiting: int, diagnostics: tuple[Diagnostic, ...]) -> Iterator[C
     """Whether entries wait for trust, and whether the store can be relied on."""
     if waiting:
         entries = "1 entry waits" if waiting == 1 else f"{waiting} entries wait"
-        yield Check(name="trust", state=CheckState.WARN, message=f"{entries} for trust", fix="flytui trust")
+        fix = Fix(kind=FixKind.TRUST, words="see what they would run, and decide")
+        message = f"{entries} for trust"
+        yield Check(name="trust", state=CheckState.WARN, message=message, fix="flytui trust", remedy_fix=fix)
     else:
         yield Check(name="trust", state=CheckState.OK, message="nothing waits")
     for finding in diagnostics:

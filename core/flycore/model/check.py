@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from flycore.model.base import Value
+from flycore.model.fix import Fix
 
 
 class CheckState(StrEnum):
@@ -23,5 +24,9 @@ class Check(Value, frozen=True, kw_only=True):
     message: str
     fix: str = ""
     """What to do; empty where nothing is to be done."""
+    remedy_fix: Fix | None = None
+    """What can be done about it at once, by a person who has seen it."""
+    sidecar: str = ""
+    """Id of the sidecar it is about; `""` for none."""
     difference: tuple[str, ...] = ()
     """What differs, where the check is about a change: lines `- /pointer: before`, `+ /pointer: after`."""

@@ -10,11 +10,16 @@ import pytest
 from consolekit import HandClock, console, drawn, press, rows_drawn, until, world
 from flycore.model.check import Check, CheckState
 from flycore.model.errors import ConnectionLost
+from flycore.model.fix import Fix, FixKind
+from flytui.console.approvals.armed import ArmedLines
 from flytui.console.doctor.rows import check_rows
 from flytui.console.doctor.terminal import TerminalFacts
+from flytui.console.fix.bench import Workbench
+from flytui.console.fix.screen import ActScreen
 from flytui.console.header import SCREENS
 from flytui.console.main import MainScreen
 from flytui.console.packages.rows import package_rows
+from flytui.console.paint import text_of
 
 pytestmark = pytest.mark.anyio
 EVIL = "\x1b[2J\u202e[/nope]"
@@ -114,3 +119,32 @@ async def test_packages_are_empty_until_the_registry_names_one() -> None:
         assert len(package_rows(place.catalog_value)) == 1
         await press(pilot, "enter")
         await until(pilot, lambda: "tools/packages/pdfkit" in drawn(app, "#page"))
+
+
+async def test_a_fix_is_shown_before_it_is_done() -> None:
+    fix = Fix(kind=FixKind.COMMAND, words="let it pass", argv=("tmux", "set-option", "a b"))
+    mendable = Check(
+        name="clipboard", state=CheckState.WARN, message="off", fix="set it", remedy_fix=fix, sidecar=""
+    )
+    place, clock = world(checks_value=(mendable, CHECKS[0])), HandClock()
+    ran: list[tuple[str, ...]] = []
+
+    async def run(argv: tuple[str, ...], read: bool) -> int:
+        ran.append(argv)
+        return 0
+
+    async with console(place, clock) as (app, pilot):
+        app.desk.bench = Workbench(root="/srv/shop", home="/h", editor=("vi",), starter="{}", run=run)
+        await press(pilot, "7")
+        await until(pilot, lambda: "warn" in rows_drawn(app, "#check-rows"))
+        await press(pilot, "F")
+        await until(pilot, lambda: isinstance(app.screen, ActScreen) and app.screen.query(ArmedLines))
+        shown = "\n".join(text_of(row) for row in app.screen.query_one(ArmedLines).rows)
+        assert "tmux set-option 'a b'" in shown
+        await press(pilot, "enter")
+        await press(pilot, "escape")
+        await until(pilot, lambda: isinstance(app.screen, MainScreen))
+        await press(pilot, "down")
+        await press(pilot, "F")
+        await until(pilot, lambda: "no fix is known" in drawn(app, "#alert"))
+        assert ran == []

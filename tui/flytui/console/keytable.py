@@ -307,6 +307,7 @@ SECTIONS: tuple[Section, ...] = (
         "Doctor",
         (
             Entry("doctor.again", "R", "Look again", "look at everything again"),
+            Entry("doctor.fix", "F", "Do the fix", "show what would be done about the check, then do it"),
             Entry("doctor.copy", "y", "Copy the checks as JSON", "send them to the terminal's clipboard"),
         ),
     ),

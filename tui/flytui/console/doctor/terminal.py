@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from flycore.model.check import Check, CheckState
+from flycore.model.fix import Fix, FixKind
 
 SMALLEST = (60, 20)
 """Columns and rows below which the console is hard to read."""
@@ -104,4 +105,9 @@ def _tmux(tmux: Tmux) -> Iterator[Check]:
             state=CheckState.WARN,
             message=f"{said}, so what y copies may not reach the clipboard",
             fix="tmux set-option -s set-clipboard on",
+            remedy_fix=Fix(
+                kind=FixKind.COMMAND,
+                words="let tmux pass on what is copied, until it ends",
+                argv=("tmux", "set-option", "-s", "set-clipboard", "on"),
+            ),
         )

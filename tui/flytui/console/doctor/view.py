@@ -11,13 +11,14 @@ import msgspec
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 
 from flycore.model.check import Check
 from flycore.model.errors import FlyError
+from flycore.model.fix import FixKind
 from flytui.console.desk import Desk, Topic
 from flytui.console.doctor.rows import TITLES, CheckRow, check_lines, check_rows, columns, fix_lines, summary
 from flytui.console.doctor.terminal import terminal_checks
+from flytui.console.fix.actions import Fixing
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
 from flytui.console.rows import RowsView
@@ -36,15 +37,17 @@ _EMPTY = (
 )
 
 
-class DoctorView(Vertical):
+class DoctorView(Fixing):
     """The checks as they were found last; the first look is made when the screen is first shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("R", "again", "Look again", show=False, id="doctor.again"),
+        Binding("F", "fix", "Fix", show=False, id="doctor.fix"),
         Binding("y", "copy", "Copy", show=False, id="doctor.copy"),
     ]
     KEYS: ClassVar[list[tuple[str, str]]] = [
         ("doctor.again", "look again"),
+        ("doctor.fix", "fix"),
         ("list.open", "details"),
         ("doctor.copy", "copy as JSON"),
     ]
@@ -90,15 +93,40 @@ class DoctorView(Vertical):
 
     def action_copy(self) -> None:
         """All checks on the terminal's clipboard, as JSON."""
-        if self._checks:
-            self.app.copy_to_clipboard(json.dumps(msgspec.to_builtins(self._checks), indent=2))
-            self._say("copied as JSON")
+        if not self._checks:
+            self._notice("nothing has been looked at yet")
+            return
+        self.app.copy_to_clipboard(json.dumps(msgspec.to_builtins(self._checks), indent=2))
+        self._notice("copied as JSON")
+
+    def action_fix(self) -> None:
+        """Show what would be done about the check under the cursor; some is done elsewhere."""
+        check = self._check
+        fix = check.remedy_fix if check is not None else None
+        if check is None or fix is None:
+            self._notice(
+                "no fix is known for this; Enter shows what to do" if check else "nothing to fix here"
+            )
+            return
+        match fix.kind:
+            case FixKind.COMMAND | FixKind.EDIT:
+                heading = f"{check.name} · {fix.words}"
+                self._program(check.sidecar, heading, lambda width: [*check_lines(check, width), ()], fix)
+            case FixKind.TRUST:
+                self._trust()
+            case FixKind.INIT:
+                self.action_start()
+            case FixKind.PROBE:
+                self._notice(f"asking {check.sidecar} again; R shows what it answered")
+                self.run_worker(self._ask_again(check.sidecar), group="probe")
+            case FixKind.ENABLE:
+                self._notice(f"E in the Catalog switches {check.sidecar} on")
 
     async def _look(self) -> None:
         try:
             found = [*await self._desk.client.checks(), *await self._own()]
         except FlyError as error:
-            self._say(f"not looked at: {error}")
+            self._notice(f"not looked at: {error}")
         else:
             self._checks, self._looked_at = tuple(found), self._desk.now()
         finally:
@@ -146,10 +174,6 @@ class DoctorView(Vertical):
         self._empty.rebuild()
         if here:
             self.screen.set_focus(self._shown)
-
-    def _say(self, notice: str) -> None:
-        self._desk.notice = notice
-        self.post_message(Bar.Stale())
 
     def _tick(self) -> None:
         if self.display:

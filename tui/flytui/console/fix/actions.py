@@ -22,48 +22,15 @@ from flytui.console.fix.words import program_lines, quoted, reason_lines, switch
 from flytui.console.lending import lend_terminal
 from flytui.console.paint import Line, block, wrapped
 from flytui.console.trust import TrustScreen
-from flytui.console.views import Bar
+from flytui.console.views import Bar, Build
 
 REGISTRY = "tools/external.tools.jsonc"
 
 
-class Mending(Vertical):
-    """What a view with a row of the catalog under its cursor can have done about it."""
+class Fixing(Vertical):
+    """A view that can have something done: programs on the terminal, trust, a probe, a first registry."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("F", "fix", "Fix", show=False, id="catalog.fix"),
-        Binding("E", "enable", "Enable", show=False, id="catalog.enable"),
-        Binding("X", "disable", "Disable", show=False, id="catalog.disable"),
-        Binding("i", "start", "First registry", show=False, id="catalog.init"),
-    ]
-    HINTS = (("catalog.fix", "fix"), ("catalog.enable", "enable"), ("catalog.disable", "disable"))
     _desk: Desk
-
-    @property
-    def row(self) -> CatalogRow | None:
-        """The row under the cursor."""
-        raise NotImplementedError
-
-    def action_fix(self) -> None:
-        """Show the first fix that a reason of this row offers; some are done elsewhere."""
-        row = self.row
-        reason = offered(row.stability.reasons) if row is not None else None
-        if row is None or reason is None or reason.fix is None:
-            well = row is not None and not row.stability.reasons
-            self._notice("nothing to fix here" if well else "no fix is known; Enter shows what to do")
-            return
-        match reason.fix.kind:
-            case FixKind.COMMAND | FixKind.EDIT:
-                self._program(row.sidecar, reason, reason.fix)
-            case FixKind.ENABLE:
-                self._switch_on(row, reason)
-            case FixKind.TRUST:
-                self._trust()
-            case FixKind.PROBE:
-                self._notice(f"asking {row.sidecar} again; its answer shows on the ladder")
-                self.run_worker(self._ask_again(row.sidecar), group="probe")
-            case FixKind.INIT:
-                self.action_start()
 
     def _trust(self) -> None:
         if self._desk.trust:
@@ -71,14 +38,13 @@ class Mending(Vertical):
         else:
             self._notice("nothing waits for trust")
 
-    def _program(self, sidecar: str, reason: Reason, fix: Fix) -> None:
+    def _program(self, sidecar: str, heading: str, why: Build, fix: Fix) -> None:
         """A program that is run on the terminal, once seen."""
         bench = self._desk.bench
         argv = bench.argv(fix) if bench is not None else fix.argv
 
         def lines(width: int) -> Sequence[Line]:
-            shown = program_lines(fix, argv, bench is not None, width)
-            return [(), *reason_lines(reason, width), *shown]
+            return [(), *why(width), *program_lines(fix, argv, bench is not None, width)]
 
         async def nothing() -> str:
             return ""
@@ -89,9 +55,7 @@ class Mending(Vertical):
 
         act = nothing if argv and bench is not None else None
         does = "run it" if fix.kind is FixKind.COMMAND else "open it"
-        screen = ActScreen(
-            self._desk, "Fix", f"{reason.code.value} · {fix.words}", lines, does, act, copy=shlex.join(argv)
-        )
+        screen = ActScreen(self._desk, "Fix", heading, lines, does, act, copy=shlex.join(argv))
         self.app.push_screen(screen, answered)
 
     async def _lend(self, sidecar: str, argv: tuple[str, ...], read: bool) -> None:
@@ -124,6 +88,75 @@ class Mending(Vertical):
             await self._desk.client.probe(sidecar)
         except FlyError as error:
             self._notice(f"not probed: {error}")
+
+    def action_start(self) -> None:
+        """Show the starter registry, and write it where there is none."""
+        catalog, bench = self._desk.catalog, self._desk.bench
+        if catalog is None or bench is None:
+            self._notice("flytui init writes a first registry")
+            return
+        if any(view.entry.source.value == "project" for view in catalog.sidecars):
+            self._notice("this project has a registry; i is for a folder without one")
+            return
+
+        def lines(width: int) -> Sequence[Line]:
+            return wrapped(block(bench.starter, margin=1), width, 3)
+
+        async def write() -> str:
+            return _why_not(await self._desk.approver.write_starter())
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._notice(f"{REGISTRY} is written, and trusted as you read it")
+
+        heading = f"A first registry, written to {REGISTRY}: every program that flytui brings"
+        screen = ActScreen(
+            self._desk, "First registry", heading, lines, "write and trust it", write, whole=True
+        )
+        self.app.push_screen(screen, answered)
+
+    def _notice(self, words: str) -> None:
+        self._desk.notice = words
+        self.post_message(Bar.Stale())
+
+
+class Mending(Fixing):
+    """What a view with a row of the catalog under its cursor can have done about it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("F", "fix", "Fix", show=False, id="catalog.fix"),
+        Binding("E", "enable", "Enable", show=False, id="catalog.enable"),
+        Binding("X", "disable", "Disable", show=False, id="catalog.disable"),
+        Binding("i", "start", "First registry", show=False, id="catalog.init"),
+    ]
+    HINTS = (("catalog.fix", "fix"), ("catalog.enable", "enable"), ("catalog.disable", "disable"))
+
+    @property
+    def row(self) -> CatalogRow | None:
+        """The row under the cursor."""
+        raise NotImplementedError
+
+    def action_fix(self) -> None:
+        """Show the first fix that a reason of this row offers; some are done elsewhere."""
+        row = self.row
+        reason = offered(row.stability.reasons) if row is not None else None
+        if row is None or reason is None or reason.fix is None:
+            well = row is not None and not row.stability.reasons
+            self._notice("nothing to fix here" if well else "no fix is known; Enter shows what to do")
+            return
+        match reason.fix.kind:
+            case FixKind.COMMAND | FixKind.EDIT:
+                heading = f"{reason.code.value} · {reason.fix.words}"
+                self._program(row.sidecar, heading, lambda width: reason_lines(reason, width), reason.fix)
+            case FixKind.ENABLE:
+                self._switch_on(row, reason)
+            case FixKind.TRUST:
+                self._trust()
+            case FixKind.PROBE:
+                self._notice(f"asking {row.sidecar} again; its answer shows on the ladder")
+                self.run_worker(self._ask_again(row.sidecar), group="probe")
+            case FixKind.INIT:
+                self.action_start()
 
     def _switch_on(self, row: CatalogRow, reason: Reason) -> None:
         file = row.offered_by.entry.position.file if row.offered_by else REGISTRY
@@ -184,36 +217,6 @@ class Mending(Vertical):
             why_not = str(error)
         done = f"{sidecar} is {'on' if enabled else 'off'}"
         self._notice(f"nothing was changed: {why_not}" if why_not else done)
-
-    def action_start(self) -> None:
-        """Show the starter registry, and write it where there is none."""
-        catalog, bench = self._desk.catalog, self._desk.bench
-        if catalog is None or bench is None:
-            self._notice("flytui init writes a first registry")
-            return
-        if any(view.entry.source.value == "project" for view in catalog.sidecars):
-            self._notice("this project has a registry; i is for a folder without one")
-            return
-
-        def lines(width: int) -> Sequence[Line]:
-            return wrapped(block(bench.starter, margin=1), width, 3)
-
-        async def write() -> str:
-            return _why_not(await self._desk.approver.write_starter())
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self._notice(f"{REGISTRY} is written, and trusted as you read it")
-
-        heading = f"A first registry, written to {REGISTRY}: every program that flytui brings"
-        screen = ActScreen(
-            self._desk, "First registry", heading, lines, "write and trust it", write, whole=True
-        )
-        self.app.push_screen(screen, answered)
-
-    def _notice(self, words: str) -> None:
-        self._desk.notice = words
-        self.post_message(Bar.Stale())
 
 
 def offered(reasons: Sequence[Reason]) -> Reason | None:

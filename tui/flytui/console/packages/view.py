@@ -88,8 +88,9 @@ class PackagesView(Vertical):
         row = self._list.row
         if isinstance(row, PackageRow):
             self.app.copy_to_clipboard(_json(row))
-            self._desk.notice = "copied as JSON"
-            self.post_message(Bar.Stale())
+        copied = isinstance(row, PackageRow)
+        self._desk.notice = "copied as JSON" if copied else "there is no package to copy"
+        self.post_message(Bar.Stale())
 
     @on(RowsView.Chosen)
     def _chosen(self, event: RowsView.Chosen) -> None:
