@@ -165,7 +165,9 @@ def _minimal(environ: dict[str, str]) -> float:
 
 
 def _keys(console: Terminal) -> tuple[float, float]:
-    """One step down; then one letter more in the filter line, which was opened before."""
+    """One step down; then one letter more in the filter line, which was opened before. What was drawn
+    while nobody read goes first."""
+    console.settle()
     console.send(DOWN)
     step = console.until(CURSOR)
     console.settle()

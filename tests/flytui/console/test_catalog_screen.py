@@ -6,6 +6,7 @@ import json
 
 import msgspec
 import pytest
+from textual.binding import Binding
 
 from consolekit import (
     CALLER,
@@ -24,11 +25,16 @@ from consolekit import (
 from flycore.model.approval import Ask, Lease
 from flycore.model.audit import Metrics, ToolMetrics
 from flycore.model.catalog import Catalog
-from flycore.model.enums import LeaseScope, RequestState
+from flycore.model.enums import LeaseScope, ReasonCode, RequestState
+from flycore.model.fix import Fix, FixKind
+from flycore.model.stability import Reason
+from flytui.console.app import FlytuiApp
 from flytui.console.catalog.model import Heading
+from flytui.console.catalog.reason import why_fix
 from flytui.console.catalog.view import CatalogView
 from flytui.console.main import MainScreen
 from flytui.console.pages import PageScreen
+from flytui.console.paint import text_of
 from flytui.console.rows import RowsView
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +106,7 @@ async def test_columns_follow_the_width() -> None:
         assert "lease 4:10" in text["computer.mouse"]
         assert "12s 40ms" in text["computer.mouse"]
         assert "allow" in text["file.hash"]
-        assert "R probe again" in text["mock.echo"]
+        assert "probe-degraded" in text["mock.echo"]
         assert "external.tools.jsonc:10" in text["audio.speak"]
         await pilot.resize_terminal(80, 24)
         middle = ["STATE", "TOOL", "POLICY", "WHY", "/", "FIX"]
@@ -239,3 +245,26 @@ async def test_rows_that_say_the_same_are_not_made_again() -> None:
         await until(pilot, lambda: any(row.policy == "deny" for row in view.finder.shown))
         again = {row.key for row in view.finder.shown if before[row.key] is not row}
         assert again == {"tool mock.echo"}
+
+
+@pytest.mark.parametrize("kind", list(FixKind))
+def test_a_fix_names_a_key_that_the_catalog_has(kind: FixKind) -> None:
+    reason = Reason(
+        code=ReasonCode.DELEGATE_MISSING,
+        dimension="path",
+        message="gone",
+        remedy="a long way of saying what to do about it",
+        fix=Fix(kind=kind, words="set delegates.keyboard"),
+    )
+    told = why_fix((reason, reason), None, "", changed=False)
+    bound = {key for owner in (*CatalogView.__mro__, FlytuiApp) for key in _keys_of(owner)}
+    assert told.key in bound
+    wide, middle, narrow = (text_of(told.fitting(room)) for room in (80, 24, 17))
+    assert wide.startswith(f"delegate-missing · {told.key} {told.words}")
+    assert wide.endswith("(+1)")
+    assert middle.startswith(f"delegate-missing · {told.key}")
+    assert narrow == "delegate-missing"
+
+
+def _keys_of(owner: type) -> set[str]:
+    return {item.key for item in owner.__dict__.get("BINDINGS", ()) if isinstance(item, Binding)}

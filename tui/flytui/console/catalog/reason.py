@@ -5,22 +5,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from flycore.model.enums import ReasonCode
+from flycore.model.fix import FixKind
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Reason
 from flytui.console.paint import Line, Span, Tone, span, width_of
 
 _CHANGED = "changed since it was approved"
-_PROBE = frozenset(
-    (
-        ReasonCode.PROBE_UNAVAILABLE,
-        ReasonCode.PROBE_DEGRADED,
-        ReasonCode.PROBE_SLOW,
-        ReasonCode.PROBE_TIMEOUT,
-        ReasonCode.RUNTIME_FAILED,
-        ReasonCode.RUNTIME_TIMED_OUT,
-        ReasonCode.RUNTIME_SCHEMA_ERROR,
-    )
-)
+_KEYS = {
+    FixKind.COMMAND: "F",
+    FixKind.EDIT: "F",
+    FixKind.ENABLE: "E",
+    FixKind.TRUST: "T",
+    FixKind.PROBE: "R",
+    FixKind.INIT: "i",
+}
+"""The shortest way to each kind of fix from the Catalog."""
+_WORDS = {FixKind.ENABLE: "enable", FixKind.TRUST: "trust", FixKind.PROBE: "probe again"}
+"""Short words for what needs no details; the others have their own."""
 
 
 class WhyFix(NamedTuple):
@@ -63,9 +64,11 @@ def why_fix(
     if not reasons:
         return WhyFix(summary)
     first, more = reasons[0], len(reasons) - 1
+    why, brief = first.code.value, ""
     if first.code is ReasonCode.DISABLED and entry is not None:
-        where = f"{entry.position.file.rpartition('/')[2]}:{entry.position.line}"
-        return WhyFix(f"disabled in {where}", "", first.message, more, where)
-    if first.code in _PROBE:
-        return WhyFix(first.code.value, "R", "probe again", more)
-    return WhyFix(first.code.value, "", first.remedy or first.message, more)
+        brief = f"{entry.position.file.rpartition('/')[2]}:{entry.position.line}"
+        why = f"disabled in {brief}"
+    fix = first.fix
+    if fix is None:
+        return WhyFix(why, "", first.remedy or first.message, more, brief)
+    return WhyFix(why, _KEYS[fix.kind], _WORDS.get(fix.kind, fix.words), more, brief)
