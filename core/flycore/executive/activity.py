@@ -17,7 +17,7 @@ FINISHED_KEPT = 500
 """Finished calls kept in memory; the audit log has all of them."""
 FINISHED_BYTES = 8 * 1024 * 1024
 """Of all their inputs and outputs together; the oldest go first."""
-SHOWN_BYTES = 1024 * 1024
+SHOWN_BYTES = 256 * 1024
 """Of one input, output or set of details; what is larger was the caller's to keep."""
 
 
