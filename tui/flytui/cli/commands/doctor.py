@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, say, say_strict
+from flytui.cli.output import at_terminal, emit, say, say_strict
 from flytui.cli.reading import ask_running, read_catalog
 from flytui.cli.terminal import find_terminal, terminal_size
 
@@ -22,12 +22,15 @@ EXIT_ERRORS = 5
 
 
 @click.command()
+@click.option("--fix", is_flag=True, help="Offer the fixes one by one, each shown before it is run.")
 @common
-def doctor(invocation: Invocation) -> int:
+def doctor(invocation: Invocation, fix: bool) -> int:
     """Check everything that flytui stands on. Exit 0, or 5 when something is written wrong."""
     from flycore.model.check import CheckState
     from flytui.cli.documents import DoctorDocument
 
+    if fix and (invocation.as_json or not at_terminal()):
+        raise click.UsageError("--fix asks on a terminal, and prints no JSON")
     places = invocation.places()
     checks = run_checks(places)
     failed = sum(check.state is CheckState.FAIL for check in checks)
@@ -40,6 +43,10 @@ def doctor(invocation: Invocation) -> int:
                 say_strict(f"        {line}")
         warned = sum(check.state is CheckState.WARN for check in checks)
         say(f"{len(checks)} checks: {failed} failed, {warned} to look at")
+    if fix:
+        from flytui.cli.mending import mend
+
+        mend(places, checks)
     return EXIT_ERRORS if failed else 0
 
 
