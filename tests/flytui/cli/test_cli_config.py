@@ -14,8 +14,8 @@ from flytui.cli.settings_words import POINTERS, shown_settings
 WRITTEN = """{
   "approvals": {"timeoutMs": {"high": 60000}, "queueTotal": "many"},
   "risk": {"a/b": "high", "c.d": "huge"},
-  "keys": {"catalog.filter": "f"},
-  "theme": "nord",
+  "keys": {"app.trust": "f9", "app.panic": "x"},
+  "theme": "no-such-theme",
   "colour": true
 }"""
 
@@ -43,7 +43,7 @@ def test_a_value_names_its_line_and_what_does_not_count_is_said() -> None:
     assert (total.value, total.default, total.where) == (20, True, "config.jsonc:2:61")
     assert "whole number" in total.problem
     assert (shown["risk.a/b"].value, "risk.c.d" in shown) == ("high", False)
-    assert (shown["keys.catalog.filter"].value, shown["theme"].value) == ("f", "nord")
+    assert (shown["keys.app.trust"].value, shown["theme"].value) == ("f9", "no-such-theme")
     assert shown["quota.running"].default
 
 
@@ -58,6 +58,10 @@ def test_the_command_shows_them(desk: Desk) -> None:
     assert rows["approvals.timeoutMs.high"].split()[1:] == ["60000", f"{folder}/config.jsonc:2:39"]
     assert rows["quota.running"].split()[1:] == ["8", "default"]
     assert "default, not " in rows["approvals.queueTotal"]
+    assert rows["keys.app.help"].split()[1:] == ['"?"', "default"]
+    assert rows["keys.app.trust"].split()[1:] == ['"f9"', f"{folder}/config.jsonc:4:25"]
+    assert "default, not " in rows["keys.app.panic"]
+    assert "default, not " in rows["theme"]
     assert "colour is not a setting" in done.stderr
     for words, name in ((("config", "show"), "config"), (("config", "path"), "config-path")):
         document = desk.document(*words)

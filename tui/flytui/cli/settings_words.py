@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import msgspec
 
 from flycore.model.canonical import Json
-from flycore.model.diagnostics import Severity
 from flycore.registry.settings import ReadSettings
 from flycore.registry.spans import pointer_join
 from flytui.cli.documents import ShownSetting
+from flytui.console.keytable import ENTRIES
 
 POINTERS = {
     "approval_times": "/approvals/timeoutMs",
@@ -33,6 +33,22 @@ TABLES = ("approval_times", "risk", "sandbox_minimum", "keys")
 """Fields whose members are settings of their own."""
 
 
+def with_console(read: ReadSettings) -> ReadSettings:
+    """With what the console says of the person's keys and theme: what it refuses is a problem, too."""
+    from flytui.console.own import own_settings
+
+    themes = frozenset({read.settings.theme})
+    if read.settings.theme:
+        from flytui.console.style import theme_names
+
+        themes = theme_names()
+    own = own_settings(read.settings.keys, read.settings.theme, themes, read.places)
+    held = {name: " ".join(own.keys.of(name)) for name in ENTRIES}
+    refused = {name: keys for name, keys in read.settings.keys.items() if name not in ENTRIES}
+    settings = msgspec.structs.replace(read.settings, keys={**held, **refused}, theme=own.theme)
+    return read._replace(settings=settings, problems=(*read.problems, *own.problems))
+
+
 def shown_settings(read: ReadSettings) -> tuple[ShownSetting, ...]:
     """Every setting, in the order of the documentation; tables by their members."""
     return tuple(_shown(read, pointer, value) for pointer, value in _values(read))
@@ -51,11 +67,7 @@ def _shown(read: ReadSettings, pointer: str, value: Json) -> ShownSetting:
     """A setting that the file names but that could not be read is its default, and says so."""
     place = read.places.get(pointer)
     refused = next(
-        (
-            problem
-            for problem in read.problems
-            if problem.severity is Severity.ERROR and problem.pointer == pointer
-        ),
+        (problem for problem in read.problems if problem.rule == "settings" and problem.pointer == pointer),
         None,
     )
     return ShownSetting(

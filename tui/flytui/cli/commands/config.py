@@ -30,10 +30,10 @@ def show(invocation: Invocation) -> int:
     from flycore.registry.places import SETTINGS_FILE
     from flycore.registry.settings import read_settings
     from flytui.cli.documents import ConfigDocument
-    from flytui.cli.settings_words import shown_settings
+    from flytui.cli.settings_words import shown_settings, with_console
 
     folder = invocation.places().config_dir
-    read = read_settings(folder)
+    read = with_console(read_settings(folder))
     file = folder / SETTINGS_FILE
     present = os.path.lexists(file)
     settings = shown_settings(read)
