@@ -350,6 +350,12 @@ async def test_the_field_with_the_focus_and_the_keys_are_in_sight(size: tuple[in
             assert "F5 call the tool" in shown(app).splitlines()[-1]
 
 
+async def test_what_is_wrong_comes_into_sight_with_its_field() -> None:
+    async with form(tool_world(SCHEMA), size=(60, 14)) as (app, pilot):
+        await typed(pilot, "a")
+        await until(pilot, lambda: "✗" in shown(app) and "shorter than 2" in shown(app))
+
+
 def _in_sight(app: FlytuiApp) -> bool:
     body = app.screen.query_one("#form").region
     return app.focused is not None and body.contains_region(app.focused.region)

@@ -174,7 +174,7 @@ class FormBody(VerticalScroll, can_focus=False):
         self._blocks: dict[tuple[Path, Control], FieldBlock] = {}
 
     @on(events.DescendantFocus)
-    def _focus_moved(self) -> None:
+    def _show_focused(self) -> None:
         """Label and notes of the field that keys go to come into sight with it."""
         block = self.focused()
         if block is not None:
@@ -219,6 +219,7 @@ class FormBody(VerticalScroll, can_focus=False):
         """What is wrong, each beside its field."""
         for block in self.blocks:
             block.say(problems.get(block.entry.path, ()), tried)
+        self._show_focused()
 
     def focused(self) -> FieldBlock | None:
         """The field that keys go to."""
