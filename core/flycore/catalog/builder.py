@@ -15,7 +15,7 @@ from flycore.catalog.runtime import READY, RuntimeFinding
 from flycore.catalog.snapshot import SidecarFacts, missing_stability, narrowing, sidecar_stability
 from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
-from flycore.model.enums import Decision, Layer, Source
+from flycore.model.enums import Decision, Layer, Level, Source
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.stability import SandboxReport, Stability
@@ -52,6 +52,8 @@ class CatalogFacts:
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Where a changed value waits for trust: what differs from the entry here, which is the last trusted."""
     exceeded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    minimum: Mapping[str, Level] = field(default_factory=dict)
+    """Tool to the weakest level it may run at."""
     blocked: frozenset[str] = frozenset()
     quota_limited: bool = False
     bundled: frozenset[str] = frozenset()
@@ -149,6 +151,7 @@ def _facts_of(
         runtime=facts.runtime.get(entry.id, READY),
         sandbox=facts.sandbox.get(entry.id),
         exceeded=facts.exceeded.get(entry.id, ()),
+        minimum=facts.minimum,
         blocked=facts.blocked,
         quota_limited=facts.quota_limited,
         bundled=entry.id in facts.bundled,

@@ -80,6 +80,8 @@ class SidecarFacts:
     sandbox: SandboxReport | None = None
     exceeded: tuple[str, ...] = ()
     """Permissions beyond the person's ceiling."""
+    minimum: Mapping[str, Level] = field(default_factory=dict)
+    """Tools that may run at this level or a stronger one only."""
     blocked: frozenset[str] = frozenset()
     quota_limited: bool = False
     bundled: bool = False
@@ -127,7 +129,14 @@ def narrowing(facts: SidecarFacts, tool: str) -> Hashable:
     """What tells this tool's snapshot from its siblings': equal values, equal snapshots."""
     probed = facts.probe.evidence.tools.get(tool) if facts.probe and facts.probe.evidence else None
     broken = _broken_delegate(facts, tool)
-    return probed, broken and broken[0], facts.policy(tool), tool in facts.blocked, NEEDED.get(tool)
+    return (
+        probed,
+        broken and broken[0],
+        facts.policy(tool),
+        tool in facts.blocked,
+        NEEDED.get(tool),
+        _too_weak(facts, tool),
+    )
 
 
 def _discovery(facts: SidecarFacts, _: str | None) -> Rung:
@@ -261,8 +270,18 @@ def _refused(facts: SidecarFacts, tool: str | None) -> Reason | None:
 def _tool_refused(facts: SidecarFacts, tool: str) -> Reason | None:
     if tool in facts.blocked:
         return reasons.blocked(tool)
+    if (weak := _too_weak(facts, tool)) is not None:
+        return reasons.sandbox_unavailable(facts.entry, weak)
     decision, because = facts.policy(tool)
     return reasons.policy_denied(tool, because) if decision is Decision.DENY else None
+
+
+def _too_weak(facts: SidecarFacts, tool: str) -> str | None:
+    """What the tool would get instead of the level that is asked for."""
+    asked = facts.minimum.get(tool)
+    if asked is None or facts.sandbox is None or facts.sandbox.level.at_least(asked):
+        return None
+    return f"{asked} is asked for {tool}, and {facts.sandbox.level} is what there is"
 
 
 def _tools(facts: SidecarFacts, tool: str | None) -> tuple[str, ...]:

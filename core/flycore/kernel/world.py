@@ -16,6 +16,7 @@ from flycore.approval.describe import COMMAND
 from flycore.approval.layers import SystemFile
 from flycore.approval.policy import Policy, evaluate_general, load_policy
 from flycore.catalog.builder import CatalogFacts, build_catalog
+from flycore.catalog.ceiling import beyond
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.known import KNOWN
 from flycore.catalog.runtime import RuntimeFinding
@@ -176,6 +177,10 @@ def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, n
         runtime=seen.runtime,
         blocked=seen.blocked,
         bundled=frozenset(bundled),
+        exceeded={
+            entry.id: beyond(entry.permissions, files.settings.max_permissions) for entry in registry.entries
+        },
+        minimum=files.settings.sandbox_minimum,
         machine=machine_of(ground.environ),
         registry_file=declared_in(ground.places, registry),
         sandbox={
