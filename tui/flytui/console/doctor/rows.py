@@ -32,13 +32,15 @@ class CheckRow:
     def draw(self, width: int) -> Line:
         """State, name, and the first line of what was found."""
         word, tone = STATES[self.check.state]
-        return columns(span(word, tone), span(self.check.name), span(_first(self.check)), width)
+        name = self.check.name if width >= ROOMY else self.check.sidecar or self.check.name
+        return columns(span(word, tone), span(name), span(_first(self.check)), width)
 
 
 def columns(state: Span, name: Span, message: Span, width: int) -> Line:
     """Three cells in the widths that fit."""
     name_cells = 28 if width >= ROOMY else max(12, width // 4)
-    return fit((*column((state,), STATE_CELLS), *column((name, Span(" ")), name_cells), message), width)
+    cells = (*column((state,), STATE_CELLS), *column((name,), name_cells), Span(" "), message)
+    return fit(cells, width)
 
 
 def check_rows(checks: Sequence[Check]) -> list[CheckRow]:

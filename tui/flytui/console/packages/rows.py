@@ -92,5 +92,6 @@ def columns(cells: list[Span], width: int) -> Line:
     name = max(16, width // 4)
     sizes = [name, 12, 12, 15] if width >= NARROW else [name, 10, 11]
     last = len(sizes)
-    row = [part for cell, size in zip(cells, sizes, strict=False) for part in column((cell, Span(" ")), size)]
+    named = zip(cells, sizes, strict=False)
+    row = [part for cell, size in named for part in (*column((cell,), size - 1), Span(" "))]
     return fit((*row, cells[last]), width)
