@@ -92,7 +92,16 @@ def test_the_first_view_suits_the_output(call: Activity, view: View) -> None:
 
 def test_a_table_is_only_made_of_flat_objects() -> None:
     assert table_of(ROWS) == ROWS
-    for output in ([], [1, 2], [{}], [{"a": [1]}], {"one": ROWS, "two": ROWS}, "text", None):
+    for output in (
+        [],
+        [1, 2],
+        [{}],
+        [{"a": [1]}],
+        {"one": ROWS, "two": ROWS},
+        {"artifacts": ROWS},
+        "text",
+        None,
+    ):
         assert table_of(output) == []
 
 

@@ -72,9 +72,10 @@ def images_of(call: Activity) -> tuple[tuple[int, Artifact], ...]:
 
 
 def table_of(output: Json) -> list[JsonObject]:
-    """The rows of an output that is a list of flat objects, or has exactly one such list; else none."""
+    """The rows of an output that is a list of flat objects, or has exactly one such list besides
+    the files it made; else none."""
     if isinstance(output, dict):
-        lists = [value for value in output.values() if _is_rows(value)]
+        lists = [value for key, value in output.items() if key != "artifacts" and _is_rows(value)]
         output = lists[0] if len(lists) == 1 else None
     return output if isinstance(output, list) and _is_rows(output) else []  # type: ignore[return-value]  # checked item by item
 
