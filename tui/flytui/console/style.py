@@ -45,7 +45,7 @@ CSS = """
 .tone--strong { text-style: bold; }
 .tone--good { color: $success; }
 .tone--warn { color: $warning; }
-.tone--bad { color: $error; }
+.tone--bad { color: $warning; text-style: bold; }
 .tone--accent { color: $accent; }
 .tone--alarm { color: $background; background: $error; text-style: bold; }
 .tone--key { color: $accent; text-style: bold; }
