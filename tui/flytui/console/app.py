@@ -11,13 +11,14 @@ from textual import events, on
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
-from textual.filter import LineFilter
+from textual.filter import LineFilter, Monochrome
 from textual.screen import Screen
 
 from flycore.client.ledger import Ledger
 from flycore.client.protocol import Approver, Client
 from flycore.model.errors import FlyError
 from flytui.console.approvals.view import ApprovalsView
+from flytui.console.colourless import Colourless
 from flytui.console.desk import ALL_TOPICS, Armed, Desk, Topic, Watching
 from flytui.console.doctor.terminal import TerminalFacts
 from flytui.console.fix.bench import Workbench
@@ -60,7 +61,10 @@ class FlytuiApp(TellingApp):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """The last filter on every line of every widget lets nothing through that a terminal obeys."""
-        return [*super().get_line_filters(), self._guard]
+        found = super().get_line_filters()
+        if self.no_color:
+            found = [*(item for item in found if not isinstance(item, Monochrome)), Colourless()]
+        return [*found, self._guard]
 
     def get_driver_class(self) -> type[Driver]:
         """Textual's own choice, made to outlast a terminal that goes away."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from flycore.model.enums import Phase, QuestionKind
 from flytui.console.desk import Desk
 from flytui.console.paint import Line, Span, Tone, column, fit, line, span, width_of
-from flytui.console.words import plural
+from flytui.console.words import clock, plural
 
 SCREENS = (
     ("1", "Catalog"),
@@ -34,15 +34,25 @@ def header_lines(desk: Desk, screen: str, width: int) -> list[Line]:
 
 def _laid_out(desk: Desk, screen: str, width: int) -> tuple[Line, list[Span], list[Span], Line]:
     """Root, the facts beside it, the facts below, and the screens' names."""
-    left = line(span(" flytui ", Tone.HEAD), Span(" "), _root(desk.title, max(LEAST_ROOT, width // 3)))
-    above, below = list(_facts(desk)), list[Span]()
-    while above and _width(above) + width_of(left) > width:
-        below.append(above.pop(0))
-    drawn = [_tabs(desk, screen, letters) for letters in LETTERS]
-    tabs = next((row for row in drawn if _width(below) + width_of(row) <= width), drawn[-1])
+    for short in (False, True):
+        left = _left(desk, width, short)
+        above, below = list(_facts(desk, short)), list[Span]()
+        while above and _width(above) + width_of(left) > width:
+            below.append(above.pop(0))
+        drawn = [_tabs(desk, screen, letters) for letters in LETTERS]
+        tabs = next((row for row in drawn if _width(below) + width_of(row) <= width), drawn[-1])
+        if _width(below) + width_of(tabs) <= width:
+            break
     while below and _width(below) + width_of(tabs) > width:
         below.pop(0)
     return left, above, below, tabs
+
+
+def _left(desk: Desk, width: int, short: bool) -> Line:
+    """Our name and the root's; where there is little room only the root's."""
+    if short:
+        return line(_root(desk.title, LEAST_ROOT))
+    return line(span(" flytui ", Tone.HEAD), Span(" "), _root(desk.title, max(LEAST_ROOT, width // 3)))
 
 
 def _root(title: str, room: int) -> Span:
@@ -63,7 +73,7 @@ def _spread(left: Line, facts: Sequence[Span], width: int) -> Line:
     return fit((*column(left, max(LEAST_ROOT, width - width_of(right) - 1)), *right), width)
 
 
-def _facts(desk: Desk) -> list[Span]:
+def _facts(desk: Desk, short: bool) -> list[Span]:
     """Least needed first: what does not fit beside the root goes below, from the front."""
     status = desk.status
     if desk.lost:
@@ -73,12 +83,12 @@ def _facts(desk: Desk) -> list[Span]:
     waiting = len(desk.waiting)
     policy = span("policy ok", Tone.DIM) if status.policy_ok else span("policy FAILED to load", Tone.ALARM)
     return [
-        span(f"sandbox {status.sandbox}", Tone.DIM),
+        span(f"{'box' if short else 'sandbox'} {status.sandbox}", Tone.DIM),
         span(plural(status.leases, "lease"), Tone.ACCENT if status.leases else Tone.DIM),
         span(plural(status.clients, "agent"), Tone.DIM),
         *([policy] if status.policy_ok else []),
         span(f"{waiting} waiting", _waiting_tone(desk)),
-        *([span("hands on the machine", Tone.WARN)] if desk.hands_on else []),
+        *_hands(desk),
         *([] if status.policy_ok else [policy]),
         *(
             [span(f"everything STOPPED · {desk.keys.shown('app.card')} releases", Tone.ALARM)]
@@ -87,6 +97,16 @@ def _facts(desk: Desk) -> list[Span]:
         ),
         *([span("stopping everything…", Tone.ALARM)] if desk.stopping and not desk.stopped else []),
     ]
+
+
+def _hands(desk: Desk) -> list[Span]:
+    """A tool at keyboard and mouse, and how long a lease of them lasts and for how many actions."""
+    leases = [it for it in desk.leases if it.tool.startswith("computer.") and it.expires_at > desk.now()]
+    if leases:
+        last = max(leases, key=lambda lease: lease.expires_at)
+        left = f"{clock(last.expires_at - desk.now())}, {sum(lease.calls_left for lease in leases)} left"
+        return [span(f"hands {'on the machine' if desk.hands_on else 'leased'} {left}", Tone.WARN)]
+    return [span("hands on the machine", Tone.WARN)] if desk.hands_on else []
 
 
 def _waiting_tone(desk: Desk) -> Tone:
@@ -105,7 +125,7 @@ def _tabs(desk: Desk, screen: str, letters: int) -> Line:
         badge = f" ●{badges[name]}" if badges.get(name) else ""
         shown = f" {name}" if here else f" {name[:letters]}".rstrip()
         spans.append(span(f" {key}{shown}{badge} ", Tone.HEAD if here else Tone.DIM))
-        spans.append(Span(" "))
+        spans += [Span(" ")] if letters else []
     if screen not in {name for _, name in SCREENS}:
         spans.append(span(f" {screen} ", Tone.HEAD))
     return tuple(spans)
