@@ -138,6 +138,12 @@ def test_defaults_are_filled_in_as_the_kernel_will() -> None:
     assert check_input(schema, reading.input) == (reading.input, ())
 
 
+def test_a_required_field_that_a_default_fills_in_is_not_missed() -> None:
+    schema = form("all", all={"type": "array", "items": True, "default": []})
+    field = fields_of(schema)
+    assert read_form(field, draft_for(field, {}), schema) == Reading({"all": []})
+
+
 def test_a_violation_stands_at_its_field_and_others_at_the_foot() -> None:
     schema = {
         **form(tags={"type": "array", "items": {"type": "string", "minLength": 2}}, free={}, at=PLACE),

@@ -99,10 +99,28 @@ def checked(value: JsonObject, schema: Json, known: Sequence[Problem] = ()) -> R
         before, (filled, found) = filled, check_input(whole, filled)
         if before == filled:
             break
+    known = [
+        problem
+        for problem in known
+        if not problem.missing or (found and not _stands(filled, problem.pointer))
+    ]
     lacking = {problem.pointer for problem in known if problem.missing}
     found_here = (_problem(item) for item in found)
     others = (item for item in found_here if not (item.missing and item.pointer in lacking))
     return Reading(filled, (*known, *dict.fromkeys(others)))
+
+
+def _stands(value: Json, pointer: str) -> bool:
+    """Whether something is there: a default may have filled in what the fields lack."""
+    for step in pointer.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and name.isdigit() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return False
+    return True
 
 
 def _problem(item: Violation) -> Problem:
