@@ -127,12 +127,12 @@ class Figures:
 
 def echo_program() -> Path:
     """The sidecar: reads to the end, answers, leaves."""
-    return _compile("echo", ECHO_C)
+    return compiled("echo", ECHO_C)
 
 
 def c_caller(echo: Path, request: bytes, calls: int) -> Callable[[int], Figures]:
     """Calls `echo` from C as often as said, so many at once."""
-    reference = _compile("reference", REFERENCE_C)
+    reference = compiled("reference", REFERENCE_C)
 
     def measure(width: int) -> Figures:
         command = (str(reference), str(echo), str(calls), str(width), request.decode())
@@ -172,12 +172,13 @@ def row(
     *,
     least: float = 0.0,
     most: float = math.inf,
+    goal: str = "P1",
 ) -> Row:
     """`rounds`: of each the figure and its ratio to the reference measured just before."""
     ratios = [ratio for _, ratio in rounds]
     ratio = median(ratios)
     value = median(figure for figure, _ in rounds)
-    return Row("P1", name, value, unit, ratio, target, least <= ratio <= most, note, spread(ratios))
+    return Row(goal, name, value, unit, ratio, target, least <= ratio <= most, note, spread(ratios))
 
 
 def one_at_a_time(rounds: list[tuple[Figures, Figures, Figures]], note: str) -> list[Row]:
@@ -223,7 +224,8 @@ def _cpu() -> float:
     return sum(of.ru_utime + of.ru_stime for of in used)
 
 
-def _compile(name: str, source: str) -> Path:
+def compiled(name: str, source: str) -> Path:
+    """The program that this C source is."""
     BUILD.mkdir(exist_ok=True)
     code, program = BUILD / f"{name}.c", BUILD / name
     if not program.exists() or code.read_text() != source:

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from unittest import mock
 
 import anyio
 from calls import (
@@ -34,27 +31,19 @@ from calls import (
     threads,
 )
 from common import Row
+from kernels import calling, no_sync, root, running
 
-from flycore.kernel.compose import open_kernel
-from flycore.kernel.kernel import Kernel
-from flycore.kernel.lock import RootLock
-from flycore.model.call import Caller, CallRequest
-from flycore.model.catalog import CapabilityView
-from flycore.model.enums import Effective, Status
-from flycore.registry.places import Places, find_places
+from flycore.registry.places import Places
 from flycore.runners.process_json import ProcessJsonJob, request_line
 
 IN_PLACE = "the whole kernel"
 COPIED = "the whole kernel, run from a private copy"
 TOOLS = {"bench.echo": "in-place", "bench.copied": "auto"}
-CALLER = Caller(door="socket", program="bench", executable="/usr/bin/bench", pid=1, started=1)
-PATIENCE_S = 20.0
-Call = Callable[[], Awaitable[None]]
 
 
 def run(size: str) -> list[Row]:
     """All rows; `size` is `quick` or `full`."""
-    with tempfile.TemporaryDirectory() as base, _no_sync():
+    with tempfile.TemporaryDirectory() as base, no_sync():
         places, environ = _root(Path(base))
         return anyio.run(_rows, places, environ, size)
 
@@ -69,8 +58,8 @@ async def _rows(places: Places, environ: dict[str, str], size: str) -> list[Row]
     for width in IN_FLIGHT:
         many = [(c_reference(width), await ours("bench.echo", width)) for _ in range(rounds)]
         rows.append(in_flight(width, many, IN_PLACE))
-    async with _kernel(places, environ) as kernel:
-        call = _call(kernel, "bench.echo")
+    async with running(places, environ) as kernel:
+        call = calling(kernel, "bench.echo")
         await call()
         rows.append(await threads(call, len(os.listdir("/proc/self/task")), IN_PLACE))
     rows.append(await _large_parent(lambda: ours("bench.echo", 1), rounds))
@@ -80,8 +69,8 @@ async def _rows(places: Places, environ: dict[str, str], size: str) -> list[Row]
 
 
 async def _measure(places: Places, environ: dict[str, str], calls: int, tool: str, width: int) -> Figures:
-    async with _kernel(places, environ) as kernel:
-        return await measure_calls(_call(kernel, tool), calls, width)
+    async with running(places, environ) as kernel:
+        return await measure_calls(calling(kernel, tool), calls, width)
 
 
 async def _anyio(echo: Path, request: bytes, calls: int) -> Figures:
@@ -102,88 +91,16 @@ async def _large_parent(measure: Callable[[], Awaitable[Figures]], rounds: int) 
     return row("p50 with a 1 GiB parent", "µs", p50, "≤ 1.15 × small", IN_PLACE, most=1.15)
 
 
-def _call(kernel: Kernel, tool: str) -> Call:
-    async def call() -> None:
-        request = CallRequest(
-            call_id=kernel.new_call_id(), tool=tool, input={"path": "README.md"}, caller=CALLER
-        )
-        result = await kernel.call(request)
-        if result.status is not Status.SUCCESS:
-            raise RuntimeError(f"{result.error}")
-
-    return call
-
-
-@asynccontextmanager
-async def _kernel(places: Places, environ: dict[str, str]) -> AsyncIterator[Kernel]:
-    """A kernel for one measurement, so that its quota starts anew; everything in its registry is trusted."""
-    with RootLock.acquire(places, "console") as holder:
-        async with open_kernel(places, holder, environ) as kernel:
-            kernel.approver.attach((), ())
-            waiting = kernel.pending_trust()
-            await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
-            with anyio.fail_after(PATIENCE_S):
-                await _available(kernel)
-            yield kernel
-
-
-async def _available(kernel: Kernel) -> None:
-    with kernel.bus.subscribe() as changes:
-        while any(view.stability.effective is not Effective.AVAILABLE for view in _offered(kernel)):
-            await anext(aiter(changes))
-
-
-def _offered(kernel: Kernel) -> list[CapabilityView]:
-    return [view for view in kernel.catalog().capabilities if view.capability.name in TOOLS]
-
-
-@contextmanager
-def _no_sync() -> Iterator[None]:
-    with mock.patch("os.fsync", _nothing):
-        yield
-
-
-def _nothing(descriptor: int) -> None:
-    """In the place of `os.fsync`."""
-
-
 def _root(base: Path) -> tuple[Places, dict[str, str]]:
     """An app root whose two sidecars are the echo program, and the environment its kernel runs in."""
-    project, config = base / "project", base / "config" / "flytui"
-    (project / "tools").mkdir(parents=True)
-    config.mkdir(parents=True)
-    environ = {
-        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-        "HOME": str(base),
-        "LANG": "C.UTF-8",
-        **{f"XDG_{kind}_HOME": str(base / kind.lower()) for kind in ("CONFIG", "STATE", "DATA", "CACHE")},
-    }
-    sidecars = {tool: _sidecar(project, tool, seal) for tool, seal in TOOLS.items()}
-    (project / "tools" / "external.tools.jsonc").write_text(
-        json.dumps({"schemaVersion": 2, "sidecars": sidecars})
-    )
-    rule = {"tool": "bench.*", "decision": "allow", "because": "it is measured"}
-    (config / "policy.jsonc").write_text(json.dumps({"schemaVersion": 1, "rules": [rule]}))
-    (config / "config.jsonc").write_text(json.dumps({"quota": {"callsPerMinute": 100_000, "running": 1_000}}))
-    return find_places(str(project), None, environ, project), environ
-
-
-def _sidecar(project: Path, tool: str, seal: str) -> dict[str, object]:
-    """The program, alone in its folder, and its entry."""
-    folder = project / "tools" / tool
-    folder.mkdir()
-    program = folder / "echo"
-    program.write_bytes(echo_program().read_bytes())
-    program.chmod(0o755)
-    schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
-    described = {
-        "name": tool,
-        "description": "Answers.",
-        "risk": "low",
-        "inputSchema": {**schema, "additionalProperties": False},
-        "outputSchema": {"type": "object"},
-    }
-    return {"command": f"./tools/{tool}/echo", "seal": seal, "tools": [described]}
+    places, environ = root(base, dict.fromkeys(TOOLS, echo_program()))
+    registry = Path(places.app_root) / "tools" / "external.tools.jsonc"
+    document = json.loads(registry.read_text())
+    for tool, seal in TOOLS.items():
+        document["sidecars"][tool]["seal"] = seal
+        document["sidecars"][tool]["tools"][0]["inputSchema"]["additionalProperties"] = False
+    registry.write_text(json.dumps(document))
+    return places, environ
 
 
 def _job(echo: Path, places: Places) -> ProcessJsonJob:

@@ -36,7 +36,7 @@ async def perform(
     """Write the start line, run the sidecar, check its output; at `place`, or in a process of its own. A
     start line that cannot be written raises AuditUnwritable and nothing runs."""
     try:
-        artifacts = rooms.folders.take(call.request.call_id)
+        artifacts = rooms.folders.take(call.request.call_id, place and place.key)
     except OSError as error:
         hint = "make room there, or see to it that flytui may write there"
         return failed(
@@ -49,12 +49,12 @@ async def perform(
         job = _job(rooms, call, prepared, runs, artifacts)
         with rooms.hands.on() if _has_hands(prepared) else nullcontext():
             outcome = await _answered(rooms, prepared, place, job, _tell(call, prepared))
-        settled = outcome.survivors == 0 and place is None
+        settled = outcome.survivors == 0
     except SealBroken as error:
         hint = "make room for its copy, or find out what changes the program, then call again"
         return failed(Code.SPAWN, f"the program could not be copied as it was sealed: {error}", hint)
     finally:
-        rooms.folders.give_back(artifacts, settled=settled)
+        rooms.folders.give_back(artifacts, settled=settled, whose=place and place.key)
     return _checked(prepared, outcome)
 
 

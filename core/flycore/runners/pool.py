@@ -73,6 +73,11 @@ class Place:
     def __init__(self, pool: InstancePool, key: InstanceKey, group: _Group, idle_s: float) -> None:
         self._pool, self._key, self._group, self._idle_s = pool, key, group, idle_s
 
+    @property
+    def key(self) -> InstanceKey:
+        """Whom its process serves."""
+        return self._key
+
     async def call(self, job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
         """Run the call; every end is an outcome. A process that cannot go on has ended, with all it started,
         when this returns. Cancelling takes the request back first; see `Instance.ask`."""
@@ -147,7 +152,7 @@ class InstancePool:
         """A call has done with its process: it rests, or is ended. How many of its tree are left."""
         outdated = instance in self._outdated or not self._holds(key)
         self._outdated.discard(instance)
-        if self._closing or not instance.ready():
+        if self._closing or instance.broken:
             return await self._bury(group, instance)
         group.deaths = 0
         if outdated:

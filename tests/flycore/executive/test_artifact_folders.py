@@ -90,3 +90,14 @@ def test_few_are_kept_and_none_after_closing(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == MOST_SPARE
     folders.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_somebody_may_still_hold_open_is_only_theirs_again(tmp_path: Path) -> None:
+    folders = ArtifactFolders(tmp_path)
+    first = folders.take("one", "a process")
+    inode = os.stat(first).st_ino
+    folders.give_back(first, settled=True, whose="a process")
+    others = folders.take("two"), folders.take("three", "another process")
+    assert inode not in [os.stat(other).st_ino for other in others]
+    assert os.stat(folders.take("four", "a process")).st_ino == inode
+    folders.close()

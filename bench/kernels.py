@@ -1,0 +1,106 @@
+"""A kernel for a benchmark: a root of its own, everything trusted and allowed, and the disk's syncs left out.
+
+`fsync` is made to do nothing because it would measure the disk.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from unittest import mock
+
+import anyio
+
+from flycore.kernel.compose import open_kernel
+from flycore.kernel.kernel import Kernel
+from flycore.kernel.lock import RootLock
+from flycore.model.call import Caller, CallRequest
+from flycore.model.enums import Effective, Status
+from flycore.registry.places import Places, find_places
+
+CALLER = Caller(door="socket", program="bench", executable="/usr/bin/bench", pid=1, started=1)
+PATIENCE_S = 20.0
+Call = Callable[[], Awaitable[None]]
+
+
+@contextmanager
+def no_sync() -> Iterator[None]:
+    """No `fsync` within the block."""
+    with mock.patch("os.fsync", _nothing):
+        yield
+
+
+def _nothing(descriptor: int) -> None:
+    """In the place of `os.fsync`."""
+
+
+def root(base: Path, programs: dict[str, Path], **entry: object) -> tuple[Places, dict[str, str]]:
+    """An app root with one sidecar and tool for each name, its program alone in its folder; and the
+    environment its kernel runs in."""
+    project, config = base / "project", base / "config" / "flytui"
+    (project / "tools").mkdir(parents=True)
+    config.mkdir(parents=True)
+    environ = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "HOME": str(base),
+        "LANG": "C.UTF-8",
+        **{f"XDG_{kind}_HOME": str(base / kind.lower()) for kind in ("CONFIG", "STATE", "DATA", "CACHE")},
+    }
+    sidecars = {name: {**_entry(project, name, program), **entry} for name, program in programs.items()}
+    registry = {"schemaVersion": 2, "sidecars": sidecars}
+    (project / "tools" / "external.tools.jsonc").write_text(json.dumps(registry))
+    rule = {"tool": "bench.*", "decision": "allow", "because": "it is measured"}
+    (config / "policy.jsonc").write_text(json.dumps({"schemaVersion": 1, "rules": [rule]}))
+    (config / "config.jsonc").write_text(json.dumps({"quota": {"callsPerMinute": 100_000, "running": 1_000}}))
+    return find_places(str(project), None, environ, project), environ
+
+
+def _entry(project: Path, tool: str, program: Path) -> dict[str, object]:
+    folder = project / "tools" / tool
+    folder.mkdir()
+    copy = folder / program.name
+    copy.write_bytes(program.read_bytes())
+    copy.chmod(0o755)
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    described = {"name": tool, "description": "Answers.", "risk": "low", "inputSchema": schema}
+    return {
+        "command": f"./tools/{tool}/{program.name}",
+        "seal": "in-place",
+        "tools": [{**described, "outputSchema": {"type": "object"}}],
+    }
+
+
+@asynccontextmanager
+async def running(places: Places, environ: dict[str, str]) -> AsyncIterator[Kernel]:
+    """A kernel for one measurement, so that its quota starts anew."""
+    with RootLock.acquire(places, "console") as holder:
+        async with open_kernel(places, holder, environ) as kernel:
+            kernel.approver.attach((), ())
+            waiting = kernel.pending_trust()
+            await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
+            with anyio.fail_after(PATIENCE_S):
+                await _available(kernel)
+            yield kernel
+
+
+async def _available(kernel: Kernel) -> None:
+    with kernel.bus.subscribe() as changes:
+        while any(side.stability.effective is not Effective.AVAILABLE for side in kernel.catalog().sidecars):
+            await anext(aiter(changes))
+
+
+def calling(kernel: Kernel, tool: str) -> Call:
+    """One call of the tool; raises RuntimeError where it is no success."""
+
+    async def call() -> None:
+        request = CallRequest(
+            call_id=kernel.new_call_id(), tool=tool, input={"path": "README.md"}, caller=CALLER
+        )
+        result = await kernel.call(request)
+        if result.status is not Status.SUCCESS:
+            raise RuntimeError(f"{result.error}")
+
+    return call
