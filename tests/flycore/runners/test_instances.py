@@ -16,8 +16,8 @@ import pytest
 
 from flycore.model.enums import Code, Status
 from flycore.runners.pool import FIRST_PAUSE_S, InstanceKey, InstancePool
-from flycore.runners.process_json import ProcessJsonJob, RunOutcome
-from flycore.runners.processes import read_process
+from flycore.runners.process_json import ProcessJsonJob, RunOutcome, call_sidecar
+from flycore.runners.processes import own_children, read_process
 from flycore.runners.spoken import Answered, Breach, Busy, read_line
 from kernelkit import until
 
@@ -375,3 +375,24 @@ async def test_one_that_cannot_be_started_is_said(make: Any) -> None:
 )
 def test_lines(line: bytes, kind: type) -> None:
     assert isinstance(read_line(line, "a"), kind)
+
+
+HIDDEN = """import os
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.closerange(0, 64)
+    os.execve('/bin/sleep', ['sleep', '600'], {})
+os.wait()
+os.write(1, b'{"ok": true}\\n')
+"""
+
+
+async def test_a_process_that_stays_is_no_shield_for_what_a_call_leaves_behind(make: Any) -> None:
+    async with make() as pool:
+        staying = pid_of(await pool.call("answer()"))
+        outcome = await call_sidecar(pool.sidecar(HIDDEN))
+        assert (outcome.status, outcome.survivors) == (Status.SUCCESS, 0)
+        assert own_children() == {staying}
+        assert pid_of(await pool.call("answer()")) == staying
