@@ -24,7 +24,9 @@ POLICY = """{"schemaVersion": 1, "rules": [
 ]}"""
 SETTINGS = """{
   "quota": {"running": "many"},
-  "quotta": {}
+  "quotta": {},
+  "theme": "no-such",
+  "keys": {"card.approve": "enter", "no.such": "f7"}
 }"""
 
 
@@ -47,6 +49,9 @@ def test_all_files_are_looked_at_and_every_finding_has_its_line(desk: Desk) -> N
         (f"{policy}:2:33: error: ", '"decision": "perhaps"'),
         (f"{settings}:2:24: error: ", '"quota": {"running": "many"}'),
         (f"{settings}:3:3: warning: ", '"quotta": {}'),
+        (f"{settings}:4:12: warning: ", '"theme": "no-such"'),
+        (f"{settings}:5:28: warning: ", '"card.approve": "enter"'),
+        (f"{settings}:5:48: warning: ", '"no.such": "f7"'),
     ):
         (at,) = [number for number, text in enumerate(lines) if text.startswith(place)]
         assert line in lines[at + 1]

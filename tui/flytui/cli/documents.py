@@ -52,6 +52,8 @@ class WhyDocument(Document, frozen=True, kw_only=True, tag="flytui.why/1"):
     sidecar: str | None
     decision: str
     """What policy says before an input is known: `allow`, `ask` or `deny`."""
+    because: str = ""
+    """The rule that says so, with its place."""
     stability: Stability | None
     """None where there is no tool of that name."""
     changed: tuple[str, ...] = ()

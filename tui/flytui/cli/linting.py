@@ -21,9 +21,10 @@ from flycore.registry.document import parse_registry
 from flycore.registry.files import read_text
 from flycore.registry.jsonc import excerpt_at, parse_jsonc
 from flycore.registry.places import PROJECT_POLICY_FILE, SETTINGS_FILE
-from flycore.registry.settings import parse_settings
+from flycore.registry.settings import parse_settings, read_settings
 from flycore.registry.spans import line_starts
 from flytui.cli.documents import LintDocument, LintedFile
+from flytui.cli.settings_words import with_console
 
 if TYPE_CHECKING:
     from flycore.registry.places import Places
@@ -47,6 +48,7 @@ def lint_root(places: Places) -> LintDocument:
         *files.registry.diagnostics,
         *(problem for entry in files.registry.entries for problem in entry.problems),
         *expired_rules(files.policy, time.time()),
+        *with_console(read_settings(places.config_dir)).problems,
     ]
     return _document(looked, _with_lines(found, places.app_root))
 
@@ -70,7 +72,7 @@ def lint_file(places: Places, file: Path, kind: str) -> LintDocument:
         claimed = {name for entry in registry.entries for name in entry.tool_names}
         found = read_policy(data, layer, shown, frozenset(KNOWN) | claimed)[1]
     else:
-        found = parse_settings(text, shown).problems
+        found = with_console(parse_settings(text, shown)).problems
     looked = [LintedFile(kind=kind, file=shown, present=True)]
     return _document(looked, [_with_line(item, text) for item in found])
 

@@ -9,7 +9,7 @@ import click
 
 from flytui.cli.completing import tool_names
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, say_lines, width
+from flytui.cli.output import emit, say, say_lines, width
 from flytui.cli.reading import read_catalog
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def why(invocation: Invocation, tool: str) -> int:
                 tool=tool,
                 sidecar=view.sidecar,
                 decision=view.decision,
+                because=view.because,
                 stability=view.stability,
                 changed=sidecar.changed if sidecar is not None else (),
             )
@@ -44,6 +45,9 @@ def why(invocation: Invocation, tool: str) -> int:
 
     say_lines(invocation, [headline(tool, view.stability), ()])
     say_lines(invocation, ladder_lines(view.stability, time.time(), width()))
+    if view.decision:
+        because = f", because {view.because}" if view.because else ""
+        say(f"policy says {view.decision}{because}")
     if sidecar is not None:
         say_lines(invocation, changed_lines(sidecar, width()))
     return 0
