@@ -13,8 +13,9 @@ DEV_STAMP := .venv/.dev-stamp
 run: $(RUN_STAMP)
 	@$(BIN)/flytui --root .
 
+# As many processes as there are cores; a file's tests stay in one, in their order.
 test: $(DEV_STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 suites: $(DEV_STAMP)
 	FLYTUI_SUITES=full $(BIN)/python -m pytest -m suite --timeout 1800

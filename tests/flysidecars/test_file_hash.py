@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,30 @@ def test_large_files_report_progress(starter) -> None:
     assert done.answer["bytes"] == size
     assert [event["progress"] for event in done.events] == [64 << 20, 128 << 20]
     assert {event["total"] for event in done.events} == {size}
+
+
+@pytest.mark.suite
+def test_a_huge_file_takes_no_more_memory(starter) -> None:
+    """1 GiB at full size, in a process that may hold 32 MiB."""
+    size = (1 << 30) if os.environ.get("FLYTUI_SUITES") == "full" else (192 << 20)
+    with (starter.project / "huge").open("wb") as file:
+        file.truncate(size)
+
+    def small() -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, (32 << 20, 32 << 20))
+
+    request = starter.request("file.hash", {"path": "huge", "algorithm": "blake2b"})
+    done = subprocess.run(
+        starter.argv("utility.local"),
+        input=request,
+        capture_output=True,
+        env=starter.env,
+        preexec_fn=small,
+        check=True,
+    )
+    answered = starter.read(done.stdout)
+    assert answered.answer["bytes"] == size
+    assert [event["progress"] for event in answered.events] == list(range(64 << 20, size + 1, 64 << 20))
 
 
 def test_a_link_that_stays_inside_is_followed(starter) -> None:
