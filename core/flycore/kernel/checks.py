@@ -99,10 +99,10 @@ def check_sidecar(view: SidecarView) -> Iterator[Check]:
             sidecar=view.id,
         )
     if not reasons and not findings:
-        yield Check(name=name, state=CheckState.OK, message=effective.value)
+        yield Check(name=name, state=CheckState.OK, message=effective.value, sidecar=view.id)
     for finding in findings:
         difference = view.changed if finding.rule == CHANGED_RULE else ()
-        yield msgspec.structs.replace(_finding(name, finding), difference=difference)
+        yield msgspec.structs.replace(_finding(name, finding), difference=difference, sidecar=view.id)
 
 
 def check_policy(policy: Policy, now: float, pid: int | None) -> Iterator[Check]:
