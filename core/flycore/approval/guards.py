@@ -69,13 +69,16 @@ class Quota:
     def admit(self, caller: str, risk: Risk) -> QuotaRefusal | None:
         """Count a call, unless it is over quota: refused calls do not count."""
         usage, now = self._of(caller), self._clock.monotonic()
-        while usage.calls and usage.calls[0] <= now - WINDOW_SECONDS:
-            usage.calls.popleft()
         refusal = self._refusal(usage, risk, now)
         if refusal is None:
             usage.calls.append(now)
             usage.high_risk += risk.at_least(Risk.HIGH)
         return refusal
+
+    def used_up(self, caller: str) -> QuotaRefusal | None:
+        """Why the caller's next call would be refused, whatever its risk; None where it would not."""
+        usage = self._usage.get(caller)
+        return None if usage is None else self._refusal(usage, Risk.LOW, self._clock.monotonic())
 
     @contextmanager
     def running(self, caller: str) -> Iterator[None]:
@@ -89,6 +92,8 @@ class Quota:
 
     def _refusal(self, usage: _Usage, risk: Risk, now: float) -> QuotaRefusal | None:
         limits = self._limits
+        while usage.calls and usage.calls[0] <= now - WINDOW_SECONDS:
+            usage.calls.popleft()
         if usage.running >= limits.running:
             return QuotaRefusal(
                 f"{limits.running} calls of this caller are running; wait until one has ended"

@@ -55,7 +55,6 @@ class CatalogFacts:
     minimum: Mapping[str, Level] = field(default_factory=dict)
     """Tool to the weakest level it may run at."""
     blocked: frozenset[str] = frozenset()
-    quota_limited: bool = False
     bundled: frozenset[str] = frozenset()
     """Sidecars whose program is that of this distribution."""
     machine: Machine = NO_MACHINE
@@ -153,7 +152,6 @@ def _facts_of(
         exceeded=facts.exceeded.get(entry.id, ()),
         minimum=facts.minimum,
         blocked=facts.blocked,
-        quota_limited=facts.quota_limited,
         bundled=entry.id in facts.bundled,
         machine=facts.machine,
     )

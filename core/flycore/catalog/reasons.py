@@ -270,13 +270,13 @@ def sandbox_unavailable(entry: SidecarEntry, mechanism: str) -> Reason:
     )
 
 
-def quota_limited() -> Reason:
-    """The quota of calls is used up for now."""
+def quota_limited(why: str) -> Reason:
+    """The caller's quota is used up for now; `why` says which and until when."""
     return Reason(
         code=ReasonCode.QUOTA_LIMITED,
         dimension="sandbox",
-        message="the quota of calls is used up for now",
-        remedy="wait a minute, or raise quota.callsPerMinute in config.jsonc",
+        message=f"the quota of calls is used up for now: {why}",
+        remedy='wait until it is free again, or raise "quota" in config.jsonc',
     )
 
 

@@ -83,7 +83,6 @@ class SidecarFacts:
     minimum: Mapping[str, Level] = field(default_factory=dict)
     """Tools that may run at this level or a stronger one only."""
     blocked: frozenset[str] = frozenset()
-    quota_limited: bool = False
     bundled: bool = False
     """Whether its program is that of this distribution."""
     machine: Machine = NO_MACHINE
@@ -249,8 +248,6 @@ def _sandbox(facts: SidecarFacts, tool: str | None) -> Rung:
     refused = _refused(facts, tool)
     if refused is not None:
         return Rung(SandboxState.DENIED, (refused,), evidence, breaks=True)
-    if facts.quota_limited:
-        return Rung(SandboxState.QUOTA_LIMITED, (reasons.quota_limited(),), evidence)
     asks = any(facts.policy(name)[0] is Decision.ASK for name in _tools(facts, tool))
     return Rung(SandboxState.APPROVAL_REQUIRED if asks else SandboxState.ALLOWED, evidence=evidence)
 

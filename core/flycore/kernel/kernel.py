@@ -13,6 +13,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 import flycore
+from flycore.catalog.quota import over_quota
 from flycore.executive.activity import ActivityBook
 from flycore.executive.call import Announce, Tell
 from flycore.executive.pipeline import execute
@@ -109,9 +110,11 @@ class Kernel:
         """End a call that is under way."""
         return self._book.cancel(call_id)
 
-    def catalog(self) -> Catalog:
-        """The catalog as it is now."""
-        return self._rooms.world().catalog
+    def catalog(self, caller_key: str = "") -> Catalog:
+        """The catalog as it is now; for one caller where it is named, whose quota may be used up."""
+        catalog = self._rooms.world().catalog
+        over = self._rooms.quota.used_up(caller_key) if caller_key else None
+        return catalog if over is None else over_quota(catalog, over.message)
 
     def activity(self) -> tuple[Activity, ...]:
         """See Client."""

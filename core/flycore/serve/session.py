@@ -186,7 +186,7 @@ class Session:
 
     async def _catalog(self, message: m.Envelope, _: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.CatalogGet)
-        catalog = self._kernel.catalog()
+        catalog = self._kernel.catalog("" if self._viewer else self._caller.key)
         payload = {"kits": [], **catalog_document(catalog)}
         if wanted.detail:
             seen = catalog if self._viewer else without_rules(catalog)

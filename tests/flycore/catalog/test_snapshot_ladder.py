@@ -95,7 +95,6 @@ def _case(code: str, make_entry: MakeEntry, make_program: MakeProgram) -> tuple[
         "blocked": {"blocked": frozenset({"file.hash"})},
         "ceiling-exceeded": {"exceeded": ("network",)},
         "sandbox-unavailable": {"sandbox": SandboxReport(level=Level.DENIED, mechanism="no user namespaces")},
-        "quota-limited": {"quota_limited": True},
     }
     for path in ("command-not-found", "not-executable", "interpreter-missing", "outside-root-denied"):
         facts[path] = {"program": _unresolved(make_program, ReasonCode(path))}
@@ -128,7 +127,6 @@ PLACES = {
     "blocked": ("sandbox", "unavailable"),
     "ceiling-exceeded": ("sandbox", "unavailable"),
     "sandbox-unavailable": ("sandbox", "unavailable"),
-    "quota-limited": ("sandbox", "degraded"),
     "upgrade-staged": ("upgrade", "degraded"),
     "upgrade-applying": ("upgrade", "unavailable"),
     "rollback-required": ("upgrade", "unavailable"),
@@ -137,7 +135,7 @@ PLACES = {
 
 
 def test_every_code_has_a_case() -> None:
-    elsewhere = {"not-configured", "delegate-missing"}
+    elsewhere = {"not-configured", "delegate-missing", "quota-limited"}
     assert set(PLACES) | elsewhere == set(ReasonCode)
 
 

@@ -344,6 +344,13 @@ async def test_a_caller_over_quota_is_told_when_it_is_free_again(root: Root) -> 
     async with kernel_of(root) as kernel:
         results = [await kernel.call(request(kernel, "echo.do")) for _ in range(3)]
         other = await kernel.call(request(kernel, "echo.do", caller=a_caller("other", 9)))
+        limited = kernel.catalog(request(kernel, "echo.do").caller.key).capability("echo.do")
+        free, whole = kernel.catalog(a_caller("other", 9).key), kernel.catalog()
+    assert limited is not None
+    assert (limited.stability.sandbox, limited.stability.effective) == ("quota-limited", "degraded")
+    assert limited.stability.reasons[-1].code == "quota-limited"
+    assert "2 calls in the last minute" in limited.stability.reasons[-1].message
+    assert free == whole
     assert [result.status for result in results] == [Status.SUCCESS, Status.SUCCESS, Status.DENIED]
     assert results[2].error.code == Code.QUOTA
     assert results[2].error.details["freeInSeconds"] > 0
