@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from needs import needs as needs
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0
@@ -30,15 +31,6 @@ out = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 while chunk := os.read(0, 4096):
     os.write(out, chunk)
 """
-
-
-def needs(*programs: str) -> None:
-    """Skip loudly, or fail where everything is required, when a program is absent."""
-    missing = [program for program in programs if shutil.which(program) is None]
-    if missing and os.environ.get("FLYTUI_E2E") == "require":
-        pytest.fail(f"required here but not installed: {', '.join(missing)}")
-    if missing:
-        pytest.skip(f"NOT TESTED: {', '.join(missing)} not installed")
 
 
 def until(what: str, found: Callable[[], Any], patience: float = PATIENCE) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from needs import needs
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = os.pathsep.join(str(ROOT / folder) for folder in ("sidecars", "core"))
@@ -132,16 +133,6 @@ def starter(tmp_path: Path) -> Starter:
     return Starter(project, artifacts)
 
 
-def installed(*names: str) -> None:
-    """Skip where a program is absent; fail where the whole run must be complete."""
-    missing = [name for name in names if shutil.which(name) is None]
-    if not missing:
-        return
-    if os.environ.get("FLYTUI_E2E") == "require":
-        pytest.fail(f"not installed: {', '.join(missing)}")
-    pytest.skip(f"NOT TESTED, not installed: {', '.join(missing)}")
-
-
 @dataclass
 class Recorder:
     """An xterm whose program writes down what it receives."""
@@ -238,7 +229,7 @@ def _start_server(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
 
 
 def open_desktop(folder: Path, *, managed: bool) -> Iterator[Desktop]:
-    installed("Xvfb", "xdotool", "xterm", "xprop", *(["openbox"] if managed else []))
+    needs("Xvfb", "xdotool", "xterm", "xprop", *(["openbox"] if managed else []))
     server, display = _start_server(folder)
     desktop = Desktop(display, managed, folder, [server])
     try:
@@ -290,4 +281,4 @@ def wait_for() -> Callable[[Callable[[], Any], str], Any]:
 
 @pytest.fixture
 def require_programs() -> Callable[..., None]:
-    return installed
+    return needs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from flycore.approval.callers import identify_peer, is_own_command
 from flycore.approval.processes import ancestors, command_line, environment_value, read_process
 from flycore.approval.seat import console_seat
+from needs import needs
 
 
 class Tree:
@@ -189,8 +189,8 @@ def test_screen_clients_sit_there_too(tree: Tree) -> None:
     assert console_seat({"STY": "5.tty.host"}, 7, lambda argv: None, proc=tree.root) == ((5,), (5, 7, 20, 21))
 
 
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="SKIPPED LOUDLY: tmux is not installed")
 def test_a_real_tmux_is_asked(tmp_path: Path) -> None:
+    needs("tmux")
     socket = str(tmp_path / "s")
     environ = {**os.environ, "TERM": "xterm", "TMUX": ""}
     subprocess.run(["tmux", "-S", socket, "new-session", "-d", "cat"], check=True, env=environ)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from flycore.model.enums import RequestState
 from flycore.model.picture import Picture
 from flycore.serve.session import for_reading
 from kernelkit import ECHO, Root, approve, kernel_of, request, until, waiting_ask
+from needs import needs
 
 pytestmark = pytest.mark.anyio
 SCREEN = Box(0, 0, 800, 600)
@@ -53,11 +53,7 @@ def test_a_picture_keeps_its_shape_and_is_small(size: tuple[int, int]) -> None:
 @pytest.fixture
 def display() -> Iterator[str]:
     """A screen that is red at the left of x = 400, and an xterm titled `blue` at (500, 100)."""
-    for name in ("Xvfb", "xterm", "xdotool"):
-        if shutil.which(name) is None:
-            if os.environ.get("FLYTUI_E2E") == "require":
-                pytest.fail(f"not installed: {name}")
-            pytest.skip(f"NOT TESTED, not installed: {name}")
+    needs("Xvfb", "xterm", "xdotool")
     reading, writing = os.pipe()
     quiet: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     server = subprocess.Popen(

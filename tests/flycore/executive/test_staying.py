@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from flycore.model.call import ToolResult
 from flycore.model.enums import Code, Effective, Status
 from flycore.runners.processes import read_process
 from kernelkit import Root, a_caller, approved_call, kernel_of, request, tool, until
+from needs import needs
 
 pytestmark = pytest.mark.anyio
 
@@ -173,8 +173,7 @@ async def test_it_is_ended_for_idleness(root: Root) -> None:
     ("name", "input"), [("uptime.sh", {}), ("tally.mjs", {"text": "one two\nthree"})], ids=["shell", "node"]
 )
 async def test_programs_written_from_the_contract_alone_stay(root: Root, name: str, input: Any) -> None:
-    if shutil.which("node") is None and name.endswith(".mjs"):
-        pytest.skip("NOT TESTED, not installed: node")
+    needs("node" if name.endswith(".mjs") else "sh")
     blocks = re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", DOCS.read_text(), re.MULTILINE | re.DOTALL)
     program = root.sidecar("told", dict(blocks)[name], tool("told.do", "low"), kind=KIND)
     if name.endswith(".mjs"):

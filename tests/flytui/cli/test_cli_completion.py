@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 
 import pytest
 
 from clikit import REGISTRY, Desk
 from flycore.catalog.known import KNOWN
+from needs import needs
 
 
 def offered(desk: Desk, *words: str) -> list[str]:
@@ -71,17 +71,15 @@ def test_a_script_is_one_the_shell_takes(desk: Desk, shell: str) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     assert "_FLYTUI_COMPLETE" in done.stdout
-    program = shutil.which(shell)
-    if program is None:
-        pytest.skip(f"NOT TESTED: {shell} is not installed")
+    needs(shell)
     checked = subprocess.run(
-        [program, "-n"], input=done.stdout, text=True, capture_output=True, timeout=60, check=False
+        [shell, "-n"], input=done.stdout, text=True, capture_output=True, timeout=60, check=False
     )
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="NOT TESTED: bash is not installed")
 def test_bash_completes_with_the_script(desk: Desk) -> None:
+    needs("bash")
     script = desk.run("completion", "bash").stdout
     program = (
         f"{script}\ncd '{desk.root}'\nCOMP_WORDS=(flytui call try.)\nCOMP_CWORD=2\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from clikit import Desk
 from flycore.model.enums import Risk
 from flycore.model.status import Status
 from flytui.cli.commands.status import tmux_line
+from needs import needs
 
 KERNEL = Status(
     app_root="/srv/shop",
@@ -47,9 +47,9 @@ def test_the_line_says_what_needs_a_person() -> None:
 NAMES = ["#(touch owned)", "#{pid}", "#[fg=blue]x", "a\x1b]0;t\x07b", "caf\u00e9\u202e", "a#b##c"]
 
 
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="NOT TESTED: tmux is not installed")
 @pytest.mark.parametrize("name", NAMES)
 def test_tmux_shows_a_folder_by_its_name_and_obeys_none(tmp_path: Path, name: str) -> None:
+    needs("tmux")
     line = tmux_line(kernel(app_root=f"/srv/{name}"))
     assert line.isascii()
     assert line.isprintable()
