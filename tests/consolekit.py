@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -77,6 +77,7 @@ from flytui.console.app import FlytuiApp
 from flytui.console.desk import Desk
 from flytui.console.paint import text_of
 from flytui.console.rows import RowsView
+from flytui.console.run import Opening
 from flytui.console.views import Bar, LinesView
 
 NOW = 1_700_000_000.0
@@ -662,6 +663,16 @@ def app_of(place: World, clock: HandClock | None = None, ledger: Ledger | None =
         ledger=ledger,
     )
     return FlytuiApp(desk)
+
+
+def at_once(place: World) -> Opening:
+    """Opens that world without any delay."""
+
+    @asynccontextmanager
+    async def opening(tell: Callable[[str], None]) -> AsyncIterator[tuple[World, World]]:
+        yield place, place
+
+    return opening
 
 
 @asynccontextmanager

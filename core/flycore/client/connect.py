@@ -13,24 +13,15 @@ from anyio.abc import TaskGroup, TaskStatus
 from flycore.approval.callers import identify_peer
 from flycore.client.local import LocalClient
 from flycore.client.protocol import Approver, Client, OnProgress
+from flycore.client.relay import RelayClient
 from flycore.client.socket import connect_socket
 from flycore.client.unwrap import unwrapped
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.lock import Holder, RootLock, next_in_line, read_holder
-from flycore.model.approval import Ask, Lease
-from flycore.model.audit import Metrics
-from flycore.model.call import Activity, Caller, ToolResult
+from flycore.model.call import Caller, ToolResult
 from flycore.model.canonical import JsonObject
-from flycore.model.catalog import Catalog
-from flycore.model.check import Check
 from flycore.model.enums import Code
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError, RootBusy
-from flycore.model.events import Event, EventClass
-from flycore.model.picture import Picture
-from flycore.model.question import Block, Question
-from flycore.model.standing import StandingRule
-from flycore.model.status import Status
-from flycore.model.trust import TrustItem
 from flycore.registry.places import Places
 from flycore.serve.unix import serve_unix
 
@@ -93,7 +84,7 @@ class _Held:
         await self._closed.wait()
 
 
-class CallingClient:
+class CallingClient(RelayClient):
     """A client that finds a kernel again when the one it had went away before taking the call, and that
     hands a call needing a person to the console that opens within `wait_approver` seconds."""
 
@@ -110,6 +101,10 @@ class CallingClient:
         if self._held is None:
             raise KernelUnreachable(str(self._places.socket))
         return self._held.client
+
+    async def reach(self) -> Client:
+        """See RelayClient."""
+        return self.inner
 
     async def let_go(self) -> None:
         """Leave the kernel; one of our own ends when its last call has."""
@@ -194,72 +189,6 @@ class CallingClient:
             return await self._attach() and (await self.inner.status()).role == "console"
         except ConnectionLost:
             return False
-
-    async def status(self) -> Status:
-        """See Client."""
-        return await self.inner.status()
-
-    async def catalog(self) -> Catalog:
-        """See Client."""
-        return await self.inner.catalog()
-
-    async def cancel(self, call_id: str) -> bool:
-        """See Client."""
-        return await self.inner.cancel(call_id)
-
-    async def activity(self) -> tuple[Activity, ...]:
-        """See Client."""
-        return await self.inner.activity()
-
-    async def picture(self, call_id: str, index: int) -> Picture | None:
-        """See Client."""
-        return await self.inner.picture(call_id, index)
-
-    async def metrics(self) -> Metrics:
-        """See Client."""
-        return await self.inner.metrics()
-
-    async def asks(self) -> tuple[Ask, ...]:
-        """See Client."""
-        return await self.inner.asks()
-
-    async def leases(self) -> tuple[Lease, ...]:
-        """See Client."""
-        return await self.inner.leases()
-
-    async def blocks(self) -> tuple[Block, ...]:
-        """See Client."""
-        return await self.inner.blocks()
-
-    async def rules(self) -> tuple[StandingRule, ...]:
-        """See Client."""
-        return await self.inner.rules()
-
-    async def questions(self) -> tuple[Question, ...]:
-        """See Client."""
-        return await self.inner.questions()
-
-    async def panic(self) -> bool:
-        """See Client."""
-        return await self.inner.panic()
-
-    async def pending_trust(self) -> tuple[TrustItem, ...]:
-        """See Client."""
-        return await self.inner.pending_trust()
-
-    async def probe(self, sidecar: str) -> None:
-        """See Client."""
-        await self.inner.probe(sidecar)
-
-    async def checks(self) -> tuple[Check, ...]:
-        """See Client."""
-        return await self.inner.checks()
-
-    def events(
-        self, classes: frozenset[EventClass] | None = None
-    ) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
-        """See Client."""
-        return self.inner.events(classes)
 
 
 @asynccontextmanager

@@ -26,7 +26,6 @@ from consolekit import (
     until,
     world,
 )
-from flytui.console.app import run_console
 from flytui.console.approvals.armed import ArmedLines
 from flytui.console.catalog.view import CatalogView
 from flytui.console.main import MainScreen
@@ -209,20 +208,6 @@ async def test_quitting_asks_while_requests_wait_and_ctrl_c_ends_nothing() -> No
         await press(pilot, "q", "q")
     assert place.asks_value[0].answer is None
     assert app.return_code == 0
-
-
-async def test_the_person_is_attached_while_the_console_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = world()
-    from flytui.console.app import FlytuiApp
-
-    async def run_async(app: FlytuiApp) -> None:
-        place.attached.append(app.desk.title)
-        raise OSError("the terminal went away")
-
-    monkeypatch.setattr(FlytuiApp, "run_async", run_async)
-    with pytest.raises(OSError, match="terminal"):
-        await run_console(place, place, "~/shop", window_ids=(7,), pids=(8, 9))
-    assert place.attached == [((7,), (8, 9)), "~/shop", "detached"]
 
 
 @pytest.mark.parametrize("size", [(20, 6), (30, 10), (60, 20), (300, 80)])

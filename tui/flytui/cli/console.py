@@ -1,4 +1,4 @@
-"""`flytui` on a terminal: takes the root and opens the console on it."""
+"""`flytui` on a terminal: draws the console, takes the root and opens its kernel beside it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import select
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from flytui.cli.bench import find_bench
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation
-from flytui.cli.output import clock_time, note
+from flytui.cli.output import clock_time
 from flytui.cli.terminal import find_terminal, run_tool
 
 if TYPE_CHECKING:
+    from flycore.client.protocol import Approver, Client
     from flycore.registry.places import Places
     from flytui.console.doctor.terminal import TerminalFacts
     from flytui.console.own import Own
@@ -26,29 +28,39 @@ def open_console(invocation: Invocation) -> int:
     places = invocation.places()
 
     async def sit() -> None:
-        from flycore.client.connect import open_console_kernel
         from flycore.client.ledger import Ledger
-        from flytui.console.app import run_console
+        from flytui.console.run import run_console
 
-        async with open_console_kernel(places, on_wait=wait_printer()) as (client, approver):
-            window_ids, pids = find_seat()
-            look = terminal_look()
-            async with while_terminal_lasts():
-                await run_console(
-                    client,
-                    approver,
-                    str(places.app_root),
-                    window_ids=window_ids,
-                    pids=pids,
-                    ledger=Ledger.of(places),
-                    demo=play_demo,
-                    bench=find_bench(places, os.environ),
-                    terminal=look,
-                    own=read_own(places),
-                )
+        async with while_terminal_lasts():
+            await run_console(
+                lambda tell: open_beside(places, tell),
+                str(places.app_root),
+                seat=find_seat,
+                ledger=Ledger.of(places),
+                demo=play_demo,
+                bench=find_bench(places, os.environ),
+                terminal=terminal_look(),
+                own=read_own(places),
+            )
 
     run_async(sit)
     return 0
+
+
+@asynccontextmanager
+async def open_beside(places: Places, tell: Callable[[str], None]) -> AsyncIterator[tuple[Client, Approver]]:
+    """The kernel of that root, opened beside a console that is drawn already: what it is made of is
+    imported only now, off the loop. `tell` is told whom it waits for. Raises RootBusy."""
+    from anyio import to_thread
+
+    await to_thread.run_sync(import_module, "flycore.client.connect")
+    from flycore.client.connect import open_console_kernel
+
+    def on_wait(pid: int, since: float, role: str) -> None:
+        tell(f"{'flytui call' if role == 'provisional' else role}, pid {pid}, since {clock_time(since)}")
+
+    async with open_console_kernel(places, on_wait=on_wait) as at_kernel:
+        yield at_kernel
 
 
 @asynccontextmanager
@@ -99,16 +111,3 @@ def find_seat() -> tuple[tuple[int, ...], tuple[int, ...]]:
     from flycore.approval.seat import console_seat
 
     return console_seat(os.environ, os.getpid(), run_tool)
-
-
-def wait_printer() -> Callable[[int, float, str], None]:
-    """Says once for each holder that it is waited for."""
-    said: set[int] = set()
-
-    def show(pid: int, since: float, role: str) -> None:
-        if pid not in said:
-            said.add(pid)
-            what = "flytui call" if role == "provisional" else role
-            note(f"waiting for {what}, pid {pid}, since {clock_time(since)}")
-
-    return show

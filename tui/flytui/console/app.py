@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+import anyio
 from textual import events, on
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
@@ -14,26 +13,20 @@ from textual.driver import Driver
 from textual.filter import LineFilter, Monochrome
 from textual.screen import Screen
 
-from flycore.client.ledger import Ledger
-from flycore.client.protocol import Approver, Client
 from flycore.model.errors import FlyError
 from flytui.console.approvals.view import ApprovalsView
 from flytui.console.colourless import Colourless
 from flytui.console.desk import ALL_TOPICS, Armed, Desk, Topic, Watching
-from flytui.console.doctor.terminal import TerminalFacts
-from flytui.console.fix.bench import Workbench
 from flytui.console.guard import VisibleOnly
 from flytui.console.help import help_screen, screens_of
 from flytui.console.lending import lend_terminal
 from flytui.console.main import MainScreen
-from flytui.console.own import Own
 from flytui.console.pages import AgainScreen, PageScreen
 from flytui.console.palette import palette_commands
 from flytui.console.pump import Pump
 from flytui.console.style import CSS, LIGHT, THEME
 from flytui.console.telling import TellingApp
 from flytui.console.terminal import lasting
-from flytui.console.title import kept_title
 from flytui.console.trust import TrustScreen
 from flytui.console.words import plural
 
@@ -55,6 +48,8 @@ class FlytuiApp(TellingApp):
     def __init__(self, desk: Desk) -> None:
         super().__init__()
         self.desk = desk
+        self.drawn = anyio.Event()
+        """The first frame is on the terminal."""
         self._guard = VisibleOnly()
         self._pump = Pump(desk, self._told, self._hands)
         self._trust_shown: frozenset[str] = frozenset()
@@ -83,7 +78,13 @@ class FlytuiApp(TellingApp):
         self.call_after_refresh(self._start)
 
     def _start(self) -> None:
+        self.drawn.set()
         self.run_worker(self._pump.run(), group="pump")
+
+    def awaits(self, whom: str) -> None:
+        """The kernel cannot be opened yet: say who is waited for."""
+        self.desk.awaited = whom
+        self._redraw_bars()
 
     async def on_event(self, event: events.Event) -> None:
         """Remember when the last key came, whoever gets it."""
@@ -203,46 +204,3 @@ class FlytuiApp(TellingApp):
         except FlyError as error:
             self._say(f"not probed: {error}")
         self._pump.again(ALL_TOPICS)
-
-
-async def run_console(
-    client: Client,
-    approver: Approver,
-    title: str,
-    *,
-    window_ids: tuple[int, ...] = (),
-    pids: tuple[int, ...] = (),
-    ledger: Ledger | None = None,
-    own: Own | None = None,
-    demo: Callable[[], Awaitable[None]] | None = None,
-    bench: Workbench | None = None,
-    terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None,
-    clock: Callable[[], float] = time.monotonic,
-    now: Callable[[], float] = time.time,
-) -> None:
-    """Sit down, show the console until the person leaves, and stand up again whatever happens.
-
-    `title` names the app root in the header. `window_ids` and `pids` are the console's own, which no
-    desktop tool may touch. `ledger` is the log that the Audit screen shows,
-    `demo` plays the demo on this terminal to its end, `bench` is what things are mended with, `terminal`
-    looks at what this terminal can do, `own` is what the person set for the console.
-    """
-    desk = Desk(
-        client=client,
-        approver=approver,
-        title=title,
-        clock=clock,
-        now=now,
-        ledger=ledger,
-        demo=demo,
-        bench=bench,
-        terminal=terminal,
-        own=own or Own(),
-    )
-    app = FlytuiApp(desk)
-    approver.attach(window_ids, pids)
-    try:
-        with kept_title(sys.__stderr__):
-            await app.run_async()
-    finally:
-        approver.detach()

@@ -129,6 +129,8 @@ class Desk:
     """Looks at the terminal, of that many columns and rows; it may ask other programs, so not on the loop."""
     lent: bool = False
     """The terminal is the demo's: nothing of ours is drawn, and nothing opens by itself."""
+    awaited: str = ""
+    """Who has the root and is waited for, before the kernel opens; `""` where nobody is."""
     lost: str = ""
     """Why the kernel no longer answers; `""` while it does."""
     notice: str = ""

@@ -23,6 +23,7 @@ LETTERS = (20, 3, 2, 0)
 LEAST_ROOT = 12
 """Cells the app root keeps however many facts there are."""
 _DOT = Span(" · ", Tone.DIM)
+_STOPPING = span("stopping everything…", Tone.ALARM)
 
 
 def header_lines(desk: Desk, screen: str, width: int) -> list[Line]:
@@ -79,7 +80,7 @@ def _facts(desk: Desk, short: bool) -> list[Span]:
     if desk.lost:
         return [span("kernel gone", Tone.ALARM)]
     if status is None:
-        return [span("starting…", Tone.DIM)]
+        return [_STOPPING] if desk.stopping else [span("starting…", Tone.DIM)]
     waiting = len(desk.waiting)
     policy = span("policy ok", Tone.DIM) if status.policy_ok else span("policy FAILED to load", Tone.ALARM)
     return [
@@ -95,7 +96,7 @@ def _facts(desk: Desk, short: bool) -> list[Span]:
             if desk.stopped
             else []
         ),
-        *([span("stopping everything…", Tone.ALARM)] if desk.stopping and not desk.stopped else []),
+        *([_STOPPING] if desk.stopping and not desk.stopped else []),
     ]
 
 
@@ -169,6 +170,9 @@ def alert_lines(desk: Desk, width: int) -> list[Line]:
                 span(f" {desk.lost}. Press {desk.keys.shown('app.leave')} and start again."),
             )
         )
+    if desk.awaited:
+        note = line(span(" … ", Tone.WARN), span(f"waiting for {desk.awaited}"))
+        lines.append((*note, span("  its end opens this root", Tone.DIM)))
     if desk.trust:
         what = plural(len(desk.trust), "entry waits", "entries wait")
         changed = all(item.difference for item in desk.trust)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import at_terminal, emit, say
 
 if TYPE_CHECKING:
+    from flycore.client.protocol import Approver, Client
     from flytui.cli.demo_root import DemoRoot
     from flytui.cli.documents import DemoCall
 
@@ -47,24 +50,24 @@ def _play(root: DemoRoot) -> list[DemoCall]:
     """Open the console and let the calls come; both end when the person leaves."""
     calls: list[DemoCall] = []
 
-    async def sit() -> None:
+    @asynccontextmanager
+    async def opening(tell: Callable[[str], None]) -> AsyncIterator[tuple[Client, Approver]]:
         import anyio
 
-        from flycore.client.connect import open_console_kernel
-        from flycore.client.ledger import Ledger
-        from flytui.cli.console import find_seat, wait_printer, while_terminal_lasts
-        from flytui.console.app import run_console
+        from flytui.cli.console import open_beside
 
-        async with open_console_kernel(root.places, on_wait=wait_printer()) as (client, approver):
-            window_ids, pids = find_seat()
-            async with anyio.create_task_group() as group:
-                group.start_soon(make_calls, root, calls)
-                ledger = Ledger.of(root.places)
-                async with while_terminal_lasts():
-                    await run_console(
-                        client, approver, TITLE, window_ids=window_ids, pids=pids, ledger=ledger
-                    )
-                group.cancel_scope.cancel()
+        async with open_beside(root.places, tell) as at_kernel, anyio.create_task_group() as group:
+            group.start_soon(make_calls, root, calls)
+            yield at_kernel
+            group.cancel_scope.cancel()
+
+    async def sit() -> None:
+        from flycore.client.ledger import Ledger
+        from flytui.cli.console import find_seat, while_terminal_lasts
+        from flytui.console.run import run_console
+
+        async with while_terminal_lasts():
+            await run_console(opening, TITLE, seat=find_seat, ledger=Ledger.of(root.places))
 
     run_async(sit)
     return calls
