@@ -310,7 +310,7 @@ async def picture_card(scene: Stage) -> None:
 async def picture_activity(scene: Stage, call: Callable[..., None]) -> None:
     """Finished, refused and running calls beside each other."""
     call("file.hash", path="README.md")
-    call("vision.ocr", path="scan.png")
+    call("example.missing")
     await answer(scene, lambda: call("computer.window", action="list"), Choice.DENY, "not on my desktop")
     await answer(scene, lambda: call("mock.echo", message="hello", fail="crash"), Choice.APPROVE_ONCE)
     await answer(scene, lambda: call("mock.echo", message="hello", delayMs=60_000), Choice.APPROVE_ONCE)

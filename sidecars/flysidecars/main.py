@@ -6,6 +6,7 @@ import sys
 
 MODULES = {
     "computer.native": "flysidecars.computer_native",
+    "media.local": "flysidecars.media_local",
     "mock.echo": "flysidecars.mock_echo",
     "utility.local": "flysidecars.utility_local",
     "xdotool": "flysidecars.xdotool",

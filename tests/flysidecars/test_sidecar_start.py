@@ -7,7 +7,18 @@ import sys
 
 import pytest
 
-HEAVY = ("argparse", "typing", "dataclasses", "subprocess", "asyncio", "mss", "PIL", "ctypes", "hashlib")
+HEAVY = (
+    "argparse",
+    "typing",
+    "dataclasses",
+    "subprocess",
+    "asyncio",
+    "mss",
+    "PIL",
+    "ctypes",
+    "hashlib",
+    "http",
+)
 
 SHOW = """
 import sys
@@ -21,7 +32,13 @@ sys.stderr.write("\\n".join(sys.modules))
 def test_list(starter) -> None:
     done = starter.run("--list")
     assert done.code == 0
-    assert done.out.decode().split() == ["computer.native", "mock.echo", "utility.local", "xdotool"]
+    assert done.out.decode().split() == [
+        "computer.native",
+        "media.local",
+        "mock.echo",
+        "utility.local",
+        "xdotool",
+    ]
 
 
 def test_unknown_name_offers_the_nearest(starter) -> None:
@@ -57,7 +74,7 @@ def test_probe_by_flag_reads_no_stdin(starter, name: str) -> None:
         assert process.stdout.readline().startswith(b'{"ok": true')
 
 
-@pytest.mark.parametrize("name", ["computer.native", "mock.echo", "utility.local", "xdotool"])
+@pytest.mark.parametrize("name", ["computer.native", "media.local", "mock.echo", "utility.local", "xdotool"])
 def test_an_answer_imports_only_what_it_needs(starter, name: str) -> None:
     done = subprocess.run(
         [

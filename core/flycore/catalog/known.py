@@ -23,6 +23,8 @@ BUNDLED_PROBED = frozenset(
         "browser.cdp",
         "web.search",
         "media.local",
+        "media.provider",
+        "media.speech",
         "computer.native",
         "utility.local",
         "utility.files",
@@ -33,6 +35,8 @@ BUNDLED_PROBED = frozenset(
 
 BUNDLED_TOOLS = frozenset(
     {
+        "audio.speak",
+        "audio.transcribe",
         "archive.create",
         "archive.extract",
         "data.convert",
@@ -41,6 +45,8 @@ BUNDLED_TOOLS = frozenset(
         "computer.window",
         "computer.mouse",
         "computer.keyboard",
+        "vision.analyze",
+        "vision.ocr",
     }
 )
 """Known tools for which this version brings a program. Said in remedies, decides nothing."""

@@ -12,7 +12,7 @@ from flycore.sandbox.digests import file_digest
 
 NAME = "flytui"
 SCRIPT = "flytui-sidecar"
-SIDECARS = frozenset({"computer.native", "mock.echo", "utility.local", "xdotool"})
+SIDECARS = frozenset({"computer.native", "media.local", "mock.echo", "utility.local", "xdotool"})
 """Names that `flytui-sidecar` starts; a test holds them equal to its own table."""
 PACKAGES = ("flycore", "flysafe", "flytui", "flysidecars")
 

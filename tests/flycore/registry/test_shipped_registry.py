@@ -32,12 +32,11 @@ def test_nothing_is_wrong_with_it(registry: Registry) -> None:
     assert {entry.id for entry in registry.entries if not entry.enabled} == {
         "browser.cdp",
         "web.search",
-        "media.local",
     }
 
 
 def test_one_entry_has_no_program(registry: Registry, tmp_path: Path) -> None:
-    entry = registry.entry("example.ocr")
+    entry = registry.entry("example.missing")
     assert entry is not None
     found = resolve_program(
         entry.command, entry.args, entry=entry, registry=registry, interpreter_dir=tmp_path, path_env=""

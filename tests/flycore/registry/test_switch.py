@@ -151,11 +151,19 @@ def test_the_file_that_declares_the_entry_is_edited(tmp_path: Path, legacy: bool
 
 def test_the_starter_is_whole_and_safe(tmp_path: Path) -> None:
     found = starter_entries(frozenset(KNOWN))
-    assert {entry.id for entry in found} == {"utility.local", "utility.files", "computer.native", "mock.echo"}
+    assert {entry.id for entry in found} == {
+        "utility.local",
+        "utility.files",
+        "media.local",
+        "media.speech",
+        "media.provider",
+        "computer.native",
+        "mock.echo",
+    }
     for entry in found:
         assert entry.problems == ()
         assert not entry.permissions.network
-        assert entry.permissions.write == ((".",) if entry.id == "utility.files" else ())
+        assert entry.permissions.write == ((".",) if entry.id in ("utility.files", "media.speech") else ())
         assert entry.enabled is not entry.permissions.desktop
 
 

@@ -26,7 +26,8 @@ def test_a_first_registry_is_printed_written_once_and_waits_for_trust(tmp_path: 
     file = desk.root / done["file"]
     assert file.read_text() == starter_text()
     waiting = {item["sidecar"] for item in desk.document("trust", "--print-digest")["waiting"]}
-    assert waiting == {"utility.local", "utility.files", "mock.echo"}
+    media = {"media.local", "media.speech", "media.provider"}
+    assert waiting == {"utility.local", "utility.files", "mock.echo"} | media
     file.write_text("{}")
     again = desk.run("init")
     assert again.returncode == 5

@@ -1,0 +1,1 @@
+"""The tools of `media.local`: pictures read, speech written down, text spoken."""

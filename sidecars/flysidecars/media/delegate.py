@@ -1,0 +1,78 @@
+"""Lets a delegate do the work: it gets the same request, and its answer is read as the kernel would."""
+
+from __future__ import annotations
+
+import json
+
+from flysidecars.media.engines import Engine
+from flysidecars.media.waiting import heartbeat
+from flysidecars.programs import environment, run
+from flysidecars.sdk import Call, JsonObject, ToolFailed
+from flysidecars.sdk.wire import encode
+
+LIMIT_S = 3600.0
+"""The time limit of the call is the kernel's; this one only bounds a sidecar that nobody limits."""
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+_CODE = 64
+
+
+def ask_delegate(call: Call, engine: Engine, file: int | None = None) -> JsonObject:
+    """The fields of the delegate's good answer. `file` is the descriptor of the input's file, opened and
+    checked: the delegate inherits it, and the request names it as `file`.
+
+    Raises `ToolFailed`: the delegate's own failure, or `delegate-failed` for none that can be read.
+    """
+    request = {key: value for key, value in call.raw.items() if key not in ("persistent", "delegates")}
+    if file is not None:
+        request["file"] = f"/proc/self/fd/{file}"
+    try:
+        ran = run(
+            engine.argv,
+            encode(request) + b"\n",
+            LIMIT_S,
+            environment("XDG_RUNTIME_DIR", "PULSE_SERVER"),
+            most=MAX_ANSWER_BYTES,
+            heed=heartbeat(call, f"{engine} works"),
+            keep=() if file is None else (file,),
+        )
+    except OSError as failed:
+        raise _failed(engine, f"cannot be started: {failed.strerror}") from failed
+    if ran.timed_out or ran.too_much:
+        raise _failed(engine, "answered too much" if ran.too_much else "did not answer in time")
+    answer = read_answer(ran.out)
+    if answer is None or (answer["ok"] is True and ran.code != 0):
+        raise _failed(engine, "gave no answer that can be read", exitCode=ran.code, stderr=ran.said())
+    fields = {key: value for key, value in answer.items() if key not in ("ok", "requestId")}
+    if answer["ok"] is True:
+        return fields
+    code, said = fields.pop("code", None), fields.pop("error", None)
+    raise ToolFailed(
+        code[:_CODE] if isinstance(code, str) and code else "failed",
+        said if isinstance(said, str) and said else f"the {engine} failed",
+        **{**fields, "engine": str(engine)},
+    )
+
+
+def read_answer(out: bytes) -> JsonObject | None:
+    """The answer in what a program wrote: after leading event lines all of it as one document, else its
+    first line that is an object with `ok`. None where there is none."""
+    lines = out.splitlines()
+    while lines and "ok" not in (event := _object(lines[0]) or {"ok": 0}) and "event" in event:
+        lines.pop(0)
+    for text in (b"\n".join(lines), *lines):
+        document = _object(text)
+        if document is not None and isinstance(document.get("ok"), bool):
+            return document
+    return None
+
+
+def _object(text: bytes) -> JsonObject | None:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _failed(engine: Engine, what: str, **fields: object) -> ToolFailed:
+    return ToolFailed("delegate-failed", f"the {engine} {what}", engine=str(engine), **fields)

@@ -1,0 +1,128 @@
+"""The picture or recording a tool is given: opened beneath the project, known by its first bytes, bounded."""
+
+from __future__ import annotations
+
+import os
+
+from flysidecars.sdk import Call, ToolFailed
+from flysidecars.sdk.paths import open_project_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from types import TracebackType
+
+MAX_PICTURE_BYTES = 20 * 1024 * 1024
+MAX_RECORDING_BYTES = 200 * 1024 * 1024
+MAX_SENT_BYTES = 25 * 1024 * 1024
+"""Of a recording that goes to a provider, which is sent whole."""
+MAX_PIXELS = 100_000_000
+FOR_PEOPLE = ("image/png", "image/jpeg", "image/webp", "image/gif")
+PICTURES = (*FOR_PEOPLE, "image/tiff", "image/bmp", "image/x-portable-anymap")
+RECORDINGS = ("audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/webm")
+_HEAD = 16
+
+
+def kind_of(head: bytes) -> str | None:
+    """MIME type by the first 16 bytes of a file; None for what is neither picture nor recording."""
+    starts = (
+        (b"\x89PNG\r\n\x1a\n", "image/png"),
+        (b"\xff\xd8\xff", "image/jpeg"),
+        (b"GIF87a", "image/gif"),
+        (b"GIF89a", "image/gif"),
+        (b"II*\0", "image/tiff"),
+        (b"MM\0*", "image/tiff"),
+        (b"BM", "image/bmp"),
+        (b"ID3", "audio/mpeg"),
+        (b"OggS", "audio/ogg"),
+        (b"fLaC", "audio/flac"),
+        (b"\x1a\x45\xdf\xa3", "audio/webm"),
+    )
+    if head[:4] == b"RIFF":
+        return {b"WEBP": "image/webp", b"WAVE": "audio/wav"}.get(head[8:12])
+    if head[4:8] == b"ftyp":
+        return "audio/mp4"
+    if head[:1] == b"P" and head[1:2] in b"123456" and head[2:3].isspace():
+        return "image/x-portable-anymap"
+    if len(head) > 1 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2:
+        return "audio/mpeg"
+    return next((kind for start, kind in starts if head.startswith(start)), None)
+
+
+class Given:
+    """A context manager around the file at `path` of the input. Raises `ToolFailed` on entering: what
+    `open_project_file` does, `wrong-type` for another kind than `kinds`, `too-big` beyond `most` bytes."""
+
+    def __init__(self, call: Call, kinds: Collection[str], most: int) -> None:
+        self._call = call
+        self._kinds = kinds
+        self._most = most
+
+    def __enter__(self) -> Given:
+        path = self._call.text("path")
+        self.descriptor, status = open_project_file(self._call, path)
+        self.size = status.st_size
+        self.name = os.path.basename(path)
+        try:
+            self.kind = self._known(path)
+        except ToolFailed:
+            os.close(self.descriptor)
+            raise
+        return self
+
+    def _known(self, path: str) -> str:
+        kind = kind_of(os.pread(self.descriptor, _HEAD, 0))
+        if kind is None or kind not in self._kinds:
+            names = ", ".join(sorted(name.partition("/")[2] for name in self._kinds))
+            raise ToolFailed("wrong-type", f"{path} is none of: {names}", path=path)
+        require_size(self.size, self._most, path)
+        return kind
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self.descriptor)
+
+    def data(self, most: int) -> bytes:
+        """All of it, at most `most` bytes; raises `ToolFailed` (`too-big`)."""
+        require_size(self.size, most, self.name)
+        with open(os.dup(self.descriptor), "rb") as file:
+            file.seek(0)
+            data = file.read(most + 1)
+        require_size(len(data), most, self.name)
+        return data
+
+    def rewound(self) -> int:
+        """The descriptor, at the beginning of the file, for a program's stdin."""
+        os.lseek(self.descriptor, 0, os.SEEK_SET)
+        return self.descriptor
+
+
+def require_size(size: int, most: int, name: str) -> None:
+    """Raise `ToolFailed` (`too-big`) beyond `most` bytes."""
+    if size > most:
+        raise ToolFailed(
+            "too-big", f"{name} has {size} bytes; at most {most} are read", bytes=size, limit=most
+        )
+
+
+def require_pixels(given: Given) -> None:
+    """Raise `ToolFailed` where the picture's header cannot be read (`broken`) or promises more than 100
+    million pixels (`too-big`): a small file can hold a picture that fills the memory."""
+    import warnings
+
+    from PIL import Image, UnidentifiedImageError
+
+    Image.MAX_IMAGE_PIXELS = None
+    try:
+        with warnings.catch_warnings(), open(os.dup(given.descriptor), "rb") as file:
+            warnings.simplefilter("ignore")
+            file.seek(0)
+            with Image.open(file, formats=("PNG", "JPEG", "WEBP", "GIF", "TIFF", "BMP", "PPM")) as picture:
+                width, height = picture.size
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as broken:
+        raise ToolFailed("broken", f"{given.name} is no picture that can be read") from broken
+    if width * height > MAX_PIXELS:
+        raise ToolFailed(
+            "too-big", f"{given.name} has {width} × {height} pixels; at most {MAX_PIXELS} are read"
+        )

@@ -1,0 +1,111 @@
+"""One bounded HTTP POST to an address that was checked: the one that was checked is the one connected to."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import time
+
+from flysafe.addresses import is_public, parse_address
+from flysidecars.media.provider import Provider
+from flysidecars.sdk import ToolFailed
+
+CONNECT_S = 10.0
+LIMIT_S = 300.0
+"""For the whole exchange, seconds; the call's own limit is mostly shorter."""
+_CHUNK = 65536
+
+
+def addresses_for(provider: Provider) -> list[str]:
+    """The addresses to connect to. A name has to lead to public addresses only, unless `allowPrivate` of the
+    config lists it. An address of this machine, or `localhost`, in the URL itself says what it means.
+
+    Raises `ToolFailed` (`provider-refused`, `provider-failed`).
+    """
+    try:
+        found = socket.getaddrinfo(provider.host, provider.port, type=socket.SOCK_STREAM)
+    except OSError as failed:
+        raise ToolFailed("provider-failed", "the provider's host is not known") from failed
+    spelled = list(dict.fromkeys(str(info[4][0]) for info in found))
+    addresses = [address for address in map(parse_address, spelled) if address is not None]
+    literal = parse_address(provider.host)
+    here = provider.host == "localhost" or (literal is not None and literal.is_loopback)
+    if here:
+        allowed = all(address.is_loopback for address in addresses)
+    else:
+        allowed = provider.private or all(map(is_public, addresses))
+    if not allowed or len(addresses) != len(spelled) or not addresses:
+        raise ToolFailed(
+            "provider-refused",
+            "the provider's host leads to an address that is not public",
+            remedy="list the host in config.allowPrivate of the entry, if that is meant",
+        )
+    return spelled
+
+
+def post(provider: Provider, body: bytes, most: int) -> tuple[int, bytes]:
+    """Status and body of the answer; redirects are not followed. Raises `ToolFailed`: `provider-refused`,
+    `provider-failed`, also for a body of more than `most` bytes or one that is compressed."""
+    deadline = time.monotonic() + LIMIT_S
+    connection = _Checked(provider, addresses_for(provider))
+    headers = {
+        **provider.headers,
+        "Host": provider.authority,
+        "Content-Type": "application/json",
+        "Accept-Encoding": "identity",
+        "Connection": "close",
+    }
+    try:
+        connection.request("POST", provider.target, body, headers)
+        response = connection.getresponse()
+        if response.getheader("Content-Encoding", "identity").lower() != "identity":
+            raise ToolFailed(
+                "provider-failed", "the provider's answer is compressed, which was not asked for"
+            )
+        return response.status, _read(response, most, deadline)
+    except (OSError, http.client.HTTPException) as failed:
+        reason = (failed.strerror if isinstance(failed, OSError) else None) or type(failed).__name__
+        raise ToolFailed("provider-failed", f"the provider cannot be asked: {reason}") from failed
+    finally:
+        connection.close()
+
+
+def _read(response: http.client.HTTPResponse, most: int, deadline: float) -> bytes:
+    data = bytearray()
+    while chunk := response.read1(_CHUNK):
+        data += chunk
+        if len(data) > most:
+            raise ToolFailed("provider-failed", f"the provider's answer is larger than {most} bytes")
+        if time.monotonic() > deadline:
+            raise ToolFailed("provider-failed", "the provider takes too long to answer")
+    return bytes(data)
+
+
+class _Checked(http.client.HTTPConnection):
+    """Connects to one of the addresses that were checked, whatever the name leads to by then."""
+
+    def __init__(self, provider: Provider, addresses: list[str]) -> None:
+        super().__init__(provider.host, provider.port, timeout=LIMIT_S)
+        self._provider = provider
+        self._addresses = addresses
+
+    def connect(self) -> None:
+        """Called by `request`."""
+        last: OSError = ConnectionError("no address")
+        for address in self._addresses:
+            try:
+                found = socket.create_connection((address, self._provider.port), CONNECT_S)
+            except OSError as failed:
+                last = failed
+                continue
+            found.settimeout(LIMIT_S)
+            self.sock = self._secured(found)
+            return
+        raise last
+
+    def _secured(self, found: socket.socket) -> socket.socket:
+        if not self._provider.secure:
+            return found
+        import ssl
+
+        return ssl.create_default_context().wrap_socket(found, server_hostname=self._provider.host)
