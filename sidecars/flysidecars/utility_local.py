@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from flysidecars.sdk import Call, JsonObject, Sidecar
+from flysidecars.sdk import Call, JsonObject, Probe, Sidecar
 
 sidecar = Sidecar("utility.local")
+
+
+@sidecar.probe
+def probe(question: Probe) -> JsonObject:
+    """Which tools have what they stand on."""
+    from flysidecars.utility.offers import offers
+
+    return offers(question)
 
 
 @sidecar.tool("file.hash")
@@ -37,3 +45,19 @@ def data_convert(call: Call) -> JsonObject:
     from flysidecars.utility.convert import data_convert
 
     return data_convert(call)
+
+
+@sidecar.tool("lsp.symbols")
+def lsp_symbols(call: Call) -> JsonObject:
+    """Symbols of a file or of the project."""
+    from flysidecars.utility.lsp import lsp_symbols
+
+    return lsp_symbols(call)
+
+
+@sidecar.tool("lsp.diagnostics")
+def lsp_diagnostics(call: Call) -> JsonObject:
+    """What a language server finds in a file."""
+    from flysidecars.utility.lsp import lsp_diagnostics
+
+    return lsp_diagnostics(call)

@@ -133,6 +133,68 @@ def starter(tmp_path: Path) -> Starter:
     return Starter(project, artifacts)
 
 
+class Stays:
+    """A sidecar that stays, and the lines that go to and fro. `more` goes into each request."""
+
+    def __init__(self, starter: Starter, name: str, more: dict[str, Any]) -> None:
+        self.process = subprocess.Popen(
+            starter.argv(name), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=starter.env
+        )
+        self.more = more
+        self.count = 0
+
+    def send(self, document: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(document).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        heard: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return heard
+
+    def ask(self, tool: str, input: dict[str, Any]) -> str:
+        self.count += 1
+        name = f"r{self.count}"
+        asked = {"tool": tool, "input": input, "requestId": name, "persistent": True}
+        self.send({**asked, **self.more})
+        return name
+
+    def answer(self, tool: str, input: dict[str, Any]) -> dict[str, Any]:
+        """Ask and hear the answer; events before it are passed over."""
+        name = self.ask(tool, input)
+        while "event" in (heard := self.hear()):
+            continue
+        assert heard.pop("requestId") == name
+        return heard
+
+    def leave(self) -> int:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return self.process.wait(PATIENCE_S)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+@pytest.fixture
+def stay(starter: Starter) -> Iterator[Callable[..., Stays]]:
+    """Start a sidecar that stays."""
+    made: list[Stays] = []
+
+    def start(name: str, **more: Any) -> Stays:
+        made.append(Stays(starter, name, more))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.end()
+
+
 @dataclass
 class Recorder:
     """An xterm whose program writes down what it receives."""

@@ -34,6 +34,11 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "node": {"apt-get": ("nodejs",), "dnf": ("nodejs",), "pacman": ("nodejs",), "brew": ("node",)},
     "npx": {"apt-get": ("npm",), "dnf": ("nodejs-npm",), "pacman": ("npm",), "brew": ("node",)},
+    "pylsp": {
+        "apt-get": ("python3-pylsp",),
+        "pacman": ("python-lsp-server",),
+        "brew": ("python-lsp-server",),
+    },
     "python": {"apt-get": ("python-is-python3",), "dnf": ("python-unversioned-command",)},
     "tesseract": {
         "apt-get": ("tesseract-ocr",),

@@ -28,6 +28,7 @@ BUNDLED_PROBED = frozenset(
         "computer.native",
         "utility.local",
         "utility.files",
+        "utility.code",
         "mock.echo",
     }
 )
@@ -41,6 +42,8 @@ BUNDLED_TOOLS = frozenset(
         "archive.extract",
         "data.convert",
         "file.hash",
+        "lsp.diagnostics",
+        "lsp.symbols",
         "screen.screenshot",
         "computer.window",
         "computer.mouse",

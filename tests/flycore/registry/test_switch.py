@@ -154,6 +154,7 @@ def test_the_starter_is_whole_and_safe(tmp_path: Path) -> None:
     assert {entry.id for entry in found} == {
         "utility.local",
         "utility.files",
+        "utility.code",
         "media.local",
         "media.speech",
         "media.provider",

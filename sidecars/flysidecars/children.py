@@ -1,0 +1,156 @@
+"""Programs a sidecar starts and keeps: each in a session of its own, ended with everybody it has started.
+
+Whose a process is: it descends from the program, is in its session, or was started with its mark, which a
+double fork into another session does not shed. Linux: read from /proc.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+
+from flysidecars.sdk import ToolFailed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MARK = "FLYTUI_CHILD"
+"""The variable that carries the mark; whoever inherits the environment inherits it."""
+GRACE_S = 2.0
+"""Between TERM and KILL."""
+KILL_PATIENCE_S = 2.0
+_PAUSE_S = 0.01
+_NOT_INHERITED = ("FLYTUI_TOOL_MODE",)
+
+
+class Child:
+    """A program that runs, with pipes for its three streams (stdin only where `talks`).
+
+    Raises `ToolFailed` (`delegate-failed`) where it cannot be started. Whoever makes it calls `end`.
+    """
+
+    __slots__ = ("_mark", "popen")
+
+    def __init__(self, argv: Sequence[str], folder: str | int, *, talks: bool) -> None:
+        self._mark = f"{os.getpid()}-{os.urandom(8).hex()}"
+        env = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+        cwd = folder if isinstance(folder, str) else f"/proc/self/fd/{folder}"
+        try:
+            self.popen = subprocess.Popen(
+                argv,
+                bufsize=0,
+                cwd=cwd,
+                env={**env, MARK: self._mark},
+                stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as failed:
+            said = failed.strerror if isinstance(failed, OSError) else "an argument cannot be passed on"
+            raise ToolFailed("delegate-failed", f"{argv[0]} cannot be started: {said}") from failed
+
+    def end(self, grace_s: float = GRACE_S) -> int:
+        """End it and its tree: TERM, after `grace_s` seconds KILL. The program's exit code, negative for a
+        signal; -9 where the system does not let us end it."""
+        if not self._gone(signal.SIGTERM, grace_s):
+            self._gone(signal.SIGKILL, KILL_PATIENCE_S)
+        code = self.popen.poll()
+        return -signal.SIGKILL if code is None else code
+
+    def exit_code(self, patience_s: float = 0.0) -> int | None:
+        """How the program itself has left, None where it still runs after `patience_s` seconds. It stays to
+        be reaped by `end`, so that its pid stays taken."""
+        if self.popen.returncode is not None:
+            return self.popen.returncode
+        descriptor = os.pidfd_open(self.popen.pid)
+        try:
+            select.select((descriptor,), (), (), patience_s)
+        finally:
+            os.close(descriptor)
+        gone = os.waitid(os.P_PID, self.popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if gone is None:
+            return None
+        return gone.si_status if gone.si_code == os.CLD_EXITED else -gone.si_status
+
+    def close(self) -> None:
+        """Close the pipes."""
+        for pipe in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _gone(self, number: signal.Signals, patience_s: float) -> bool:
+        """Signal everybody until nobody is left; whether that came about in time."""
+        deadline = time.monotonic() + patience_s
+        told: set[tuple[int, int]] = set()
+        while self.popen.returncode is None and (living := _living(self.popen.pid, self._mark)):
+            for process in living:
+                if process not in told:
+                    told.add(process)
+                    _send(*process, number)
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_PAUSE_S)
+        return True
+
+
+def _living(leader: int, mark: str) -> list[tuple[int, int]]:
+    """Pid and start time of everybody of the tree who has not ended."""
+    table = {
+        pid: stat for name in os.listdir("/proc") if name.isdigit() and (stat := _stat(pid := int(name)))
+    }
+    children: dict[int, list[int]] = {}
+    for pid, (_, parent, _, _) in table.items():
+        children.setdefault(parent, []).append(pid)
+    found = [leader]
+    wanted = f"{MARK}={mark}".encode()
+    found += [pid for pid, (_, _, sid, _) in table.items() if pid != leader and _is(pid, sid, leader, wanted)]
+    seen = set(found)
+    for pid in found:
+        for child in children.get(pid, ()):
+            if child not in seen:
+                seen.add(child)
+                found.append(child)
+    return [(pid, table[pid][3]) for pid in found if pid in table and table[pid][0] not in "ZX"]
+
+
+def _is(pid: int, session: int, leader: int, wanted: bytes) -> bool:
+    return session == leader or wanted in _read(f"/proc/{pid}/environ").split(b"\0")
+
+
+def _stat(pid: int) -> tuple[str, int, int, int] | None:
+    """State letter, parent, session, start time in ticks; None where there is no such process."""
+    stat = _read(f"/proc/{pid}/stat")
+    fields = stat[stat.rfind(b")") + 2 :].split()
+    if len(fields) < 20:
+        return None
+    return fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19])
+
+
+def _send(pid: int, started: int, number: signal.Signals) -> None:
+    """Signal exactly this process: the descriptor pins the pid before the start time is compared."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        now = _stat(pid)
+        if now is not None and now[3] == started:
+            signal.pidfd_send_signal(descriptor, number)
+            signal.pidfd_send_signal(descriptor, signal.SIGCONT)
+    except (ProcessLookupError, PermissionError):
+        return
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(1 << 20)
+    except OSError:
+        return b""

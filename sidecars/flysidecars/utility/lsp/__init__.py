@@ -1,0 +1,5 @@
+"""`lsp.symbols` and `lsp.diagnostics`: a small client for the language server that `delegates.lsp` names."""
+
+from flysidecars.utility.lsp.tool import lsp_diagnostics, lsp_symbols
+
+__all__ = ["lsp_diagnostics", "lsp_symbols"]

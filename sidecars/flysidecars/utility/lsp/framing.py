@@ -1,0 +1,100 @@
+"""Messages of the language server protocol on a stream: a header with Content-Length, then JSON.
+
+Source: language server protocol 3.17, base protocol.
+"""
+
+from __future__ import annotations
+
+import json
+
+from flysidecars.sdk import JsonObject
+
+MAX_HEADER_BYTES = 4096
+MAX_BODY_BYTES = 16 * 1024 * 1024
+MAX_PER_FEED = 10_000
+"""Messages in one go; more is a flood."""
+_FIRST = b"content-"
+"""How every header begins, whatever its case."""
+
+
+class Broken(Exception):  # noqa: N818 - says what the server is
+    """The server writes something that is no message; the sentence says what."""
+
+
+def encode(message: JsonObject) -> bytes:
+    """The message as it is sent."""
+    body = json.dumps({"jsonrpc": "2.0", **message}, allow_nan=False).encode("ascii")
+    return b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+class Frames:
+    """Cuts a stream into messages."""
+
+    __slots__ = ("_buffer", "_wanted")
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._wanted = -1
+
+    @property
+    def partial(self) -> bool:
+        """Whether a message has begun and is not whole."""
+        return self._wanted >= 0 or bool(self._buffer)
+
+    def feed(self, data: bytes) -> list[JsonObject]:
+        """The messages that are whole now. Raises `Broken`."""
+        self._buffer += data
+        found: list[JsonObject] = []
+        while (message := self._next()) is not None:
+            found.append(message)
+            if len(found) > MAX_PER_FEED:
+                raise Broken("it floods: too many messages at once")
+        return found
+
+    def _next(self) -> JsonObject | None:
+        if self._wanted < 0 and not self._header():
+            return None
+        if len(self._buffer) < self._wanted:
+            return None
+        body = bytes(self._buffer[: self._wanted])
+        del self._buffer[: self._wanted]
+        self._wanted = -1
+        return _message(body)
+
+    def _header(self) -> bool:
+        """Take the header off; whether it was whole."""
+        first = bytes(self._buffer[: len(_FIRST)]).lower()
+        if not _FIRST.startswith(first):
+            raise Broken("its stdout is no protocol: a header was expected")
+        end = self._buffer.find(b"\r\n\r\n", 0, MAX_HEADER_BYTES + 4)
+        if end < 0:
+            if len(self._buffer) > MAX_HEADER_BYTES:
+                raise Broken(f"a header is longer than {MAX_HEADER_BYTES} bytes")
+            return False
+        self._wanted = _length(bytes(self._buffer[:end]))
+        del self._buffer[: end + 4]
+        return True
+
+
+def _length(header: bytes) -> int:
+    lengths = [
+        value.strip()
+        for name, _, value in (line.partition(b":") for line in header.split(b"\r\n"))
+        if name.strip().lower() == b"content-length"
+    ]
+    if len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > 12:
+        raise Broken("a header has no readable Content-Length")
+    length = int(lengths[0])
+    if length > MAX_BODY_BYTES:
+        raise Broken(f"a message is larger than {MAX_BODY_BYTES} bytes")
+    return length
+
+
+def _message(body: bytes) -> JsonObject:
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError) as broken:
+        raise Broken("a message is not JSON") from broken
+    if not isinstance(message, dict):
+        raise Broken("a message is not an object")
+    return message

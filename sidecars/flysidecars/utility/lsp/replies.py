@@ -1,0 +1,53 @@
+"""What a language server asks of its client, and what it is told. Nothing it asks for is done: no edit is
+applied, no document is shown, no command is run."""
+
+from __future__ import annotations
+
+from flysidecars.sdk import JsonObject
+
+_METHOD_NOT_FOUND = -32601
+_NOTHING = frozenset(
+    (
+        "client/registerCapability",
+        "client/unregisterCapability",
+        "window/workDoneProgress/create",
+        "window/showMessageRequest",
+        "workspace/codeLens/refresh",
+        "workspace/diagnostic/refresh",
+        "workspace/inlayHint/refresh",
+        "workspace/semanticTokens/refresh",
+    )
+)
+"""Answered with null: seen, and nothing chosen."""
+
+
+def reply(request: JsonObject, settings: JsonObject, folders: list[JsonObject]) -> JsonObject:
+    """The response to a server's request. `settings` are those of the entry, `folders` the workspace's."""
+    method, given = request.get("method"), request.get("params")
+    params = given if isinstance(given, dict) else {}
+    answer: JsonObject = {"id": request.get("id")}
+    if method == "workspace/configuration":
+        return answer | {"result": _configuration(params.get("items"), settings)}
+    if method == "workspace/workspaceFolders":
+        return answer | {"result": folders}
+    if method == "workspace/applyEdit":
+        return answer | {"result": {"applied": False, "failureReason": "this client only reads"}}
+    if method == "window/showDocument":
+        return answer | {"result": {"success": False}}
+    if method in _NOTHING:
+        return answer | {"result": None}
+    return answer | {"error": {"code": _METHOD_NOT_FOUND, "message": "this client does not know that"}}
+
+
+def _configuration(items: object, settings: JsonObject) -> list[object]:
+    """One value for each item, null where there is none."""
+    if not isinstance(items, list):
+        return []
+    return [_section(settings, item.get("section") if isinstance(item, dict) else None) for item in items]
+
+
+def _section(settings: JsonObject, section: object) -> object:
+    found: object = settings
+    for part in section.split(".") if isinstance(section, str) and section else ():
+        found = found.get(part) if isinstance(found, dict) else None
+    return found

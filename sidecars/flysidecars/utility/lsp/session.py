@@ -1,0 +1,140 @@
+"""A server made ready for a project, and a document open in it."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+
+from flysidecars.sdk import Call, JsonObject
+from flysidecars.sdk.call import object_field
+from flysidecars.utility.lsp.places import uri_of
+from flysidecars.utility.lsp.server import Server
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+FIRST_WORD_S = 10.0
+"""A server that publishes findings and has said nothing for so long, nor is at work, has nothing to say."""
+QUIET_S = 0.5
+"""Findings are whole when nothing was published, and no work ended, for so long."""
+_LANGUAGES = {
+    "bash": "shellscript",
+    "c": "c",
+    "cc": "cpp",
+    "cpp": "cpp",
+    "cs": "csharp",
+    "css": "css",
+    "go": "go",
+    "h": "c",
+    "hpp": "cpp",
+    "html": "html",
+    "java": "java",
+    "js": "javascript",
+    "json": "json",
+    "jsx": "javascriptreact",
+    "kt": "kotlin",
+    "lua": "lua",
+    "md": "markdown",
+    "mjs": "javascript",
+    "php": "php",
+    "py": "python",
+    "pyi": "python",
+    "rb": "ruby",
+    "rs": "rust",
+    "sh": "shellscript",
+    "toml": "toml",
+    "ts": "typescript",
+    "tsx": "typescriptreact",
+    "yaml": "yaml",
+    "yml": "yaml",
+}
+_CAPABILITIES: JsonObject = {
+    "general": {"positionEncodings": ["utf-16"]},
+    "window": {"workDoneProgress": True},
+    "workspace": {
+        "configuration": True,
+        "workspaceFolders": True,
+        "didChangeConfiguration": {"dynamicRegistration": True},
+        "symbol": {"symbolKind": {"valueSet": list(range(1, 27))}},
+    },
+    "textDocument": {
+        "synchronization": {"dynamicRegistration": False},
+        "documentSymbol": {
+            "hierarchicalDocumentSymbolSupport": True,
+            "symbolKind": {"valueSet": list(range(1, 27))},
+        },
+        "publishDiagnostics": {"relatedInformation": False, "versionSupport": False},
+        "diagnostic": {"dynamicRegistration": False, "relatedDocumentSupport": False},
+    },
+}
+
+
+def language_of(path: str) -> str:
+    """The protocol's language id, by the name's ending; an unknown ending is its own language."""
+    ending = os.path.splitext(path)[1].lstrip(".").lower()
+    return _LANGUAGES.get(ending, ending or "plaintext")
+
+
+def start(call: Call, argv: Sequence[str], own: JsonObject, deadline: float) -> Server:
+    """A server that is ready for the project. `own` is `config.lsp` of the entry. Raises `ToolFailed`."""
+    settings = object_field(own, "settings")
+    call.progress(0, message=f"starting {os.path.basename(argv[0])}")
+    server = Server(argv, call.project_dir, settings)
+    try:
+        _greet(call, server, own, deadline)
+    except BaseException:
+        server.end()
+        raise
+    return server
+
+
+def _greet(call: Call, server: Server, own: JsonObject, deadline: float) -> None:
+    root = uri_of(call.project_dir)
+    server.folders = [{"uri": root, "name": os.path.basename(call.project_dir) or "project"}]
+    params: JsonObject = {
+        "processId": os.getpid(),
+        "clientInfo": {"name": "flytui"},
+        "rootPath": call.project_dir,
+        "rootUri": root,
+        "workspaceFolders": server.folders,
+        "capabilities": _CAPABILITIES,
+        "initializationOptions": own.get("initializationOptions"),
+    }
+    result = server.request(call, "initialize", params, deadline)
+    if isinstance(result, dict) and isinstance(result.get("capabilities"), dict):
+        server.capabilities = result["capabilities"]
+    server.notify("initialized", {})
+    if server.settings:
+        server.notify("workspace/didChangeConfiguration", {"settings": server.settings})
+
+
+@contextmanager
+def opened(server: Server, path: str, uri: str, text: str) -> Iterator[None]:
+    """The document is open in the server for the block."""
+    document = {"uri": uri, "languageId": language_of(path), "version": 1, "text": text}
+    server.notify("textDocument/didOpen", {"textDocument": document})
+    try:
+        yield
+    finally:
+        if not server.broken:
+            server.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+
+
+def published(call: Call, server: Server, path: str, deadline: float) -> tuple[object, bool]:
+    """The findings a server publishes of the open document at the absolute `path`, and whether it had said
+    all it had to say before the time was up."""
+    server.published.pop(path, None)
+    give_up = time.monotonic() + FIRST_WORD_S
+    call.progress(0, message=f"waiting for the findings of {server.name}")
+
+    def settled() -> bool:
+        now = time.monotonic()
+        if server.working:
+            return False
+        return now - server.moved_at >= QUIET_S if path in server.published else now > give_up
+
+    done = server.wait(call, settled, deadline)
+    said = path in server.published
+    return server.published.pop(path, []), done and said

@@ -1,0 +1,154 @@
+"""The two tools. A process of one call starts a server and ends it; one that stays keeps its servers warm
+and replaces those that fail."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import time
+
+from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed, Unavailable
+from flysidecars.sdk.call import object_field
+from flysidecars.sdk.paths import in_project
+from flysidecars.utility.lsp.places import Places, read_text, uri_of
+from flysidecars.utility.lsp.reading import bounded, diagnostics_of, in_order, symbols_of
+from flysidecars.utility.lsp.session import opened, published, start
+from flysidecars.utility.offers import NO_SERVER
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flysidecars.utility.lsp.server import Server
+
+DEFAULT_LIMIT_MS = 25_000
+"""For a whole call; less than the 30 s after which an entry's calls are ended by default."""
+LEAVE_S = 2.0
+MAX_WARM = 4
+
+_Key = tuple[str, ...]
+_warm: dict[_Key, Server] = {}
+
+
+def lsp_symbols(call: Call) -> JsonObject:
+    """The symbols of a file, or those of the project that match."""
+    path, query = call.optional_text("path"), call.optional_text("query")
+    if path is None and query is None:
+        raise InvalidInput("path", "a path or a query is needed")
+    _argv(call)
+    if path is None:
+        return _with_server(call, lambda server, deadline: _find(call, server, str(query), deadline))
+    document = _Document(call, path)
+
+    def ask(server: Server, deadline: float) -> JsonObject:
+        _offers(server, "documentSymbolProvider", "the symbols of a file")
+        with opened(server, document.path, document.uri, document.text):
+            params = {"textDocument": {"uri": document.uri}}
+            result = server.request(call, "textDocument/documentSymbol", params, deadline)
+        rows = in_order(symbols_of(result, document.places, document.path))
+        wanted = (query or "").casefold()
+        return bounded("symbols", [row for row in rows if wanted in str(row["name"]).casefold()])
+
+    return _with_server(call, ask)
+
+
+def lsp_diagnostics(call: Call) -> JsonObject:
+    """What the server finds in a file: asked for where it can be asked, else awaited."""
+    _argv(call)
+    document = _Document(call, call.text("path"))
+
+    def ask(server: Server, deadline: float) -> JsonObject:
+        with opened(server, document.path, document.uri, document.text):
+            if server.capabilities.get("diagnosticProvider"):
+                params = {"textDocument": {"uri": document.uri}}
+                result = server.request(call, "textDocument/diagnostic", params, deadline)
+                items, settled = (result.get("items") if isinstance(result, dict) else None), True
+            else:
+                items, settled = published(call, server, document.absolute, deadline)
+        rows = in_order(diagnostics_of(items, document.places, document.path))
+        return bounded("diagnostics", rows) | {"settled": settled}
+
+    return _with_server(call, ask)
+
+
+class _Document:
+    """A file below the project, read once."""
+
+    def __init__(self, call: Call, path: str) -> None:
+        self.path = os.path.normpath(in_project(call, path))
+        self.absolute = os.path.normpath(os.path.join(call.project_dir, self.path))
+        self.uri = uri_of(self.absolute)
+        self.text = read_text(call, path)
+        self.places = Places(call)
+        self.places.know(self.path, self.text)
+
+
+def _find(call: Call, server: Server, query: str, deadline: float) -> JsonObject:
+    _offers(server, "workspaceSymbolProvider", "symbols of the whole project")
+    result = server.request(call, "workspace/symbol", {"query": query}, deadline)
+    return bounded("symbols", symbols_of(result, Places(call), None))
+
+
+def _offers(server: Server, capability: str, what: str) -> None:
+    if not server.capabilities.get(capability):
+        raise ToolFailed("not-offered", f"{server.name} does not offer {what}", delegate="lsp")
+
+
+def _with_server(call: Call, ask: Callable[[Server, float], JsonObject]) -> JsonObject:
+    argv = _argv(call)
+    own = object_field(call.config, "lsp")
+    limit = own.get("timeoutMs", DEFAULT_LIMIT_MS)
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 100 <= limit <= 86_400_000:
+        raise ToolFailed("invalid-config", "config.lsp.timeoutMs: milliseconds from 100 are needed")
+    deadline = time.monotonic() + limit / 1000
+    key = (*argv, call.project_dir, json.dumps(own, sort_keys=True))
+    if call.persistent and key in _warm:
+        try:
+            return _ask_warm(key, ask, deadline)
+        except ToolFailed as failed:
+            if failed.code != "delegate-failed":
+                raise
+    server = start(call, argv, own, deadline)
+    try:
+        answer = ask(server, deadline)
+    except BaseException:
+        server.end()
+        raise
+    if call.persistent:
+        _keep(key, server)
+    else:
+        server.leave(call, time.monotonic() + LEAVE_S)
+    return answer
+
+
+def _argv(call: Call) -> tuple[str, ...]:
+    argv = call.delegate("lsp")
+    if argv is None:
+        raise Unavailable(*NO_SERVER, reasonCode="delegate-missing")
+    return argv
+
+
+def _ask_warm(key: _Key, ask: Callable[[Server, float], JsonObject], deadline: float) -> JsonObject:
+    server = _warm.pop(key)
+    server.begin()
+    try:
+        return ask(server, deadline)
+    finally:
+        if server.broken:
+            server.end()
+        else:
+            _warm[key] = server
+
+
+def _keep(key: _Key, server: Server) -> None:
+    if not _warm:
+        atexit.register(_end_all)
+    _warm[key] = server
+    while len(_warm) > MAX_WARM:
+        _warm.pop(next(iter(_warm))).end()
+
+
+def _end_all() -> None:
+    while _warm:
+        _warm.popitem()[1].end()

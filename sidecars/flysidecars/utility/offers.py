@@ -1,0 +1,21 @@
+"""What the tools of `utility.local` stand on, as a probe tells it, without starting anything."""
+
+from __future__ import annotations
+
+from flysidecars.sdk import JsonObject, Probe, healthy, unavailable
+from flysidecars.sdk.call import delegate_argv
+
+NO_SERVER = (
+    "no language server is configured",
+    'install one, and name it in delegates.lsp of the entry, such as {"command": "pylsp"}',
+)
+"""Why, and what to do."""
+
+
+def offers(question: Probe) -> JsonObject:
+    """Each tool's state. By `--probe` nothing is known of delegates, and nothing is said against them."""
+    lsp = healthy()
+    if question.delegates is not None and delegate_argv(question.delegates, "lsp") is None:
+        lsp = unavailable(*NO_SERVER, "delegate-missing")
+    plain = ("file.hash", "archive.create", "archive.extract", "data.convert")
+    return {"tools": {**dict.fromkeys(plain, healthy()), "lsp.symbols": lsp, "lsp.diagnostics": lsp}}
