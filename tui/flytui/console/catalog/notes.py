@@ -5,12 +5,14 @@ from __future__ import annotations
 from flycore.catalog.query import Query
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Diagnostic
-from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
+from flytui.console.keymap import Keys
+from flytui.console.paint import Line, Tone, fit, line, span, wrapped
 from flytui.console.words import plural
 
+_KEY = "‹key›"
 _FIRST = (
     "No sidecar is declared here yet, so no tool can run.",
-    "Press i for a first registry: it is shown, then written.",
+    f"Press {_KEY} for a first registry: it is shown, then written.",
     "Or save this as tools/external.tools.jsonc:",
     "",
     '  {"schemaVersion": 2, "sidecars": {"utility.local": {',
@@ -29,14 +31,15 @@ def problems_of(catalog: Catalog | None) -> tuple[Diagnostic, ...]:
 
 
 def note_lines(
-    catalog: Catalog | None, problems: tuple[Diagnostic, ...], summary: str, width: int
+    catalog: Catalog | None, problems: tuple[Diagnostic, ...], summary: str, keys: Keys, width: int
 ) -> list[Line]:
     """What is wrong, how many tools there are in which state, and how to begin where there is none."""
-    notes = _problem_note(problems)
+    notes = _problem_note(problems, keys.shown("catalog.problems"))
     if catalog is None:
         notes.append(line(span(" reading the registry…", Tone.DIM)))
     elif not catalog.sidecars:
-        notes += wrapped([line(span(f" {text}")) for text in _FIRST], width, 1)
+        first = (text.replace(_KEY, keys.shown("catalog.init")) for text in _FIRST)
+        notes += wrapped([line(span(f" {text}")) for text in first], width, 1)
     else:
         notes.append(line(span(f" {summary}", Tone.DIM)))
     return [fit(note, width) for note in notes]
@@ -50,10 +53,12 @@ def found_lines(text: str, query: Query, shown: int, count: int, width: int) -> 
     return [fit(row, width) for row in rows]
 
 
-def _problem_note(problems: tuple[Diagnostic, ...]) -> list[Line]:
+def _problem_note(problems: tuple[Diagnostic, ...], key: str) -> list[Line]:
+    """The key and the count first, then the files, those of the project before those of the person: where
+    there is little room the end is cut."""
     if not problems:
         return []
-    files = sorted({problem.position.file for problem in problems if problem.position})
-    where = f" in {', '.join(files)}" if files else ""
-    note = line(span(" ! ", Tone.WARN), span(f"{plural(len(problems), 'problem')}{where}"))
-    return [(*note, Span(" · ", Tone.DIM), span("p", Tone.KEY), span(" shows them", Tone.DIM))]
+    files = {problem.position.file for problem in problems if problem.position}
+    where = f" in {', '.join(sorted(files, key=lambda file: (file.startswith('/'), file)))}" if files else ""
+    what = span(f" shows {plural(len(problems), 'problem')}{where}")
+    return [line(span(" ! ", Tone.WARN), span(key, Tone.KEY), what)]

@@ -276,7 +276,7 @@ class CatalogView(Mending):
         self._side_view.display = self._side and self._wide
 
     def _notes(self, width: int) -> Sequence[Line]:
-        return note_lines(self._desk.catalog, self._problems, self._summary, width)
+        return note_lines(self._desk.catalog, self._problems, self._summary, self._desk.keys, width)
 
     def _ladder(self, width: int) -> Sequence[Line]:
         return self._ladder_of(self.row, width) if self.row is not None else []
