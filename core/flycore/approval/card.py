@@ -131,6 +131,8 @@ def _who(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
     yield from _lines("WHO", who, CardStyle.TITLE, room)
     yield from _lines("ROOT", strict_text(request.app_root), CardStyle.TITLE, room)
     yield from _lines("TOOL", tool, CardStyle.TITLE, room)
+    if request.step is not None:
+        yield from _lines("PLAN", strict_text(str(request.step)), CardStyle.TITLE, room)
 
 
 def _input(request: ApprovalRequest, room: int, *, reveal: bool) -> Iterator[CardLine]:

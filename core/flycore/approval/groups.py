@@ -14,6 +14,8 @@ class _Group:
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     users: int = 0
     """Calls that hold the group or wait for it."""
+    holder: str = ""
+    """Id of the call that has it."""
 
 
 class GroupLocks:
@@ -23,7 +25,7 @@ class GroupLocks:
         self._groups: dict[str, _Group] = {}
 
     @asynccontextmanager
-    async def hold(self, group: str | None) -> AsyncIterator[None]:
+    async def hold(self, group: str | None, call_id: str = "") -> AsyncIterator[None]:
         """Wait for the group, then have it for the block. None is no group: no waiting."""
         if group is None:
             yield
@@ -32,11 +34,20 @@ class GroupLocks:
         entry.users += 1
         try:
             async with entry.lock:
-                yield
+                entry.holder = call_id
+                try:
+                    yield
+                finally:
+                    entry.holder = ""
         finally:
             entry.users -= 1
             if entry.users == 0:
                 del self._groups[group]
+
+    def held_by(self, group: str, call_id: str | None) -> bool:
+        """Whether that very call has the group now: its steps need not wait for it."""
+        entry = self._groups.get(group)
+        return bool(call_id) and entry is not None and entry.holder == call_id
 
     def busy(self, group: str | None) -> bool:
         """Whether a call would have to wait."""

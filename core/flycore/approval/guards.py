@@ -66,10 +66,11 @@ class Quota:
         self._limits = limits
         self._usage: OrderedDict[str, _Usage] = OrderedDict()
 
-    def admit(self, caller: str, risk: Risk) -> QuotaRefusal | None:
-        """Count a call, unless it is over quota: refused calls do not count."""
+    def admit(self, caller: str, risk: Risk, *, step: bool = False) -> QuotaRefusal | None:
+        """Count a call, unless it is over quota: refused calls do not count. A `step` runs in the place of
+        its plan, which is counted as running already."""
         usage, now = self._of(caller), self._clock.monotonic()
-        refusal = self._refusal(usage, risk, now)
+        refusal = self._refusal(usage, risk, now, usage.running - step)
         if refusal is None:
             usage.calls.append(now)
             usage.high_risk += risk.at_least(Risk.HIGH)
@@ -78,7 +79,9 @@ class Quota:
     def used_up(self, caller: str) -> QuotaRefusal | None:
         """Why the caller's next call would be refused, whatever its risk; None where it would not."""
         usage = self._usage.get(caller)
-        return None if usage is None else self._refusal(usage, Risk.LOW, self._clock.monotonic())
+        return (
+            None if usage is None else self._refusal(usage, Risk.LOW, self._clock.monotonic(), usage.running)
+        )
 
     @contextmanager
     def running(self, caller: str) -> Iterator[None]:
@@ -90,11 +93,11 @@ class Quota:
         finally:
             usage.running -= 1
 
-    def _refusal(self, usage: _Usage, risk: Risk, now: float) -> QuotaRefusal | None:
+    def _refusal(self, usage: _Usage, risk: Risk, now: float, running: int) -> QuotaRefusal | None:
         limits = self._limits
         while usage.calls and usage.calls[0] <= now - WINDOW_SECONDS:
             usage.calls.popleft()
-        if usage.running >= limits.running:
+        if running >= limits.running:
             return QuotaRefusal(
                 f"{limits.running} calls of this caller are running; wait until one has ended"
             )

@@ -163,6 +163,17 @@ def evaluate_general(
     )
 
 
+def forbidding(policy: Policy, call: PolicyCall) -> tuple[MatchedRule, ...]:
+    """The denies about a call that nobody can be asked about: a plan's own. One of which it is not known
+    whether it is about the call counts, once there is a call."""
+    fits = (Fit.YES,) if call.input is None else (Fit.YES, Fit.UNKNOWN)
+    return tuple(
+        item.rule.matched()
+        for item in look(policy, call)
+        if item.rule.decision is Decision.DENY and item.fit in fits
+    )
+
+
 def strictest(rules: tuple[MatchedRule, ...]) -> Decision:
     """What several rules decide together; ValueError for none."""
     return max((rule.decision for rule in rules), key=lambda decision: decision.rank)

@@ -63,7 +63,7 @@ def tool_called(request: CallRequest, masked_input: Json, *, input_digest: str =
         inputDigest=input_digest,
         said=redact_text(_bounded(request.said)),
         claims=_bounded(request.caller.claims),
-        parentCallId=request.parent_call_id or "",
+        **_parent(request),
     )
 
 
@@ -115,18 +115,27 @@ def tool_started(
         "level": level.value,
         "seal": seal,
         "authority": authority,
+        **_known(**_parent(request)),
     }
 
 
 def tool_executed(
-    result: ToolResult, caller: Caller, *, subject: str = "", input_digest: str = "", outputs: bool = False
+    result: ToolResult,
+    caller: Caller,
+    *,
+    subject: str = "",
+    input_digest: str = "",
+    outputs: bool = False,
+    request: CallRequest | None = None,
 ) -> JsonObject:
     """How the call ended, also where nothing ran. The error's message must hold no secret. With `outputs`
-    the output is kept as well, already masked, redacted like an input."""
+    the output is kept as well, already masked, redacted like an input. `request` tells of which plan it is
+    a step."""
     fields: JsonObject = {
         "callId": result.call_id,
         "tool": _bounded(result.tool),
         **_caller(caller),
+        **(_known(**_parent(request)) if request is not None else {}),
         "status": result.status.value,
         "durationMs": result.duration_ms,
         "waitedMs": result.waited_ms,
@@ -254,6 +263,11 @@ def _asked(request: ApprovalRequest) -> JsonObject:
         "subject": request.subject_digest,
         "inputDigest": digest(request.subject.input),
     }
+
+
+def _parent(request: CallRequest) -> dict[str, str]:
+    """Of a step: the plan's call, and where in the plan it stands."""
+    return {"parentCallId": request.parent_call_id or "", "step": str(request.step or "")}
 
 
 def _caller(caller: Caller) -> dict[str, Json]:

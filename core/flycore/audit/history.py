@@ -12,6 +12,8 @@ from flycore.model.base import Value
 
 MOST_OPEN = 10_000
 """Calls without an end that are remembered; the oldest of more are given up."""
+BY_ITS_STEPS = "its steps"
+"""What let a plan run that has begun."""
 MOST_KEPT = 4_096
 """Characters of one input or output that are remembered with its call; `flytui audit show` has all of it."""
 
@@ -41,6 +43,8 @@ class CallRecord(Value, frozen=True, kw_only=True):
     authority: str = ""
     """What let it run: a request, a lease, a rule."""
     level: str = ""
+    parent_call_id: str = ""
+    """Of the plan whose step it was."""
     duration_ms: int = 0
     waited_ms: int = 0
     input: str = ""
@@ -69,6 +73,9 @@ class History:
                 self._ended.append(_ended(record, line))
             return
         self._open[line.call_id] = _changed(record, line)
+        plan = self._open.get(line.parent_call_id)
+        if plan is not None and line.event == events.TOOL_STARTED:
+            self._open[line.parent_call_id] = msgspec.structs.replace(plan, authority=BY_ITS_STEPS)
         if len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)
 
@@ -97,6 +104,7 @@ def _begun(line: Line) -> CallRecord:
         caller=line.caller,
         caller_key=line.caller_key,
         called_at=line.time,
+        parent_call_id=line.parent_call_id,
         input=bytes(line.input)[:MOST_KEPT].decode("utf-8", "replace"),
     )
 

@@ -41,6 +41,7 @@ class Line(msgspec.Struct, frozen=True, rename="camel"):
     waited_ms: int = 0
     level: str = ""
     authority: str = ""
+    parent_call_id: str = ""
     input_digest: str = ""
     input: msgspec.Raw = NOTHING
     output: msgspec.Raw = NOTHING

@@ -11,11 +11,12 @@ from flycore.catalog.described import capability_from_spec
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.fixes import NO_MACHINE, Machine
 from flycore.catalog.known import KNOWN, is_builtin_name
+from flycore.catalog.planned import plan_names, plan_view
 from flycore.catalog.runtime import READY, RuntimeFinding
 from flycore.catalog.snapshot import SidecarFacts, missing_stability, narrowing, sidecar_stability
 from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
-from flycore.model.enums import Decision, Layer, Level, Source
+from flycore.model.enums import Decision, Level, Source
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.stability import SandboxReport, Stability
@@ -58,6 +59,8 @@ class CatalogFacts:
     bundled: frozenset[str] = frozenset()
     """Sidecars whose program is that of this distribution."""
     machine: Machine = NO_MACHINE
+    plan_denied: Callable[[Capability], str] = lambda capability: ""
+    """By which rules a plan itself is denied, whatever its input; empty where it is not."""
     registry_file: str = ""
     """The project's registry, relative to the app root; empty where there is none."""
 
@@ -93,6 +96,10 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
     for name in KNOWN:
         if name not in views:
             views[name] = _unoffered(KNOWN[name], facts.registry_file, line)
+    for name in plan_names():
+        views[name] = plan_view(
+            KNOWN[name], views, denied=facts.plan_denied(KNOWN[name]), blocked=name in facts.blocked
+        )
     return Catalog(
         version=facts.version,
         app_root=facts.registry.app_root,
@@ -116,7 +123,7 @@ def _winners(registry: Registry) -> dict[str, str]:
 def _offered(entry: SidecarEntry, winners: Mapping[str, str]) -> Iterator[tuple[str, Capability]]:
     """The capabilities this entry has. A claim that an invalid entry words wrongly describes no tool."""
     for claim in entry.tools:
-        if winners[claim.name] != entry.id or is_builtin_name(claim.name):
+        if winners[claim.name] != entry.id or is_builtin_name(claim.name) or claim.name in plan_names():
             continue
         try:
             yield claim.name, capability_from_spec(claim, entry.id)
@@ -180,6 +187,5 @@ def _first_line(registry: Registry) -> int:
 
 
 def _unoffered(capability: Capability, registry: str, line: int) -> CapabilityView:
-    source = "plan" if capability.layer is Layer.HIGH else NOTHING
     stability = missing_stability(capability, registry, line)
-    return CapabilityView(capability=capability, sidecar=None, source=source, stability=stability)
+    return CapabilityView(capability=capability, sidecar=None, source=NOTHING, stability=stability)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from flycore.catalog.fixes import NO_MACHINE, Machine, edit, of_program
 from flycore.catalog.known import BUNDLED_TOOLS
 from flycore.model.capability import Capability
 from flycore.model.diagnostics import Diagnostic
-from flycore.model.enums import RUNNABLE_KINDS, Layer, ReasonCode, RuntimeState, UpgradeState
+from flycore.model.enums import RUNNABLE_KINDS, ReasonCode, RuntimeState, UpgradeState
 from flycore.model.fix import Fix, FixKind
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
@@ -31,14 +33,8 @@ def not_configured(capability: Capability, registry: str = "", line: int = 0) ->
     """Nothing offers the tool. `registry` is the project's file, where there is one, and `line` where its
     entries begin."""
     name = capability.name
-    fix: Fix | None = Fix(kind=FixKind.EDIT, words=f"add {name} to the registry", file=registry, line=line)
-    if capability.layer is Layer.HIGH:
-        message, remedy = (
-            f"this version of flytui runs no plans, so {name} is listed only",
-            f"call the tools it would use: flytui catalog --all --filter {_atomic_family(capability)}",
-        )
-        fix = None
-    elif name in BUNDLED_TOOLS:
+    fix = Fix(kind=FixKind.EDIT, words=f"add {name} to the registry", file=registry, line=line)
+    if name in BUNDLED_TOOLS:
         sidecar = capability.sidecar or ""
         lines = f'"{sidecar}": {{"command": "flytui-sidecar", "args": ["{sidecar}"], "tools": ["{name}"]}}'
         message = f"no sidecar in the registry offers {name}"
@@ -53,15 +49,18 @@ def not_configured(capability: Capability, registry: str = "", line: int = 0) ->
             f'write a process-json program (docs/writing-sidecars.md) and add to "sidecars" in '
             f"{REGISTRY_FILE}: {lines}"
         )
-    if fix is not None and not registry:
+    if not registry:
         fix = Fix(kind=FixKind.INIT, words=f"write a first registry to {REGISTRY_FILE}")
     return Reason(
         code=ReasonCode.NOT_CONFIGURED, dimension="discovery", message=message, remedy=remedy, fix=fix
     )
 
 
-def _atomic_family(capability: Capability) -> str:
-    return "computer" if capability.family == "computer" else "browser"
+def plan_needs(plan: str, tool: str, first: Reason) -> Reason:
+    """A plan is not better than one of its tools, for the reason that tool gives."""
+    return msgspec.structs.replace(
+        first, message=f"{plan} needs {tool}: {first.message}", remedy=f"for {tool}: {first.remedy}"
+    )
 
 
 def disabled(entry: SidecarEntry) -> Reason:

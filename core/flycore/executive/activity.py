@@ -44,6 +44,8 @@ class ActivityBook:
             phase=Phase.CHECKING,
             started_at=self._clock.now(),
             input_text=input_text,
+            parent_call_id=request.parent_call_id or "",
+            step=request.step,
         )
         self._scopes[request.call_id] = scope
         self._ends[request.call_id] = anyio.Event()

@@ -174,4 +174,5 @@ def make_request(
         group=prepared.target.capability.exclusive or "",
         host=host_of(request.tool, prepared.input),
         edited=call.edited,
+        step=request.step,
     )

@@ -6,11 +6,11 @@ from functools import partial
 
 import msgspec
 
-from flycore.catalog.schemas import check_input, check_output
-from flycore.executive.resolve import Target
+from flycore.catalog.schemas import Violation, check_input, check_output
 from flycore.executive.stop import Stop, failed
 from flycore.executive.violations import worded
 from flycore.model.canonical import Json, JsonObject, canonical_json
+from flycore.model.capability import Capability
 from flycore.model.enums import Code
 from flycore.sandbox.masks import Masks
 
@@ -26,20 +26,26 @@ def is_json(input: JsonObject) -> bool:
     return True
 
 
-def checked_input(target: Target, input: JsonObject, masks: Masks) -> JsonObject | Stop:
+def checked_input(capability: Capability, input: JsonObject, masks: Masks) -> JsonObject | Stop:
     """The input with defaults filled, or every violation. It is a copy: whoever called may still change
     what was handed in."""
-    schema = target.capability.input_schema
+    schema = capability.input_schema
     filled, found = check_input(schema, input)
     if not found:
         copy: JsonObject = msgspec.to_builtins(filled)
         return copy
-    violations = worded(found, filled, masks, partial(check_output, schema))
-    listed: list[Json] = [{"pointer": item.pointer, "message": item.message} for item in violations]
+    return misfit(capability, worded(found, filled, masks, partial(check_output, schema)), masks)
+
+
+def misfit(capability: Capability, violations: tuple[Violation, ...], masks: Masks) -> Stop:
+    """The end of a call whose input does not fit."""
+    listed: list[Json] = [
+        {"pointer": item.pointer, "message": masks.text(item.message)} for item in violations
+    ]
     said = "; ".join(f"{item.pointer or '/'}: {item.message}" for item in violations[:10])
     return failed(
         Code.INVALID_INPUT,
         f"the input does not fit: {said}",
-        f"flytui inspect {target.capability.name} shows the schema",
+        f"flytui inspect {capability.name} shows the schema",
         violations=listed,
     )

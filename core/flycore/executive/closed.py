@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flycore.approval.guards import QuotaRefusal
 from flycore.executive.call import Call
 from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed, refused
@@ -23,3 +24,8 @@ def panicked(rooms: Rooms, *, began: bool) -> Stop:
     if began:
         return failed(Code.PANIC, "everything was stopped while this ran; it may have acted in part", hint)
     return refused(Code.PANIC, "everything is stopped", hint)
+
+
+def over_quota(over: QuotaRefusal) -> Stop:
+    """How a call ends that its caller has no quota left for."""
+    return refused(Code.QUOTA, over.message, freeInSeconds=over.free_in)

@@ -76,6 +76,7 @@ def record(rooms: Rooms, call: Call, result: ToolResult, prepared: Prepared | No
     fields = audit_events.tool_executed(
         result,
         call.request.caller,
+        request=call.request,
         subject=prepared.subject_digest if prepared else "",
         input_digest=prepared.input_digest if prepared else "",
         outputs=rooms.world().settings.audit_outputs,

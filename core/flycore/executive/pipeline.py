@@ -3,21 +3,20 @@ lock, look again, start, run, check, record."""
 
 from __future__ import annotations
 
-import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from functools import partial
 
-import anyio
-
 from flycore.approval.loops import Attempt
-from flycore.audit import events as audit_events
 from flycore.executive import finish
 from flycore.executive.activity import ActivityBook
+from flycore.executive.arrival import Arrival, arrived, attempt_of
 from flycore.executive.ask import Permit, permit
 from flycore.executive.call import Announce, Call, Tell
 from flycore.executive.changes import Changes, changes
 from flycore.executive.checking import NO_JSON, checked_input, is_json
-from flycore.executive.closed import closed, panicked
+from flycore.executive.closed import closed, over_quota, panicked
+from flycore.executive.frame import walked
+from flycore.executive.group import enter_group
 from flycore.executive.perform import perform
 from flycore.executive.prepare import Prepared, masks_for, prepare
 from flycore.executive.resolve import Target, resolve
@@ -26,9 +25,8 @@ from flycore.executive.staying import take_place
 from flycore.executive.stop import Stop, failed, refused
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest, ToolResult
-from flycore.model.canonical import JsonObject, canonical_json, text_digest
-from flycore.model.enums import Code, Phase, Status
-from flycore.model.errors import AuditUnwritable
+from flycore.model.canonical import JsonObject, canonical_json
+from flycore.model.enums import Code
 from flycore.runners.pool import Place
 from flycore.sandbox.masks import Masks
 
@@ -41,60 +39,9 @@ LOOKS = 2
 async def execute(
     rooms: Rooms, book: ActivityBook, request: CallRequest, tell: Tell | None, announce: Announce | None
 ) -> ToolResult:
-    """Run one call. Every end is a ToolResult, a fault of our own as well; only cancelling from outside
-    raises, after the call's tree has ended and its line is written."""
+    """Run one call; see `walked` for how it ends."""
     call = Call(request, rooms.clock, book, tell)
-    walk = _Walk(rooms, call)
-    result: ToolResult | None = None
-    try:
-        with anyio.CancelScope() as scope:
-            book.begin(request, scope, "")
-            try:
-                if announce is not None:
-                    await announce()
-                result = await walk.result()
-                rooms.loops.note(walk.attempt(result))
-            except AuditUnwritable as error:
-                result = finish.stopped(call, _unwritable(error), walk.sidecar, walk.masks)
-            except Exception as error:  # noqa: BLE001 - between one broken call and everybody else's
-                result = finish.stopped(call, _fault(error), walk.sidecar, walk.masks)
-    finally:
-        if result is None:
-            stop = failed(Code.CANCELLED, "the call was cancelled")
-            if book.panicked(request.call_id):
-                stop = panicked(rooms, began=call.began)
-            result = finish.stopped(call, stop, walk.sidecar, walk.masks)
-        result = _recorded(rooms, call, result, walk)
-        book.finish(result)
-    return result
-
-
-def _recorded(rooms: Rooms, call: Call, result: ToolResult, walk: _Walk) -> ToolResult:
-    try:
-        finish.record(rooms, call, result, walk.prepared, walk.masks)
-    except AuditUnwritable as error:
-        return finish.with_warning(result, f"the audit log did not take this result: {error}")
-    return result
-
-
-def _fault(error: Exception) -> Stop:
-    return Stop(
-        status=Status.FAILED,
-        code=Code.FAILED,
-        message=f"a fault inside flytui ({type(error).__name__}); the call may have run",
-        hint="flytui audit tail shows how far it came; please report it",
-        details={"code": "internal"},
-    )
-
-
-def _unwritable(error: AuditUnwritable) -> Stop:
-    return failed(
-        Code.FAILED,
-        "nothing runs while the audit log cannot be written",
-        "make room or mend the log: flytui audit verify",
-        fault="audit-unwritable",
-        cause=error.cause,
-    )
+    return await walked(rooms, book, call, _Walk(rooms, call), announce)
 
 
 class _Walk:
@@ -106,21 +53,11 @@ class _Walk:
         self.sidecar: str | None = None
         self.prepared: Prepared | None = None
         self.masks = Masks({})
-        self._shown = ""
-        self._input_digest = ""
+        self._arrival = Arrival()
 
     def attempt(self, result: ToolResult) -> Attempt:
         """What the loop guard is told of the call; nothing in it holds a secret."""
-        error = result.error
-        return Attempt(
-            caller=self._call.request.caller,
-            tool=self._call.request.tool,
-            input_digest=self._input_digest,
-            input_text=self._shown,
-            status=result.status,
-            code=error.code if error is not None else "",
-            message=error.message if error is not None else "",
-        )
+        return attempt_of(self._call, self._arrival, result)
 
     async def result(self) -> ToolResult:
         """Walk to the end."""
@@ -136,21 +73,22 @@ class _Walk:
         target = resolve(world, call.request.tool, rooms.blocks)
         if isinstance(target, Stop):
             return self._stopped(self._closed_or(target), call.request.input)
-        checked = checked_input(target, call.request.input, self.masks)
+        checked = checked_input(target.capability, call.request.input, self.masks)
         if isinstance(checked, Stop):
             return self._stopped(self._closed_or(checked), call.request.input)
         self._called(checked)
         prepared = await self._prepare(target, checked)
         if isinstance(prepared, Stop):
-            return self._ended(self._closed_or(prepared))
+            return self.ended(self._closed_or(prepared))
         shut = closed(rooms, call)
         if shut is not None:
-            return self._ended(shut)
+            return self.ended(shut)
         rooms.note_rules(prepared.verdict.rules)
-        over = rooms.quota.admit(call.request.caller.key, prepared.risk)
+        key, step = call.request.caller.key, call.request.step is not None
+        over = rooms.quota.admit(key, prepared.risk, step=step)
         if over is not None:
-            return self._ended(refused(Code.QUOTA, over.message, freeInSeconds=over.free_in))
-        with rooms.quota.running(call.request.caller.key):
+            return self.ended(over_quota(over))
+        with nullcontext() if step else rooms.quota.running(key):
             return await self._permitted(prepared)
 
     async def _permitted(self, prepared: Prepared) -> ToolResult:
@@ -160,23 +98,23 @@ class _Walk:
             again = partial(self._with_input, prepared.target, prepared.preview)
             granted = await permit(self._rooms, self._call, prepared, again, changed.lines)
             if isinstance(granted, Stop):
-                return self._ended(granted)
+                return self.ended(granted)
             if granted.edited is not None:
                 self._call.edited = True
                 edited = await again(granted.edited)
                 if isinstance(edited, Stop):
-                    return self._ended(edited)
+                    return self.ended(edited)
                 prepared = self.prepared = edited
             ran = await self._locked(prepared, granted)
             if isinstance(ran, ToolResult):
                 return self._told_of_edit(ran, prepared) if self._call.edited else ran
             if isinstance(ran, Stop):
-                return self._ended(ran)
+                return self.ended(ran)
             changed = changes(prepared, ran)
             self._stale(prepared, ran, changed)
             prepared = ran
         hint = f"last of all: {', '.join(changed.things)}"
-        return self._ended(refused(Code.APPROVAL_STALE, "it kept changing after it was approved", hint))
+        return self.ended(refused(Code.APPROVAL_STALE, "it kept changing after it was approved", hint))
 
     async def _locked(self, prepared: Prepared, granted: Permit) -> ToolResult | Prepared | Stop:
         """Run inside the exclusive group; a Prepared comes back when it is not what was approved."""
@@ -201,34 +139,10 @@ class _Walk:
     async def _enter_group(self, stack: AsyncExitStack, prepared: Prepared, granted: Permit) -> bool:
         """Hold the tool's exclusive group; whether that took waiting. The grant's clock stands still."""
         group = prepared.target.capability.exclusive
-        if group is None:
+        if group is None or self._rooms.groups.held_by(group, self._call.request.parent_call_id):
             return False
-        rooms, caller = self._rooms, self._call.request.caller.key
-        began, waited = self._call.wait_from(), False
-        with rooms.queue.grants.standing_still(granted.grant_id):
-            while True:
-                waited = self._say_group(group, caller) or waited
-                await rooms.queue.leases.freed(group, caller)
-                async with AsyncExitStack() as entered:
-                    await entered.enter_async_context(rooms.groups.hold(group))
-                    if rooms.queue.leases.keeper(group, caller) is None:
-                        stack.push_async_callback(entered.pop_all().aclose)
-                        break
-        self._call.waited_since(began)
-        return waited
-
-    def _say_group(self, group: str, caller: str) -> bool:
-        """Tell for whom the call waits; False where it does not have to."""
-        lease = self._rooms.queue.leases.keeper(group, caller)
-        if lease is not None:
-            until = f"until {_time_of_day(lease.expires_at)}" if lease.expires_at else "until it leaves"
-            words = f"waiting: a lease keeps the group {group} for {lease.caller}, {until}"
-        elif self._rooms.groups.busy(group):
-            words = f"waiting: another call holds the group {group}"
-        else:
-            return False
-        self._call.at(Phase.WAITING_GROUP, words)
-        return True
+        with self._rooms.queue.grants.standing_still(granted.grant_id):
+            return await enter_group(self._rooms, self._call, group, stack)
 
     async def _run(self, prepared: Prepared, granted: Permit, place: Place | None) -> ToolResult | Stop:
         outcome = await perform(self._rooms, self._call, prepared, granted, place)
@@ -245,7 +159,7 @@ class _Walk:
         """The same call with an input of the person's, checked like any."""
         if not is_json(input):
             return failed(Code.INVALID_INPUT, NO_JSON)
-        checked = checked_input(target, input, self.masks)
+        checked = checked_input(target.capability, input, self.masks)
         if isinstance(checked, Stop):
             return checked
         rooms = self._rooms
@@ -273,13 +187,7 @@ class _Walk:
         return prepared
 
     def _called(self, input: JsonObject) -> None:
-        text = canonical_json(input)
-        masked = self.masks.json(input)
-        self._input_digest = text_digest(text)
-        fields = audit_events.tool_called(self._call.request, masked, input_digest=self._input_digest)
-        self._rooms.audit.append(audit_events.TOOL_CALLED, self.masks.json(fields))
-        self._shown = text if masked == input else canonical_json(masked)
-        self._call.show(self.sidecar or "", self._shown)
+        self._arrival = arrived(self._rooms, self._call, input, self.masks, self.sidecar or "")
 
     def _stale(self, before: Prepared, after: Prepared, changed: Changes) -> None:
         fields: JsonObject = {
@@ -299,16 +207,13 @@ class _Walk:
 
     def _stopped(self, stop: Stop, input: JsonObject) -> ToolResult:
         self._called(input)
-        return self._ended(stop)
+        return self.ended(stop)
 
-    def _ended(self, stop: Stop) -> ToolResult:
+    def ended(self, stop: Stop) -> ToolResult:
+        """The result of a call that ends here."""
         return finish.stopped(self._call, stop, self.sidecar, self.masks)
 
 
 def _covers(approved: Prepared, now: Prepared) -> bool:
     """Whether a decision on the one is a decision on the other."""
     return approved.subject_digest == now.subject_digest and approved.risk.at_least(now.risk)
-
-
-def _time_of_day(unix: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(unix))

@@ -28,16 +28,22 @@ class Target(Value, frozen=True, kw_only=True):
 def resolve(world: World, tool: str, blocks: BlockBook) -> Target | Stop:
     """The target, or why there is none: not found, blocked, denied by policy, or unavailable with its
     first reason. The blocks are asked themselves: the catalog follows them a moment later."""
+    view = callable_view(world, tool, blocks)
+    if isinstance(view, Stop):
+        return view
+    entry = world.entries.get(view.sidecar or "")
+    return _not_callable(view) if entry is None else Target(capability=view.capability, entry=entry)
+
+
+def callable_view(world: World, tool: str, blocks: BlockBook) -> CapabilityView | Stop:
+    """The tool as the catalog has it, or why it cannot be called; see `resolve`."""
     view = world.index.get(tool)
     if view is None:
         return _not_found(world, tool)
     if blocks.of(tool) is not None and view.stability.effective in CALLABLE:
         why = blocked(tool)
         return refused(Code.BLOCKED, why.message, why.remedy)
-    entry = world.entries.get(view.sidecar or "")
-    if entry is None or view.stability.effective not in CALLABLE:
-        return _not_callable(view)
-    return Target(capability=view.capability, entry=entry)
+    return view if view.stability.effective in CALLABLE else _not_callable(view)
 
 
 def _not_found(world: World, tool: str) -> Stop:

@@ -40,6 +40,7 @@ from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 from flycore.model.waiting import highest_waiting
+from flycore.plans.carry import carry_out, is_plan
 
 SANDBOX_WORDS = "not enforced yet"
 
@@ -95,6 +96,8 @@ class Kernel:
 
         announce = turn_away if self._stopped else announce
         try:
+            if is_plan(self._rooms.world(), request.tool):
+                return await carry_out(self._rooms, self._book, request, self.new_call_id, tell, announce)
             return await execute(self._rooms, self._book, request, tell, announce)
         finally:
             if self._book.running() == 0:
@@ -124,7 +127,10 @@ class Kernel:
     async def picture(self, call_id: str, index: int) -> Picture | None:
         """See Client."""
         call = self._book.find(call_id)
-        return await self._pictures.of(call, index) if call is not None else None
+        if call is None:
+            return None
+        steps = (step.call_id for step in self._book.all() if step.parent_call_id == call_id)
+        return await self._pictures.of(call, index, (call_id, *steps))
 
     async def metrics(self, caller_key: str = "") -> Metrics:
         """See Client; over the calls of one caller where it is named."""

@@ -22,22 +22,23 @@ class Pictures:
         self._places = places
         self._turn = anyio.Lock()
 
-    async def of(self, call: Activity, index: int) -> Picture | None:
-        """See Client."""
+    async def of(self, call: Activity, index: int, owners: tuple[str, ...]) -> Picture | None:
+        """See Client. `owners` are the calls whose folders it may lie in: its own, and those of its steps."""
         artifacts = call.result.artifacts if call.result is not None else ()
         if not 0 <= index < len(artifacts):
             return None
         async with self._turn:
-            return await anyio.to_thread.run_sync(self._read, call.call_id, artifacts[index])
+            return await anyio.to_thread.run_sync(self._read, owners, artifacts[index])
 
-    def _read(self, call_id: str, artifact: Artifact) -> Picture | None:
-        data = self._bytes(call_id, artifact.path)
+    def _read(self, owners: tuple[str, ...], artifact: Artifact) -> Picture | None:
+        data = self._bytes(owners, artifact.path)
         return decode_picture(data) if data is not None else None
 
-    def _bytes(self, call_id: str, path: str) -> bytes | None:
-        """The file, opened below the call's own folder or the project's and through no link: what was
-        checked when the call ended may be another file now."""
-        for anchor, within in ((self._places.state_dir / "artifacts", call_id), (self._places.app_root, "")):
+    def _bytes(self, owners: tuple[str, ...], path: str) -> bytes | None:
+        """The file, opened below the folder of one of the calls or the project's and through no link: what
+        was checked when the call ended may be another file now."""
+        made = self._places.state_dir / "artifacts"
+        for anchor, within in (*((made, owner) for owner in owners), (self._places.app_root, "")):
             start = os.path.realpath(anchor)
             if not path.startswith(os.path.join(start, within, "")):
                 continue

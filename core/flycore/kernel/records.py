@@ -24,6 +24,7 @@ def activity_of(record: CallRecord) -> Activity:
         phase=Phase.FINISHED,
         started_at=_unix(record.called_at),
         input_text=_input(record.input),
+        parent_call_id=record.parent_call_id,
         result=_result(record),
     )
 

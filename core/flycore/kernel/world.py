@@ -12,13 +12,15 @@ import msgspec
 
 import flycore
 from flycore.approval.blocks import BlockBook
+from flycore.approval.conditions import PolicyCall
 from flycore.approval.describe import COMMAND
 from flycore.approval.layers import SystemFile
-from flycore.approval.policy import Policy, evaluate_general, load_policy
+from flycore.approval.policy import Policy, evaluate_general, forbidding, load_policy
 from flycore.catalog.builder import CatalogFacts, build_catalog
 from flycore.catalog.ceiling import beyond
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.known import KNOWN
+from flycore.catalog.planned import plan_names
 from flycore.catalog.runtime import RuntimeFinding
 from flycore.executive.world import World
 from flycore.kernel.machine import machine_of
@@ -106,8 +108,8 @@ class Observed:
 
 
 def blocked_tools(registry: Registry, blocks: BlockBook) -> frozenset[str]:
-    """Those of the registry's tools that are blocked."""
-    names = (name for entry in registry.entries for name in entry.tool_names)
+    """Those of the registry's tools, and of the plans, that are blocked."""
+    names = {name for entry in registry.entries for name in entry.tool_names} | plan_names()
     return frozenset(name for name in names if blocks.of(name) is not None)
 
 
@@ -161,12 +163,17 @@ def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, n
         )
         return verdict.decision, "; ".join(f"{rule.because} ({rule.where})" for rule in verdict.rules)
 
+    def plan_denied(plan: Capability) -> str:
+        denies = forbidding(files.policy, PolicyCall(tool=plan.name, now=now))
+        return "; ".join(f"{rule.because} ({rule.where})" for rule in denies)
+
     facts = CatalogFacts(
         registry=registry,
         programs=files.programs,
         trusted=seen.trusted,
         changed=seen.changed,
         policy=policy_view,
+        plan_denied=plan_denied,
         core=flycore.__version__,
         version=version,
         now=now,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from flycore.model.base import Value
-from flycore.model.call import Caller
+from flycore.model.call import Caller, PlanStep
 from flycore.model.canonical import JsonObject, digest
 from flycore.model.enums import Choice, Code, Decision, LeaseScope, Level, RequestState, Risk
 from flycore.model.picture import Picture
@@ -117,6 +117,8 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     """Where a web tool's address leads; a lease may be for it alone."""
     edited: bool = False
     """The person has changed the input on the card; the caller is told."""
+    step: PlanStep | None = None
+    """Where in which plan the call stands. No part of what is approved."""
     crop: Picture | None = None
     """The screen round the point, or the window, when the card was made. No part of what is approved."""
     cross: tuple[int, int] | None = None

@@ -53,6 +53,20 @@ class Caller(Value, frozen=True, kw_only=True):
         )
 
 
+class PlanStep(Value, frozen=True, kw_only=True):
+    """Which step of which plan a call is."""
+
+    plan: str
+    """The plan's tool, such as `computer.use`."""
+    number: int
+    """From 1, in the order of the plan."""
+    of: int
+    """How many there are, waits and the closing picture included."""
+
+    def __str__(self) -> str:
+        return f"step {self.number} of {self.of} of {self.plan}"
+
+
 class CallRequest(Value, frozen=True, kw_only=True):
     """What a door hands to the kernel."""
 
@@ -65,6 +79,9 @@ class CallRequest(Value, frozen=True, kw_only=True):
     said: str = ""
     """What the caller says of its purpose; unverified."""
     parent_call_id: str | None = None
+    """Of the plan whose step this is; no door reads it from outside."""
+    step: PlanStep | None = None
+    """Where in that plan."""
     wait_approver_ms: int = 0
     """How long to wait for a console to open when a person is needed and none is there."""
     inline_wait_ms: int | None = None
@@ -140,5 +157,8 @@ class Activity(Value, frozen=True, kw_only=True):
     running_since: float | None = None
     input_text: str = ""
     """Canonical JSON of the input, secrets masked."""
+    parent_call_id: str = ""
+    """Of the plan whose step this is."""
+    step: PlanStep | None = None
     progress: Progress | None = None
     result: ToolResult | None = None

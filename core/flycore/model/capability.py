@@ -42,6 +42,8 @@ class Capability(Value, frozen=True, kw_only=True):
     risk_when: tuple[RiskRule, ...] = ()
     examples: tuple[JsonObject, ...] = ()
     """Example inputs; each passes the input schema."""
+    over: tuple[str, ...] = ()
+    """Of a plan: the atomic tools that its actions are made of."""
     tags: tuple[str, ...] = ()
     result_limit: int = 65_536
     """Most bytes of output an agent is meant to be handed."""

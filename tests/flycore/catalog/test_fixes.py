@@ -148,7 +148,7 @@ def test_a_tool_nobody_offers_leads_to_a_first_registry_or_into_the_one_there_is
     fix = fixes["file.hash"]
     assert fix is not None
     assert (fix.kind, fix.file) == (kind, registry)
-    assert fixes["browser.use"] is None
+    assert fixes["browser.use"] == fixes["browser.open"]
 
 
 def test_fixes_survive_the_wire(make_facts: MakeFacts) -> None:

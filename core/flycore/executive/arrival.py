@@ -1,0 +1,46 @@
+"""What is written and shown of a call that has arrived, and kept for the loop guard."""
+
+from __future__ import annotations
+
+from flycore.approval.loops import Attempt
+from flycore.audit import events as audit_events
+from flycore.executive.call import Call
+from flycore.executive.rooms import Rooms
+from flycore.model.base import Value
+from flycore.model.call import ToolResult
+from flycore.model.canonical import JsonObject, canonical_json, text_digest
+from flycore.sandbox.masks import Masks
+
+
+class Arrival(Value, frozen=True, kw_only=True):
+    """The input as it was written down; empty where the call ended before."""
+
+    input_digest: str = ""
+    shown: str = ""
+    """Canonical JSON, secrets masked."""
+
+
+def arrived(rooms: Rooms, call: Call, input: JsonObject, masks: Masks, sidecar: str) -> Arrival:
+    """Write the call down with this input and show it to whoever watches. Raises AuditUnwritable."""
+    text = canonical_json(input)
+    masked = masks.json(input)
+    over = text_digest(text)
+    fields = audit_events.tool_called(call.request, masked, input_digest=over)
+    rooms.audit.append(audit_events.TOOL_CALLED, masks.json(fields))
+    shown = text if masked == input else canonical_json(masked)
+    call.show(sidecar, shown)
+    return Arrival(input_digest=over, shown=shown)
+
+
+def attempt_of(call: Call, arrival: Arrival, result: ToolResult) -> Attempt:
+    """What the loop guard is told of the call; nothing in it holds a secret."""
+    error = result.error
+    return Attempt(
+        caller=call.request.caller,
+        tool=call.request.tool,
+        input_digest=arrival.input_digest,
+        input_text=arrival.shown,
+        status=result.status,
+        code=error.code if error is not None else "",
+        message=error.message if error is not None else "",
+    )

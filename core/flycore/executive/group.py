@@ -1,0 +1,44 @@
+"""Step 7: the exclusive group, kept for a caller by a lease, held by one call at a time."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AsyncExitStack
+
+from flycore.executive.call import Call
+from flycore.executive.rooms import Rooms
+from flycore.model.enums import Phase
+
+
+async def enter_group(rooms: Rooms, call: Call, group: str, stack: AsyncExitStack) -> bool:
+    """Hold the group until `stack` is closed; whether that took waiting."""
+    caller = call.request.caller.key
+    began, waited = call.wait_from(), False
+    while True:
+        waited = _say_group(rooms, call, group) or waited
+        await rooms.queue.leases.freed(group, caller)
+        async with AsyncExitStack() as entered:
+            await entered.enter_async_context(rooms.groups.hold(group, call.request.call_id))
+            if rooms.queue.leases.keeper(group, caller) is None:
+                stack.push_async_callback(entered.pop_all().aclose)
+                break
+    call.waited_since(began)
+    return waited
+
+
+def _say_group(rooms: Rooms, call: Call, group: str) -> bool:
+    """Tell for whom the call waits; False where it does not have to."""
+    lease = rooms.queue.leases.keeper(group, call.request.caller.key)
+    if lease is not None:
+        until = f"until {_time_of_day(lease.expires_at)}" if lease.expires_at else "until it leaves"
+        words = f"waiting: a lease keeps the group {group} for {lease.caller}, {until}"
+    elif rooms.groups.busy(group):
+        words = f"waiting: another call holds the group {group}"
+    else:
+        return False
+    call.at(Phase.WAITING_GROUP, words)
+    return True
+
+
+def _time_of_day(unix: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(unix))

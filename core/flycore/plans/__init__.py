@@ -1,0 +1,1 @@
+"""High-level tools: plans over atomic ones, carried out step by step inside the kernel."""

@@ -1,0 +1,253 @@
+"""Carries a plan out: each step a call of its own through the pipeline, one after the other.
+
+The plan is checked whole before anything runs, is itself never asked for, and has its exclusive group on
+behalf of its steps. A step that does not succeed ends it; nothing after that step runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+
+import msgspec
+
+from flycore.approval.conditions import PolicyCall
+from flycore.approval.loops import Attempt
+from flycore.approval.policy import forbidding
+from flycore.executive import finish
+from flycore.executive.activity import ActivityBook
+from flycore.executive.arrival import Arrival, arrived, attempt_of
+from flycore.executive.call import Announce, Call, Tell
+from flycore.executive.checking import NO_JSON, checked_input, is_json, misfit
+from flycore.executive.closed import closed, over_quota, panicked
+from flycore.executive.frame import walked
+from flycore.executive.group import enter_group
+from flycore.executive.pipeline import execute
+from flycore.executive.prepare import Prepared
+from flycore.executive.resolve import callable_view
+from flycore.executive.rooms import Rooms
+from flycore.executive.stop import Stop, failed, refused
+from flycore.executive.world import World
+from flycore.model.call import CallRequest, PlanStep, Progress, ToolResult
+from flycore.model.canonical import JsonObject
+from flycore.model.capability import Capability
+from flycore.model.enums import Code, Phase, Risk, Status
+from flycore.plans.table import PLANS
+from flycore.plans.told import Done, artifacts_of, output_of, told_steps, warnings_of
+from flycore.plans.unfold import Step, misfits, unfold
+from flycore.sandbox.environment import declared_secrets
+from flycore.sandbox.masks import Masks
+
+NewId = Callable[[], str]
+
+
+def is_plan(world: World, tool: str) -> bool:
+    """Whether calls of the tool are carried out here."""
+    return tool in PLANS and tool in world.index
+
+
+async def carry_out(
+    rooms: Rooms,
+    book: ActivityBook,
+    request: CallRequest,
+    new_id: NewId,
+    tell: Tell | None,
+    announce: Announce | None,
+) -> ToolResult:
+    """Run a plan; see `walked` for how it ends. `new_id` names the calls of its steps."""
+    call = Call(request, rooms.clock, book, tell)
+    return await walked(rooms, book, call, _PlanWalk(rooms, book, call, new_id), announce)
+
+
+class _PlanWalk:
+    """One plan's way, and how far it has come."""
+
+    def __init__(self, rooms: Rooms, book: ActivityBook, call: Call, new_id: NewId) -> None:
+        self._rooms = rooms
+        self._book = book
+        self._call = call
+        self._new_id = new_id
+        self.masks = Masks({})
+        self.prepared: Prepared | None = None
+        self._arrival = Arrival()
+        self._input: JsonObject = {}
+        self._steps: tuple[Step, ...] = ()
+        self._done: list[Done] = []
+        self._running = ""
+        """Id of the step's call that runs now."""
+
+    def attempt(self, result: ToolResult) -> Attempt:
+        """See Walk."""
+        return attempt_of(self._call, self._arrival, result)
+
+    def ended(self, stop: Stop) -> ToolResult:
+        """See Walk; with what was done so far."""
+        if self._running and (step := self._book.find(self._running)) is not None:
+            self._done.append(Done(step=self._steps[len(self._done)], result=step.result))
+            self._running = ""
+        if self._done:
+            stop = msgspec.structs.replace(
+                stop, details={**stop.details, "steps": told_steps(self._steps, self._done)}
+            )
+        return self._timed(finish.stopped(self._call, stop, None, self.masks))
+
+    async def result(self) -> ToolResult:
+        """Check all of it, then carry it out."""
+        rooms, call = self._rooms, self._call
+        world = rooms.world()
+        self.masks = _masks(world, call.request.tool, rooms.environ)
+        stop = self._checked(world)
+        self._arrival = arrived(rooms, call, self._input, self.masks, "")
+        stop = stop or self._barred()
+        if stop is not None:
+            return self.ended(stop if stop.code == Code.POLICY else closed(rooms, call) or stop)
+        if (shut := closed(rooms, call)) is not None:
+            return self.ended(shut)
+        key = call.request.caller.key
+        over = rooms.quota.admit(key, Risk.LOW)
+        if over is not None:
+            return self.ended(over_quota(over))
+        with rooms.quota.running(key):
+            async with AsyncExitStack() as stack:
+                group = world.index[call.request.tool].capability.exclusive
+                if group is not None:
+                    await enter_group(rooms, call, group, stack)
+                return await self._carried()
+
+    def _checked(self, world: World) -> Stop | None:
+        """Fill in defaults, unfold the steps, and check each against the tool that it calls."""
+        given = self._call.request.input
+        if not is_json(given):
+            return failed(Code.INVALID_INPUT, NO_JSON)
+        self._input = given
+        view = callable_view(world, self._call.request.tool, self._rooms.blocks)
+        if isinstance(view, Stop):
+            return view
+        checked = checked_input(view.capability, given, self.masks)
+        if isinstance(checked, Stop):
+            return checked
+        self._input, steps = checked, unfold(view.capability.name, checked)
+        capabilities: dict[str, Capability] = {}
+        for tool in dict.fromkeys(step.tool for step in steps if step.tool):
+            atomic = callable_view(world, tool, self._rooms.blocks)
+            if isinstance(atomic, Stop):
+                return atomic
+            capabilities[tool] = atomic.capability
+        if found := misfits(steps, capabilities):
+            return misfit(view.capability, found, self.masks)
+        self._steps = steps
+        return None
+
+    def _barred(self) -> Stop | None:
+        """Why the plan may not go on: a person has blocked it, a rule denies it, everything is stopped."""
+        rooms, request = self._rooms, self._call.request
+        world = rooms.world()
+        if rooms.stopped():
+            return panicked(rooms, began=self._call.began)
+        view = callable_view(world, request.tool, rooms.blocks)
+        if isinstance(view, Stop):
+            return view
+        about = PolicyCall(tool=request.tool, input=self._input, caller=request.caller, now=rooms.clock.now())
+        denies = forbidding(world.policy, about)
+        if not denies:
+            return None
+        rooms.note_rules(denies)
+        return refused(Code.POLICY, "policy denies this plan", "; ".join(rule.because for rule in denies))
+
+    async def _carried(self) -> ToolResult:
+        """Step after step, until one does not succeed."""
+        for number, step in enumerate(self._steps, 1):
+            if (barred := self._barred()) is not None:
+                return self.ended(barred)
+            at = PlanStep(plan=self._call.request.tool, number=number, of=len(self._steps))
+            if not step.tool:
+                await self._wait(step, at)
+                continue
+            result = await self._called(step, at)
+            if result.status is not Status.SUCCESS:
+                return self.ended(self._stop(result, at))
+        call, request = self._call, self._call.request
+        return self._timed(
+            ToolResult(
+                status=Status.SUCCESS,
+                tool=request.tool,
+                sidecar=None,
+                call_id=request.call_id,
+                output=output_of(self._steps, self._done),
+                waited_ms=call.waited_ms,
+            )
+        )
+
+    async def _wait(self, step: Step, at: PlanStep) -> None:
+        clock = self._rooms.clock
+        began = clock.monotonic()
+        self._call.at(Phase.RUNNING, f"{at}: {step.action}", at.number - 1, at.of)
+        await clock.sleep_until(began + step.ms / 1000)
+        self._done.append(Done(step=step, waited_ms=int((clock.monotonic() - began) * 1000)))
+
+    async def _called(self, step: Step, at: PlanStep) -> ToolResult:
+        """The step's call, from its arrival to its end."""
+        request = self._call.request
+        self._running = self._new_id()
+        own = msgspec.structs.replace(
+            request,
+            call_id=self._running,
+            tool=step.tool,
+            input=step.input,
+            parent_call_id=request.call_id,
+            step=at,
+        )
+        result = await execute(self._rooms, self._book, own, partial(self._heard, step, at), None)
+        self._running = ""
+        self._done.append(Done(step=step, result=result))
+        return result
+
+    def _heard(self, step: Step, at: PlanStep, progress: Progress) -> None:
+        """Tell of the step as of the plan. Before its first step runs a plan has not begun."""
+        words = f"{at}, {step.action}" + (f": {progress.message}" if progress.message else "")
+        self._call.at(progress.phase, words, at.number - 1, at.of)
+
+    def _stop(self, result: ToolResult, at: PlanStep) -> Stop:
+        """How the plan ends because of a step that did not succeed."""
+        error = result.error
+        code, message, hint, details = (
+            (error.code, error.message, error.hint, error.details)
+            if error is not None
+            else (Code.FAILED, "", "", {})
+        )
+        if result.status is Status.PENDING and at.number > 1:
+            hint = (
+                f"the steps before step {at.number} ran: do not repeat them; make a plan of the rest, which "
+                "takes this one's place"
+            )
+        action = self._steps[at.number - 1].action
+        return Stop(
+            status=result.status,
+            code=code,
+            message=f"{at}, {action}, ended {result.status.value}: {message}",
+            hint=hint,
+            details={**details, "step": at.number, "of": at.of, "tool": result.tool},
+        )
+
+    def _timed(self, result: ToolResult) -> ToolResult:
+        """With what the steps took, waited, made and warned of."""
+        results = [item.result for item in self._done if item.result is not None]
+        return msgspec.structs.replace(
+            result,
+            duration_ms=sum(item.waited_ms for item in self._done) + sum(one.duration_ms for one in results),
+            waited_ms=self._call.waited_ms + sum(one.waited_ms for one in results),
+            artifacts=artifacts_of(self._done),
+            warnings=(*result.warnings, *warnings_of(self._done)),
+        )
+
+
+def _masks(world: World, tool: str, environ: Mapping[str, str]) -> Masks:
+    """Over the secrets of every sidecar that the plan may call."""
+    secrets: dict[str, str] = {}
+    for name in world.index[tool].capability.over:
+        view = world.index.get(name)
+        entry = world.entries.get(view.sidecar or "") if view is not None else None
+        if entry is not None:
+            secrets |= declared_secrets(entry.permissions, environ)[0]
+    return Masks(secrets)

@@ -1,0 +1,82 @@
+"""Which atomic call each action of a plan is. A pure table: nothing here guesses what is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flycore.model.base import Value
+
+WAIT = "wait"
+"""The action that is no call: it lets time pass."""
+WAIT_FIELDS = ("ms",)
+
+
+class Atomic(Value, frozen=True, kw_only=True):
+    """The call an action is."""
+
+    tool: str
+    action: str = ""
+    """The value of the tool's own `action` field; empty where it has none."""
+    fields: Mapping[str, str] = {}
+    """The action's fields, and what the tool calls them."""
+
+
+class Plan(Value, frozen=True, kw_only=True):
+    """A high-level tool."""
+
+    actions: Mapping[str, Atomic]
+    """Every action but `wait`."""
+    capture: str
+    """The action that `captureAfter` adds."""
+
+
+def _same(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+def _mouse(action: str, *more: str) -> Atomic:
+    return Atomic(tool="computer.mouse", action=action, fields=_same("x", "y", *more, "window"))
+
+
+def _keyboard(action: str, what: str) -> Atomic:
+    return Atomic(tool="computer.keyboard", action=action, fields=_same(what, "window"))
+
+
+def _browser(action: str, *names: str) -> Atomic:
+    return Atomic(tool=f"browser.{action}", fields=_same(*names))
+
+
+FOCUS = "focus_app"
+"""The action whose window the steps after it act in, unless they name one."""
+
+PLANS: Mapping[str, Plan] = {
+    "computer.use": Plan(
+        actions={
+            "capture": Atomic(tool="screen.screenshot"),
+            "click": _mouse("click"),
+            "double_click": _mouse("double_click"),
+            "right_click": _mouse("right_click"),
+            "middle_click": _mouse("middle_click"),
+            "drag": _mouse("drag", "toX", "toY"),
+            "scroll": _mouse("scroll", "dx", "dy"),
+            "type": _keyboard("type", "text"),
+            "key": _keyboard("key", "keys"),
+            FOCUS: Atomic(tool="computer.window", action="focus", fields={"app": "window"}),
+            "list_apps": Atomic(tool="computer.window", action="list"),
+        },
+        capture="capture",
+    ),
+    "browser.use": Plan(
+        actions={
+            "open": _browser("open", "url"),
+            "navigate": _browser("navigate", "url"),
+            "snapshot": _browser("snapshot"),
+            "screenshot": _browser("screenshot", "path", "fullPage"),
+            "click": _browser("click", "target"),
+            "type": _browser("type", "target", "text"),
+            "evaluate": _browser("evaluate", "script"),
+        },
+        capture="screenshot",
+    ),
+}
+"""By tool."""

@@ -1,0 +1,83 @@
+"""What a plan gives back: what became of each of its steps. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from flycore.model.base import Value
+from flycore.model.call import Artifact, ToolResult
+from flycore.model.canonical import Json, JsonObject
+from flycore.model.enums import Status
+from flycore.plans.unfold import Step
+
+MOST_OUTPUT_BYTES = 4 * 1024 * 1024
+"""Of all steps' outputs together; those after it are left out, and that is said."""
+NOT_RUN = "not-run"
+
+
+class Done(Value, frozen=True, kw_only=True):
+    """A step that has ended: with the result of its call, or after its wait."""
+
+    step: Step
+    result: ToolResult | None = None
+    waited_ms: int = 0
+
+
+def told_steps(steps: Sequence[Step], done: Sequence[Done]) -> list[Json]:
+    """One entry for each action, in order; those that were not come to are `not-run`."""
+    room = MOST_OUTPUT_BYTES
+    told: list[Json] = []
+    for item in done:
+        entry, size = _entry(item, room)
+        room -= size
+        told.append(entry)
+    told += [_head(step, NOT_RUN) for step in steps[len(done) :]]
+    return told
+
+
+def artifacts_of(done: Sequence[Done]) -> tuple[Artifact, ...]:
+    """The files of all steps."""
+    return tuple(artifact for item in done if item.result is not None for artifact in item.result.artifacts)
+
+
+def warnings_of(done: Sequence[Done]) -> tuple[str, ...]:
+    """The warnings of all steps, each with the number of its step."""
+    return tuple(
+        f"step {number}: {warning}"
+        for number, item in enumerate(done, 1)
+        if item.result is not None
+        for warning in item.result.warnings
+    )
+
+
+def output_of(steps: Sequence[Step], done: Sequence[Done]) -> JsonObject:
+    """The output of a plan that was carried out."""
+    output: JsonObject = {"steps": told_steps(steps, done)}
+    files: list[Json] = [
+        {"path": item.path, "mimeType": item.mime_type, "bytes": item.bytes} for item in artifacts_of(done)
+    ]
+    return {**output, "artifacts": files} if files else output
+
+
+def _head(step: Step, status: str) -> JsonObject:
+    return {"action": step.action, "status": status, **({"tool": step.tool} if step.tool else {})}
+
+
+def _entry(item: Done, room: int) -> tuple[JsonObject, int]:
+    """The step's entry, and how many bytes of `room` its output took."""
+    result = item.result
+    if result is None:
+        return {**_head(item.step, Status.SUCCESS.value), "durationMs": item.waited_ms}, 0
+    entry: JsonObject = {
+        **_head(item.step, result.status.value),
+        "callId": result.call_id,
+        "durationMs": result.duration_ms,
+    }
+    if result.error is not None:
+        return {**entry, "code": result.error.code, "message": result.error.message}, 0
+    size = len(msgspec.json.encode(result.output))
+    if size > room:
+        return {**entry, "outputLeftOut": size}, 0
+    return {**entry, "output": result.output}, size
