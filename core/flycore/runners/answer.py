@@ -20,7 +20,8 @@ LINES_TRIED = 1_000
 """Lines of a malformed answer that are parsed in search of one that is an answer."""
 LONGEST_EVENT = 65_536
 _LONGEST_MESSAGE = 2_000
-_LEVELS = ("debug", "info", "warning", "error")
+LEVELS = ("debug", "info", "warning", "error")
+"""Of a log event, the least urgent first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +116,7 @@ def event_of(value: JsonObject) -> SidecarEvent | None:
     if value.get("event") == "log":
         level = value.get("level")
         return SidecarEvent(
-            message=message, level=level if isinstance(level, str) and level in _LEVELS else "info"
+            message=message, level=level if isinstance(level, str) and level in LEVELS else "info"
         )
     return None
 

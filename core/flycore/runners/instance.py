@@ -98,6 +98,8 @@ class Instance:
         """Whether it left, unasked and not in order, or broke the contract."""
         self.busy = False
         """Whether it says that work of its own goes on."""
+        self.left_unforced = False
+        """Whether it had left before `end` told it to with a signal."""
         self.answered = 0
         """How many questions it has answered."""
         self._reactor.watch(self._child.pidfd, self._on_exit)
@@ -109,6 +111,11 @@ class Instance:
     def pid(self) -> int:
         """Of the process."""
         return self._child.popen.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it left, negative for a signal; None before `end` is through."""
+        return self._child.popen.returncode
 
     def ready(self) -> bool:
         """Whether it can be asked: it is there, and what it has said by now was in order."""
@@ -183,8 +190,9 @@ class Instance:
                 if not at_once:
                     with anyio.move_on_after(LEAVE_GRACE_S):
                         await self._left.wait()
+                self.left_unforced = self._left.is_set()
                 grace_s = LEFTOVER_GRACE_S if self._left.is_set() else TERM_GRACE_S
-                survivors += await end_tree(self._tree, grace_s)
+                survivors += (await end_tree(self._tree, grace_s)).survivors
         finally:
             self._close()
         return survivors

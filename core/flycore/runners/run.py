@@ -14,7 +14,7 @@ from flycore.runners.pipes import Bounded, Intake, Outlet, Tail
 from flycore.runners.processes import become_subreaper, ticks_now
 from flycore.runners.reactor import reactor_of
 from flycore.runners.spawn import Child, SpawnError, SpawnFailed, SpawnSpec, spawn
-from flycore.runners.trees import Tree, end_tree, fell, has_strays, plant
+from flycore.runners.trees import Tree, TreeEnd, end_tree, fell, has_strays, living_strays, plant
 
 TERM_GRACE_S = 2.0
 """Between TERM and KILL when a child is ended before it was done."""
@@ -43,6 +43,10 @@ class ChildExit:
     duration_ms: int = 0
     survivors: int = 0
     """Processes of the tree that the system would not let us end; 0 but for programs of another user."""
+    left_behind: int = 0
+    """Processes of the tree that still ran when the child left by itself."""
+    killed: int = 0
+    """Processes of the tree that TERM did not end within its grace."""
     spawn_error: SpawnError | None = None
 
 
@@ -70,7 +74,7 @@ async def run_child(
         await running.stopped.wait()
         duration_ms = _since(begun)
     finally:
-        survivors = 0 if running.end_at_once() else await running.end()
+        ending = TreeEnd(0, 0) if running.end_at_once() else await running.end()
     return ChildExit(
         exit_code=child.popen.returncode,
         stdout=bytes(running.stdout.data),
@@ -78,7 +82,9 @@ async def run_child(
         timed_out=running.timed_out,
         output_limited=running.stdout.over,
         duration_ms=duration_ms,
-        survivors=survivors,
+        survivors=ending.survivors,
+        left_behind=running.left_behind,
+        killed=ending.killed,
     )
 
 
@@ -99,6 +105,7 @@ class _Running:
         self.stdout = Bounded(limits.max_output_bytes, on_stdout, self.stopped.set)
         self.stderr = Tail()
         self.timed_out = False
+        self.left_behind = 0
         self._exited = False
         self._deadline = loop.call_later(limits.timeout_ms / 1000, self._on_deadline)
         self._reactor.watch(child.pidfd, self._on_exit)
@@ -125,20 +132,21 @@ class _Running:
         for pipe in self._pipes:
             pipe.drain()
         if has_strays(self._tree):
+            self.left_behind = living_strays(self._tree)
             return False
         self._close()
         return True
 
-    async def end(self) -> int:
-        """End the tree whatever is cancelled meanwhile, close, reap. Returns the survivors."""
-        survivors = 0
+    async def end(self) -> TreeEnd:
+        """End the tree whatever is cancelled meanwhile, close, reap."""
+        ending = TreeEnd(0, 0)
         try:
             with anyio.CancelScope(shield=True):
-                survivors += await end_tree(self._tree, LEFTOVER_GRACE_S if self._exited else TERM_GRACE_S)
+                ending = await end_tree(self._tree, LEFTOVER_GRACE_S if self._exited else TERM_GRACE_S)
         finally:
             self._pipes[1].drain()
             self._close()
-        return survivors
+        return ending
 
     def _close(self) -> None:
         self._deadline.cancel()

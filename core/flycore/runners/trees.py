@@ -71,6 +71,11 @@ def has_strays(tree: Tree) -> bool:
     return any(True for _ in _adopted(tree))
 
 
+def living_strays(tree: Tree) -> int:
+    """How many of the tree besides its leader still run."""
+    return sum(not process.ended for process in _adopted(tree))
+
+
 def reap_strays(tree: Tree) -> None:
     """Reap whoever of a tree that stays was orphaned and has ended."""
     for process in tuple(_adopted(tree)):
@@ -78,13 +83,23 @@ def reap_strays(tree: Tree) -> None:
             _reap(process.pid)
 
 
-async def end_tree(tree: Tree, grace_s: float) -> int:
-    """End everybody: TERM, after `grace_s` seconds KILL. Returns how many are left, 0 unless the system
-    forbids us to end them. The leader is left to be reaped by whoever holds it."""
+@dataclass(frozen=True, slots=True)
+class TreeEnd:
+    """How a tree was ended."""
+
+    killed: int
+    """Who was still there after TERM and its grace."""
+    survivors: int
+    """Who is left after KILL: 0 unless the system forbids us to end them."""
+
+
+async def end_tree(tree: Tree, grace_s: float) -> TreeEnd:
+    """End everybody: TERM, after `grace_s` seconds KILL. The leader is left to be reaped by whoever
+    holds it."""
     left = await _end_with(tree, signal.SIGTERM, grace_s)
-    if left:
-        left = await _end_with(tree, signal.SIGKILL, KILL_PATIENCE_S)
-    return left
+    if not left:
+        return TreeEnd(0, 0)
+    return TreeEnd(left, await _end_with(tree, signal.SIGKILL, KILL_PATIENCE_S))
 
 
 async def _end_with(tree: Tree, number: signal.Signals, patience_s: float) -> int:

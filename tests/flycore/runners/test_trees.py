@@ -56,7 +56,7 @@ async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: py
     monkeypatch.setattr(trees, "_signal_group", lambda leader, number: None)
     monkeypatch.setattr(trees, "own_children", look_and_leave)
     try:
-        assert await trees.end_tree(tree, 2.0) == 0
+        assert await trees.end_tree(tree, 2.0) == trees.TreeEnd(killed=0, survivors=0)
         assert own_children() <= before | {leader.pid}
     finally:
         leader.wait()

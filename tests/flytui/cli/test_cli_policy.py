@@ -138,6 +138,14 @@ def test_explain_refuses_what_no_call_could_be(
     assert done.stdout == ""
 
 
+def test_explain_has_a_document_for_a_tool_there_is_not(ruled: Desk) -> None:
+    done = ruled.run("policy", "explain", "try.ehco", "--json")
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, schema_of("policy-explain"), jsonschema.Draft202012Validator)
+    assert (done.returncode, document["decision"]) == (3, None)
+    assert "try.echo" in document["nearest"]
+
+
 def test_explain_says_that_a_file_is_broken(ruled: Desk) -> None:
     user_file(ruled).write_text("{")
     done = ruled.run("policy", "explain", "file.hash", "path=x")

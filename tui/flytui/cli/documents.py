@@ -256,6 +256,8 @@ class PolicyExplainDocument(Document, frozen=True, kw_only=True, tag="flytui.pol
     default: MatchedRule | None
     """What holds where no rule matches."""
     default_used: bool
+    nearest: tuple[str, ...] = ()
+    """Names close to that of a tool there is not."""
 
 
 class PolicyReplayDocument(Document, frozen=True, kw_only=True, tag="flytui.policy-replay/1"):
@@ -346,6 +348,15 @@ class InitDocument(Document, frozen=True, kw_only=True, tag="flytui.init/1"):
     message: str
 
 
+class SidecarCheckDocument(Document, frozen=True, kw_only=True, tag="flytui.sidecar-check/1"):
+    """How a program keeps the contract of a sidecar."""
+
+    command: tuple[str, ...]
+    level: str
+    """How the program was confined: always `none`."""
+    checks: tuple[Check, ...]
+
+
 class MetricsDocument(Document, frozen=True, kw_only=True, tag="flytui.metrics/1"):
     """What the log says of every tool, and of how much a person was asked."""
 
@@ -377,5 +388,6 @@ DOCUMENTS: dict[str, type[Document]] = {
     "init": InitDocument,
     "config": ConfigDocument,
     "config-path": ConfigPathDocument,
+    "sidecar-check": SidecarCheckDocument,
 }
 """Command to the document it prints."""

@@ -29,6 +29,7 @@ COMMANDS = (
     "audit",
     "metrics",
     "config",
+    "sidecar",
     "schema",
     "completion",
 )

@@ -34,6 +34,22 @@ def explain_document(
     )
 
 
+def unknown_document(tool: str, nearest: tuple[str, ...], *, caller: str) -> PolicyExplainDocument:
+    """The document about a tool there is not."""
+    return PolicyExplainDocument(
+        tool=tool,
+        sidecar=None,
+        risk=None,
+        input_known=False,
+        caller=caller,
+        decision=None,
+        rules=(),
+        default=None,
+        default_used=False,
+        nearest=nearest,
+    )
+
+
 def _explained(item: Looked) -> ExplainedRule:
     rule = item.rule
     return ExplainedRule(

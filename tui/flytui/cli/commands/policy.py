@@ -76,9 +76,13 @@ def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: st
     bench = read_bench(invocation.places())
     capability = bench.capability(tool)
     if capability is None:
+        from flytui.cli.policy_words import unknown_document
         from flytui.cli.unknown import near_names, no_such
 
-        return no_such(tool, near_names(bench.world.catalog, tool, sidecars=False), sidecars=False)
+        near = near_names(bench.world.catalog, tool, sidecars=False)
+        if invocation.as_json:
+            emit(unknown_document(tool, near, caller=named))
+        return no_such(tool, near, sidecars=False)
     given = _input(capability, words)
     if isinstance(given, str):
         note(f"the input would be refused before policy is asked: {given}")

@@ -41,6 +41,7 @@ NAMES = (
     "init",
     "config",
     "config-path",
+    "sidecar-check",
 )
 
 

@@ -1,0 +1,134 @@
+"""What is looked at in calls as the kernel makes them: the answer, and all that comes with it."""
+
+from __future__ import annotations
+
+from flycore.kernel.contract.bench import Bench, Heard, bad, doubtful, good
+from flycore.kernel.contract.reading import answered, event_faults, spoken_code
+from flycore.model.check import Check
+from flycore.model.enums import Code, ReasonCode, Status
+from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES
+from flycore.runners.process_json import RunOutcome
+
+BIG = 2 * 1024 * 1024
+"""Bytes of a request that nobody should hang on: twice what a pipe holds at most."""
+TERM_AFTER_MS = 1_000
+"""When a program that says nothing is told to leave; one that says something is told at its first byte."""
+UNKNOWN_TOOL = "no.such.tool"
+_FORM = '{"ok": true, …} or {"ok": false, "code": "…", "error": "…"}'
+_ANSWER_FIX = f"print one JSON object on stdout, {_FORM}, and end with 0 for ok"
+
+
+def judge_answer(heard: Heard) -> Check:
+    """Of the call itself: any answer of the protocol keeps the contract."""
+    outcome, size = heard.outcome, len(heard.ended.stdout)
+    said = f"{spoken_code(outcome)} after {outcome.duration_ms} ms, {size} bytes on stdout"
+    if outcome.status is Status.SUCCESS and size > DEFAULT_MAX_OUTPUT_BYTES:
+        fix = '"maxOutputBytes" of the entry, or answer less and list a file as an artifact'
+        return doubtful("answer", f"{said}: more than {DEFAULT_MAX_OUTPUT_BYTES}, the usual limit", fix)
+    if outcome.status is Status.SUCCESS:
+        return good("answer", said)
+    if outcome.code == ReasonCode.TOOL_UNAVAILABLE:
+        fix = outcome.hint or 'say with "remedy" what to do about it'
+        return doubtful("answer", f"{said}: {outcome.message}", fix)
+    if answered(outcome):
+        return doubtful("answer", f"{said}: {outcome.message}", "give an input that works, with --input")
+    return bad("answer", f"{said}: {outcome.message}{_stderr(outcome)}", outcome.hint or _ANSWER_FIX)
+
+
+def judge_rest(heard: Heard, *, persistent: bool) -> tuple[Check, ...]:
+    """Of what came with an answer."""
+    faults = event_faults(heard.ended.stdout, persistent=persistent)
+    left = heard.ended.left_behind
+    return (
+        _of(
+            "stdout",
+            heard.junk,
+            "the answer, its events and nothing else",
+            "print everything else on stderr; events come before the answer, one a line",
+        ),
+        _of(
+            "events",
+            faults,
+            "none that cannot be read",
+            '{"event": "progress", "progress": 4, "total": 10} or {"event": "log", "message": "…"}',
+        ),
+        _of(
+            "artifacts",
+            heard.dropped,
+            "every one listed is a file below artifactDir or projectDir",
+            "write below artifactDir, and list what is there when you answer",
+        ),
+        _of(
+            "children",
+            (f"{left} processes it started still ran when it had left",) if left else (),
+            "nobody was left behind",
+            "end whom you start, and wait for them",
+        ),
+    )
+
+
+async def unknown_keys(bench: Bench, first: RunOutcome) -> Check:
+    """With keys of the request that a later version may have."""
+    job = bench.job(extra={"fromTomorrow": {"a": [1, None]}, "x": "y"})
+    return compare("unknown keys", first, (await bench.run(job)).outcome, "ignore keys you do not know")
+
+
+async def elsewhere(bench: Bench, first: RunOutcome) -> Check:
+    """In a folder it does not know, with little more than PATH."""
+    fix = "take paths from projectDir and artifactDir, and names from passEnv of the entry"
+    return compare("elsewhere", first, (await bench.run(bench.elsewhere())).outcome, fix)
+
+
+async def big_request(bench: Bench, first: RunOutcome) -> Check:
+    """With more than any pipe holds."""
+    outcome = (await bench.run(bench.job(extra={"filler": "x" * BIG}))).outcome
+    fix = "read stdin to its end, or not at all: 2 MiB of it must not hold you up"
+    return compare("big request", first, outcome, fix)
+
+
+async def unknown_tool(bench: Bench, first: RunOutcome) -> Check:
+    """For a tool that nobody offers."""
+    return judge_unknown_tool((await bench.run(bench.job(tool=UNKNOWN_TOOL))).outcome)
+
+
+async def told_to_leave(bench: Bench, first: RunOutcome) -> Check:
+    """TERM at its first byte on stdout: a limit of no bytes at all brings it."""
+    ended = (await bench.run(bench.job(timeout_ms=TERM_AFTER_MS, max_output_bytes=0))).ended
+    if ended.killed:
+        said = f"{ended.killed} of its processes were there 2 s after TERM, and were killed"
+        return bad("term", said, "end on TERM, and end whom you started; do not ignore the signal")
+    told = ended.timed_out or ended.output_limited
+    return good("term", "left within 2 s of TERM" if told else "had ended before it could be told to")
+
+
+OTHER_CALLS = (unknown_keys, elsewhere, big_request, unknown_tool, told_to_leave)
+"""The same call under other circumstances; each knows how the plain one ended."""
+
+
+def compare(name: str, first: RunOutcome, now: RunOutcome, fix: str) -> Check:
+    """Whether it answers as it did the first time."""
+    if not answered(now):
+        return bad(name, f"{spoken_code(now)}: {now.message}{_stderr(now)}", fix)
+    if spoken_code(now) == spoken_code(first):
+        return good(name, f"{spoken_code(now)}, as before")
+    was = f"{spoken_code(now)} ({now.message}), {spoken_code(first)} before"
+    return doubtful(name, was, f"{fix}; as well where the first call did something that can be done once")
+
+
+def judge_unknown_tool(outcome: RunOutcome) -> Check:
+    """Of a call of a tool that nobody offers."""
+    name, fix = "unknown tool", 'answer {"ok": false, "code": "not-found", "error": "…"} for other tools'
+    if outcome.status is Status.SUCCESS:
+        return doubtful(name, f"answers as if {UNKNOWN_TOOL} were its own", f"look at `tool`: {fix}")
+    if answered(outcome):
+        return good(name, f"refused: {spoken_code(outcome)}")
+    return bad(name, f"{spoken_code(outcome)}: {outcome.message}{_stderr(outcome)}", fix)
+
+
+def _of(name: str, faults: tuple[str, ...], well: str, fix: str) -> Check:
+    return bad(name, "; ".join(faults), fix) if faults else good(name, well)
+
+
+def _stderr(outcome: RunOutcome) -> str:
+    last = outcome.stderr_tail.strip().rpartition("\n")[2]
+    return f"; the end of its stderr: {last[:200]}" if last and outcome.code != Code.SPAWN else ""

@@ -1,0 +1,47 @@
+"""The whole check: everything the contract asks of a program, tried one after the other."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+from flycore.kernel.contract.asking import asked, describe
+from flycore.kernel.contract.bench import Bench, Trial
+from flycore.kernel.contract.calling import OTHER_CALLS, judge_answer, judge_rest
+from flycore.kernel.contract.misuse import misused
+from flycore.kernel.contract.reading import answered
+from flycore.kernel.contract.staying import stays
+from flycore.model.check import Check
+
+NO_TOOL = "sidecar.check"
+"""Asked for where nobody named a tool and the program names none."""
+
+
+async def check_contract(trial: Trial) -> AsyncIterator[Check]:
+    """Each check as it ends. The program runs as whoever asks, without a sandbox, and does what it does.
+
+    A tool that is empty in `trial` is the first one that `--schema` names. Where the plain call is not
+    answered, nothing more is tried: all the rest would say the same.
+    """
+    with tempfile.TemporaryDirectory(prefix="flytui-check-") as folder:
+        bench = Bench(trial, Path(folder))
+        if not trial.tool:
+            tools = (await describe(bench))[1]
+            bench.trial = replace(trial, tool=tools[0] if tools else NO_TOOL)
+        heard = await bench.run(bench.job())
+        yield judge_answer(heard)
+        for check in judge_rest(heard, persistent=trial.persistent):
+            yield check
+        if not answered(heard.outcome):
+            return
+        for tried in OTHER_CALLS:
+            yield await tried(bench, heard.outcome)
+        async for check in misused(bench):
+            yield check
+        async for check in asked(bench):
+            yield check
+        if trial.persistent:
+            async for check in stays(bench):
+                yield check

@@ -1,0 +1,91 @@
+"""Requests that are none, and inputs that make no sense: a program says so, and neither hangs nor acts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+
+from flycore.kernel.contract.bench import Bench, Heard, bad, doubtful, good
+from flycore.kernel.contract.reading import answered, spoken_code
+from flycore.model.canonical import Json, JsonObject
+from flycore.model.check import Check
+from flycore.model.enums import Code, Status
+from flycore.runners.process_json import request_line
+
+CLOSED = ("/bin/sh", "-c", 'exec "$@" <&-', "sh")
+"""Before a command: starts it without a stdin."""
+_REFUSE = 'answer {"ok": false, "code": "invalid-request", "error": "…"}'
+_FIELD = 'answer {"ok": false, "code": "invalid-input", "error": "…", "field": "…"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Misuse:
+    """One thing that is sent; None: stdin is closed. `request`: whether it is a request at all."""
+
+    name: str
+    stdin: bytes | None
+    request: bool
+    silence: bool = False
+    """Whether leaving without a word is an answer, too: nothing was asked."""
+
+
+def misuses(request: JsonObject) -> Iterator[Misuse]:
+    """What can be wrong with a good request."""
+    yield Misuse("not JSON", b"this is not JSON {\n", False)
+    yield Misuse("not an object", b"[1, 2]\n", False)
+    yield Misuse("an empty stdin", b"", False, silence=True)
+    yield Misuse("a closed stdin", None, False, silence=True)
+    yield Misuse("no fields", b"{}\n", False)
+    wrong = {key: _other(value) for key, value in request.items()}
+    yield Misuse("fields of wrong types", _line(wrong), False)
+    yield Misuse("an empty input", _line({**request, "input": {}}), True)
+    yield Misuse("an input of wrong types", _line({**request, "input": wrong_input(request)}), True)
+
+
+def wrong_input(request: JsonObject) -> JsonObject:
+    """Its input with each value of another type; one that makes no sense where there is none."""
+    given = request.get("input")
+    if not isinstance(given, dict) or not given:
+        return {"unexpected": [None]}
+    return {key: _other(value) for key, value in given.items()}
+
+
+async def misused(bench: Bench) -> AsyncIterator[Check]:
+    """One check for each."""
+    for misuse in misuses(json.loads(request_line(bench.job()))):
+        yield await tried(bench, misuse)
+
+
+async def tried(bench: Bench, misuse: Misuse) -> Check:
+    """What comes of one."""
+    job = bench.job()
+    if misuse.stdin is None:
+        job = replace(job, argv=(*CLOSED, *job.argv))
+    return judge(misuse, await bench.run(job, misuse.stdin or b""))
+
+
+def judge(misuse: Misuse, heard: Heard) -> Check:
+    """A refusal is right; a crash is a message nobody can read; a signal or a hang holds up a call."""
+    outcome, name = heard.outcome, f"bad input: {misuse.name}"
+    fix = _FIELD if misuse.request else _REFUSE
+    if outcome.status is Status.SUCCESS and not misuse.request:
+        return doubtful(name, "answers ok to what is no request", f"read the request: {fix}")
+    if answered(outcome):
+        return good(name, f"answered: {spoken_code(outcome)}")
+    silent = not heard.ended.stdout.strip()
+    if outcome.code == Code.INVALID_OUTPUT and silent:
+        ended = "left without a word"
+        return good(name, ended) if misuse.silence else doubtful(name, ended, fix)
+    if outcome.code == Code.EXIT and (outcome.exit_code or 0) > 0 and silent:
+        last = outcome.stderr_tail.strip().rpartition("\n")[2][:200]
+        return doubtful(name, f"ends with {outcome.exit_code} and no answer: {last or 'no word'}", fix)
+    return bad(name, f"{spoken_code(outcome)}: {outcome.message}", fix)
+
+
+def _other(value: Json) -> Json:
+    return {"wrong": True} if isinstance(value, str | bool | int | float | list) else "wrong"
+
+
+def _line(document: JsonObject) -> bytes:
+    return json.dumps(document).encode() + b"\n"

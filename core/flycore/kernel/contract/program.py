@@ -1,0 +1,67 @@
+"""Which program a person means who types a command, and what its child gets from the surroundings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from flycore.model.diagnostics import Position
+from flycore.model.enums import Anchor, PathState, Source
+from flycore.model.program import ResolvedProgram
+from flycore.model.sidecar import SidecarEntry
+from flycore.registry.shebang import MAX_LINE, find_on_path, read_interpreter
+from flycore.sandbox.environment import child_environment
+
+ENTRY = SidecarEntry(id="checked", source=Source.USER, position=Position(file="", line=1, column=1))
+"""An entry that declares nothing: what every sidecar gets."""
+
+
+def find_program(
+    command: str, arguments: Sequence[str], *, cwd: str, interpreter_dir: Path, path_env: str
+) -> ResolvedProgram | None:
+    """The program, as an entry that names it would start it; None where there is none. A path counts from
+    `cwd`; a bare name is looked for beside the running interpreter, then on PATH."""
+    if "/" in command:
+        called = os.path.join(cwd, command)
+    else:
+        called = find_on_path(command, os.pathsep.join((str(interpreter_dir), path_env))) or ""
+    if not os.path.isfile(called):
+        return None
+    interpreter = read_interpreter(_head(called), os.pathsep.join((os.path.dirname(called), path_env)))
+    line = interpreter.argv if interpreter is not None else ()
+    return ResolvedProgram(
+        state=PathState.RESOLVED,
+        mode="relative" if "/" in command else "path",
+        base=Anchor.APP,
+        declared=command,
+        path=os.path.realpath(called),
+        argv=(called, *arguments),
+        interpreter=os.path.realpath(line[0]) if line else "",
+        interpreter_argv=line,
+    )
+
+
+def environment_of(program: ResolvedProgram, environ: Mapping[str, str], call_id: str) -> dict[str, str]:
+    """The environment of its child."""
+    return child_environment(ENTRY, program, environ=environ, secrets={}, call_id=call_id)
+
+
+def anywhere(argv: tuple[str, ...], cwd: str) -> tuple[str, ...]:
+    """The same command for another working directory: arguments that name a file below `cwd` are spelled
+    out."""
+    return (argv[0], *(_spelled(part, cwd) for part in argv[1:]))
+
+
+def _spelled(part: str, cwd: str) -> str:
+    path = os.path.join(cwd, part)
+    return path if part and not part.startswith("-") and os.path.lexists(path) else part
+
+
+def _head(path: str) -> bytes:
+    """How a file begins; empty where it cannot be read, which its start will say better."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_LINE)
+    except OSError:
+        return b""
