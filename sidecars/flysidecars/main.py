@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 MODULES = {
+    "browser.cdp": "flysidecars.browser_cdp",
     "computer.native": "flysidecars.computer_native",
     "media.local": "flysidecars.media_local",
     "mock.echo": "flysidecars.mock_echo",

@@ -18,6 +18,7 @@ HEAVY = (
     "ctypes",
     "hashlib",
     "http",
+    "websockets",
 )
 
 SHOW = """
@@ -33,6 +34,7 @@ def test_list(starter) -> None:
     done = starter.run("--list")
     assert done.code == 0
     assert done.out.decode().split() == [
+        "browser.cdp",
         "computer.native",
         "media.local",
         "mock.echo",
@@ -74,7 +76,9 @@ def test_probe_by_flag_reads_no_stdin(starter, name: str) -> None:
         assert process.stdout.readline().startswith(b'{"ok": true')
 
 
-@pytest.mark.parametrize("name", ["computer.native", "media.local", "mock.echo", "utility.local", "xdotool"])
+@pytest.mark.parametrize(
+    "name", ["browser.cdp", "computer.native", "media.local", "mock.echo", "utility.local", "xdotool"]
+)
 def test_an_answer_imports_only_what_it_needs(starter, name: str) -> None:
     done = subprocess.run(
         [
@@ -99,6 +103,7 @@ def test_the_walls_hold_at_run_time(starter) -> None:
     everything = (
         "import sys, flysidecars.main as m; from importlib import import_module;"
         "[import_module(name) for name in m.MODULES.values()];"
+        "import flysidecars.browser.actions, flysidecars.browser.look;"
         "import flysidecars.x11.mouse, flysidecars.x11.keyboard;"
         "import flysidecars.screenshot, flysidecars.sdk.paths;"
         "print([n for n in sys.modules if n.split('.')[0] in ('flycore', 'flytui', 'textual', 'rich')])"

@@ -50,6 +50,10 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
 """Program to its package, by manager; a program that has none with one is not named there."""
 NEEDED: dict[str, str] = {
     "audio.speak": "espeak-ng",
+    **{
+        f"browser.{word}": "chromium"
+        for word in ("click", "evaluate", "navigate", "open", "screenshot", "snapshot", "type")
+    },
     "computer.keyboard": "xdotool",
     "computer.mouse": "xdotool",
     "vision.ocr": "tesseract",

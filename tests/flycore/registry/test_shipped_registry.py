@@ -30,7 +30,6 @@ def test_nothing_is_wrong_with_it(registry: Registry) -> None:
     assert registry.diagnostics == ()
     assert [entry.problems for entry in registry.entries if entry.problems] == []
     assert {entry.id for entry in registry.entries if not entry.enabled} == {
-        "browser.cdp",
         "web.search",
     }
 

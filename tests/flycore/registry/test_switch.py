@@ -151,6 +151,8 @@ def test_the_file_that_declares_the_entry_is_edited(tmp_path: Path, legacy: bool
 
 def test_the_starter_is_whole_and_safe(tmp_path: Path) -> None:
     found = starter_entries(frozenset(KNOWN))
+    online = {"browser.cdp"}
+    writing = {"utility.files": (".",), "media.speech": (".",), "browser.cdp": ("screenshots",)}
     assert {entry.id for entry in found} == {
         "utility.local",
         "utility.files",
@@ -159,12 +161,13 @@ def test_the_starter_is_whole_and_safe(tmp_path: Path) -> None:
         "media.speech",
         "media.provider",
         "computer.native",
+        "browser.cdp",
         "mock.echo",
     }
     for entry in found:
         assert entry.problems == ()
-        assert not entry.permissions.network
-        assert entry.permissions.write == ((".",) if entry.id in ("utility.files", "media.speech") else ())
+        assert entry.permissions.network is (entry.id in online)
+        assert entry.permissions.write == writing.get(entry.id, ())
         assert entry.enabled is not entry.permissions.desktop
 
 

@@ -1,0 +1,147 @@
+"""Where the browser listens, and its short questions over HTTP: which tabs there are, make one, close one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+from flysidecars.sdk import JsonObject, ToolFailed, Unavailable
+
+DEFAULT = "http://127.0.0.1:9222"
+VARIABLE = "FLYFLOR_BROWSER_CDP_URL"
+ANSWER_S = 5.0
+"""Longest wait for an answer over HTTP; the browser gives these at once."""
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_ADDRESS = re.compile(r"http://(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+)(?::(\d{1,5}))?/?")
+
+
+class Endpoint:
+    """Host, in brackets where it is an IPv6 address, and port of the browser's debugging server."""
+
+    __slots__ = ("host", "port")
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+
+    @property
+    def place(self) -> str:
+        """As it stands in a URL."""
+        return f"{self.host}:{self.port}"
+
+
+class Tab:
+    """A page in the browser."""
+
+    __slots__ = ("id", "socket", "title", "url")
+
+    def __init__(self, id: str, socket: str, url: str, title: str) -> None:
+        self.id = id
+        self.socket = socket
+        """Where it takes commands; at the endpoint's own host and port."""
+        self.url = url
+        self.title = title
+
+
+def endpoint_of(config: JsonObject) -> Endpoint:
+    """`config.endpoint`, else the environment's, else the default. A host that is not this machine has to
+    be listed in `config.allowHosts`: whoever speaks to a browser is its user. Raises `ToolFailed`
+    (`endpoint-refused`)."""
+    named = config.get("endpoint") or os.environ.get(VARIABLE) or DEFAULT
+    found = _ADDRESS.fullmatch(named) if isinstance(named, str) else None
+    if found is None or not 1 <= int(found[2] or 80) <= 65535:
+        raise ToolFailed("endpoint-refused", f"the endpoint is not of the form {DEFAULT}")
+    host, port = found[1].lower(), int(found[2] or 80)
+    allowed = config.get("allowHosts")
+    if _is_here(host) or (isinstance(allowed, list) and host in allowed):
+        return Endpoint("127.0.0.1" if host == "localhost" else host, port)
+    raise ToolFailed(
+        "endpoint-refused",
+        f"the endpoint's host {host} is not this machine",
+        remedy='list it in "allowHosts" of the entry\'s config, if you mean it',
+    )
+
+
+def _is_here(host: str) -> bool:
+    from ipaddress import ip_address
+
+    try:
+        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def require_browser(endpoint: Endpoint) -> None:
+    """Raises `Unavailable` where no browser answers there."""
+    version = _ask(endpoint, "GET", "/json/version")
+    if not isinstance(version, dict) or "webSocketDebuggerUrl" not in version:
+        raise _down(endpoint, "what answers there is no browser with remote debugging")
+
+
+def pages(endpoint: Endpoint) -> list[Tab]:
+    """The tabs with a page, the one that was active last first. Raises `Unavailable`."""
+    listed = _ask(endpoint, "GET", "/json/list")
+    if not isinstance(listed, list):
+        raise _down(endpoint, "what answers there is no browser with remote debugging")
+    rows = [row for row in listed if isinstance(row, dict) and row.get("type") == "page"]
+    ours = [row for row in rows if str(row.get("url")).startswith(("http:", "https:", "about:blank"))]
+    return [_tab(endpoint, row) for row in ours]
+
+
+def new_tab(endpoint: Endpoint) -> Tab:
+    """A new, empty, active tab. Raises `Unavailable`, `ToolFailed`."""
+    made = _ask(endpoint, "PUT", "/json/new?about:blank")
+    if not isinstance(made, dict):
+        raise ToolFailed("browser-failed", "the browser made no tab")
+    return _tab(endpoint, made)
+
+
+def close_tab(endpoint: Endpoint, tab: Tab) -> None:
+    """Close a tab that was made for nothing."""
+    _ask(endpoint, "GET", f"/json/close/{tab.id}")
+
+
+def _tab(endpoint: Endpoint, row: JsonObject) -> Tab:
+    """A tab whose socket lies at the endpoint: a server that points elsewhere is not followed."""
+    name, socket = row.get("id"), row.get("webSocketDebuggerUrl")
+    path = f"/devtools/page/{name}"
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9-]{1,64}", name):
+        raise ToolFailed("browser-failed", "the browser named a tab without an id")
+    if socket not in (f"ws://{endpoint.place}{path}", f"ws://localhost:{endpoint.port}{path}"):
+        raise ToolFailed("endpoint-refused", "the browser points to a socket that is not its own")
+    return Tab(name, f"ws://{endpoint.place}{path}", str(row.get("url", "")), str(row.get("title", "")))
+
+
+def _ask(endpoint: Endpoint, method: str, path: str) -> object:
+    from http.client import HTTPConnection, HTTPException
+
+    connection = HTTPConnection(endpoint.host.strip("[]"), endpoint.port, timeout=ANSWER_S)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        body = answer.read(MAX_ANSWER_BYTES + 1)
+    except (OSError, HTTPException) as failed:
+        why = failed.strerror if isinstance(failed, OSError) else ""
+        raise _down(endpoint, why or "no answer in the form of HTTP") from failed
+    finally:
+        connection.close()
+    if answer.status != 200 or len(body) > MAX_ANSWER_BYTES:
+        raise _down(endpoint, f"it answered {answer.status} with {len(body)} bytes")
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return body.decode("utf-8", "replace")
+
+
+def _down(endpoint: Endpoint, why: str) -> Unavailable:
+    reason = f"no browser answers at http://{endpoint.place}: {why}"
+    if not _is_here(endpoint.host):
+        return Unavailable(reason, "see that it runs with remote debugging and can be reached from here")
+    from flysidecars.programs import find_program
+
+    browser = next((name for name in BROWSERS if find_program(name)), BROWSERS[0])
+    folder = '"$HOME/.cache/flytui-browser"'
+    start = f"{browser} --headless --remote-debugging-port={endpoint.port} --user-data-dir={folder}"
+    return Unavailable(reason, f"start one: {start} (without --headless you can watch it)")

@@ -1,0 +1,149 @@
+"""The accessibility tree as a flat list in reading order: pure, from what the browser said of it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from flysidecars.sdk import JsonObject
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_BYTES = 120_000
+"""JSON bytes of the listed elements; below the tool's result limit with room for address and title."""
+MAX_NODES = 5000
+MAX_TEXT = 1000
+"""Characters of a name or a value."""
+MAX_DEPTH = 200
+_DROPPED = frozenset(("none", "generic", "InlineTextBox", "LineBreak", "ListMarker", "Iframe"))
+"""Roles of elements that say nothing of themselves; what is in them is listed."""
+_TRUE = ("disabled", "focused", "modal", "multiselectable", "readonly", "required", "selected", "busy")
+_TRISTATE = ("checked", "pressed", "expanded")
+_REF = re.compile(r"e([1-9][0-9]{0,9})-([0-9a-f]{8})")
+
+
+def document_mark(tab: str, loader: str) -> str:
+    """Eight hex digits for a document: another one after each navigation."""
+    from hashlib import sha256
+
+    return sha256(f"{tab}\n{loader}".encode()).hexdigest()[:8]
+
+
+def make_ref(backend: int, mark: str) -> str:
+    """The stable name of an element: its number in the browser, and the document it was seen in."""
+    return f"e{backend}-{mark}"
+
+
+def parse_ref(target: str) -> tuple[int, str] | None:
+    """Number and document mark of a ref; None for anything else, which then is a CSS selector."""
+    found = _REF.fullmatch(target)
+    return (int(found[1]), found[2]) if found else None
+
+
+class Listing:
+    """Listed elements, and how many there are in all."""
+
+    __slots__ = ("nodes", "total")
+
+    def __init__(self, nodes: list[JsonObject], total: int) -> None:
+        self.nodes = nodes
+        self.total = total
+
+
+def listing(
+    trees: list[list[JsonObject]], mark: str, *, limit: int = MAX_NODES, within: int | None = None
+) -> Listing:
+    """The elements of each frame's tree, as the browser gave them; `within`: only that element and what is
+    in it. Frames follow the main one."""
+    nodes: list[JsonObject] = []
+    total, size = 0, 0
+    for tree in trees:
+        for node in _Reading(tree, mark).read(within):
+            total += 1
+            size += len(json.dumps(node)) + 2
+            if len(nodes) < limit and size <= MAX_BYTES:
+                nodes.append(node)
+    return Listing(nodes, total)
+
+
+class _Reading:
+    """One frame's tree on its way into the list."""
+
+    def __init__(self, tree: list[JsonObject], mark: str) -> None:
+        self._by_id = {str(node.get("nodeId")): node for node in tree}
+        self._mark = mark
+
+    def read(self, within: int | None) -> Iterator[JsonObject]:
+        rows = self._by_id.values()
+        if within is None:
+            roots = [row for row in rows if row.get("parentId") is None]
+        else:
+            roots = [row for row in rows if row.get("backendDOMNodeId") == within]
+        seen: set[str] = set()
+        stack = [(row, 0, 0, "") for row in reversed(roots)]
+        while stack:
+            row, depth, owner, said = stack.pop()
+            name = str(row.get("nodeId"))
+            if name in seen:
+                continue
+            seen.add(name)
+            backend = row.get("backendDOMNodeId")
+            here = backend if isinstance(backend, int) and _text(row, "role") != "StaticText" else owner
+            shown = self._shown(row, depth, here, said, whole=within is not None and backend == within)
+            if shown is not None:
+                yield shown
+                said = f"{shown.get('name', '')}\n{shown.get('value', '')}".strip() or said
+            deeper = min(depth + (shown is not None), MAX_DEPTH)
+            children = row.get("childIds")
+            inner = reversed(children if isinstance(children, list) else [])
+            known = (self._by_id[str(child)] for child in inner if str(child) in self._by_id)
+            stack.extend((child, deeper, here, said) for child in known)
+
+    def _shown(self, row: JsonObject, depth: int, here: int, said: str, *, whole: bool) -> JsonObject | None:
+        """The element as it is listed; None for what says nothing, or only what its parent's name says."""
+        role, name = _text(row, "role"), _text(row, "name")
+        if not here or (not whole and (row.get("ignored") is True or role in _DROPPED)):
+            return None
+        if role == "StaticText":
+            if not name.strip() or name.strip() in said:
+                return None
+            role = "text"
+        node: JsonObject = {"target": make_ref(here, self._mark), "role": role or "none"}
+        if name:
+            node["name"] = name
+        value = _text(row, "value")
+        if value:
+            node["value"] = value
+        states = list(_states(row))
+        if states:
+            node["states"] = states
+        if depth:
+            node["depth"] = depth
+        return node
+
+
+def _states(row: JsonObject) -> Iterator[str]:
+    properties = row.get("properties")
+    for item in properties if isinstance(properties, list) else ():
+        inner = item.get("value") if isinstance(item, dict) else None
+        name, value = item.get("name"), inner.get("value") if isinstance(inner, dict) else None
+        if name in _TRUE and value is True:
+            yield str(name)
+        elif name in _TRISTATE and value is not None:
+            word = {True: "", "true": "", False: "not ", "false": "not ", "mixed": "half "}.get(value)
+            if word is not None:
+                yield f"{word}{name}"
+        elif name == "invalid" and value not in (None, False, "false"):
+            yield "invalid"
+        elif name == "level" and isinstance(value, int):
+            yield f"level {value}"
+
+
+def _text(row: JsonObject, key: str) -> str:
+    found = row.get(key)
+    value = found.get("value") if isinstance(found, dict) else None
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return str(value)[:MAX_TEXT]
+    return ""
