@@ -217,7 +217,8 @@ def test_addresses(do: Do, shop: str, site: Site) -> None:
         assert do("open", url=url)["code"] == "invalid-input"
     gone = do("open", url="http://127.0.0.1:2/")
     assert gone["code"] == "navigation-failed"
-    assert do("snapshot", limit=1)["tab"] == shop
+    after = do("snapshot", limit=1)
+    assert after.get("tab") == shop, after
     assert do("navigate", url="about:blank")["url"] == "about:blank"
 
 

@@ -80,7 +80,7 @@ def type_text(call: Call) -> JsonObject:
         typed = 0
         for part in _parts(text):
             call.heed()
-            if typed and not _still_there(page, element):
+            if typed and not _still_there(page, element, settle=text[typed - 1] == "\n"):
                 raise ToolFailed("focus-lost", "the focus went elsewhere while typing", typed=typed)
             _put(page.session, part, by_keys=len(text) <= BY_KEYS)
             before, typed = typed, typed + len(part)
@@ -99,9 +99,13 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _still_there(page: Page, element: Element) -> bool:
+def _still_there(page: Page, element: Element, *, settle: bool) -> bool:
+    """Whether keys still go there. `settle`: the last one may have begun to load another page."""
     before = page.loader
-    page.look()
+    if settle:
+        page.settle()
+    else:
+        page.look()
     return page.loader == before and element.has_focus()
 
 

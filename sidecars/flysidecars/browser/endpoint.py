@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 
 from flysidecars.sdk import JsonObject, ToolFailed, Unavailable
 
@@ -12,6 +13,7 @@ DEFAULT = "http://127.0.0.1:9222"
 VARIABLE = "FLYFLOR_BROWSER_CDP_URL"
 ANSWER_S = 5.0
 """Longest wait for an answer over HTTP; the browser gives these at once."""
+CLOSE_S = 2.0
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _ADDRESS = re.compile(r"http://(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+)(?::(\d{1,5}))?/?")
@@ -99,8 +101,12 @@ def new_tab(endpoint: Endpoint) -> Tab:
 
 
 def close_tab(endpoint: Endpoint, tab: Tab) -> None:
-    """Close a tab that was made for nothing."""
+    """Close a tab that was made for nothing, and wait until it is listed no more: it would be taken for the
+    active one. After `CLOSE_S` it is left to itself."""
     _ask(endpoint, "GET", f"/json/close/{tab.id}")
+    end = time.monotonic() + CLOSE_S
+    while time.monotonic() < end and any(other.id == tab.id for other in pages(endpoint)):
+        time.sleep(0.02)
 
 
 def _tab(endpoint: Endpoint, row: JsonObject) -> Tab:
