@@ -1,0 +1,33 @@
+"""Writes the table of keys into docs/console.md from the console's own: python docs/make_keys.py"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flytui.console.keytable import SECTIONS, Entry
+
+PAGE = Path(__file__).with_name("console.md")
+HEADING = "## Every key\n"
+
+
+def keys_part() -> str:
+    """The last part of the page: a table a screen."""
+    parts = [HEADING]
+    for section in SECTIONS:
+        rows = [_row(entry) for entry in section.entries]
+        parts += [f"\n### Keys: {section.title}\n\n| key | id | what it does |\n|---|---|---|\n", *rows]
+    return "".join(parts)
+
+
+def _row(entry: Entry) -> str:
+    pressed = " ".join(f"`{key}`" for key in entry.defaults)
+    return f"| {pressed} | {f'`{entry.id}`' if entry.id else 'fixed'} | {entry.words} |\n"
+
+
+def page(text: str) -> str:
+    """The page with its last part as it is now."""
+    return text.partition(HEADING)[0] + keys_part()
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
