@@ -226,7 +226,7 @@ def _sidecar(number: int) -> dict[str, object]:
     """A program that is there, with a hundred tools of its own."""
     schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
     return {
-        "command": "/bin/true",
+        "command": "true",
         "probe": {"mode": "off"},
         "tools": [
             {"name": f"bench{number:02}.tool{at:05}", "description": "Finds things.", "inputSchema": schema}

@@ -46,8 +46,9 @@ def capability_from_spec(claim: ToolClaim, sidecar: str) -> Capability:
     if claim.spec is None:
         return KNOWN[claim.name]
     spec = msgspec.convert(claim.spec, _Spec)
-    own = KNOWN.get(claim.name)
-    return _new(claim.name, spec, sidecar) if own is None else _stricter(own, spec)
+    if claim.name in KNOWN:
+        return _stricter(KNOWN[claim.name], spec)
+    return _new(claim.name, spec, sidecar)
 
 
 def _new(name: str, spec: _Spec, sidecar: str) -> Capability:

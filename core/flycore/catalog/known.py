@@ -79,6 +79,9 @@ class _Known(Mapping[str, Capability]):
     def __getitem__(self, name: str) -> Capability:
         return self._by_name[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)
 

@@ -260,8 +260,13 @@ def _refused(facts: SidecarFacts, tool: str | None) -> Reason | None:
         return reasons.ceiling_exceeded(facts.entry, facts.exceeded)
     if facts.sandbox is not None and facts.sandbox.level is Level.DENIED:
         return reasons.sandbox_unavailable(facts.entry, facts.sandbox.mechanism)
-    told = [_tool_refused(facts, name) for name in _tools(facts, tool)]
-    return told[0] if told and all(told) else None
+    first: Reason | None = None
+    for name in _tools(facts, tool):
+        told = _tool_refused(facts, name)
+        if told is None:
+            return None
+        first = first or told
+    return first
 
 
 def _tool_refused(facts: SidecarFacts, tool: str) -> Reason | None:

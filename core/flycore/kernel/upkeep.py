@@ -18,6 +18,7 @@ from flycore.catalog.probes import Prober
 from flycore.catalog.runtime import RuntimeTracker
 from flycore.executive.rooms import Clock
 from flycore.executive.world import World
+from flycore.kernel.collector import uncollected
 from flycore.kernel.in_force import InForce
 from flycore.kernel.probing import probe_work
 from flycore.kernel.trusting import Given, Trusting, Wish
@@ -85,15 +86,20 @@ class Upkeep:
     def load(self) -> None:
         """Read everything for the first time, without starting any process."""
         self._seen = stamps_of(self._ground.places)
+        with uncollected():
+            self._load()
+        self._want_probes()
+
+    def _load(self) -> None:
         self._trusting = Trusting(self._ground)
         held, self._pending = self._trusting.hold()
-        self.files, self.world = held.files, self._built(held)
-        for view in self.world.catalog.sidecars:
-            if _may_be_asked(view):
-                known = self._prober.known(probe_work(self._ground, self.files, view.entry))
-                self._remembered.update({view.id: known} if known is not None else {})
+        self.files = held.files
+        for entry in held.files.registry.entries:
+            program = held.files.programs.get(entry.id)
+            if entry.id in held.trusted and program is not None and program.state is PathState.RESOLVED:
+                known = self._prober.known(probe_work(self._ground, self.files, entry))
+                self._remembered.update({entry.id: known} if known is not None else {})
         self.world = self._built(held)
-        self._want_probes()
 
     async def run(self) -> None:
         """Keep the world true until stopped."""

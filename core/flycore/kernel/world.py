@@ -14,8 +14,9 @@ import flycore
 from flycore.approval.blocks import BlockBook
 from flycore.approval.conditions import PolicyCall
 from flycore.approval.describe import COMMAND
+from flycore.approval.general import general_view
 from flycore.approval.layers import SystemFile
-from flycore.approval.policy import Policy, evaluate_general, forbidding, load_policy
+from flycore.approval.policy import Policy, forbidding, load_policy
 from flycore.catalog.builder import CatalogFacts, build_catalog
 from flycore.catalog.ceiling import beyond
 from flycore.catalog.findings import ProbeFinding
@@ -26,7 +27,6 @@ from flycore.executive.world import World
 from flycore.kernel.machine import machine_of
 from flycore.model.capability import Capability
 from flycore.model.diagnostics import Diagnostic
-from flycore.model.enums import Decision
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.registry.load import load_registry
@@ -152,17 +152,6 @@ def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, n
     registry = _with_diagnostics(files.registry, seen.diagnostics)
     bundled = {sid for sid, program in files.programs.items() if ground.bundled(program)}
 
-    def policy_view(capability: Capability, entry: SidecarEntry) -> tuple[Decision, str]:
-        verdict = evaluate_general(
-            files.policy,
-            capability,
-            entry,
-            bundled_unmodified=entry.id in bundled,
-            user_risk=files.settings.risk.get(capability.name),
-            now=now,
-        )
-        return verdict.decision, "; ".join(f"{rule.because} ({rule.where})" for rule in verdict.rules)
-
     def plan_denied(plan: Capability) -> str:
         denies = forbidding(files.policy, PolicyCall(tool=plan.name, now=now))
         return "; ".join(f"{rule.because} ({rule.where})" for rule in denies)
@@ -172,7 +161,7 @@ def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, n
         programs=files.programs,
         trusted=seen.trusted,
         changed=seen.changed,
-        policy=policy_view,
+        policy=general_view(files.policy, bundled=bundled, risks=files.settings.risk, now=now),
         plan_denied=plan_denied,
         core=flycore.__version__,
         version=version,

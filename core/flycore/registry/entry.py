@@ -131,13 +131,13 @@ def _broken(raw: object, findings: Findings, source: Source, written: Written) -
 def _claims(raw: dict[str, Any]) -> tuple[ToolClaim, ...]:
     """Tools in the order of the file, those that can be read."""
     tools = raw.get("tools", ())
-    claims: list[ToolClaim] = []
+    claims: dict[str, ToolClaim] = {}
     for tool in tools if isinstance(tools, list) else ():
-        name = tool.get("name") if isinstance(tool, dict) else tool
-        if isinstance(name, str) and not any(claim.name == name for claim in claims):
-            spec = tool if isinstance(tool, dict) else None
-            claims.append(ToolClaim(name=name, spec=spec))
-    return tuple(claims)
+        spec = tool if isinstance(tool, dict) else None
+        name = tool if spec is None else spec.get("name")
+        if isinstance(name, str) and name not in claims:
+            claims[name] = ToolClaim(name=name, spec=spec)
+    return tuple(claims.values())
 
 
 def _delegates(raw: dict[str, Any], config: JsonObject, findings: Findings) -> dict[str, Delegate]:

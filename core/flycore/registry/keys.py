@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from flycore.model.diagnostics import Position
 from flycore.model.sidecar import SidecarEntry
+from flycore.registry.outline import members
 from flycore.registry.spans import pointer_join, scan
 
 _ENTRIES_KEPT = 256
@@ -33,6 +34,9 @@ def key_positions(entry: SidecarEntry) -> dict[str, Position]:
 @lru_cache(maxsize=_ENTRIES_KEPT)
 def _positions(text: str, sidecar: str) -> dict[str, tuple[int, int]]:
     """Line and column, both from 1, of each key of the entry within its own text."""
+    plain = members(text)
+    if plain is not None:
+        return {key: _place(text, offset) for key, offset in plain.items()}
     index = scan(f"{{{text}}}")
     parent = f"{pointer_join('', sidecar)}/"
     found: dict[str, tuple[int, int]] = {}
@@ -41,6 +45,10 @@ def _positions(text: str, sidecar: str) -> dict[str, tuple[int, int]]:
         if key != pointer and "/" not in key:
             found[key.replace("~1", "/").replace("~0", "~")] = _within(index.position(span.start))
     return found
+
+
+def _place(text: str, offset: int) -> tuple[int, int]:
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 def _within(place: tuple[int, int]) -> tuple[int, int]:

@@ -66,6 +66,25 @@ def outline(text: str) -> tuple[dict[str, EntryOutline], int] | None:
     return entries, text.count('":')
 
 
+def members(text: str) -> dict[str, int] | None:
+    """Offset of each key of the object in `"key": {…}`, of one written twice the last; None where the text
+    is anything but plain JSONC."""
+    key, member = _patterns()
+    head = key.match(text)
+    if head is None or not text.startswith("{", head.end()):
+        return None
+    position = head.end() + 1
+    found: dict[str, int] = {}
+    while True:
+        match = member.match(text, position)
+        if match is None:
+            return None
+        if match[2]:
+            return found
+        found[match[1]] = match.start(1) - 1
+        position = match.end()
+
+
 def _entries(text: str, position: int, entries: dict[str, EntryOutline]) -> int | None:
     """Read the entries of the object that begins before `position`; its end, or None."""
     member = _patterns()[1].match

@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from flycore.approval.default import DEFAULT
+from flycore.approval.general import general_view
 from flycore.approval.layers import PolicyFile
 from flycore.approval.policy import Policy, evaluate, evaluate_general
 from flycore.approval.rules import Rule, RuleLayer
@@ -79,3 +80,36 @@ def test_the_catalog_s_word_counts_declared_delegates(make_capability, make_entr
     verdict = evaluate_general(Policy(), capability, delegating, bundled_unmodified=True)
     assert verdict.decision == "ask"
     assert "delegate" in verdict.rules[0].because
+
+
+def test_judged_together_tools_get_what_each_would_get_alone(make_capability, make_entry) -> None:
+    """Whatever the default looks at, and rules about some of the tools."""
+    rules = (Rule(tool="web.*", decision=Decision.DENY, because="no web", file="p", line=1),)
+    policy = Policy(layers=(PolicyFile(source=RuleLayer.USER, file="p", rules=rules),))
+    risks = {"file.raised": Risk.HIGH, "file.lowered": Risk.LOW}
+    entries = (
+        make_entry("one"),
+        make_entry("user", source=Source.USER),
+        make_entry("net", permissions=Permissions(network=True)),
+        make_entry("env", env={"PATH": "/x"}),
+        make_entry("lsp", delegates={"lsp": Delegate(command="pylsp")}),
+    )
+    capabilities = [
+        make_capability(name, known=known, read_only=read_only, risk=risk)
+        for name in ("file.plain", "file.raised", "file.lowered", "web.fetch")
+        for known, read_only, risk in product((True, False), (True, False), (Risk.LOW, Risk.HIGH))
+    ]
+    for rated in (policy, Policy()):
+        view = general_view(rated, bundled={"one", "lsp"}, risks=risks, now=5.0)
+        for entry, capability in product(entries, capabilities):
+            alone = evaluate_general(
+                rated,
+                capability,
+                entry,
+                bundled_unmodified=entry.id in ("one", "lsp"),
+                user_risk=risks.get(capability.name),
+                now=5.0,
+            )
+            decision, because = view(capability, entry)
+            assert decision == alone.decision
+            assert because == "; ".join(f"{rule.because} ({rule.where})" for rule in alone.rules)

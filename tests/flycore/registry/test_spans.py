@@ -9,7 +9,7 @@ import pyjson5
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flycore.registry.outline import outline
+from flycore.registry.outline import members, outline
 from flycore.registry.spans import pointer_join, scan
 
 SCALARS = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(max_size=6)
@@ -75,6 +75,26 @@ def test_the_outline_agrees_or_steps_back(data: st.DataObject, sidecars: dict[st
     }
     assert found == quick[0]
     assert found.keys() == sidecars.keys()
+
+
+@given(st.data(), st.dictionaries(st.text(max_size=4), JSON, max_size=4))
+@settings(max_examples=200, deadline=None)
+def test_the_keys_of_an_entry_stand_where_the_scan_finds_them(
+    data: st.DataObject, entry: dict[str, Any]
+) -> None:
+    text = f'"an.id":{written(entry, data.draw)}'
+    quick = members(text)
+    if quick is None:
+        return
+    index = scan(f"{{{text}}}")
+    assert quick == {key: index.keys[f"/an.id{pointer_join('', key)}"].start - 1 for key in entry}
+
+
+def test_the_keys_of_an_entry_are_read_from_plain_jsonc_and_from_nothing_else() -> None:
+    plain = '"a": {"command": "x", // "no": 1\n "tools": [{"name": "}"}], }'
+    assert members(plain) == {"command": plain.index('"command"'), "tools": plain.index('"tools"')}
+    for body in ("{'b': 1}", '{"b" : 1}', "{b: 1}", '{"b": 0x1}', "5", '{"b": 1'):
+        assert members(f'"a": {body}') is None
 
 
 def test_the_outline_reads_plain_jsonc() -> None:
