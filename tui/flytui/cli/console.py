@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import sys
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 def open_console(invocation: Invocation) -> int:
     """Open the console and stay until the person leaves. Raises RootBusy where another one is open."""
+    gc.disable()  # nothing of what is imported until the first frame is garbage; see open_beside
     places = invocation.places()
 
     async def sit() -> None:
@@ -56,10 +58,14 @@ async def open_beside(places: Places, tell: Callable[[str], None]) -> AsyncItera
     await to_thread.run_sync(import_module, "flycore.client.connect")
     from flycore.client.connect import open_console_kernel
 
+    gc.freeze()  # modules stay: no later collection looks through them while somebody types
+    gc.enable()
+
     def on_wait(pid: int, since: float, role: str) -> None:
         tell(f"{'flytui call' if role == 'provisional' else role}, pid {pid}, since {clock_time(since)}")
 
     async with open_console_kernel(places, on_wait=on_wait) as at_kernel:
+        gc.freeze()
         yield at_kernel
 
 

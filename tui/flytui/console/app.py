@@ -77,8 +77,11 @@ class FlytuiApp(TellingApp):
         self.set_keymap(self.desk.keys.keymap())
         self.call_after_refresh(self._start)
 
-    def _start(self) -> None:
+    async def _start(self) -> None:
         self.drawn.set()
+        for screen in self.screen_stack:
+            if isinstance(screen, MainScreen):
+                await screen.complete()
         self.run_worker(self._pump.run(), group="pump")
 
     def awaits(self, whom: str) -> None:

@@ -54,6 +54,8 @@ class MainScreen(Screen[None]):
         super().__init__()
         self._desk = desk
         self._view = "catalog"
+        self._whole = False
+        """Whether the other views are there, too: they come after the first frame."""
         self._views: dict[str, View] = {
             "catalog": CatalogView(desk, id="catalog"),
             "approvals": ApprovalsView(desk, id="approvals"),
@@ -68,22 +70,39 @@ class MainScreen(Screen[None]):
         """Top to bottom."""
         yield Bar(lambda width: header_lines(self._desk, _NAMES[self._view], width), id="header")
         with ContentSwitcher(initial="catalog"):
-            yield from self._views.values()
+            yield self._views["catalog"]
         yield Bar(lambda width: alert_lines(self._desk, width), id="alert")
         yield Bar(self._keys, id="keys")
 
+    async def complete(self) -> None:
+        """Bring the views that the first frame does not show, then the one that was asked for meanwhile."""
+        others = [view for name, view in self._views.items() if name != "catalog"]
+        for view in others:
+            view.display = False
+        await self.query_one(ContentSwitcher).mount_all(others)
+        self._whole = True
+        if self._view != "catalog":
+            self._show()
+
     def changed(self, topics: frozenset[Topic]) -> None:
         """Hand fresh values to the views, hidden ones too: they keep their place."""
-        for view in self._views.values():
-            view.changed(topics)
+        for name, view in self._views.items():
+            if self._whole or name == "catalog":
+                view.changed(topics)
         self._redraw()
 
     def action_view(self, name: str) -> None:
         """Another view; it keeps its cursor and filter."""
         self._view = name
         self._desk.notice = ""
-        self.query_one(ContentSwitcher).current = name
-        self._views[name].focus_here()
+        if self._whole:
+            self._show()
+        else:
+            self._redraw()
+
+    def _show(self) -> None:
+        self.query_one(ContentSwitcher).current = self._view
+        self._views[self._view].focus_here()
         self.changed(frozenset())
 
     def on_click(self, event: events.Click) -> None:
