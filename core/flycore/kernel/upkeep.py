@@ -83,23 +83,19 @@ class Upkeep:
         self.held: Callable[[], bool] = lambda: False
         """Whether nothing may be started now."""
 
+    @uncollected()
     def load(self) -> None:
         """Read everything for the first time, without starting any process."""
         self._seen = stamps_of(self._ground.places)
-        with uncollected():
-            self._load()
-        self._want_probes()
-
-    def _load(self) -> None:
         self._trusting = Trusting(self._ground)
         held, self._pending = self._trusting.hold()
         self.files = held.files
         for entry in held.files.registry.entries:
-            program = held.files.programs.get(entry.id)
-            if entry.id in held.trusted and program is not None and program.state is PathState.RESOLVED:
+            if entry.id in held.trusted and _leads(held.files, entry.id):
                 known = self._prober.known(probe_work(self._ground, self.files, entry))
                 self._remembered.update({entry.id: known} if known is not None else {})
         self.world = self._built(held)
+        self._want_probes()
 
     async def run(self) -> None:
         """Keep the world true until stopped."""
@@ -251,8 +247,7 @@ class Upkeep:
     def _askable(self, sidecar: str) -> SidecarEntry | None:
         """The entry in force now, where that very value is trusted and leads to a program."""
         view, entry = self.world.catalog.sidecar(sidecar), self.files.registry.entry(sidecar)
-        program = self.files.programs.get(sidecar)
-        if view is None or entry is None or program is None or program.state is not PathState.RESOLVED:
+        if view is None or entry is None or not _leads(self.files, sidecar):
             return None
         return entry if _may_be_asked(view) and view.entry.digest == entry.digest else None
 
@@ -311,6 +306,12 @@ def _changed(before: Files, after: Files) -> set[str]:
     """Sidecars whose entry is another, new or gone."""
     old, new = ({entry.id: entry.digest for entry in files.registry.entries} for files in (before, after))
     return {sidecar for sidecar in old.keys() | new.keys() if old.get(sidecar) != new.get(sidecar)}
+
+
+def _leads(files: Files, sidecar: str) -> bool:
+    """Whether the sidecar's command leads to a program."""
+    program = files.programs.get(sidecar)
+    return program is not None and program.state is PathState.RESOLVED
 
 
 def _may_be_asked(view: SidecarView) -> bool:

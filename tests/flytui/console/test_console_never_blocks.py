@@ -93,7 +93,9 @@ async def test_no_screen_blocks_the_loop(monkeypatch: pytest.MonkeyPatch) -> Non
 OUTSIDE = ("subprocess", "socket", "shutil", "tempfile", "glob", "urllib.request", "http", "requests")
 VALUES = (
     "flycore.client.protocol",
+    "flycore.client.coming",
     "flycore.client.ledger",
+    "flycore.client.unwrap",
     "flycore.model",
     "flycore.approval.card",
     "flycore.approval.leases",
