@@ -39,6 +39,7 @@ def test_the_programs_are_the_tested_ones() -> None:
     assert sorted(PROGRAMS) == [
         "lines.py",
         "load.sh",
+        "recall.py",
         "repeat.py",
         "tally.mjs",
         "upper.py",
@@ -102,7 +103,12 @@ def test_a_typed_function(ask) -> None:
 
 def test_those_that_stay_answer_each_line(starter, require_programs) -> None:
     require_programs("node")
-    for name, given in (("uptime.sh", {}), ("tally.mjs", {"text": "one two"}), ("repeat.py", {"text": "a"})):
+    for name, given in (
+        ("uptime.sh", {}),
+        ("tally.mjs", {"text": "one two"}),
+        ("repeat.py", {"text": "a"}),
+        ("recall.py", {"text": "a"}),
+    ):
         file = starter.project / name
         file.write_text(PROGRAMS[name])
         file.chmod(0o755)

@@ -112,3 +112,16 @@ def test_the_walls_hold_at_run_time(starter) -> None:
         [sys.executable, "-c", everything], capture_output=True, check=True, env=starter.env
     )
     assert done.stdout.strip() == b"[]"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--probe"]])
+def test_a_closed_stdin_is_an_empty_one(starter, arguments: list[str]) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" <&-', "sh", *starter.argv("mock.echo", *arguments)],
+        capture_output=True,
+        env=starter.env,
+        check=False,
+    )
+    answer = starter.read(done.stdout).answer
+    assert (done.returncode, answer["ok"]) == ((0, True) if arguments else (1, False))
+    assert arguments or answer["code"] == "invalid-request"

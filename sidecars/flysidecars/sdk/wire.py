@@ -47,7 +47,12 @@ class Out:
 
 
 def claim_stdout() -> Out:
-    """Take stdout for answers; everything else that prints goes to stderr."""
+    """Take stdout for answers; everything else that prints goes to stderr. A stdin that was closed is an
+    empty one from here on: its number would else become that of stdout's copy."""
+    try:
+        os.fstat(0)
+    except OSError:
+        os.open(os.devnull, os.O_RDONLY)
     sys.stdout.flush()
     descriptor = os.dup(1)
     os.dup2(2, 1)

@@ -21,11 +21,12 @@ PROGRAMS = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", PAGE.read_text(), 
 LINE = re.compile(r"^(ok|warn|fail)\b", re.MULTILINE)
 INPUTS: dict[str, dict[str, Any]] = {
     "lines.py": {"path": "lines.py"},
+    "recall.py": {"text": "a"},
     "tally.mjs": {"text": "one two\nthree"},
     "upper.py": {"text": "a"},
 }
 TOOLS = {"lines.py": "text.lines"}
-STAY = ("lines.py", "tally.mjs", "uptime.sh")
+STAY = ("lines.py", "recall.py", "tally.mjs", "uptime.sh")
 
 
 @pytest.fixture
