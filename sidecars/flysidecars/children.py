@@ -33,7 +33,7 @@ class Child:
     Raises `ToolFailed` (`delegate-failed`) where it cannot be started. Whoever makes it calls `end`.
     """
 
-    __slots__ = ("_mark", "popen")
+    __slots__ = ("_mark", "_started", "popen")
 
     def __init__(self, argv: Sequence[str], folder: str | int, *, talks: bool) -> None:
         self._mark = f"{os.getpid()}-{os.urandom(8).hex()}"
@@ -53,14 +53,25 @@ class Child:
         except (OSError, ValueError) as failed:
             said = failed.strerror if isinstance(failed, OSError) else "an argument cannot be passed on"
             raise ToolFailed("delegate-failed", f"{argv[0]} cannot be started: {said}") from failed
+        found = _stat(self.popen.pid)
+        self._started = found[3] if found else -1
 
     def end(self, grace_s: float = GRACE_S) -> int:
         """End it and its tree: TERM, after `grace_s` seconds KILL. The program's exit code, negative for a
         signal; -9 where the system does not let us end it."""
-        if not self._gone(signal.SIGTERM, grace_s):
-            self._gone(signal.SIGKILL, KILL_PATIENCE_S)
+        self.finish(grace_s)
         code = self.popen.poll()
         return -signal.SIGKILL if code is None else code
+
+    def finish(self, grace_s: float = GRACE_S) -> None:
+        """End the tree as `end` does, and leave the program to be reaped by who waits for it."""
+        if not self._gone(signal.SIGTERM, grace_s):
+            self._gone(signal.SIGKILL, KILL_PATIENCE_S)
+
+    def tell(self, number: signal.Signals) -> None:
+        """Signal everybody of the tree, once."""
+        for process in _living(self.popen.pid, self._started, self._mark):
+            _send(*process, number)
 
     def exit_code(self, patience_s: float = 0.0) -> int | None:
         """How the program itself has left, None where it still runs after `patience_s` seconds. It stays to
@@ -87,7 +98,7 @@ class Child:
         """Signal everybody until nobody is left; whether that came about in time."""
         deadline = time.monotonic() + patience_s
         told: set[tuple[int, int]] = set()
-        while self.popen.returncode is None and (living := _living(self.popen.pid, self._mark)):
+        while living := _living(self.popen.pid, self._started, self._mark):
             for process in living:
                 if process not in told:
                     told.add(process)
@@ -98,7 +109,7 @@ class Child:
         return True
 
 
-def _living(leader: int, mark: str) -> list[tuple[int, int]]:
+def _living(leader: int, started: int, mark: str) -> list[tuple[int, int]]:
     """Pid and start time of everybody of the tree who has not ended."""
     table = {
         pid: stat for name in os.listdir("/proc") if name.isdigit() and (stat := _stat(pid := int(name)))
@@ -106,7 +117,7 @@ def _living(leader: int, mark: str) -> list[tuple[int, int]]:
     children: dict[int, list[int]] = {}
     for pid, (_, parent, _, _) in table.items():
         children.setdefault(parent, []).append(pid)
-    found = [leader]
+    found = [leader] if leader in table and table[leader][3] == started else []
     wanted = f"{MARK}={mark}".encode()
     found += [pid for pid, (_, _, sid, _) in table.items() if pid != leader and _is(pid, sid, leader, wanted)]
     seen = set(found)

@@ -61,3 +61,11 @@ def lsp_diagnostics(call: Call) -> JsonObject:
     from flysidecars.utility.lsp import lsp_diagnostics
 
     return lsp_diagnostics(call)
+
+
+@sidecar.tool("task.background")
+def task_background(call: Call) -> JsonObject:
+    """Run commands that outlive the answer."""
+    from flysidecars.utility.tasks.tool import task_background
+
+    return task_background(call)

@@ -29,6 +29,7 @@ BUNDLED_PROBED = frozenset(
         "utility.local",
         "utility.files",
         "utility.code",
+        "utility.tasks",
         "mock.echo",
     }
 )
@@ -52,6 +53,7 @@ BUNDLED_TOOLS = frozenset(
         "lsp.diagnostics",
         "lsp.symbols",
         "screen.screenshot",
+        "task.background",
         "computer.window",
         "computer.mouse",
         "computer.keyboard",

@@ -80,13 +80,13 @@ class _Turn:
 class Instance:
     """A running process. Raises SpawnFailed where it cannot be started. Whoever makes it ends it."""
 
-    def __init__(self, spec: SpawnSpec, on_broken: Callable[[Instance], None]) -> None:
+    def __init__(self, spec: SpawnSpec, on_change: Callable[[Instance], None]) -> None:
         become_subreaper()
         mark = ticks_now()
         self._child = spawn(spec)
         self._tree = plant(self._child.popen.pid, spec.call_id, mark, stays=True)
         self._reactor = reactor_of(asyncio.get_running_loop())
-        self._on_broken = on_broken
+        self._on_change = on_change
         self._line = bytearray()
         self._said, self._most = 0, SAID_UNASKED
         self._turn: _Turn | None = None
@@ -252,6 +252,7 @@ class Instance:
                 turn.finish(End.ANSWERED)
             case Busy(busy):
                 self.busy = busy
+                self._on_change(self)
             case SidecarEvent() as event:
                 if turn is not None and turn.on_event is not None:
                     turn.on_event(event)
@@ -269,7 +270,7 @@ class Instance:
         self.broken = True
         if self._turn is not None:
             self._turn.finish(End.DIED)
-        self._on_broken(self)
+        self._on_change(self)
 
 
 def _exit_code(pid: int) -> int | None:

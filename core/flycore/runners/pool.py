@@ -88,7 +88,7 @@ class Place:
             name = f"stays-{secrets.token_hex(8)}"
             spec = replace(spec, call_id=name, env={**spec.env, CALL_ID_VARIABLE: name})
             try:
-                instance = Instance(spec, pool.note_broken)
+                instance = Instance(spec, pool.note_change)
             except SpawnFailed as fault:
                 pool.note_death(group)
                 meaning = not_started(job, fault.error)
@@ -174,8 +174,9 @@ class InstancePool:
         group.deaths += 1
         group.not_before = self._monotonic() + pause
 
-    def note_broken(self, instance: Instance) -> None:
-        """A process can be asked nothing more; where it rests, it is ended soon."""
+    def note_change(self, instance: Instance) -> None:
+        """A process can be asked nothing more, or says that it is busy no longer: where it rests, it may have
+        to be ended."""
         self._wake()
 
     def retire(self, outdated: Callable[[InstanceKey], bool]) -> None:

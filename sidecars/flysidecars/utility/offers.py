@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from flysidecars.sdk import JsonObject, Probe, healthy, unavailable
+from flysidecars.sdk import JsonObject, Probe, ToolFailed, Unavailable, healthy, unavailable
 from flysidecars.sdk.call import delegate_argv
+from flysidecars.utility.tasks.settings import NO_TASKS, Settings
 
 NO_SERVER = (
     "no language server is configured",
@@ -18,4 +19,17 @@ def offers(question: Probe) -> JsonObject:
     if question.delegates is not None and delegate_argv(question.delegates, "lsp") is None:
         lsp = unavailable(*NO_SERVER, "delegate-missing")
     plain = ("file.hash", "archive.create", "archive.extract", "data.convert")
-    return {"tools": {**dict.fromkeys(plain, healthy()), "lsp.symbols": lsp, "lsp.diagnostics": lsp}}
+    asked = {"lsp.symbols": lsp, "lsp.diagnostics": lsp, "task.background": _tasks(question)}
+    return {"tools": {**dict.fromkeys(plain, healthy()), **asked}}
+
+
+def _tasks(question: Probe) -> JsonObject:
+    if question.delegates is None or delegate_argv(question.delegates, "task") is not None:
+        return healthy()
+    try:
+        Settings(question.config)
+    except Unavailable as missing:
+        return unavailable(missing.message, missing.remedy)
+    except ToolFailed as broken:
+        return unavailable(broken.message, NO_TASKS[1])
+    return healthy()

@@ -152,11 +152,13 @@ def test_the_file_that_declares_the_entry_is_edited(tmp_path: Path, legacy: bool
 def test_the_starter_is_whole_and_safe(tmp_path: Path) -> None:
     found = starter_entries(frozenset(KNOWN))
     online = {"browser.cdp"}
-    writing = {"utility.files": (".",), "media.speech": (".",), "browser.cdp": ("screenshots",)}
+    whole = dict.fromkeys(("utility.files", "utility.tasks", "media.speech"), (".",))
+    writing = {**whole, "browser.cdp": ("screenshots",)}
     assert {entry.id for entry in found} == {
         "utility.local",
         "utility.files",
         "utility.code",
+        "utility.tasks",
         "media.local",
         "media.speech",
         "media.provider",

@@ -27,7 +27,8 @@ def test_a_first_registry_is_printed_written_once_and_waits_for_trust(tmp_path: 
     assert file.read_text() == starter_text()
     waiting = {item["sidecar"] for item in desk.document("trust", "--print-digest")["waiting"]}
     media = {"media.local", "media.speech", "media.provider"}
-    assert waiting == {"utility.local", "utility.files", "utility.code", "browser.cdp", "mock.echo"} | media
+    own = {"utility.local", "utility.files", "utility.code", "utility.tasks", "browser.cdp", "mock.echo"}
+    assert waiting == own | media
     file.write_text("{}")
     again = desk.run("init")
     assert again.returncode == 5

@@ -1,0 +1,1 @@
+"""`task.background`: commands that run on after the answer, and what is left of them."""

@@ -1,0 +1,64 @@
+"""A file that keeps the last bytes of a stream, at their place modulo its size, and behind them how many
+there were in all (8 bytes, big-endian)."""
+
+from __future__ import annotations
+
+import os
+
+_COUNT = 8
+
+
+class Ring:
+    """`size` bytes are kept. One process writes; any may read, and may then see what is just being
+    replaced."""
+
+    __slots__ = ("_descriptor", "_size", "total")
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._descriptor = descriptor
+        self._size = size
+        self.total = int.from_bytes(os.pread(descriptor, _COUNT, size), "big")
+        """How many bytes the stream had."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._descriptor)
+
+    def write(self, data: bytes) -> None:
+        """Add to the stream."""
+        self.total += len(data)
+        kept = data[-self._size :]
+        at = (self.total - len(kept)) % self._size
+        first = kept[: self._size - at]
+        os.pwrite(self._descriptor, first, at)
+        os.pwrite(self._descriptor, kept[len(first) :], 0)
+        os.pwrite(self._descriptor, self.total.to_bytes(_COUNT, "big"), self._size)
+
+    def read(self, offset: int | None, most: int) -> tuple[int, bytes]:
+        """At most `most` bytes from `offset`, or from the oldest kept if that is later; the last ones where
+        no offset is given. With the offset at which they begin."""
+        oldest = max(0, self.total - self._size)
+        begin = max(oldest, self.total - most if offset is None else min(offset, self.total))
+        length = min(most, self.total - begin)
+        at = begin % self._size
+        first = os.pread(self._descriptor, min(length, self._size - at), at)
+        return begin, first + os.pread(self._descriptor, length - len(first), 0)
+
+
+def text_of(begin: int, data: bytes, *, whole: bool, cut: bool) -> tuple[int, str, int]:
+    """Where the text begins, the text, and where to go on. With `cut` what is left of a character that began
+    earlier is left out; unless `whole`, a character that is not complete yet is left for the next time."""
+    start = 0
+    while cut and start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
+        start += 1
+    end = len(data)
+    if not whole:
+        for back in range(1, min(4, end - start + 1)):
+            byte = data[end - back]
+            if byte & 0xC0 == 0xC0:
+                needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+                end -= back if needed > back else 0
+                break
+            if byte < 0x80:
+                break
+    return begin + start, data[start:end].decode("utf-8", "replace"), begin + end

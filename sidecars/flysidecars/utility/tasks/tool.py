@@ -1,0 +1,193 @@
+"""The tool: start, status, output and stop."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+from threading import Lock
+
+from flysidecars.children import Child
+from flysidecars.programs import find_program
+from flysidecars.sdk import Call, JsonObject, ToolFailed, Unavailable
+from flysidecars.sdk.paths import open_project, open_project_file
+from flysidecars.utility.tasks.records import STREAMS, all_records, find_record, new_record, now
+from flysidecars.utility.tasks.ring import text_of
+from flysidecars.utility.tasks.running import Running
+from flysidecars.utility.tasks.settings import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from flysidecars.utility.tasks.records import Record
+
+MAX_OUTPUT_BYTES = 64 * 1024
+"""Of one answer."""
+LEAVING_GRACE_S = 0.4
+"""Between TERM and KILL where this process leaves: it has a second."""
+_SHOWN_WORDS = 32
+_SHOWN_WORD = 400
+
+_running: dict[str, Running] = {}
+"""Folder of the project and id to the tasks of this process."""
+_lock = Lock()
+
+
+def task_background(call: Call) -> JsonObject:
+    """Run commands that outlive the answer, as children of this process, or through `delegates.task`."""
+    delegate = call.delegate("task")
+    if delegate is not None:
+        from flysidecars.media.delegate import ask_delegate
+        from flysidecars.media.engines import Engine
+
+        return ask_delegate(call, Engine("delegate", "task", delegate))
+    settings = Settings(call.config)
+    if not call.persistent:
+        raise Unavailable(
+            "a task needs a process that stays",
+            'set "kind": "process-json-persistent" of the entry, without secrets or desktop',
+        )
+    match call.choice("action", ("start", "status", "output", "stop")):
+        case "start":
+            return _start(call, settings)
+        case "status" if call.optional_text("id") is None:
+            return {"tasks": [_closing(call, record) for record in all_records(call)]}
+        case "status":
+            return _closing(call, find_record(call, call.text("id")))
+        case "output":
+            return _output(call)
+        case _:
+            return _stop(call)
+
+
+def _start(call: Call, settings: Settings) -> JsonObject:
+    command = call.texts("command")
+    settings.check(command)
+    argv = [_program(call, command[0]), *command[1:]]
+    with _lock:
+        if len(_running) >= settings.most:
+            raise ToolFailed("too-many", f"{settings.most} tasks run already", running=len(_running))
+        call.busy(True)
+        try:
+            task = _launch(call, argv, command, settings)
+        except BaseException:
+            call.busy(bool(_running))
+            raise
+        atexit.unregister(_end_all)
+        atexit.register(_end_all)
+        _running[_key(call, task.record.name)] = task
+    task.begin()
+    return _facts(call, task.record)
+
+
+def _launch(call: Call, argv: list[str], command: list[str], settings: Settings) -> Running:
+    record = new_record(call)
+    record.save(
+        id=record.name,
+        state="running",
+        exitCode=None,
+        command=command,
+        startedAt=now(),
+        logBytes=settings.log_bytes,
+    )
+    key = _key(call, record.name)
+
+    def ended(task: Running) -> None:
+        with _lock:
+            _running.pop(key, None)
+            call.busy(bool(_running))
+
+    folder = open_project(call)
+    try:
+        return Running(Child(argv, folder, talks=False), record, ended)
+    except ToolFailed:
+        record.save(state="failed", endedAt=now())
+        record.close()
+        raise
+    finally:
+        os.close(folder)
+
+
+def _program(call: Call, name: str) -> str:
+    """What is started: a program on PATH, an absolute path, or one below the project."""
+    if "/" not in name:
+        found = find_program(name)
+        if found is None:
+            raise ToolFailed("not-found", f"{name} is not on PATH", program=name)
+        return found
+    if os.path.isabs(name):
+        return name
+    os.close(open_project_file(call, name)[0])
+    return os.path.join(call.project_dir, name)
+
+
+def _output(call: Call) -> JsonObject:
+    record = find_record(call, call.text("id"))
+    stream = call.choice("stream", STREAMS, "stdout")
+    offset = None if call.input.get("offset") is None else call.integer("offset", 0, 1 << 53)
+    try:
+        facts = _facts(call, record)
+        begin, data, total = record.log(stream, offset, MAX_OUTPUT_BYTES)
+        at_end = begin + len(data) >= total
+        cut = begin > 0 and begin != offset
+        begin, text, following = text_of(begin, data, whole=at_end and facts["state"] != "running", cut=cut)
+        facts |= {"stream": stream, "offset": begin, "nextOffset": following, "output": text}
+        return facts
+    finally:
+        record.close()
+
+
+def _stop(call: Call) -> JsonObject:
+    name = call.text("id")
+    with _lock:
+        task = _running.get(_key(call, name))
+    if task is not None:
+        call.log(f"ending {name}")
+        task.stop()
+    record = find_record(call, name)
+    facts = _closing(call, record)
+    if facts["state"] == "running":
+        raise ToolFailed("not-stopped", f"{name} belongs to another caller, who can stop it", id=name)
+    return facts
+
+
+def _closing(call: Call, record: Record) -> JsonObject:
+    try:
+        return _facts(call, record)
+    finally:
+        record.close()
+
+
+def _facts(call: Call, record: Record) -> JsonObject:
+    fields = record.fields
+    command = fields.get("command")
+    words = [str(word)[:_SHOWN_WORD] for word in command] if isinstance(command, list) else []
+    state = fields["state"]
+    own = _key(call, record.name) in _running
+    if state == "running" and not own and not record.is_held():
+        record.fields = fields = _again(call, record)
+        state = "lost" if fields["state"] == "running" else fields["state"]
+    facts: JsonObject = {"id": record.name, "state": state, "exitCode": fields.get("exitCode")}
+    facts |= {"command": words[:_SHOWN_WORDS], "startedAt": str(fields.get("startedAt"))}
+    if fields.get("endedAt"):
+        facts["endedAt"] = str(fields["endedAt"])
+    return facts
+
+
+def _again(call: Call, record: Record) -> JsonObject:
+    """The fields as they are now: a task may have ended between two looks."""
+    again = find_record(call, record.name)
+    again.close()
+    return again.fields
+
+
+def _key(call: Call, name: str) -> str:
+    return f"{call.project_dir}\0{name}"
+
+
+def _end_all() -> None:
+    """This process leaves, and so do its tasks."""
+    tasks = list(_running.values())
+    for task in tasks:
+        task.child.tell(signal.SIGTERM)
+    for task in tasks:
+        task.stop(LEAVING_GRACE_S)
