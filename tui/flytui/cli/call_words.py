@@ -109,6 +109,7 @@ def page_of(call: Activity, now: float) -> list[str]:
         ("call", call.call_id),
         ("tool", call.tool),
         ("state", state_words(call)),
+        ("plan", " · ".join(part for part in (call.parent_call_id, str(call.step or "")) if part)),
         ("caller", str(call.caller)),
         ("claims", claims),
         ("sidecar", call.sidecar or "–"),

@@ -26,6 +26,7 @@ def call_lines(call: Activity, now: float, width: int) -> list[Line]:
     state = said(STATUS[result.status]) if result else said(PHASE[call.phase])
     rows: list[Line] = [line(Span(" "), span(call.tool, Tone.STRONG), Span("  "), state), ()]
     rows += _pair("call", call.call_id, width)
+    rows += _pair("plan", plan_words(call), width)
     rows += _pair("caller", str(call.caller), width)
     rows += _pair("claims", f"{call.caller.claims} (unverified)" if call.caller.claims else "", width)
     rows += _pair("sidecar", call.sidecar or "–", width)
@@ -41,6 +42,11 @@ def call_lines(call: Activity, now: float, width: int) -> list[Line]:
     if result is not None:
         rows += _ended(result, width)
     return rows
+
+
+def plan_words(call: Activity) -> str:
+    """The plan's call and where the step stands in it; empty for what is no step."""
+    return " · ".join(part for part in (call.parent_call_id, str(call.step or "")) if part)
 
 
 def _timing(result: ToolResult, width: int) -> Iterator[Line]:

@@ -38,10 +38,11 @@ class CallRow:
 
     def _end(self) -> Line:
         call = self.call
+        plan = line(span(f"{call.step}  ", Tone.DIM)) if call.step is not None else ()
         if call.result is None:
-            return progress_line(call, self.now)
+            return (*plan, *progress_line(call, self.now))
         error = call.result.error
-        return line(span(f"{error.code}: {error.message}", Tone.DIM)) if error else ()
+        return (*plan, *line(span(f"{error.code}: {error.message}", Tone.DIM))) if error else plan
 
 
 def in_columns(cells: Sequence[Span], width: int) -> Line:
@@ -78,6 +79,7 @@ def _held(call: Activity) -> str:
         str(call.caller),
         call.caller.claims,
         call.call_id,
+        call.parent_call_id,
         f"{error.code} {error.message}" if error is not None else "",
     )
     return "\n".join(said_of).casefold()
