@@ -1,12 +1,11 @@
-"""`computer.native` for X11: screenshots and windows itself; mouse and keyboard only through the
-configured delegate, never by a hidden fallback."""
+"""`computer.native`: screenshots and windows itself; mouse and keyboard only through the configured
+delegate, never by a hidden fallback."""
 
 from __future__ import annotations
 
 import os
 
-from flysidecars.sdk import Call, JsonObject, Probe, Sidecar, ToolFailed, Unavailable, healthy, unavailable
-from flysidecars.sdk.call import delegate_argv
+from flysidecars.sdk import Call, JsonObject, Probe, Sidecar, ToolFailed, Unavailable
 
 sidecar = Sidecar("computer.native")
 
@@ -16,22 +15,10 @@ DELEGATED = {"computer.mouse": "mouse", "computer.keyboard": "keyboard"}
 
 @sidecar.probe
 def probe(question: Probe) -> JsonObject:
-    """All tools are unavailable without a display; without xdotool only those that need it; without
-    a delegate only its own tool."""
-    from flysidecars.desktop import require_desktop, require_xdotool
+    """Each tool by itself, for the session that there is; all are unavailable without a display."""
+    from flysidecars.standing import states
 
-    require_desktop()
-    tools: JsonObject = {"screen.screenshot": healthy()}
-    try:
-        require_xdotool()
-    except Unavailable as missing:
-        lost = unavailable(missing.message, missing.remedy)
-        return {"tools": {**tools, "computer.window": lost, **dict.fromkeys(DELEGATED, lost)}}
-    tools["computer.window"] = healthy()
-    for tool, name in DELEGATED.items():
-        configured = question.delegates is None or delegate_argv(question.delegates, name) is not None
-        tools[tool] = healthy() if configured else unavailable(*_no_delegate(name), "delegate-missing")
-    return {"tools": tools}
+    return {"tools": states(question)}
 
 
 @sidecar.tool("screen.screenshot")
@@ -39,32 +26,55 @@ def screenshot(call: Call) -> JsonObject:
     """Take a picture of the screen into `artifactDir`, or to `path` below the project."""
     from flysidecars.screenshot import PNG_MAGIC, take_screenshot
     from flysidecars.sdk.paths import write_new
-    from flysidecars.x11.display import display_name
+    from flysidecars.session import X11, session
 
     path = call.optional_text("path")
     if path is not None and not path.lower().endswith(".png"):
         raise ToolFailed("invalid-input", "path: a name that ends with .png is needed", field="path")
     if path is None and not call.artifact_dir:
         raise ToolFailed("invalid-request", "the request names neither artifactDir nor a path")
-    display_name()
-    picture = take_screenshot(call.artifact_dir or call.project_dir)
+    kind = session(call.config)
+    if kind == X11:
+        from flysidecars.x11.display import display_name
+
+        display_name()
+    picture = take_screenshot(call.artifact_dir or call.project_dir, kind)
     if path is None:
         file = write_new(call.artifact_dir, "screenshot.png", picture.png, PNG_MAGIC)
     else:
         file = write_new(call.project_dir, path, picture.png, PNG_MAGIC)
     artifact = {"path": file, "mimeType": "image/png", "bytes": len(picture.png)}
-    return {"path": path or file, "width": picture.width, "height": picture.height, "artifacts": [artifact]}
+    answer: JsonObject = {"path": path or file, "width": picture.width, "height": picture.height}
+    if picture.warnings:
+        answer["warnings"] = list(picture.warnings)
+    return {**answer, "engine": picture.engine, "artifacts": [artifact]}
 
 
 @sidecar.tool("computer.window")
 def window(call: Call) -> JsonObject:
     """List the windows on the screen, or give one the focus."""
+    from flysidecars.session import MACOS, WAYLAND, session
+
+    action = call.choice("action", ("list", "focus"))
+    kind = session(call.config)
+    if kind == MACOS:
+        from flysidecars.macos import use_windows
+
+        return use_windows(call, action)
+    if kind == WAYLAND:
+        from flysidecars.standing import ONLY_X11, require_xwayland
+
+        require_xwayland()
+        return {**_x11_windows(call, action), "warnings": [ONLY_X11]}
+    return _x11_windows(call, action)
+
+
+def _x11_windows(call: Call, action: str) -> JsonObject:
     from flysidecars.desktop import require_xdotool
     from flysidecars.x11.display import Display
     from flysidecars.x11.target import resolve_target
     from flysidecars.x11.windows import focused_window, visible_windows
 
-    action = call.choice("action", ("list", "focus"))
     with Display() as display:
         require_xdotool()
         if action == "focus":
@@ -94,15 +104,18 @@ def _hand_over(call: Call) -> JsonObject:
 
     Returns never. One process less stands between the kernel's signals and the program that acts.
     """
+    from flysidecars.standing import no_delegate, require_hands
+
     name = DELEGATED[call.tool]
     argv = call.delegate(name)
     if argv is None:
-        raise Unavailable(*_no_delegate(name), reasonCode="delegate-missing")
+        raise Unavailable(*no_delegate(name), reasonCode="delegate-missing")
     if call.persistent:
         raise Unavailable(
             f"{call.tool} hands over to its delegate, which takes a process of its own",
             'set "desktop": true in permissions of the entry',
         )
+    require_hands(call.config)
     from flysidecars.sdk.wire import encode
 
     request = os.memfd_create("request")
@@ -118,9 +131,3 @@ def _hand_over(call: Call) -> JsonObject:
         raise ToolFailed(
             "delegate-failed", f"the delegate {argv[0]} cannot be started: {failed.strerror}", delegate=name
         ) from failed
-
-
-def _no_delegate(name: str) -> tuple[str, str]:
-    example = '{"command": "flytui-sidecar", "args": ["xdotool"]}'
-    remedy = f"set delegates.{name} of the entry, such as {example}"
-    return f"no {name} delegate is configured", remedy

@@ -10,7 +10,9 @@ MODULES = {
     "media.local": "flysidecars.media_local",
     "mock.echo": "flysidecars.mock_echo",
     "utility.local": "flysidecars.utility_local",
+    "wtype": "flysidecars.wtype",
     "xdotool": "flysidecars.xdotool",
+    "ydotool": "flysidecars.ydotool",
 }
 """Name on the command line to the module whose `sidecar` is served."""
 

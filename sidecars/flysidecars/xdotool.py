@@ -9,7 +9,6 @@ from __future__ import annotations
 from flysidecars.sdk import Call, JsonObject, Probe, Sidecar, healthy
 
 KEYBOARD_ACTIONS = ("type", "key")
-EXIT_ENDED = 128 + 15
 
 sidecar = Sidecar("xdotool")
 
@@ -27,12 +26,13 @@ def probe(_: Probe) -> JsonObject:
 @sidecar.tool("computer.keyboard")
 def keyboard(call: Call) -> JsonObject:
     """Type text or press a key combination in the target window."""
+    from flysidecars.acting import leave_tidily
     from flysidecars.x11.display import Display
     from flysidecars.x11.keyboard import press_keys, type_text
     from flysidecars.x11.target import resolve_target
 
     action = call.choice("action", KEYBOARD_ACTIONS)
-    _leave_tidily()
+    leave_tidily()
     with Display() as display:
         target = resolve_target(call, display)
         target.focus()
@@ -51,11 +51,3 @@ def mouse(call: Call) -> JsonObject:
         target = resolve_target(call, display)
         target.focus(raised=True)
         return use_mouse(call, target, action)
-
-
-def _leave_tidily() -> None:
-    """Let TERM unwind the stack, so that borrowed keys are given back before the program ends."""
-    import signal
-    import sys
-
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(EXIT_ENDED))

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from flysidecars.main import MODULES
+
 HEAVY = (
     "argparse",
     "typing",
@@ -39,7 +41,9 @@ def test_list(starter) -> None:
         "media.local",
         "mock.echo",
         "utility.local",
+        "wtype",
         "xdotool",
+        "ydotool",
     ]
 
 
@@ -76,9 +80,7 @@ def test_probe_by_flag_reads_no_stdin(starter, name: str) -> None:
         assert process.stdout.readline().startswith(b'{"ok": true')
 
 
-@pytest.mark.parametrize(
-    "name", ["browser.cdp", "computer.native", "media.local", "mock.echo", "utility.local", "xdotool"]
-)
+@pytest.mark.parametrize("name", sorted(MODULES))
 def test_an_answer_imports_only_what_it_needs(starter, name: str) -> None:
     done = subprocess.run(
         [

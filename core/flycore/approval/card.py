@@ -23,6 +23,7 @@ LABEL_CELLS = 9
 MIN_TEXT_CELLS = 11
 DIGEST_SHOWN = 12
 OFTEN = 3
+UNCHECKED = "not checked: on Wayland it acts on whatever window has the focus by then, the console's own, too"
 EDITED = "edited by you: the caller sent another input, and is told"
 NETWORK_REMARK = "network means this machine's whole network"
 _NOTHING = frozenset({"", "none", "no", "false"})
@@ -148,7 +149,9 @@ def _input(request: ApprovalRequest, room: int, *, reveal: bool) -> Iterator[Car
 
 def _target(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
     preview = request.subject.preview
-    if preview is not None:
+    if preview is not None and preview.unchecked:
+        yield from _lines("THERE", UNCHECKED, CardStyle.REACH_OPEN, room)
+    elif preview is not None:
         text = (
             f"window “{strict_text(preview.title)}” (id {strict_text(preview.window_id)}, pid {preview.pid})"
         )

@@ -125,7 +125,7 @@ def _desktop_words(rooms: Rooms, prepared: Prepared) -> JsonObject:
         return {}
     seat = rooms.seat()
     words: JsonObject = {"refuse": {"windowIds": list(seat.window_ids), "pids": list(seat.pids)}}
-    if prepared.preview is not None:
+    if prepared.preview is not None and not prepared.preview.unchecked:
         words["target"] = {
             "windowId": int(prepared.preview.window_id),
             "title": prepared.preview.title,

@@ -13,7 +13,7 @@ import msgspec
 
 from flycore.approval.policy import evaluate
 from flycore.catalog.effects import risk_of
-from flycore.executive.preview import take_preview
+from flycore.executive.preview import accepts_unchecked, take_preview
 from flycore.executive.resolve import Target
 from flycore.executive.rooms import Rooms
 from flycore.executive.sealing import Sealed, seal_entry
@@ -86,7 +86,8 @@ async def prepare(
     risk, verdict = _judge(world, target, input, seal, sandbox, caller=request.caller, now=now)
     if verdict.decision is Decision.DENY:
         return _denied(rooms, verdict)
-    preview = await take_preview(rooms.desktop, rooms.seat(), request.tool, input, earlier)
+    blind = accepts_unchecked(entry, rooms.environ)
+    preview = await take_preview(rooms.desktop, rooms.seat(), request.tool, input, earlier, unchecked=blind)
     if isinstance(preview, Stop):
         return preview
     environment = child_environment(

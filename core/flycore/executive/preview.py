@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from flycore.executive.shots import POINTER, Camera, DesktopUnreadable, point_of
@@ -10,6 +11,7 @@ from flycore.model.approval import Preview
 from flycore.model.base import Value
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Code
+from flycore.model.sidecar import SidecarEntry
 
 TARGETED = (POINTER, "computer.keyboard")
 """Tools whose effect depends on which window is in front."""
@@ -69,17 +71,33 @@ def choose(named: str, windows: tuple[Window, ...]) -> Window | str:
     return "no visible window has that title or id"
 
 
+def accepts_unchecked(entry: SidecarEntry, environ: Mapping[str, str]) -> bool:
+    """Whether the entry acts on whatever has the focus: it says so in `config.allowUncheckedTarget`, which is
+    part of what was trusted, and the session is Wayland, where no window can be looked at."""
+    config = entry.config
+    wayland = bool(environ.get("WAYLAND_DISPLAY")) and config.get("session") != "x11"
+    return wayland and config.get("allowUncheckedTarget") is True
+
+
 async def take_preview(
-    desktop: Desktop, seat: Seat, tool: str, input: JsonObject, earlier: Preview | None = None
+    desktop: Desktop,
+    seat: Seat,
+    tool: str,
+    input: JsonObject,
+    earlier: Preview | None = None,
+    *,
+    unchecked: bool = False,
 ) -> Preview | Stop | None:
     """The target of a pointer or keyboard action; None for tools that have none.
 
     `earlier` is what was seen when the call arrived: then that window is looked at again, whichever has
     the focus by now (whoever approved has just used the console's). A console's own window, or none at
-    all, stops the call before anyone is asked.
+    all, stops the call before anyone is asked. With `unchecked` nobody looks, and the preview says so.
     """
     if tool not in TARGETED:
         return None
+    if unchecked:
+        return Preview(unchecked=True)
     named = input.get("window")
     try:
         window = await _find(desktop, named if isinstance(named, str) else None, earlier)

@@ -52,6 +52,8 @@ async def with_shots(camera: Camera, request: ApprovalRequest) -> ApprovalReques
     subject = request.subject
     if subject.preview is None:
         return request
+    if subject.preview.unchecked:
+        return msgspec.structs.replace(request, no_crop="Wayland lets nobody look at windows")
     try:
         shots = await _taken(camera, request.tool, subject.input, subject.preview)
     except DesktopUnreadable as error:

@@ -47,6 +47,8 @@ class Preview(Value, frozen=True, kw_only=True):
     """Of the window that lay over the point of a pointer action, in place of the one that is meant."""
     over: str = ""
     """Its title."""
+    unchecked: bool = False
+    """Whether nobody could look: on Wayland, for an entry that accepts it. Then all else is empty."""
 
 
 class Subject(Value, frozen=True, kw_only=True):

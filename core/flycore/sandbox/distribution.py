@@ -12,7 +12,18 @@ from flycore.sandbox.digests import file_digest
 
 NAME = "flytui"
 SCRIPT = "flytui-sidecar"
-SIDECARS = frozenset({"computer.native", "media.local", "mock.echo", "utility.local", "xdotool"})
+SIDECARS = frozenset(
+    {
+        "browser.cdp",
+        "computer.native",
+        "media.local",
+        "mock.echo",
+        "utility.local",
+        "wtype",
+        "xdotool",
+        "ydotool",
+    }
+)
 """Names that `flytui-sidecar` starts; a test holds them equal to its own table."""
 PACKAGES = ("flycore", "flysafe", "flytui", "flysidecars")
 

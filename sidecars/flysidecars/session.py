@@ -1,0 +1,29 @@
+"""Which kind of desktop this process was given."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from flysidecars.sdk import JsonObject, Unavailable
+
+X11, WAYLAND, MACOS = "x11", "wayland", "macos"
+UNTESTED = "macOS: the command was written after its manual and has never been tried"
+
+
+def session(config: JsonObject) -> str:
+    """`x11`, `wayland` or `macos`: what `config.session` says, else by platform and the names of displays. A
+    session with both is Wayland, whose X11 programs are seen through XWayland. Raises `Unavailable`."""
+    wanted = config.get("session")
+    if wanted is not None and wanted not in (X11, WAYLAND, MACOS):
+        raise Unavailable("config.session names no kind of desktop", f"write {X11}, {WAYLAND} or {MACOS}")
+    if wanted is not None:
+        return str(wanted)
+    if sys.platform == "darwin":
+        return MACOS
+    return WAYLAND if os.environ.get("WAYLAND_DISPLAY") else X11
+
+
+def has_x11() -> bool:
+    """Whether there is an X11 display, also one inside a Wayland session."""
+    return bool(os.environ.get("DISPLAY"))

@@ -1,0 +1,56 @@
+"""What has to hold before keys or clicks go to a window that nobody can name."""
+
+from __future__ import annotations
+
+import os
+
+from flysidecars.sdk import Call, JsonObject, ToolFailed, Unavailable, unavailable
+
+NO_DISPLAY = (
+    "there is no Wayland session (WAYLAND_DISPLAY is not set)",
+    "start flytui in a terminal of the desktop, and set permissions.desktop of the entry to true",
+)
+REFUSED = (
+    "on Wayland nobody can check which window gets keys and clicks, nor that it is not the console's own",
+    'accept that by "allowUncheckedTarget": true in config of the entry, or log in to an X11 session',
+)
+WARNING = "the target was not checked: on Wayland keys and clicks go to whatever window has the focus"
+
+
+def is_allowed(config: JsonObject) -> bool:
+    """Whether the entry accepts targets that were not checked."""
+    return config.get("allowUncheckedTarget") is True
+
+
+def require_wayland() -> None:
+    """Raise `Unavailable` outside a Wayland session."""
+    if not os.environ.get("WAYLAND_DISPLAY"):
+        raise Unavailable(*NO_DISPLAY)
+
+
+def accept_target(call: Call) -> None:
+    """Raise unless the call may act on whatever has the focus: `Unavailable` outside Wayland and where the
+    entry does not accept it, `ToolFailed` (`target-unchecked`) where a window is named or was approved, which
+    nobody here can find."""
+    require_wayland()
+    if not is_allowed(call.config):
+        raise Unavailable(*REFUSED)
+    if call.input.get("window") is not None or call.raw.get("target") is not None:
+        raise ToolFailed(
+            "target-unchecked",
+            "on Wayland no window can be found by its name: leave it out, and give it the focus yourself",
+        )
+    call.log(WARNING, "warning")
+
+
+def state(config: JsonObject) -> JsonObject:
+    """How a tool stands that acts on whatever has the focus, in a probe's answer. Raises `Unavailable`
+    outside Wayland."""
+    require_wayland()
+    if not is_allowed(config):
+        return unavailable(*REFUSED)
+    return {
+        "status": "degraded",
+        "reason": WARNING,
+        "remedy": "look which window has the focus before you approve",
+    }
