@@ -10,6 +10,7 @@ MODULES = {
     "media.local": "flysidecars.media_local",
     "mock.echo": "flysidecars.mock_echo",
     "utility.local": "flysidecars.utility_local",
+    "web.search": "flysidecars.web_search",
     "wtype": "flysidecars.wtype",
     "xdotool": "flysidecars.xdotool",
     "ydotool": "flysidecars.ydotool",

@@ -21,6 +21,7 @@ HEAVY = (
     "hashlib",
     "http",
     "websockets",
+    "httpx2",
 )
 
 SHOW = """
@@ -41,6 +42,7 @@ def test_list(starter) -> None:
         "media.local",
         "mock.echo",
         "utility.local",
+        "web.search",
         "wtype",
         "xdotool",
         "ydotool",

@@ -59,6 +59,8 @@ NEEDED: dict[str, str] = {
     "vision.ocr": "tesseract",
 }
 """Known tools to the program that the bundled sidecar behind them starts."""
+CONFIGURED: dict[str, str] = {"web.search": "name a search provider"}
+"""Known tools that stand on the entry's `config` where the bundled sidecar is behind them."""
 _ASKED_AGAIN = frozenset(
     (
         ReasonCode.PROBE_UNAVAILABLE,
@@ -125,6 +127,10 @@ def _probed(
         return known
     if reason.code is ReasonCode.DELEGATE_MISSING:
         return edit(entry, "delegates", "name the delegate")
+    if reason.code is ReasonCode.SECRET_MISSING:
+        return edit(entry, "permissions", "declare the secret; a value is set outside")
+    if bundled and tool in CONFIGURED and reason.code is ReasonCode.TOOL_UNAVAILABLE:
+        return edit(entry, "config", CONFIGURED[tool])
     if reason.code in _ASKED_AGAIN:
         return Fix(kind=FixKind.PROBE, words=f"ask {entry.id} again")
     return None

@@ -30,6 +30,8 @@ BUNDLED_PROBED = frozenset(
         "utility.files",
         "utility.code",
         "utility.tasks",
+        "web.pages",
+        "web.files",
         "mock.echo",
     }
 )
@@ -59,6 +61,11 @@ BUNDLED_TOOLS = frozenset(
         "computer.keyboard",
         "vision.analyze",
         "vision.ocr",
+        "web.search",
+        "web.fetch",
+        "web.extract",
+        "web.request",
+        "web.download",
     }
 )
 """Known tools for which this version brings a program. Said in remedies, decides nothing."""

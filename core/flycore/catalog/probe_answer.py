@@ -17,7 +17,10 @@ STDERR = 4_096
 SLOW_SHARE = 0.5
 """A healthy answer that took more than this share of its limit is slow."""
 _STATES = {state.value: state for state in ProbeState} | {"available": ProbeState.HEALTHY}
-_TOOL_CODES = {code.value: code for code in (ReasonCode.TOOL_UNAVAILABLE, ReasonCode.DELEGATE_MISSING)}
+_TOOL_CODES = {
+    code.value: code
+    for code in (ReasonCode.TOOL_UNAVAILABLE, ReasonCode.DELEGATE_MISSING, ReasonCode.SECRET_MISSING)
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -151,9 +151,9 @@ def test_the_file_that_declares_the_entry_is_edited(tmp_path: Path, legacy: bool
 
 def test_the_starter_is_whole_and_safe(tmp_path: Path) -> None:
     found = starter_entries(frozenset(KNOWN))
-    online = {"browser.cdp"}
+    of_the_web = {"web.search", "web.pages", "web.files"}
     whole = dict.fromkeys(("utility.files", "utility.tasks", "media.speech"), (".",))
-    writing = {**whole, "browser.cdp": ("screenshots",)}
+    writing = {**whole, "browser.cdp": ("screenshots",), "web.files": ("downloads",)}
     assert {entry.id for entry in found} == {
         "utility.local",
         "utility.files",
@@ -165,11 +165,13 @@ def test_the_starter_is_whole_and_safe(tmp_path: Path) -> None:
         "computer.native",
         "browser.cdp",
         "mock.echo",
+        *of_the_web,
     }
     for entry in found:
         assert entry.problems == ()
-        assert entry.permissions.network is (entry.id in online)
+        assert entry.permissions.network is (entry.id in {"browser.cdp", *of_the_web})
         assert entry.permissions.write == writing.get(entry.id, ())
+        assert entry.permissions.secrets == ()
         assert entry.enabled is not entry.permissions.desktop
 
 

@@ -1,0 +1,1 @@
+"""What `web.search` does: asks search providers, loads pages, saves files; public addresses only."""

@@ -1,0 +1,88 @@
+"""`web.fetch` and `web.request`: a body as text, or said not to be one."""
+
+from __future__ import annotations
+
+from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
+from flysidecars.web.body import is_text, text_of
+from flysidecars.web.exchange import Reply, Times, exchange
+from flysidecars.web.network import Network
+from flysidecars.web.orders import METHODS, Order, read_headers
+from flysidecars.web.settings import Settings, read_settings
+from flysidecars.web.urls import parse_url
+
+MOST_BODY = 1024 * 1024
+_MOST_SHOWN_HEADERS = 64
+
+
+def network_of(settings: Settings) -> Network:
+    """The network as the entry allows it."""
+    return Network(settings.private)
+
+
+def times_of(settings: Settings) -> Times:
+    """Time limits of what is read at once."""
+    return Times(settings.read_timeout_ms / 1000, settings.timeout_ms / 1000)
+
+
+def web_fetch(call: Call) -> JsonObject:
+    """Load an address with GET and give its body as text."""
+    settings = read_settings(call.config)
+    order = Order(parse_url(call.text("url")))
+    with exchange(network_of(settings), order, times_of(settings)) as reply:
+        data, cut = read_body(call, reply, settings.max_bytes)
+    if not is_text(reply.content_type, data):
+        raise not_text(reply)
+    return {**seen(reply), "text": text_of(data, reply.content_type), "bytes": len(data), "truncated": cut}
+
+
+def web_request(call: Call) -> JsonObject:
+    """Send a request and give status, headers and body. An answer that is no text is left out and said to
+    be: what the request did is done."""
+    settings = read_settings(call.config)
+    order = _order(call)
+    with exchange(network_of(settings), order, times_of(settings)) as reply:
+        data, cut = read_body(call, reply, settings.max_bytes)
+    answer = {**seen(reply), "headers": _shown(reply), "bytes": len(data), "truncated": cut}
+    if is_text(reply.content_type, data):
+        return {**answer, "text": text_of(data, reply.content_type)}
+    return {**answer, "binary": True}
+
+
+def read_body(call: Call, reply: Reply, limit: int) -> tuple[bytes, bool]:
+    """The first `limit` bytes of the body, and whether there is more."""
+    data = bytearray()
+    for piece in reply.body(limit):
+        call.heed()
+        data += piece
+    return bytes(data[:limit]), len(data) > limit
+
+
+def seen(reply: Reply) -> JsonObject:
+    """Where it came from and what it is."""
+    return {"url": reply.target.url, "status": reply.status, "contentType": reply.content_type}
+
+
+def not_text(reply: Reply) -> ToolFailed:
+    """The failure for a body that is not to be read."""
+    kind = reply.content_type or "of no said type"
+    return ToolFailed("not-text", f"the body is {kind}; web.download saves it as a file", **seen(reply))
+
+
+def _order(call: Call) -> Order:
+    given = call.input.get("headers") or {}
+    if not isinstance(given, dict):
+        raise InvalidInput("headers", "an object is needed")
+    text = call.optional_text("body")
+    body = None if text is None else text.encode("utf-8", "replace")
+    if body is not None and len(body) > MOST_BODY:
+        raise InvalidInput("body", f"at most {MOST_BODY} bytes are sent")
+    method = call.choice("method", METHODS)
+    if body and method in ("GET", "HEAD"):
+        raise InvalidInput("body", f"{method} has none")
+    return Order(parse_url(call.text("url")), method, read_headers(given), body)
+
+
+def _shown(reply: Reply) -> JsonObject:
+    """The answer's headers by their names in lower case; those that came twice are joined."""
+    names = list(dict.fromkeys(name.lower() for name in reply.headers))[:_MOST_SHOWN_HEADERS]
+    return {name: str(reply.headers[name])[:8192] for name in names}

@@ -1,0 +1,184 @@
+"""Search providers: what the entry's config says of them, the request made of it, the answer in one shape.
+
+Presets are what the providers' own API references say: SearXNG "Search API" (format=json), Brave "Web Search"
+(X-Subscription-Token), Tavily "POST /search" (bearer token).
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from flysidecars.sdk import JsonObject, ToolFailed
+from flysidecars.web.orders import Headers, Order, read_headers
+from flysidecars.web.settings import faulty
+from flysidecars.web.urls import parse_url
+
+MOST_PROVIDERS = 8
+PRESETS: dict[str, JsonObject] = {
+    "searxng": {
+        "resultPath": "results",
+        "fields": {"title": "title", "url": "url", "snippet": "content"},
+    },
+    "brave": {
+        "url": "https://api.search.brave.com/res/v1/web/search?q={query}&count={count}",
+        "headers": {"X-Subscription-Token": "${BRAVE_API_KEY}", "Accept": "application/json"},
+        "resultPath": "web.results",
+        "fields": {"title": "title", "url": "url", "snippet": "description"},
+        "most": 20,
+    },
+    "tavily": {
+        "url": "https://api.tavily.com/search",
+        "headers": {"Authorization": "Bearer ${TAVILY_API_KEY}"},
+        "body": {"query": "{query}", "max_results": "{count}"},
+        "resultPath": "results",
+        "fields": {"title": "title", "url": "url", "snippet": "content"},
+        "most": 20,
+    },
+}
+SEARXNG_PATH = "/search?q={query}&format=json"
+_KEYS = frozenset(("preset", "name", "url", "headers", "body", "resultPath", "fields", "most"))
+_SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,99})\}")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
+_LONGEST = 2000
+"""Characters of a title or snippet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One place to ask. `url` and the strings of `body` hold `{query}` and `{count}`, the values of
+    `headers` names of secrets as `${NAME}`."""
+
+    name: str
+    url: str
+    headers: Mapping[str, str]
+    body: object
+    result_path: tuple[str, ...]
+    fields: Mapping[str, str]
+    most: int
+
+    def missing(self, environ: Mapping[str, str]) -> list[str]:
+        """Secrets that it needs and that are not there."""
+        names = (name for value in self.headers.values() for name in _SECRET.findall(value))
+        return [name for name in dict.fromkeys(names) if not environ.get(name)]
+
+    def order(self, query: str, count: int, environ: Mapping[str, str]) -> Order:
+        """The request. Raises `ToolFailed` without ever saying a secret's value."""
+        count = min(count, self.most)
+        body = None
+        if self.body is not None:
+            body = json.dumps(_filled(self.body, query, count)).encode()
+        target = parse_url(_placed(self.url, query, count))
+        return Order(target, "GET" if body is None else "POST", self._headers(environ, body), body)
+
+    def _headers(self, environ: Mapping[str, str], body: bytes | None) -> Headers:
+        given = {} if body is None else {"Content-Type": "application/json"}
+        for name, value in self.headers.items():
+            given[name] = _SECRET.sub(lambda found: environ.get(found[1], ""), value)
+        try:
+            return read_headers({"Accept": "application/json", **given} if not _has(given) else given)
+        except ToolFailed as failure:
+            raise faulty("providers", f"{self.name}: {failure.message}") from None
+
+    def results(self, text: str, count: int) -> list[JsonObject]:
+        """What was found, as `{title, url, snippet}`. Raises ValueError where the answer is not of the shape
+        that the provider was said to have."""
+        found: object = json.loads(text)
+        for key in self.result_path:
+            found = found.get(key) if isinstance(found, dict) else None
+        rows = (self._row(item) for item in _listed(found))
+        return [row for row in rows if row is not None][:count]
+
+    def _row(self, item: object) -> JsonObject | None:
+        if not isinstance(item, dict):
+            return None
+        url = item.get(self.fields["url"])
+        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+            return None
+        title, snippet = (_plain(item.get(self.fields.get(key, key))) for key in ("title", "snippet"))
+        return {"title": title or url[:_LONGEST], "url": url, "snippet": snippet}
+
+
+def read_providers(config: Mapping[str, object]) -> list[Provider]:
+    """Those that are configured, in their order. Raises `ToolFailed` (`invalid-config`)."""
+    listed = config.get("providers", [])
+    if not isinstance(listed, list) or len(listed) > MOST_PROVIDERS:
+        raise faulty("providers", f"a list of at most {MOST_PROVIDERS} is needed")
+    return [_provider(item, f"providers[{number}]") for number, item in enumerate(listed)]
+
+
+def _provider(item: object, place: str) -> Provider:
+    said = {"preset": item} if isinstance(item, str) else item
+    if not isinstance(said, dict) or not _KEYS.issuperset(said):
+        raise faulty(place, f"a preset's name or an object of {', '.join(sorted(_KEYS))} is needed")
+    preset = said.get("preset")
+    if preset is not None and (not isinstance(preset, str) or preset not in PRESETS):
+        raise faulty(place, f"there are the presets {', '.join(PRESETS)}")
+    whole = {**(PRESETS[preset] if preset else {}), **said}
+    url = _text(whole, "url", place)
+    if preset == "searxng" and "{query}" not in url:
+        url = url.rstrip("/").removesuffix("/search") + SEARXNG_PATH
+    if "{query}" not in url and whole.get("body") is None:
+        raise faulty(place, "url or body needs {query}")
+    fields = {"url": "url", "title": "title", "snippet": "snippet", **_texts(whole, "fields", place)}
+    most = whole.get("most", 50)
+    if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= 50:
+        raise faulty(place, "most is a number from 1 to 50")
+    path = whole.get("resultPath", "results")
+    if not isinstance(path, str):
+        raise faulty(place, "resultPath is a text such as web.results")
+    host = parse_url(_placed(url, "q", 1)).host
+    name = whole.get("name", preset or host)
+    if not isinstance(name, str) or not 0 < len(name) <= 64:
+        raise faulty(place, "name is a short text")
+    keys = tuple(key for key in path.split(".") if key)
+    return Provider(name, url, _texts(whole, "headers", place), whole.get("body"), keys, fields, most)
+
+
+def _listed(found: object) -> list[object]:
+    if isinstance(found, list):
+        return found
+    raise ValueError("no list of results")
+
+
+def _text(whole: JsonObject, key: str, place: str) -> str:
+    value = whole.get(key)
+    if not isinstance(value, str):
+        raise faulty(place, f"{key} is needed")
+    return value
+
+
+def _texts(whole: JsonObject, key: str, place: str) -> dict[str, str]:
+    value = whole.get(key, {})
+    if not isinstance(value, dict) or not all(isinstance(part, str) for part in value.values()):
+        raise faulty(place, f"{key} is an object of texts")
+    return value
+
+
+def _placed(url: str, query: str, count: int) -> str:
+    return url.replace("{query}", quote(query, safe="")).replace("{count}", str(count))
+
+
+def _has(headers: Mapping[str, str]) -> bool:
+    return any(name.lower() == "accept" for name in headers)
+
+
+def _filled(value: object, query: str, count: int) -> object:
+    if isinstance(value, dict):
+        return {key: _filled(item, query, count) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_filled(item, query, count) for item in value]
+    if value == "{count}":
+        return count
+    return value.replace("{query}", query) if isinstance(value, str) else value
+
+
+def _plain(value: object) -> str:
+    """A title or snippet without markup, in one line."""
+    if not isinstance(value, str):
+        return ""
+    return " ".join(html.unescape(_TAG.sub("", value[: 4 * _LONGEST])).split())[:_LONGEST]
