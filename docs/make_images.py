@@ -35,6 +35,7 @@ from flycore.model.approval import Answer, Ask, DecideOutcome, Lease, LeaseTerms
 from flycore.model.call import Activity, Caller, CallRequest
 from flycore.model.canonical import Json
 from flycore.model.catalog import Catalog
+from flycore.model.check import Check
 from flycore.model.enums import Choice, Effective, RequestState
 from flycore.model.question import Question
 from flycore.model.status import Status
@@ -43,6 +44,7 @@ from flycore.registry.places import Places, find_places
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import CardScreen
 from flytui.console.desk import Desk
+from flytui.console.form.screen import FormScreen
 from flytui.console.main import MainScreen
 from flytui.console.trust import TrustScreen
 
@@ -119,6 +121,10 @@ class NeutralClient(LocalClient):
     async def leases(self) -> tuple[Lease, ...]:
         """See Client."""
         return self.neutral(await super().leases(), tuple[Lease, ...])
+
+    async def checks(self) -> tuple[Check, ...]:
+        """See Client."""
+        return self.neutral(await super().checks(), tuple[Check, ...])
 
     async def questions(self) -> tuple[Question, ...]:
         """See Client."""
@@ -261,9 +267,12 @@ async def take_pictures(places: Places, environ: dict[str, str]) -> None:
 
         await picture_trust(scene)
         await picture_catalog(scene)
+        await picture_form(scene)
+        await picture_doctor(scene)
         call("computer.keyboard", "note what is open", action="type", text="milk, bread\n", window=WINDOW)
         await picture_card(scene)
         await picture_activity(scene, call)
+        await picture_screenshot(scene, call)
         await picture_forms(scene, call)
         await picture_standing(scene)
         group.cancel_scope.cancel()
@@ -272,10 +281,11 @@ async def take_pictures(places: Places, environ: dict[str, str]) -> None:
 async def picture_trust(scene: Stage) -> None:
     """Asked at the first start; then answered."""
     await scene.until("the trust question", lambda: isinstance(scene.app.screen, TrustScreen))
-    await scene.pilot.press("end")
-    await scene.pilot.press("home")
     while not scene.shows("keys ready"):
+        await scene.pilot.press("end")
         await scene.later(1.0)
+    await scene.pilot.press("home")
+    await scene.later(1.0)
     await scene.picture("trust")
     await scene.keys("end", "a")
     await scene.until("the catalog", lambda: isinstance(scene.app.screen, MainScreen))
@@ -295,6 +305,26 @@ async def picture_catalog(scene: Stage) -> None:
     await scene.later()
 
 
+async def picture_form(scene: Stage) -> None:
+    """A test call written, with a value that does not fit."""
+    await scene.keys(":", *"vision.ocr", "enter", "t")
+    await scene.until("the form", lambda: isinstance(scene.app.screen, FormScreen))
+    await scene.keys(*"scan.png", "tab", *"e!")
+    await scene.until("the check", lambda: scene.shows("problem"))
+    await scene.picture("form")
+    await scene.keys("escape")
+    await scene.until("the catalog again", lambda: isinstance(scene.app.screen, MainScreen))
+
+
+async def picture_doctor(scene: Stage) -> None:
+    """All that was looked at, worst first."""
+    await scene.keys("7")
+    await scene.until("the checks", lambda: scene.shows("to look at"))
+    await scene.picture("doctor")
+    await scene.keys("1")
+    await scene.later()
+
+
 async def picture_card(scene: Stage) -> None:
     """Armed; then approved with the letter it shows."""
     await scene.until("the card", lambda: isinstance(scene.app.screen, CardScreen))
@@ -304,7 +334,8 @@ async def picture_card(scene: Stage) -> None:
     [ask] = scene.app.desk.waiting
     await scene.keys("end", "a", ask.request.letter)
     await scene.until("the decision", lambda: not scene.app.desk.waiting)
-    await scene.until("the typing", lambda: not scene.app.desk.hands_on)
+    await scene.until("the typing", lambda: any(item.result for item in scene.app.desk.activity))
+    await scene.until("free hands", lambda: not scene.app.desk.hands_on)
 
 
 async def picture_activity(scene: Stage, call: Callable[..., None]) -> None:
@@ -337,6 +368,16 @@ async def picture_forms(scene: Stage, call: Callable[..., None]) -> None:
     await scene.keys("escape")
 
 
+async def picture_screenshot(scene: Stage, call: Callable[..., None]) -> None:
+    """What a tool saw, seen in the terminal."""
+    await answer(scene, lambda: call("screen.screenshot"), Choice.APPROVE_ONCE)
+    await scene.until("the screenshot", lambda: scene.shows("screen.screenshot"))
+    await scene.keys("3", "/", *"screenshot", "enter", "enter")
+    await scene.until("the picture", lambda: "▀" in scene.app.export_screenshot())
+    await scene.picture("screenshot")
+    await scene.keys("escape", "escape")
+
+
 async def picture_standing(scene: Stage) -> None:
     """What stands after a lease and a block; then everything stopped."""
     request = scene.app.desk.waiting[0].request
@@ -345,7 +386,9 @@ async def picture_standing(scene: Stage) -> None:
     await scene.until("the lease", lambda: scene.app.desk.leases)
     await scene.keys("4")
     await scene.picture("grants")
-    await scene.keys("2", "ctrl+x", "ctrl+x")
+    await scene.keys("2", "ctrl+x")
+    await scene.later(0.5)
+    await scene.pilot.press("ctrl+x")
     await scene.until("the stop", lambda: scene.app.desk.stopped)
     await scene.picture("stopped")
 

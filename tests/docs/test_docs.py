@@ -39,7 +39,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAMES = frozenset((*KNOWN, "notes.search"))
 """Tools that there are where the registry's example is in force."""
 MACHINE = re.compile(r"/(?:home|root|tmp|work|Users)/\w")
-PICTURES = ("activity", "card", "catalog", "trust")
+PICTURES = ("activity", "card", "catalog", "doctor", "form", "screenshot", "trust")
 VARIES = "…"
 EXACT = ("type", "protocol", "correlationId", "code", "status", "phase", "class", "sandbox", "role")
 """Keys of a message whose values are promised, not only their types."""
