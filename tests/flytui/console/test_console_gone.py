@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
+from collections.abc import Iterator
 
 import pytest
+from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
 
 from consolekit import HandClock, console, world
 from flytui.console.terminal import Lasting, LastingDriver
@@ -37,3 +41,28 @@ async def test_the_driver_writes_through_it() -> None:
         driver = LastingDriver(app)
         assert isinstance(driver._file, Lasting)
         assert app.driver_class is LastingDriver
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """A driver takes these two over for good."""
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
+def test_a_continue_that_follows_no_stop_starts_nothing(
+    signals: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal that closes sends it to a console that is leaving: a reader started then never ends."""
+    starts: list[str] = []
+    monkeypatch.setattr(LinuxDriver, "start_application_mode", lambda _: starts.append("start"))
+    monkeypatch.setattr(LinuxDriver, "stop_application_mode", lambda _: starts.append("stop"))
+    driver = LastingDriver(App[None]())
+    os.kill(os.getpid(), signal.SIGCONT)
+    assert starts == []
+    driver.suspend_application_mode()
+    os.kill(os.getpid(), signal.SIGCONT)
+    os.kill(os.getpid(), signal.SIGCONT)
+    assert starts == ["stop", "start"]

@@ -41,8 +41,21 @@ class LastingDriver(LinuxDriver):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
+        self._away = False
         if self._file is not None:
             self._file = cast(Any, Lasting(self._file))
+
+    def suspend_application_mode(self) -> None:
+        """Give the terminal back for a while."""
+        self._away = True
+        super().suspend_application_mode()
+
+    def resume_application_mode(self) -> None:
+        """Take the terminal again, after it was given back. CONT comes at other times, too: a terminal that
+        closes sends it, and taken for a return it would start a second reader, which nobody ends."""
+        if self._away:
+            self._away = False
+            super().resume_application_mode()
 
 
 def lasting(found: type[Driver]) -> type[Driver]:
