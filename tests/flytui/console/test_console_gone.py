@@ -52,7 +52,7 @@ def signals() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def test_a_continue_that_follows_no_stop_starts_nothing(
+async def test_a_continue_that_follows_no_stop_starts_nothing(
     signals: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A terminal that closes sends it to a console that is leaving: a reader started then never ends."""
