@@ -11,7 +11,7 @@ from enum import StrEnum
 from flycore.approval.cells import wrap_exact, wrap_words
 from flycore.approval.machine import choices
 from flycore.approval.shown import counts, shown_input, shown_segments
-from flycore.model.approval import ApprovalRequest, MatchedRule
+from flycore.model.approval import ApprovalRequest, MatchedRule, Preview
 from flycore.model.base import Value
 from flycore.model.enums import Choice, Risk
 from flycore.model.program import Seal
@@ -151,6 +151,8 @@ def _target(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
     preview = request.subject.preview
     if preview is not None and preview.unchecked:
         yield from _lines("THERE", UNCHECKED, CardStyle.REACH_OPEN, room)
+    elif preview is not None and preview.of_page:
+        yield from _page(preview, request.page_title, room)
     elif preview is not None:
         text = (
             f"window “{strict_text(preview.title)}” (id {strict_text(preview.window_id)}, pid {preview.pid})"
@@ -169,6 +171,20 @@ def _target(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
         yield from _lines("", f"{meant}, as flytui saw it:", CardStyle.CROP, room)
     if request.crop_to is not None:
         yield from _lines("", "where the drag ends:", CardStyle.CROP_TO, room)
+
+
+def _page(preview: Preview, title: str, room: int) -> Iterator[CardLine]:
+    """What a browser tool acts on; every word but ours is the page's own."""
+    if preview.unseen:
+        text = f"what it would act on is not known: {strict_text(preview.unseen)}"
+        yield from _lines("THERE", text, CardStyle.REACH_OPEN, room)
+        return
+    page = f"page “{strict_text(title)}” at {strict_text(preview.url)} (tab {strict_text(preview.tab)})"
+    if preview.ref:
+        name = f"“{strict_text(preview.name)}”" if preview.name else "without a name"
+        text = f"{strict_text(preview.role)} {name} (element {strict_text(preview.ref)})"
+        yield from _lines("THERE", text, CardStyle.PLAIN, room)
+    yield from _lines("" if preview.ref else "THERE", page, CardStyle.PLAIN, room)
 
 
 def _reach(request: ApprovalRequest, room: int) -> Iterator[CardLine]:

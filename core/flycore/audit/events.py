@@ -25,6 +25,7 @@ from flycore.model.question import Question
 TOOL_CALLED = "TOOL_CALLED"
 APPROVAL_ASKED = "APPROVAL_ASKED"
 APPROVAL_DECIDED = "APPROVAL_DECIDED"
+KERNEL_LOOKED = "KERNEL_LOOKED"
 TOOL_STARTED = "TOOL_STARTED"
 TOOL_EXECUTED = "TOOL_EXECUTED"
 SNAPSHOT_CHANGED = "SNAPSHOT_CHANGED"
@@ -92,6 +93,17 @@ def approval_decided(
         if answer.lease is not None:
             fields |= _lease(answer.lease)
     return fields
+
+
+def kernel_looked(request: CallRequest, *, look: str, sidecar: str, seal: str) -> JsonObject:
+    """The kernel itself reads, by the tool `look`, what the call would act on, for its card."""
+    return {
+        "callId": request.call_id,
+        "tool": _bounded(request.tool),
+        "look": look,
+        "sidecar": sidecar,
+        "seal": seal,
+    }
 
 
 def tool_started(

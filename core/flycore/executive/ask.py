@@ -175,4 +175,5 @@ def make_request(
         host=host_of(request.tool, prepared.input),
         edited=call.edited,
         step=request.step,
+        page_title=prepared.page_title,
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from flycore.executive.prepare import Prepared
+from flycore.model.approval import Preview
 from flycore.model.base import Value
 from flycore.model.canonical import Json, JsonObject, digest
 from flycore.model.difference import json_difference
@@ -55,8 +54,37 @@ def _document(prepared: Prepared) -> JsonObject:
         "level": subject.level.value,
         "environment": list(subject.env_names),
         "policy": {"rules": rules, "version": subject.policy},
-        "window": msgspec.to_builtins(subject.preview),
+        "window": _window(subject.preview),
+        "page": _page(subject.preview),
         "risk": prepared.risk.value,
+    }
+
+
+def _window(preview: Preview | None) -> Json:
+    if preview is None or preview.of_page:
+        return None
+    if preview.unchecked:
+        return {"unchecked": True}
+    return {
+        "id": preview.window_id,
+        "title": preview.title,
+        "pid": preview.pid,
+        "over_id": preview.over_id,
+        "over": preview.over,
+    }
+
+
+def _page(preview: Preview | None) -> Json:
+    if preview is None or not preview.of_page:
+        return None
+    if preview.unseen:
+        return {"unseen": preview.unseen}
+    return {
+        "url": preview.url,
+        "tab": preview.tab,
+        "ref": preview.ref,
+        "role": preview.role,
+        "name": preview.name,
     }
 
 

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-
-import anyio.to_thread
 
 from flycore.approval.hands import uses_hands
 from flycore.audit import events as audit_events
 from flycore.catalog.schemas import check_output
 from flycore.executive.ask import Permit
 from flycore.executive.call import Call
+from flycore.executive.job import job_of, runs_of
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed
 from flycore.executive.violations import worded
-from flycore.model.canonical import JsonObject
-from flycore.model.enums import Code, Kind, Phase, SealKind, Status
-from flycore.model.program import ResolvedProgram
-from flycore.registry.resolve import anchor_folder
+from flycore.model.enums import Code, Kind, Phase, Status
 from flycore.runners.answer import OnEvent, SidecarEvent
 from flycore.runners.persistent import call_alone
 from flycore.runners.pool import Place
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome, call_sidecar
-from flycore.sandbox.environment import child_environment
-from flycore.sandbox.seals import SealBroken, materialise
-from flycore.sandbox.store import STORE
+from flycore.sandbox.seals import SealBroken
 
 
 async def perform(
@@ -44,9 +38,9 @@ async def perform(
         )
     settled = False
     try:
-        runs = await _runs(rooms, prepared)
+        runs = await runs_of(rooms, prepared)
         _started(rooms, call, prepared, permit)
-        job = _job(rooms, call, prepared, runs, artifacts)
+        job = job_of(rooms, call.request, prepared, runs, artifacts)
         with rooms.hands.on() if _has_hands(prepared) else nullcontext():
             outcome = await _answered(rooms, prepared, place, job, _tell(call, prepared))
         settled = outcome.survivors == 0
@@ -71,7 +65,7 @@ async def _answered(
     outcome = await place.call(job, tell)
     if outcome.code != Code.CRASHED or not prepared.target.capability.read_only:
         return outcome
-    await _runs(rooms, prepared)
+    await runs_of(rooms, prepared)
     again = await place.call(job, tell)
     return again.with_warnings((f"{outcome.message}; it only reads, so it was asked again in a new process",))
 
@@ -96,44 +90,6 @@ def _started(rooms: Rooms, call: Call, prepared: Prepared, permit: Permit) -> No
     call.at(Phase.RUNNING)
 
 
-def _job(rooms: Rooms, call: Call, prepared: Prepared, runs: _Runs, artifacts: str) -> ProcessJsonJob:
-    entry = prepared.target.entry
-    limit = entry.timeout_ms
-    if call.request.timeout_ms is not None:
-        limit = max(1, min(limit, call.request.timeout_ms))
-    return ProcessJsonJob(
-        argv=runs.program.argv,
-        env=_environment(rooms, call, prepared, runs.program),
-        cwd=str(anchor_folder(entry.cwd, rooms.world().registry)),
-        call_id=call.request.call_id,
-        tool=call.request.tool,
-        input=prepared.input,
-        config=entry.config,
-        delegates={name: {"argv": list(program.argv)} for name, program in runs.delegates.items()},
-        project_dir=str(rooms.places.app_root),
-        artifact_dir=artifacts,
-        timeout_ms=limit,
-        max_output_bytes=entry.max_output_bytes,
-        limits=entry.limits,
-        extra=_desktop_words(rooms, prepared),
-    )
-
-
-def _desktop_words(rooms: Rooms, prepared: Prepared) -> JsonObject:
-    """What a desktop tool is told besides its input: what to hit, and what never to touch."""
-    if not prepared.target.entry.permissions.desktop:
-        return {}
-    seat = rooms.seat()
-    words: JsonObject = {"refuse": {"windowIds": list(seat.window_ids), "pids": list(seat.pids)}}
-    if prepared.preview is not None and not prepared.preview.unchecked:
-        words["target"] = {
-            "windowId": int(prepared.preview.window_id),
-            "title": prepared.preview.title,
-            "pid": prepared.preview.pid,
-        }
-    return words
-
-
 def _tell(call: Call, prepared: Prepared) -> OnEvent:
     masks = prepared.masks
 
@@ -154,38 +110,3 @@ def _checked(prepared: Prepared, outcome: RunOutcome) -> RunOutcome:
     violations = worded(found, outcome.output, prepared.masks, partial(check_output, schema))
     said = tuple(f"output {v.pointer or '/'}: {v.message}" for v in violations)
     return replace(outcome, warnings=(*outcome.warnings, *said))
-
-
-@dataclass(frozen=True, slots=True)
-class _Runs:
-    """What is executed: the programs themselves, or their copies."""
-
-    program: ResolvedProgram
-    delegates: dict[str, ResolvedProgram]
-
-
-async def _runs(rooms: Rooms, prepared: Prepared) -> _Runs:
-    """Exactly the programs that were sealed. Raises SealBroken. A package is looked at beside the loop."""
-    seals = (prepared.seal, *(item.seal for item in prepared.delegates))
-    if any(seal.kind is SealKind.PACKAGE for seal in seals):
-        return await anyio.to_thread.run_sync(_materialised, rooms, prepared)
-    return _materialised(rooms, prepared)
-
-
-def _materialised(rooms: Rooms, prepared: Prepared) -> _Runs:
-    store = rooms.places.data_dir / STORE
-    return _Runs(
-        materialise(prepared.sealed.program, prepared.seal, store),
-        {
-            item.name: materialise(prepared.sealed.delegate_programs[item.name], item.seal, store)
-            for item in prepared.delegates
-        },
-    )
-
-
-def _environment(rooms: Rooms, call: Call, prepared: Prepared, program: ResolvedProgram) -> dict[str, str]:
-    """The environment that was prepared; its search path leads into the copy, not beside it."""
-    if program is prepared.sealed.program:
-        return prepared.environment
-    entry, call_id = prepared.target.entry, call.request.call_id
-    return child_environment(entry, program, environ=rooms.environ, secrets=prepared.secrets, call_id=call_id)

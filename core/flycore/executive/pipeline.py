@@ -17,6 +17,7 @@ from flycore.executive.checking import NO_JSON, checked_input, is_json
 from flycore.executive.closed import closed, over_quota, panicked
 from flycore.executive.frame import walked
 from flycore.executive.group import enter_group
+from flycore.executive.page_look import with_page
 from flycore.executive.perform import perform
 from flycore.executive.prepare import Prepared, masks_for, prepare
 from flycore.executive.resolve import Target, resolve
@@ -93,6 +94,7 @@ class _Walk:
 
     async def _permitted(self, prepared: Prepared) -> ToolResult:
         """Ask, lock, look again; once more with the difference where something changed meanwhile."""
+        prepared = await self._with_page(prepared)
         changed = Changes()
         for _ in range(LOOKS):
             again = partial(self._with_input, prepared.target, prepared.preview)
@@ -163,7 +165,10 @@ class _Walk:
         if isinstance(checked, Stop):
             return checked
         rooms = self._rooms
-        return await prepare(rooms, rooms.world(), self._call.request, target, checked, earlier)
+        prepared = await prepare(rooms, rooms.world(), self._call.request, target, checked, earlier)
+        if isinstance(prepared, Stop):
+            return prepared
+        return await with_page(rooms, self._call.request, prepared, earlier)
 
     def _told_of_edit(self, result: ToolResult, prepared: Prepared) -> ToolResult:
         shown = canonical_json(prepared.masks.json(prepared.input))
@@ -174,7 +179,13 @@ class _Walk:
         target = resolve(world, self._call.request.tool, self._rooms.blocks)
         if isinstance(target, Stop):
             return target
-        return await self._prepare(target, prepared.input, prepared.preview)
+        again = await self._prepare(target, prepared.input, prepared.preview)
+        return again if isinstance(again, Stop) else await self._with_page(again, prepared.preview)
+
+    async def _with_page(self, prepared: Prepared, earlier: Preview | None = None) -> Prepared:
+        """Looked at only once the call is taken, so that refused ones start nothing."""
+        self.prepared = await with_page(self._rooms, self._call.request, prepared, earlier)
+        return self.prepared
 
     async def _prepare(
         self, target: Target, input: JsonObject, earlier: Preview | None = None

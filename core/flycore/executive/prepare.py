@@ -42,6 +42,8 @@ class Prepared(Value, frozen=True, kw_only=True):
     environment: dict[str, str]
     secrets: dict[str, str]
     preview: Preview | None
+    page_title: str = ""
+    """Of the page that a browser tool acts on; no part of the subject."""
     risk: Risk
     verdict: Verdict
     subject: Subject
@@ -83,7 +85,7 @@ async def prepare(
         return _secret_missing(missing)
     sandbox = report(entry.permissions, entry.limits, bundled=seal.kind is SealKind.BUNDLED)
     now = rooms.clock.now()
-    risk, verdict = _judge(world, target, input, seal, sandbox, caller=request.caller, now=now)
+    risk, verdict = judge(world, target, input, seal, sandbox, caller=request.caller, now=now)
     if verdict.decision is Decision.DENY:
         return _denied(rooms, verdict)
     blind = accepts_unchecked(entry, rooms.environ)
@@ -128,7 +130,7 @@ def _permissions_digest(permissions: Permissions) -> str:
     return digest(msgspec.to_builtins(permissions))
 
 
-def _judge(
+def judge(
     world: World,
     target: Target,
     input: JsonObject,

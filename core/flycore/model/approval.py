@@ -49,6 +49,21 @@ class Preview(Value, frozen=True, kw_only=True):
     """Its title."""
     unchecked: bool = False
     """Whether nobody could look: on Wayland, for an entry that accepts it. Then all else is empty."""
+    tab: str = ""
+    """Of the page that a browser tool acts on: the browser's name for the tab."""
+    url: str = ""
+    """The address it shows."""
+    ref: str = ""
+    """Of the element that is meant: another one after each navigation. Empty where the page itself is."""
+    role: str = ""
+    name: str = ""
+    unseen: str = ""
+    """Why the page could not be looked at; then the rest is empty."""
+
+    @property
+    def of_page(self) -> bool:
+        """Whether it is a browser tool's, not a desktop tool's."""
+        return bool(self.tab or self.unseen)
 
 
 class Subject(Value, frozen=True, kw_only=True):
@@ -128,6 +143,8 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     crop_to: Picture | None = None
     """For a drag: the screen round its end."""
     cross_to: tuple[int, int] | None = None
+    page_title: str = ""
+    """Title of the page that a browser tool acts on. No part of what is approved."""
     no_crop: str = ""
     """Why no picture could be taken where there should be one."""
 

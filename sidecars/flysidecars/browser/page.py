@@ -109,12 +109,13 @@ def web_address(call: Call) -> str:
 
 @contextmanager
 def current_page(call: Call) -> Iterator[Page]:
-    """The page of the tab that was active last; where a person approved one, of exactly that tab while it
-    still shows the address they saw. Raises `Unavailable`, `ToolFailed` (`no-page`, `target-changed`)."""
+    """The page of the tab that was active last; where the kernel names one, of exactly that tab, and where
+    it names the address that a person saw, only while it still shows that. Raises `Unavailable`,
+    `ToolFailed` (`no-page`, `target-changed`)."""
     seen = object_field(call.raw, "target")
     with attached(call, _current(call, seen)) as session:
         page = Page(session)
-        if seen and page.where()["url"] != seen.get("url"):
+        if "url" in seen and page.where()["url"] != seen["url"]:
             raise ToolFailed("target-changed", "the tab shows another page than the one that was approved")
         yield page
 

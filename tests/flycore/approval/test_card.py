@@ -217,6 +217,35 @@ def test_a_plain_card_reads_well(make_request) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("preview", "title", "lines"),
+    [
+        (
+            Preview(tab="T", url="http://a/\u202e", ref="e1-ab", role="button", name="\x1b[2JPay\n$5"),
+            "Sh\u200bop",
+            [
+                "button “⟦U+001B⟧[2JPay⟦U+000A⟧$5” (element e1-ab)",
+                "page “Sh⟦U+200B⟧op” at http://a/⟦U+202E⟧ (tab T)",
+            ],
+        ),
+        (
+            Preview(tab="T", url="http://a/", ref="e1-ab", role="textbox"),
+            "",
+            ["textbox without a name (element e1-ab)", "page “” at http://a/ (tab T)"],
+        ),
+        (Preview(tab="T", url="http://a/"), "Shop", ["page “Shop” at http://a/ (tab T)"]),
+        (Preview(unseen="no\u202e tab"), "", ["what it would act on is not known: no⟦U+202E⟧ tab"]),
+    ],
+)
+def test_a_page_is_drawn_as_text_from_outside(
+    make_request, preview: Preview, title: str, lines: list[str]
+) -> None:
+    drawn = render_card(make_request(subject={"preview": preview}, page_title=title), 200)
+    start = [line.label for line in drawn].index("THERE")
+    assert [line.text for line in drawn[start : start + len(lines)]] == lines
+    assert drawn[start + len(lines)].label == "REACH"
+
+
 def test_one_reason_and_one_program_are_said_once(make_request) -> None:
     """Sentences that repeat are read as noise, and what differs between them is overlooked."""
     ours = Seal(kind=SealKind.BUNDLED, digest="ab" * 32, program="/usr/bin/flytui-sidecar", editable=True)

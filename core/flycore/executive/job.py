@@ -1,0 +1,100 @@
+"""What a sidecar is handed: the program that was sealed, or its copy, and the request's line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import anyio.to_thread
+
+from flycore.executive.prepare import Prepared
+from flycore.executive.rooms import Rooms
+from flycore.model.approval import Preview
+from flycore.model.call import CallRequest
+from flycore.model.canonical import JsonObject
+from flycore.model.enums import SealKind
+from flycore.model.program import ResolvedProgram
+from flycore.registry.resolve import anchor_folder
+from flycore.runners.process_json import ProcessJsonJob
+from flycore.sandbox.environment import child_environment
+from flycore.sandbox.seals import materialise
+from flycore.sandbox.store import STORE
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What is executed: the programs themselves, or their copies."""
+
+    program: ResolvedProgram
+    delegates: dict[str, ResolvedProgram]
+
+
+async def runs_of(rooms: Rooms, prepared: Prepared) -> Runs:
+    """Exactly the programs that were sealed. Raises SealBroken. A package is looked at beside the loop."""
+    seals = (prepared.seal, *(item.seal for item in prepared.delegates))
+    if any(seal.kind is SealKind.PACKAGE for seal in seals):
+        return await anyio.to_thread.run_sync(_materialised, rooms, prepared)
+    return _materialised(rooms, prepared)
+
+
+def _materialised(rooms: Rooms, prepared: Prepared) -> Runs:
+    store = rooms.places.data_dir / STORE
+    return Runs(
+        materialise(prepared.sealed.program, prepared.seal, store),
+        {
+            item.name: materialise(prepared.sealed.delegate_programs[item.name], item.seal, store)
+            for item in prepared.delegates
+        },
+    )
+
+
+def job_of(
+    rooms: Rooms, request: CallRequest, prepared: Prepared, runs: Runs, artifacts: str
+) -> ProcessJsonJob:
+    """The run, with `artifacts` as the folder for its files."""
+    entry = prepared.target.entry
+    limit = entry.timeout_ms
+    if request.timeout_ms is not None:
+        limit = max(1, min(limit, request.timeout_ms))
+    return ProcessJsonJob(
+        argv=runs.program.argv,
+        env=_environment(rooms, request.call_id, prepared, runs.program),
+        cwd=str(anchor_folder(entry.cwd, rooms.world().registry)),
+        call_id=request.call_id,
+        tool=request.tool,
+        input=prepared.input,
+        config=entry.config,
+        delegates={name: {"argv": list(program.argv)} for name, program in runs.delegates.items()},
+        project_dir=str(rooms.places.app_root),
+        artifact_dir=artifacts,
+        timeout_ms=limit,
+        max_output_bytes=entry.max_output_bytes,
+        limits=entry.limits,
+        extra=_further(rooms, prepared),
+    )
+
+
+def _further(rooms: Rooms, prepared: Prepared) -> JsonObject:
+    """What the sidecar is told besides the input: what was approved to be hit, and what never to touch."""
+    words: JsonObject = {}
+    desktop, seen = prepared.target.entry.permissions.desktop, prepared.preview
+    if desktop:
+        seat = rooms.seat()
+        words["refuse"] = {"windowIds": list(seat.window_ids), "pids": list(seat.pids)}
+    if seen is not None and seen.tab:
+        words["target"] = _page(seen)
+    elif seen is not None and seen.window_id and desktop:
+        words["target"] = {"windowId": int(seen.window_id), "title": seen.title, "pid": seen.pid}
+    return words
+
+
+def _page(seen: Preview) -> JsonObject:
+    words: JsonObject = {"tab": seen.tab, "url": seen.url}
+    return words | {"ref": seen.ref} if seen.ref else words
+
+
+def _environment(rooms: Rooms, call_id: str, prepared: Prepared, program: ResolvedProgram) -> dict[str, str]:
+    """The environment that was prepared; its search path leads into the copy, not beside it."""
+    if program is prepared.sealed.program:
+        return prepared.environment
+    entry = prepared.target.entry
+    return child_environment(entry, program, environ=rooms.environ, secrets=prepared.secrets, call_id=call_id)

@@ -1,0 +1,164 @@
+"""What a browser tool would act on: read by the kernel, before anyone is asked, through `browser.snapshot` of
+the same entry, run as it was sealed.
+
+Nothing is looked at for a call that policy allows or denies: nobody judges it. A look is no call: nobody is
+asked for it, so it is taken only where policy would not forbid it and either allows it or finds a program of
+this distribution that holds nothing to give away. It is noted in the log as the kernel's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from flycore.audit import events as audit_events
+from flycore.catalog.schemas import check_output
+from flycore.executive.job import job_of, runs_of
+from flycore.executive.prepare import Prepared, judge
+from flycore.executive.resolve import Target, callable_view
+from flycore.executive.rooms import Rooms
+from flycore.executive.stop import Stop
+from flycore.model.approval import Preview
+from flycore.model.base import Value
+from flycore.model.call import CallRequest
+from flycore.model.canonical import Json, JsonObject
+from flycore.model.enums import Decision, Kind, SealKind, Status
+from flycore.model.errors import AuditUnwritable
+from flycore.runners.persistent import call_alone
+from flycore.runners.process_json import ProcessJsonJob, RunOutcome, call_sidecar
+from flycore.sandbox.seals import SealBroken
+
+SNAPSHOT = "browser.snapshot"
+ELEMENT = ("browser.click", "browser.type")
+"""Tools that act on the element which the input's `target` names."""
+LOOKED_AT = (*ELEMENT, "browser.navigate", "browser.evaluate")
+"""Tools that act on the page that is shown."""
+LOOK_MS = 5000
+MAX_ANSWER_BYTES = 128 * 1024
+MOVED = "target-changed"
+"""The sidecar's code where the tab that was meant is gone."""
+
+
+class Seen(Value, frozen=True, kw_only=True):
+    """What a look found. The title takes no part in what is approved: pages change theirs by themselves."""
+
+    preview: Preview
+    title: str = ""
+
+
+async def with_page(
+    rooms: Rooms, request: CallRequest, prepared: Prepared, earlier: Preview | None = None
+) -> Prepared:
+    """The call with what it would act on, or why that is not known; unchanged for tools that act on no page.
+    `earlier` is what was seen when the call arrived: then that tab is looked at again, whichever is active
+    by now."""
+    if request.tool not in LOOKED_AT or prepared.verdict.decision is not Decision.ASK:
+        return prepared
+    target = prepared.input.get("target") if request.tool in ELEMENT else None
+    asked: JsonObject = {"limit": 1} if target is None else {"target": target, "limit": 1}
+    snapshot = _may_look(rooms, request, prepared, asked)
+    if isinstance(snapshot, str):
+        seen = _unseen(snapshot)
+    elif not _noted(rooms, request, snapshot.entry.id, prepared.seal.digest):
+        seen = _unseen("nothing is run while the audit log cannot be written")
+    else:
+        seen = await _seen(rooms, request, prepared, snapshot, asked, earlier.tab if earlier else "")
+    subject = msgspec.structs.replace(prepared.subject, preview=seen.preview)
+    return msgspec.structs.replace(
+        prepared,
+        preview=seen.preview,
+        page_title=seen.title,
+        subject=subject,
+        subject_digest=subject.digest(),
+    )
+
+
+def _may_look(rooms: Rooms, request: CallRequest, prepared: Prepared, asked: JsonObject) -> Target | str:
+    """The tool to look with, or why there is no look."""
+    world, entry = rooms.world(), prepared.target.entry
+    view = callable_view(world, SNAPSHOT, rooms.blocks)
+    if isinstance(view, Stop):
+        return f"{SNAPSHOT} cannot be called: {view.message}"
+    snapshot = Target(capability=view.capability, entry=entry)
+    if view.sidecar != entry.id or not view.capability.read_only:
+        return f"{SNAPSHOT} is offered by another entry"
+    if entry.permissions.desktop:
+        return "its entry has the desktop, and runs for nobody but who was approved"
+    now = rooms.clock.now()
+    _, verdict = judge(
+        world, snapshot, asked, prepared.seal, prepared.sandbox, caller=request.caller, now=now
+    )
+    if verdict.decision is Decision.DENY:
+        return f"policy denies {SNAPSHOT}"
+    plain = not entry.delegates and not entry.permissions.secrets
+    if verdict.decision is Decision.ASK and not (prepared.seal.kind is SealKind.BUNDLED and plain):
+        return f"that would take {SNAPSHOT} of this entry, which policy does not allow unasked"
+    return snapshot
+
+
+def _noted(rooms: Rooms, request: CallRequest, sidecar: str, seal: str) -> bool:
+    fields = audit_events.kernel_looked(request, look=SNAPSHOT, sidecar=sidecar, seal=seal)
+    try:
+        rooms.audit.append(audit_events.KERNEL_LOOKED, fields)
+    except AuditUnwritable:
+        return False
+    return True
+
+
+async def _seen(
+    rooms: Rooms, request: CallRequest, prepared: Prepared, snapshot: Target, asked: JsonObject, tab: str
+) -> Seen:
+    try:
+        runs = await runs_of(rooms, prepared)
+    except SealBroken as error:
+        return _unseen(f"the program could not be copied as it was sealed: {error}")
+    job = replace(
+        job_of(rooms, request, prepared, runs, ""),
+        tool=SNAPSHOT,
+        input=asked,
+        timeout_ms=min(LOOK_MS, snapshot.entry.timeout_ms),
+        max_output_bytes=min(MAX_ANSWER_BYTES, snapshot.entry.max_output_bytes),
+        extra={"target": {"tab": tab}} if tab else {},
+    )
+    outcome = await _ask(job, snapshot.entry.kind)
+    if tab and outcome.details.get("code") == MOVED:
+        outcome = await _ask(replace(job, extra={}), snapshot.entry.kind)
+    if outcome.status is not Status.SUCCESS:
+        return _unseen(prepared.masks.text(outcome.message))
+    if check_output(snapshot.capability.output_schema, outcome.output):
+        return _unseen(f"{SNAPSHOT} answered what does not fit its schema")
+    seen = read_page(prepared.masks.json(outcome.output), element="target" in asked)
+    return seen if isinstance(seen, Seen) else _unseen(seen)
+
+
+async def _ask(job: ProcessJsonJob, kind: Kind) -> RunOutcome:
+    return await (call_alone(job) if kind is Kind.PERSISTENT else call_sidecar(job))
+
+
+def read_page(answer: Json, *, element: bool) -> Seen | str:
+    """What a snapshot of one element says of it, or of the page alone; else what it lacks."""
+    if not isinstance(answer, dict):
+        return f"{SNAPSHOT} answered no object"
+    url, tab, title = _text(answer, "url"), _text(answer, "tab"), _text(answer, "title")
+    if not url or not tab:
+        return f"{SNAPSHOT} names no tab with an address"
+    if not element:
+        return Seen(preview=Preview(tab=tab, url=url), title=title)
+    nodes = answer.get("nodes")
+    first = nodes[0] if isinstance(nodes, list) and nodes else None
+    if not isinstance(first, dict) or not _text(first, "target"):
+        return f"{SNAPSHOT} does not list the element"
+    found = Preview(
+        tab=tab, url=url, ref=_text(first, "target"), role=_text(first, "role"), name=_text(first, "name")
+    )
+    return Seen(preview=found, title=title)
+
+
+def _text(holder: JsonObject, key: str) -> str:
+    value = holder.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _unseen(why: str) -> Seen:
+    return Seen(preview=Preview(unseen=why or "it does not say why"))
