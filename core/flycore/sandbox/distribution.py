@@ -19,6 +19,7 @@ SIDECARS = frozenset(
         "media.local",
         "mock.echo",
         "utility.local",
+        "web.search",
         "wtype",
         "xdotool",
         "ydotool",
