@@ -83,7 +83,7 @@ def root(tmp_path: Path) -> Iterator[Root]:
 
 def assert_goes_on(root: Root, tmux: Tmux) -> None:
     """The console is there and serves the next call."""
-    tmux.sees("Catalog")
+    tmux.sees("policy (ok|FAILED)")
     tmux.sees(r"well\.echo")
     code, result = call(root, "well.echo", {})
     assert (code, result["status"]) == (0, "success"), result

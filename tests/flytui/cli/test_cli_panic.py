@@ -60,7 +60,7 @@ def test_without_a_kernel_it_holds_for_the_next_one_until_a_person_releases_it(t
 
 def test_a_kernel_that_runs_is_not_released_by_the_command(trusted: Desk) -> None:
     with trusted.terminal() as console:
-        console.until("Catalog")
+        console.until("policy ok")
         assert trusted.document("panic")["kernel"] is True
         with trusted.terminal("panic", "--release") as terminal:
             terminal.until("in the console")
@@ -107,7 +107,7 @@ def test_a_file_that_is_broken_or_hostile_stops_and_is_drawn_safely(trusted: Des
 
 def test_questions_are_listed_with_the_requests(trusted: Desk) -> None:
     with trusted.terminal() as console:
-        console.until("Catalog")
+        console.until("policy ok")
         trusted.run("panic")
         listed = trusted.document("approvals")
         assert [question["id"] for question in listed["questions"]] == ["panic"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from typing import ClassVar
@@ -74,7 +75,7 @@ class Fixing(Vertical):
         except SuspendNotSupported:
             self._notice(f"this terminal cannot be lent; run it yourself: {quoted(argv)}")
             return
-        self._notice(f"{argv[0]} ended with exit status {ended}")
+        self._notice(f"{os.path.basename(argv[0])} ended with exit status {ended}")
         if sidecar:
             await self._ask_again(sidecar)
 
