@@ -75,6 +75,7 @@ from flycore.model.status import Status as KernelStatus
 from flycore.model.trust import TrustItem
 from flytui.console.app import FlytuiApp
 from flytui.console.desk import Desk
+from flytui.console.own import Own
 from flytui.console.paint import text_of
 from flytui.console.rows import RowsView
 from flytui.console.run import Opening
@@ -652,7 +653,9 @@ def world(**more: object) -> World:
     return World(catalog_value=sample_catalog(), **more)  # type: ignore[arg-type]  # a test's own fields
 
 
-def app_of(place: World, clock: HandClock | None = None, ledger: Ledger | None = None) -> FlytuiApp:
+def app_of(
+    place: World, clock: HandClock | None = None, ledger: Ledger | None = None, own: Own | None = None
+) -> FlytuiApp:
     """The application at that world; time stands still unless the clock is moved."""
     desk = Desk(
         client=place,
@@ -661,6 +664,7 @@ def app_of(place: World, clock: HandClock | None = None, ledger: Ledger | None =
         clock=clock or HandClock(),
         now=lambda: NOW,
         ledger=ledger,
+        own=own or Own(),
     )
     return FlytuiApp(desk)
 
@@ -677,11 +681,17 @@ def at_once(place: World) -> Opening:
 
 @asynccontextmanager
 async def console(
-    place: World, clock: HandClock, size: tuple[int, int] = (100, 30), ledger: Ledger | None = None
+    place: World,
+    clock: HandClock,
+    size: tuple[int, int] = (100, 30),
+    ledger: Ledger | None = None,
+    own: Own | None = None,
+    *,
+    toasts: bool = False,
 ) -> AsyncIterator[tuple[FlytuiApp, Pilot[None]]]:
     """The console, its first values fetched."""
-    app = app_of(place, clock, ledger)
-    async with app.run_test(size=size) as pilot:
+    app = app_of(place, clock, ledger, own)
+    async with app.run_test(size=size, notifications=toasts) as pilot:
         await until(pilot, lambda: app.desk.catalog is not None)
         yield app, pilot
 

@@ -60,8 +60,26 @@ def hostile_root(base: Path, text: str) -> Root:
     (folder / "tools/names").write_text(json.dumps(file_names(text)))
     write_registry(root, json.dumps({"schemaVersion": 2, "sidecars": entries(root, text)}))
     _write_policy(root, text)
-    (root.home / "config/flytui/config.jsonc").write_text(json.dumps({text: text, "theme": text}))
+    (root.home / "config/flytui/config.jsonc").write_text(json.dumps(_settings(text)))
     return root
+
+
+def _settings(text: str) -> dict[str, object]:
+    keys = {
+        text: text,
+        f"catalog.{text}": "f5",
+        "catalog.probe": text,
+        "catalog.group": "[",
+        "audit.copy": "\u3164",
+    }
+    return {
+        text: text,
+        "theme": text,
+        "keys": keys,
+        "risk": {text: text, ASKED: text},
+        "sandbox": {"minimum": {text: text}},
+        "notify": {"command": text},
+    }
 
 
 def entries(root: Root, text: str) -> dict[str, object]:

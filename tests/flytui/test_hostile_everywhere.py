@@ -72,6 +72,21 @@ def commands(text: str, call_id: str) -> list[tuple[str, ...]]:
         ("audit", "show", said),
         ("audit", "verify"),
         ("schema", said),
+        ("activity",),
+        ("activity", "show", call_id),
+        ("activity", "show", said),
+        ("activity", "cancel", said),
+        ("config", "show"),
+        ("lint",),
+        ("lint", "tools/payload"),
+        ("lint", said),
+        ("grants",),
+        ("completion", said),
+        ("init",),
+        ("enable", said),
+        ("disable", said, "--reason", said),
+        ("sidecar", "check", said),
+        ("sidecar", "check", "tools/bin-evil/run", "--tool", BENIGN, "--input", '{"mode": "error"}'),
         *results,
         ("call", said, "{}"),
         ("call", BENIGN, said),
@@ -87,8 +102,9 @@ def commands(text: str, call_id: str) -> list[tuple[str, ...]]:
 
 def piped(words: tuple[str, ...]) -> bool:
     """Whether the command is run into a pipe as well: at quick size, those that print differently there."""
-    tables = ("catalog", "inspect", "doctor", "preflight", "trust", "approvals", "audit")
-    return FULL or words[0] in tables or words[:2] == ("call", BENIGN)
+    tables = ("catalog", "inspect", "doctor", "preflight", "trust", "approvals", "audit", "activity")
+    others = (("config", "show"), ("lint",))
+    return FULL or words[0] in tables or words in others or words[:2] == ("call", BENIGN)
 
 
 def test_no_command_prints_a_payload(root: Root, text: str) -> None:
@@ -108,6 +124,21 @@ def test_no_command_prints_a_payload(root: Root, text: str) -> None:
             assert found == [], words
     assert_whole(root)
     assert not [line for line in root.audit() if line.get("decision") == "approved"]
+
+
+def test_a_shell_is_offered_no_payload_to_complete(root: Root) -> None:
+    for words in ("flytui inspect ", "flytui call ", "flytui enable "):
+        asked = {"_FLYTUI_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "2"}
+        done = subprocess.run(
+            [str(BIN / "flytui")],
+            env={**root.environ, **asked},
+            cwd=root.folder,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.stderr == b""
+        assert re.fullmatch(rb"(plain,[A-Za-z0-9._-]+\n)+", done.stdout), words
 
 
 def test_a_text_from_outside_forges_no_line(root: Root, text: str) -> None:

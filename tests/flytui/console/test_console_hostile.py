@@ -11,33 +11,54 @@ from rich.segment import Segment
 from textual import events
 from textual.app import App
 from textual.color import Color
+from textual.command import CommandPalette
 from textual.pilot import Pilot
+from textual.widgets import Input, OptionList
 
 from consolekit import (
     CALLER,
     HandClock,
     World,
     console,
+    drawn,
     entry_of,
     failing,
     press,
     request_of,
     sample_activity,
     sample_catalog,
+    settle,
     stability_of,
     tool_view,
     until,
     world,
 )
 from flycore.model.approval import MatchedRule
-from flycore.model.call import Activity
+from flycore.model.call import Activity, Artifact
 from flycore.model.catalog import SidecarView
+from flycore.model.check import Check, CheckState
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Decision, ReasonCode
+from flycore.model.fix import Fix, FixKind
+from flycore.model.picture import Picture
+from flycore.model.stability import Reason
 from flycore.model.trust import TrustItem
+from flytui.console.activity.page import CallScreen
+from flytui.console.activity.shape import View
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import CardScreen
+from flytui.console.approvals.reason import WordsScreen
+from flytui.console.catalog.jump import JumpScreen
+from flytui.console.catalog.view import CatalogView
+from flytui.console.fix.bench import Workbench
+from flytui.console.fix.screen import ActScreen
+from flytui.console.form.screen import FormScreen
 from flytui.console.guard import VisibleOnly
+from flytui.console.main import MainScreen
+from flytui.console.own import Own, own_settings
+from flytui.console.pages import PageScreen
+from flytui.console.rows import RowsView
+from flytui.console.style import theme_names
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 
@@ -72,6 +93,7 @@ def assert_clean(app: FlytuiApp) -> None:
             for character in segment.text:
                 kind = unicodedata.category(character)
                 assert kind not in {"Cc", "Cf", "Cs", "Zl", "Zp"}, hex(ord(character))
+                assert character not in HIDDEN, hex(ord(character))
             meta = segment.style.meta if segment.style else {}
             assert not any("click" in name for name in meta)
             assert not (segment.style and segment.style.link)
@@ -80,12 +102,16 @@ def assert_clean(app: FlytuiApp) -> None:
 def hostile_world(text: str) -> World:
     """The payload in every place that text from outside can have."""
     tool, sidecar = f"evil.{text}", f"side{text}"
-    reasons = failing(ReasonCode.DELEGATE_MISSING, "path", text, text)
+    fix = Fix(kind=FixKind.COMMAND, words=text, argv=(text, text))
+    (reason,) = failing(ReasonCode.DELEGATE_MISSING, "path", text, text).reasons
+    reason = msgspec.structs.replace(reason, fix=fix)
+    reasons = failing(ReasonCode.DELEGATE_MISSING, "path", text, text, reasons=(reason,))
     seen = stability_of().evidence
     tail = msgspec.structs.replace(
         seen,
         probe=msgspec.structs.replace(seen.probe, stderr_tail=text),
         runtime=msgspec.structs.replace(seen.runtime, code=text, message=text, stderr_tail=text),
+        version=msgspec.structs.replace(seen.version, installed_version=text),
     )
     well = stability_of(evidence=tail)
     view = tool_view(tool, sidecar, well)
@@ -94,7 +120,9 @@ def hostile_world(text: str) -> World:
     )
     position = Position(file=text, line=1, column=1)
     entry = entry_of(sidecar, (tool,), command=text, args=(text,), disabled_reason=text, position=position)
-    entry = msgspec.structs.replace(entry, env={text: text}, raw={})
+    entry = msgspec.structs.replace(
+        entry, env={text: text}, raw={}, package_id=text, package_version=text, enabled=True
+    )
     finding = Diagnostic(
         severity=Severity.ERROR,
         rule=text,
@@ -107,7 +135,7 @@ def hostile_world(text: str) -> World:
     catalog = msgspec.structs.replace(
         sample_catalog(),
         capabilities=(
-            msgspec.structs.replace(view, capability=capability),
+            msgspec.structs.replace(view, capability=capability, because=text),
             tool_view(f"bad.{text}", sidecar, reasons),
         ),
         sidecars=(SidecarView(id=sidecar, entry=entry, trusted=False, stability=well),),
@@ -120,15 +148,55 @@ def hostile_world(text: str) -> World:
     )
     broken = msgspec.structs.replace(failed.result, error=error, stderr_tail=text, warnings=(text,))
     progress = msgspec.structs.replace(running.progress, message=text)
+    made = msgspec.structs.replace(
+        hashed.result,
+        output={text: [{text: text, "more": text}, {text: text}]},
+        artifacts=(Artifact(path=text, mime_type="image/png", bytes=9),),
+        stderr_tail=text,
+    )
 
     def call(of: Activity, **more: object) -> Activity:
         return msgspec.structs.replace(of, tool=tool, caller=caller, input_text=text, **more)
 
     return World(
         catalog_value=catalog,
-        activity_value=(call(running, progress=progress), call(hashed), call(failed, result=broken)),
+        activity_value=(
+            call(running, progress=progress),
+            call(hashed, result=made),
+            call(failed, result=broken),
+        ),
         trust_value=(TrustItem(sidecar=sidecar, digest=text, changed=True, lines=(text, text)),),
+        pictures={("c2", 0): Picture(width=2, height=2, rgb=bytes(12))},
+        checks_value=(
+            Check(
+                name=text,
+                state=CheckState.FAIL,
+                message=text,
+                fix=text,
+                remedy_fix=fix,
+                sidecar=sidecar,
+                difference=(text, f"- {text}", f"+ {text}"),
+            ),
+        ),
     )
+
+
+def hostile_own(text: str) -> Own:
+    """The payload in every setting of the console, and keys that look like nothing or like markup."""
+    keys = {text: text, f"catalog.{text}": "f5", "catalog.probe": text, "catalog.copy": text}
+    unseen = {"catalog.ladder": "\u3164", "audit.fatigue": "\u0301", "audit.verify": "\ufe0f"}
+    there = Position(file=text, line=1, column=1)
+    places = {"/theme": there, "/keys/catalog.probe": there}
+    return own_settings({**keys, **unseen, "catalog.group": "["}, text, theme_names(), places)
+
+
+def hostile_bench(text: str) -> Workbench:
+    """The payload in the starter registry and in the editor."""
+
+    async def run(argv: tuple[str, ...], read: bool) -> int:
+        raise AssertionError("nothing may be run")
+
+    return Workbench(root=text, home=text, editor=(text,), starter=f"{text}\n{text}", run=run)
 
 
 def hostile_request(text: str) -> object:
@@ -157,12 +225,87 @@ async def walk(app: FlytuiApp, pilot: Pilot[None], keys: list[str]) -> None:
         assert_clean(app)
 
 
+async def over(app: FlytuiApp, pilot: Pilot[None], key: str, kind: type[object], keys: str = "end") -> None:
+    """A key that opens a screen over the main one; there the keys, then back."""
+    await walk(app, pilot, [key])
+    assert isinstance(app.screen, kind), key
+    await walk(app, pilot, [*keys.split(), "escape"])
+    await until(pilot, lambda: isinstance(app.screen, MainScreen))
+
+
+async def walk_catalog(app: FlytuiApp, pilot: Pilot[None], clock: HandClock) -> None:
+    """Pages, jump list, fixes and palette of the Catalog."""
+    app.desk.bench = hostile_bench(app.desk.title)
+    await over(app, pilot, "w", PageScreen)
+    await over(app, pilot, "D", PageScreen)
+    await over(app, pilot, "colon", JumpScreen, "down e")
+    await over(app, pilot, "X", WordsScreen, "x")
+    await over(app, pilot, "t", FormScreen, "f3 f2")
+    if not any(reason.fix for reason in reasons_here(app)):
+        await walk(app, pilot, ["up" if app.screen.query_one("#catalog-rows", RowsView).cursor else "down"])
+    await over(app, pilot, "F", ActScreen, "end y")
+    await walk(app, pilot, ["ctrl+p"])
+    await until(pilot, lambda: isinstance(app.screen, CommandPalette))
+    await walk(app, pilot, ["G", "r"])
+    await until(pilot, lambda: app.screen.query_one(OptionList).option_count > 0)
+    assert_clean(app)
+    await walk(app, pilot, ["[", "slash", "]", "escape"])
+    await until(pilot, lambda: isinstance(app.screen, MainScreen))
+
+
+def reasons_here(app: FlytuiApp) -> tuple[Reason, ...]:
+    """Those of the row under the Catalog's cursor."""
+    row = app.screen.query_one("#catalog", CatalogView).row
+    return row.stability.reasons if row is not None else ()
+
+
+async def walk_call(app: FlytuiApp, pilot: Pilot[None]) -> None:
+    """Every way of looking at a call that has all of them, and its rows whole."""
+    await walk(app, pilot, ["3", "home", "down", "enter"])
+    page = app.screen
+    assert isinstance(page, CallScreen)
+    for view in View:
+        await walk(app, pilot, [view.key, "end"])
+        assert f"[{view.title}]" in drawn(app, "#call-views")
+        if view in (View.TABLE, View.TREE):
+            await walk(app, pilot, ["right", "enter", "end"])
+            if app.screen is not page:
+                await walk(app, pilot, ["escape"])
+    await walk(app, pilot, ["escape"])
+
+
+async def walk_lists(app: FlytuiApp, pilot: Pilot[None]) -> None:
+    """Packages and Doctor, with their pages."""
+    await walk(app, pilot, ["6"])
+    await over(app, pilot, "enter", PageScreen, "end y")
+    await walk(app, pilot, ["y", "7"])
+    await until(pilot, lambda: app.screen.query_one("#check-rows", RowsView).row)
+    await walk(app, pilot, ["end", "enter"])
+    await walk(app, pilot, ["escape", "F", "escape", "y"])
+
+
+async def walk_starter(app: FlytuiApp, pilot: Pilot[None], place: World, clock: HandClock) -> None:
+    """A folder without a registry: what is offered there, and the refusal to write it."""
+    empty = msgspec.structs.replace(place.catalog_value, version=9, sidecars=(), capabilities=())
+    place.catalog_value = empty
+    place.publish("catalog.changed")
+    await until(pilot, lambda: app.desk.catalog is empty)
+    await walk(app, pilot, ["1", "i", "end"])
+    screen = app.screen
+    assert isinstance(screen, ActScreen)
+    await until(pilot, lambda: screen._card.arming.seen_all)
+    clock.advance(2)
+    await walk(app, pilot, ["a"])
+    await until(pilot, lambda: place.started)
+    await walk(app, pilot, ["end", "escape"])
+
+
 @pytest.mark.parametrize("text", PAYLOADS.values(), ids=PAYLOADS)
 async def test_no_screen_draws_a_payload(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the last filter: what the screens draw is clean by itself."""
     monkeypatch.setattr(FlytuiApp, "get_line_filters", App.get_line_filters)
     place, clock = hostile_world(text), HandClock()
-    async with console(place, clock, (120, 40)) as (app, pilot):
+    async with console(place, clock, (120, 40), own=hostile_own(text), toasts=True) as (app, pilot):
         app.desk.title = text
         await until(pilot, lambda: app.desk.trust)
         await pilot.pause()
@@ -170,8 +313,15 @@ async def test_no_screen_draws_a_payload(text: str, monkeypatch: pytest.MonkeyPa
         clock.advance(5)
         await walk(app, pilot, ["end", "escape", "down", "enter", "end", "escape", "p", "escape", "R", "y"])
         await walk(app, pilot, ["3", "enter", "end", "escape", "end", "enter", "end", "escape", "home", "k"])
-        await walk(app, pilot, ["escape", "2"])
+        await walk(app, pilot, ["escape", "1"])
+        await walk_catalog(app, pilot, clock)
+        await walk_call(app, pilot)
+        await walk_lists(app, pilot)
+        await walk(app, pilot, ["2"])
         app.notify(text, title=text)
+        await until(pilot, lambda: app.screen.query("Toast"))
+        await pilot.pause()
+        assert_clean(app)
         clock.advance(5)
         place.ask_for(hostile_request(text))  # type: ignore[arg-type]  # made by request_of
         await until(pilot, lambda: isinstance(app.screen, CardScreen))
@@ -184,6 +334,8 @@ async def test_no_screen_draws_a_payload(text: str, monkeypatch: pytest.MonkeyPa
         await walk(app, pilot, ["ctrl+o", "d"])
         await pilot.pause()
         assert_clean(app)
+        await walk(app, pilot, ["escape"])
+        await walk_starter(app, pilot, place, clock)
     assert all(answer.choice.value == "deny" for _, _, answer in place.decided)
 
 
@@ -202,7 +354,11 @@ async def _filters() -> list[object]:
 
 async def test_pasted_control_text_in_an_input_stays_visible_text() -> None:
     async with console(world(), HandClock()) as (app, pilot):
-        await pilot.press("slash")
-        app.post_message(events.Paste(C0 + C1 + BIDI))
-        await pilot.pause()
-        assert_clean(app)
+        for keys in (("slash",), ("escape", "colon"), ("escape", "3", "slash"), ("escape", "ctrl+p")):
+            await press(pilot, *keys)
+            box = app.screen.focused
+            assert isinstance(box, Input)
+            app.post_message(events.Paste(MARKUP + C0 + C1 + BIDI))
+            await until(pilot, lambda box=box: MARKUP in box.value)
+            await settle(pilot)
+            assert_clean(app)

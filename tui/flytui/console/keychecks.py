@@ -3,10 +3,12 @@ Pure."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from flycore.model.approval import LETTERS
+from flysafe.text import safe_text
 from flytui.console.keymap import Keys
 from flytui.console.keytable import ENTRIES, SECTIONS
 
@@ -83,12 +85,17 @@ def _bad_key(key: str) -> str:
         return f"a terminal sends it as {SAME[key]}"
     if key == PALETTE:
         return "it opens the command palette"
-    known = last in NAMED or (len(last) == 1 and last.isprintable())
+    known = last in NAMED or (len(last) == 1 and _is_seen(last))
     if not known or not set(modifiers) <= {"ctrl", "shift", "alt"}:
         return "it is the name of no key"
     if "shift" in modifiers and len(last) == 1:
         return "write the character itself, such as R"
     return ""
+
+
+def _is_seen(character: str) -> bool:
+    """Whether a key line can show it: it is no control, no blank, and stands on its own."""
+    return safe_text(character) == character and unicodedata.category(character)[0] not in "MZ"
 
 
 def _bad_here(name: str, key: str) -> str:

@@ -35,6 +35,10 @@ class TellingApp(UrgentApp):
             safe_text(message), title=safe_text(title), severity=severity, timeout=timeout, markup=False
         )
 
+    def copy_to_clipboard(self, text: str) -> None:
+        """To the terminal's clipboard; half a character, which no terminal can be sent, becomes `?`."""
+        super().copy_to_clipboard(text.encode("utf-8", "replace").decode())
+
     def _tell_title(self) -> None:
         """How many wait stands in the terminal's title, too."""
         sequence = title_sequence(self.desk)
