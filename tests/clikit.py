@@ -210,6 +210,13 @@ class Terminal:
                 f"left without {text!r}: {self.shown[-2000:]!r}"
             )
 
+    def until_so(self, what: str, found: Callable[[], bool]) -> None:
+        """Look until it is so, and read meanwhile: a terminal that nobody reads holds its program up."""
+        end = time.monotonic() + LONGEST
+        while not found():
+            assert time.monotonic() < end, f"never came: {what}"
+            self.read(LOOK_AGAIN)
+
     def end(self) -> int:
         """Read to the end; the exit code."""
         end = time.monotonic() + LONGEST

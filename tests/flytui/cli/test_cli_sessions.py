@@ -158,7 +158,9 @@ def test_the_console_is_found_by_the_others(trusted: Desk) -> None:
     trusted.trust()
     with trusted.terminal() as console:
         console.until("try.echo")
-        until("somebody can decide", lambda: bool(trusted.document("status")["kernel"]["approver"]))
+        console.until_so(
+            "somebody can decide", lambda: bool(trusted.document("status")["kernel"]["approver"])
+        )
         second = trusted.run("--json", "trust", "--digest", "0" * 64)
         assert second.returncode == 4
         assert f"pid {console.process.pid}" in second.stderr
@@ -166,7 +168,7 @@ def test_the_console_is_found_by_the_others(trusted: Desk) -> None:
             assert other.end() == 5
         assert f"pid {console.process.pid}" in other.shown
         waiting = trusted.start("call", "try.echo", "message=please", "--json")
-        until("it waits", lambda: bool(trusted.document("approvals")["asks"]))
+        console.until_so("it waits", lambda: bool(trusted.document("approvals")["asks"]))
         (ask,) = trusted.document("approvals")["asks"]
         listed = trusted.run("approvals")
         assert "waiting" in listed.stdout
@@ -176,7 +178,10 @@ def test_the_console_is_found_by_the_others(trusted: Desk) -> None:
         waiting.send_signal(signal.SIGINT)
         waiting.communicate(timeout=60)
         assert waiting.returncode == 130
-        until("it is withdrawn", lambda: trusted.document("approvals")["asks"][0]["state"] == "withdrawn")
+        console.until_so(
+            "it is withdrawn",
+            lambda: [ask["state"] for ask in trusted.document("approvals")["asks"]] == ["withdrawn"],
+        )
         console.process.send_signal(signal.SIGTERM)
         assert console.end() == 143
     assert trusted.survivors() == []

@@ -28,7 +28,8 @@ def test_a_first_registry_is_printed_written_once_and_waits_for_trust(tmp_path: 
     waiting = {item["sidecar"] for item in desk.document("trust", "--print-digest")["waiting"]}
     media = {"media.local", "media.speech", "media.provider"}
     own = {"utility.local", "utility.files", "utility.code", "utility.tasks", "browser.cdp", "mock.echo"}
-    assert waiting == own | media
+    web = {"web.search", "web.pages", "web.files"}
+    assert waiting == own | media | web
     file.write_text("{}")
     again = desk.run("init")
     assert again.returncode == 5
