@@ -22,6 +22,7 @@ from flysidecars.web.network import Network, resolve_host
 from flysidecars.web.orders import Order
 from flysidecars.web.settings import Private
 from flysidecars.web.urls import parse_url
+from notpublic import NOT_PUBLIC
 from webservers import Talk, Web, serving
 
 pytestmark = pytest.mark.suite
@@ -31,43 +32,6 @@ TIMES = Times(30, 60)
 MIB = 1024 * 1024
 BOMB_BYTES = (512 if os.environ.get("FLYTUI_SUITES") == "full" else 32) * MIB
 
-ADDRESSES = [
-    "127.0.0.1",
-    "10.0.0.1",
-    "169.254.169.254",
-    "100.64.0.1",
-    "192.0.0.1",
-    "192.0.0.9",
-    "192.88.99.1",
-    "198.18.0.1",
-    "0.0.0.0",
-    "0.1.2.3",
-    "224.0.0.1",
-    "240.0.0.1",
-    "255.255.255.255",
-    "172.16.0.1",
-    "192.168.0.1",
-    "192.0.2.1",
-    "::",
-    "::1",
-    "::ffff:127.0.0.1",
-    "::ffff:169.254.169.254",
-    "::127.0.0.1",
-    "64:ff9b::7f00:1",
-    "64:ff9b::a9fe:a9fe",
-    "64:ff9b:1::1",
-    "2001::1",
-    "2001:db8::1",
-    "2002:7f00:1::",
-    "3fff::1",
-    "5f00::1",
-    "fc00::1",
-    "fe80::1",
-    "fe80::1%eth0",
-    "fec0::1",
-    "ff02::1",
-    "100::1",
-]
 ALLOWED = ["1.1.1.1", "2606:4700::1111"]
 SPELLINGS = [
     "2130706433",
@@ -156,7 +120,7 @@ def test_public_addresses_are_reached(scene: Scene, address: str) -> None:
     assert scene.get(_url(address))[1] == b"outside"
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("address", NOT_PUBLIC)
 def test_an_address_of_the_inside(scene: Scene, address: str) -> None:
     code = "invalid-url" if "%" in address else "address-refused"
     assert scene.refused(_url(address)) == code
@@ -239,7 +203,7 @@ def _to(location: str, status: str = "302 Found") -> Callable[[Talk], None]:
     return lambda talk: talk.answer(b"elsewhere", status, location=location)
 
 
-@pytest.mark.parametrize("address", [address for address in ADDRESSES if "%" not in address])
+@pytest.mark.parametrize("address", [address for address in NOT_PUBLIC if "%" not in address])
 def test_a_redirect_inside(scene: Scene, address: str) -> None:
     scene.answer = _to(_url(address))
     assert scene.refused("http://outer.test/") == "address-refused"
@@ -306,7 +270,7 @@ def test_credentials_stay_with_their_host(scene: Scene) -> None:
 
 @pytest.mark.parametrize("turn", range(100))
 def test_a_name_that_answers_otherwise_each_time(scene: Scene, turn: int) -> None:
-    private = ADDRESSES[turn % len(ADDRESSES)]
+    private = NOT_PUBLIC[turn % len(NOT_PUBLIC)]
     answers = itertools.chain([[PUBLIC]], itertools.repeat([private]))
     network = Network(Private(), lambda host, port, seconds: next(answers), scene.connect)
     order = Order(parse_url("http://outer.test/"))
@@ -452,5 +416,5 @@ def _closed_port() -> int:
 
 
 def test_the_tables_are_whole() -> None:
-    assert (len(ADDRESSES), len(set(ADDRESSES))) == (35, 35)
-    assert all(parse_address(address) is not None for address in ADDRESSES)
+    assert (len(NOT_PUBLIC), len(set(NOT_PUBLIC))) == (35, 35)
+    assert all(parse_address(address) is not None for address in NOT_PUBLIC)
