@@ -724,7 +724,7 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
 
 async def until(pilot: Pilot[None], holds: object) -> None:
     """Give the application its turns until something holds."""
-    for _ in range(400):
+    for _ in range(3000):
         if callable(holds) and holds():
             return
         await pilot.pause(0.01)

@@ -116,7 +116,7 @@ async def test_a_stop_is_carried_out_as_soon_as_there_is_something_to_stop(sit: 
     async def person(app: FlytuiApp, pilot: Pilot[None]) -> None:
         await gate.began.wait()
         await press(pilot, "ctrl+x", "ctrl+x")
-        assert "stopping everything…" in drawn(app, "#header")
+        await until(pilot, lambda: "stopping everything…" in drawn(app, "#header"))
         assert not gate.place.stopped
         gate.may.set()
         await until(pilot, lambda: gate.place.stopped)
