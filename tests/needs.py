@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
+
+NODE_MODULES = Path(__file__).parent / "interop" / "node_modules"
+"""What `tests/interop/install.sh` installs."""
 
 
 def needs(*programs: str) -> None:
     """Skip where a program is not on PATH; fail instead where FLYTUI_E2E is `require`, as CI sets it."""
-    missing = ", ".join(program for program in programs if shutil.which(program) is None)
+    _absent([program for program in programs if shutil.which(program) is None], "")
+
+
+def node_tool(name: str) -> list[str]:
+    """The command line that starts an npm tool of `tests/interop/package.json` (`mcp-inspector`,
+    `conformance`, `wscat`) on the Node 22 installed beside it. Skips, or fails, as `needs` does."""
+    node, script = NODE_MODULES / "node" / "bin" / "node", NODE_MODULES / ".bin" / name
+    absent = [str(path.relative_to(NODE_MODULES)) for path in (node, script) if not path.exists()]
+    _absent(absent, " (tests/interop/install.sh installs it)")
+    return [str(node), str(script.resolve())]
+
+
+def _absent(programs: list[str], remedy: str) -> None:
+    missing = ", ".join(programs)
     if missing and os.environ.get("FLYTUI_E2E") == "require":
-        pytest.fail(f"required here but not installed: {missing}")
+        pytest.fail(f"required here but not installed: {missing}{remedy}")
     if missing:
-        pytest.skip(f"NOT TESTED, not installed: {missing}")
+        pytest.skip(f"NOT TESTED, not installed: {missing}{remedy}")

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Installs what the interop tests drive, by npm, beside this file: a Node 22 of its own, the MCP Inspector, the
+# MCP conformance suite and wscat, in the versions package.json names. Does nothing where they are there already.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+done_for=node_modules/.installed
+if cmp --silent package.json "$done_for" 2>/dev/null; then
+	exit 0
+fi
+# A registry that does not answer must not hold up a machine for hours.
+timeout 900 npm install --no-progress --loglevel=error
+node_modules/node/bin/node -e 'process.exit(process.versions.node.startsWith("22.") ? 0 : 1)'
+cp package.json "$done_for"
