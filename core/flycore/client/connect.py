@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
@@ -22,7 +23,7 @@ from flycore.model.call import Caller, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Code
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError, RootBusy
-from flycore.registry.places import Places
+from flycore.registry.places import Places, find_places
 from flycore.serve.unix import serve_unix
 
 LOOK_AGAIN_SECONDS = 0.1
@@ -36,13 +37,21 @@ OnWait = Callable[[int, float, str], None]
 
 @asynccontextmanager
 async def connect(
-    places: Places, *, wait_approver: float = 0.0, provisional: bool = True
+    root: str | os.PathLike[str] | Places | None = None,
+    *,
+    wait_approver: float = 0.0,
+    provisional: bool = True,
 ) -> AsyncIterator[CallingClient]:
     """A client of the kernel that runs; else, with `provisional`, of one in this process that serves
     other callers too and leaves when the last call has ended.
 
+    `root` is the app root; None finds it as the command line does: FLYTUI_ROOT, else the nearest folder
+    upwards with a registry, else the current one. A call that needs a person waits `wait_approver` seconds
+    for a console to open where none is.
+
     Raises KernelUnreachable without `provisional`, RootBusy where the root stays locked and mute.
     """
+    places = root if isinstance(root, Places) else _places_of(root)
     with unwrapped():
         async with anyio.create_task_group() as group:
             client = CallingClient(places, group, wait_approver=wait_approver, provisional=provisional)
@@ -52,6 +61,10 @@ async def connect(
             finally:
                 with anyio.CancelScope(shield=True):
                     await client.let_go()
+
+
+def _places_of(root: str | os.PathLike[str] | None) -> Places:
+    return find_places(None if root is None else os.fspath(root), None, os.environ, Path.cwd())
 
 
 class _Held:
