@@ -5,7 +5,8 @@ FlyError
 ├── KernelUnreachable   nobody answers on the socket
 ├── ConnectionLost      the kernel went away during a request
 ├── ProtocolError       the peer speaks something else
-└── AuditUnwritable     the log cannot take a line
+├── AuditUnwritable     the log cannot take a line
+└── TokenRefused        no token can be made or taken away like that
 """
 
 from __future__ import annotations
@@ -45,3 +46,7 @@ class AuditUnwritable(FlyError):  # noqa: N818
     def __init__(self, path: str, cause: str) -> None:
         self.path, self.cause = path, cause
         super().__init__(f"audit log {path}: {cause}")
+
+
+class TokenRefused(FlyError):  # noqa: N818
+    """The token book does not do that; the sentence says why, and holds no token."""
