@@ -37,6 +37,7 @@ class Envelope(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     at: float
     """Unix time, seconds, as the sender's clock has it."""
     request_id: str | None = None
+    """The sender's own mark, such as a trace's id: not interpreted, and given back with every answer."""
     correlation_id: str | None = None
     """The `id` of the message this one answers."""
     payload: JsonObject = msgspec.field(default_factory=dict)
@@ -101,6 +102,18 @@ class AskGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: str
 
 
+class CallGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`history.detail.get`: one call, running or ended."""
+
+    call_id: str
+
+
+class SchemaGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`tool.schema.get`."""
+
+    tool: str
+
+
 class SidecarProbe(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`sidecar.probe`: ask a sidecar again whether it is well."""
 
@@ -108,9 +121,9 @@ class SidecarProbe(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def envelope(
-    kind: str, payload: Any, *, message_id: str, correlation: str | None = None, protocol: str = PROTOCOL
+    kind: str, payload: Any, *, message_id: str, answers: Envelope | None = None, protocol: str = PROTOCOL
 ) -> str:
-    """A message as text, ASCII only, ready to send."""
+    """A message as text, ASCII only, ready to send; as one that answers another it says which."""
     body: dict[str, object] = {
         "protocol": protocol,
         "id": message_id,
@@ -118,8 +131,10 @@ def envelope(
         "at": round(time.time(), 6),
         "payload": msgspec.to_builtins(payload),
     }
-    if correlation is not None:
-        body["correlationId"] = correlation
+    if answers is not None:
+        body["correlationId"] = answers.id
+        if answers.request_id is not None:
+            body["requestId"] = answers.request_id
     return msgspec.json.encode(body).decode("utf-8")
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import anyio.to_thread
 import msgspec
 
+from flycore.catalog.nearest import nearest
 from flycore.kernel.kernel import Kernel
 from flycore.model.call import Caller
 from flycore.model.canonical import JsonObject
+from flycore.serve import messages as m
 
 Answer = tuple[str, JsonObject]
 """Type and payload."""
@@ -71,6 +74,30 @@ async def _doctor(kernel: Kernel, _: Reader) -> Answer:
     return _answer("doctor.snapshot", checks=await kernel.checks())
 
 
+async def _one_call(kernel: Kernel, reader: Reader, wanted: Any) -> Answer:
+    await kernel.past.ready()
+    found = (call for call in kernel.activity() if call.call_id == wanted.call_id)
+    return _answer("history.snapshot", calls=[call for call in found if reader.sees(call.caller)])
+
+
+async def _schema(kernel: Kernel, _: Reader, wanted: Any) -> Answer:
+    catalog = kernel.catalog()
+    view = catalog.capability(wanted.tool)
+    if view is None:
+        near = nearest(wanted.tool, tuple(view.capability.name for view in catalog.capabilities))
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise msgspec.ValidationError(f"no tool is named {wanted.tool[:200]}{hint}")
+    tool = view.capability
+    return _answer(
+        "tool.schema.snapshot",
+        tool=tool.name,
+        description=tool.description,
+        inputSchema=tool.input_schema,
+        outputSchema=tool.output_schema,
+        examples=tool.examples,
+    )
+
+
 READS: Mapping[str, Read] = {
     "history.list": _history,
     "tool.metrics.get": _metrics,
@@ -82,5 +109,21 @@ READS: Mapping[str, Read] = {
     "doctor.get": _doctor,
 }
 """By the message that asks; none has a payload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """A message that reads one thing: its payload's shape, and who answers with that payload. What is not
+    there raises msgspec.ValidationError, or is an empty list."""
+
+    shape: type[msgspec.Struct]
+    read: Callable[[Kernel, Reader, Any], Awaitable[Answer]]
+
+
+DETAILS: Mapping[str, Detail] = {
+    "history.detail.get": Detail(m.CallGet, _one_call),
+    "tool.schema.get": Detail(m.SchemaGet, _schema),
+}
+"""By the message that asks."""
 FOR_VIEWERS: Mapping[str, str] = {"doctor.get": "only a viewer is told how the root is"}
 """What no agent may read, and what it is told instead."""

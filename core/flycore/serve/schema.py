@@ -1,18 +1,23 @@
-"""The JSON Schema of what a client sends, and of how a call answers it. Made of the shapes that are read."""
+"""The JSON Schemas of every message, both ways. Made of the shapes that are read and sent."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from flycore.model.call import Progress, ToolResult
-from flycore.model.canonical import JsonObject
+from flycore.catalog.document import catalog_schema
+from flycore.model.canonical import Json, JsonObject
 from flycore.serve import messages as m
-from flycore.serve.reading import READS
+from flycore.serve.answers import ANSWERS
+from flycore.serve.events import EVENTS
+from flycore.serve.reading import DETAILS, READS
 
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PAYLOADS: dict[str, type[msgspec.Struct]] = {
     **dict.fromkeys(READS, m.Nothing),
+    **{kind: detail.shape for kind, detail in DETAILS.items()},
     "client.hello": m.Hello,
     "ping": m.Nothing,
     "gateway.status.get": m.Nothing,
@@ -28,23 +33,93 @@ PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "panic": m.Nothing,
     "sidecar.probe": m.SidecarProbe,
     "kernel.yield": m.Nothing,
-    "tool.progress": Progress,
-    "tool.result": ToolResult,
 }
-"""Payload by type of message. `ask.decide` has none: no shape of it is ever taken."""
+"""What a client sends: payload by type of message. `ask.decide` has none: no shape of it is ever taken."""
+CATALOG = "capability.catalog.snapshot"
+EVENT = "event.publish"
+_OF_CATALOG = "Catalog."
+"""Goes before the names of the catalog document's own definitions."""
 
 
 def protocol_schema() -> JsonObject:
-    """One message: an envelope whose type says what its payload is."""
-    shapes = list(dict.fromkeys((m.Envelope, *PAYLOADS.values())))
+    """Any one message: what a client may send, or what the kernel sends."""
+    shapes = list(
+        dict.fromkeys(
+            (m.Envelope, *PAYLOADS.values(), *ANSWERS.values(), *(shape for _, shape in EVENTS.values()))
+        )
+    )
     references, definitions = msgspec.json.schema_components(shapes, ref_template="#/$defs/{name}")
     of = dict(zip(shapes, references, strict=True))
-    messages: list[Any] = [
-        {"properties": {"type": {"const": kind}, "payload": of[shape]}} for kind, shape in PAYLOADS.items()
-    ]
+    document, further = _catalog_document()
+    answers: dict[str, Json] = {kind: of[shape] for kind, shape in ANSWERS.items()}
+    answers[CATALOG] = {"oneOf": [answers[CATALOG], document]}
+    told = {kind: (cls.value, of[shape]) for kind, (cls, shape) in EVENTS.items()}
+    asked: dict[str, Json] = {kind: of[shape] for kind, shape in PAYLOADS.items()}
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": DIALECT,
         "title": m.PROTOCOL,
-        "allOf": [of[m.Envelope], {"oneOf": messages}],
-        "$defs": definitions,
+        "oneOf": [{"$ref": "#/$defs/ClientMessage"}, {"$ref": "#/$defs/ServerMessage"}],
+        "$defs": {
+            "ClientMessage": _enveloped(_messages(asked, m.PROTOCOL)),
+            "ServerMessage": _enveloped([*_messages(answers, m.PROTOCOL), _event_message(told)]),
+            **definitions,
+            **further,
+        },
     }
+
+
+def _enveloped(messages: list[Json]) -> JsonObject:
+    return {"allOf": [{"$ref": "#/$defs/Envelope"}, {"oneOf": messages}]}
+
+
+def _messages(payloads: Mapping[str, Json], protocol: str) -> list[Json]:
+    return [_message(kind, payload, protocol) for kind, payload in payloads.items()]
+
+
+def _message(kind: str, payload: Json, protocol: str) -> JsonObject:
+    return {"properties": {"protocol": {"const": protocol}, "type": {"const": kind}, "payload": payload}}
+
+
+def _event_message(told: Mapping[str, tuple[str, Json]]) -> JsonObject:
+    """`event.publish`, whose payload says what happened, and to what."""
+    happenings: list[Json] = [
+        {
+            "properties": {
+                "class": {"const": cls},
+                "type": {"const": kind},
+                "at": {"type": "number"},
+                "payload": payload,
+            },
+            "required": ["class", "type", "at", "payload"],
+            "additionalProperties": False,
+        }
+        for kind, (cls, payload) in told.items()
+    ]
+    return _message(EVENT, {"type": "object", "oneOf": happenings}, m.EVENT_PROTOCOL)
+
+
+def _catalog_document() -> tuple[JsonObject, JsonObject]:
+    """The catalog document with `kits` beside it, and the definitions that it refers to."""
+    schema: Any = _renamed(catalog_schema())
+    further = {_OF_CATALOG + name: shape for name, shape in schema["$defs"].items()}
+    kept = {key: value for key, value in schema.items() if key not in ("$schema", "$id", "$defs", "title")}
+    kits: JsonObject = {"type": "array", "items": {"type": "object"}}
+    properties, required = {**kept["properties"], "kits": kits}, [*kept["required"], "kits"]
+    return {**kept, "properties": properties, "required": required}, further
+
+
+def _renamed(node: Json) -> Json:
+    """The same schema, its references to its own definitions under their new names."""
+    if isinstance(node, list):
+        return [_renamed(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return dict(_renamed_items(node))
+
+
+def _renamed_items(node: JsonObject) -> Iterator[tuple[str, Json]]:
+    for key, value in node.items():
+        if key == "$ref" and isinstance(value, str):
+            yield key, value.replace("#/$defs/", f"#/$defs/{_OF_CATALOG}")
+        else:
+            yield key, _renamed(value)

@@ -23,7 +23,7 @@ from flycore.model.events import MISSED, Event
 from flycore.runners.strict_json import NotStrict, read_strict
 from flycore.serve import messages as m
 from flycore.serve.calls import ConnectionCalls
-from flycore.serve.reading import FOR_VIEWERS, READS, Reader
+from flycore.serve.reading import DETAILS, FOR_VIEWERS, READS, Reader
 
 
 class Connection(Protocol):
@@ -86,6 +86,7 @@ class Session:
         self._subscription: m.Subscribe | None = None
         self._handlers: dict[str, Callable[[m.Envelope, TaskGroup], Awaitable[None]]] = {
             **dict.fromkeys(READS, self._read_out),
+            **dict.fromkeys(DETAILS, self._read_detail),
             "client.hello": self._hello,
             "ping": self._ping,
             "gateway.status.get": self._status,
@@ -146,9 +147,8 @@ class Session:
                 await self._error(message, m.ErrorCode.INVALID_PAYLOAD, str(error))
 
     async def _send(self, kind: str, payload: object, answers: m.Envelope | None) -> None:
-        correlation = answers.id if answers is not None else None
         await self._connection.send(
-            m.envelope(kind, payload, message_id=f"s{next(self._ids)}", correlation=correlation)
+            m.envelope(kind, payload, message_id=f"s{next(self._ids)}", answers=answers)
         )
 
     async def _error(self, answers: m.Envelope | None, code: m.ErrorCode, message: str) -> None:
@@ -274,6 +274,12 @@ class Session:
             await self._error(message, m.ErrorCode.UNAUTHORIZED, FOR_VIEWERS[message.type])
             return
         await self._send(*await READS[message.type](self._kernel, self._reader), message)
+
+    async def _read_detail(self, message: m.Envelope, _: TaskGroup) -> None:
+        """Answer what reads one thing, which the payload names."""
+        detail = DETAILS[message.type]
+        wanted = msgspec.convert(message.payload, detail.shape)
+        await self._send(*await detail.read(self._kernel, self._reader, wanted), message)
 
     async def _revoke_trust(self, message: m.Envelope, _: TaskGroup) -> None:
         msgspec.convert(message.payload, m.Nothing)

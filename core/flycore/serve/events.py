@@ -1,0 +1,112 @@
+"""What `event.publish` carries: one payload shape for each type of event. Ids and states; whoever wants
+the whole asks for it."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from flycore.model.base import Value
+from flycore.model.enums import Phase, QuestionKind, RequestState, Risk, Status
+from flycore.model.events import MISSED, EventClass
+from flycore.serve.messages import Nothing
+
+
+class CallStarted(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call arrived."""
+
+    call_id: str
+    tool: str
+
+
+class CallMoved(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call is somewhere else on its way, or has told of its progress."""
+
+    call_id: str
+    phase: Phase
+
+
+class CallFinished(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call ended."""
+
+    call_id: str
+    status: Status
+
+
+class AskTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What became of an approval request."""
+
+    request_id: str
+    call_id: str
+    tool: str
+    risk: Risk
+    state: RequestState
+    by: str
+    """Who decided; empty where nobody has."""
+
+
+class QuestionTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A decision that is not about one call."""
+
+    question_id: str
+    kind: QuestionKind
+    about: str | UnsetType = UNSET
+    """Key of the caller it is about."""
+
+
+class HandsTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether a tool has its hands on the machine."""
+
+    on: bool
+
+
+class PolicyTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether every policy file could be read."""
+
+    ok: bool
+
+
+class Unwritable(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something could not be kept."""
+
+    cause: str
+    path: str | UnsetType = UNSET
+
+
+class CatalogTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The catalog is another."""
+
+    version: int
+    names: tuple[str, ...]
+    """What changed, the first 200: tools, `sidecar:ID`, `diagnostics`."""
+
+
+EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
+    "call.started": (EventClass.TOOL, CallStarted),
+    "call.progress": (EventClass.TOOL, CallMoved),
+    "call.finished": (EventClass.TOOL, CallFinished),
+    **dict.fromkeys(
+        (
+            "approval.asked",
+            "approval.decided",
+            "approval.timed-out",
+            "approval.withdrawn",
+            "approval.changed",
+        ),
+        (EventClass.APPROVAL, AskTold),
+    ),
+    **dict.fromkeys(("question.asked", "question.answered"), (EventClass.APPROVAL, QuestionTold)),
+    **dict.fromkeys(
+        ("leases.changed", "blocks.changed", "rules.changed", "status.changed"),
+        (EventClass.APPROVAL, Nothing),
+    ),
+    "hands.changed": (EventClass.APPROVAL, HandsTold),
+    "policy.changed": (EventClass.APPROVAL, PolicyTold),
+    "tickets.unwritable": (EventClass.APPROVAL, Unwritable),
+    "catalog.changed": (EventClass.CATALOG, CatalogTold),
+    "trust.changed": (EventClass.SNAPSHOT, Nothing),
+    "history.read": (EventClass.AUDIT, Nothing),
+    "audit.unwritable": (EventClass.AUDIT, Unwritable),
+    MISSED: (EventClass.SNAPSHOT, Nothing),
+}
+"""Class and payload by type of event."""
