@@ -14,6 +14,7 @@ COMMANDS = (
     "lint",
     "preflight",
     "call",
+    "mcp",
     "tools",
     "init",
     "trust",

@@ -1,0 +1,157 @@
+"""`tools/list` and `tools/call`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+)
+
+from flycore.catalog.nearest import nearest
+from flycore.model.call import ToolResult
+from flycore.model.canonical import JsonObject, canonical_json
+from flycore.model.enums import Code
+from flycore.model.errors import FlyError
+from flycore.runners.strict_json import NotStrict, read_strict
+from flycore.serve.mcp import aliases
+from flycore.serve.mcp.door import McpDoor
+from flycore.serve.mcp.images import Look
+from flycore.serve.mcp.listing import Listing
+from flycore.serve.mcp.results import answer, bare, trouble
+from flycore.serve.mcp.telling import telling
+from flycore.serve.mcp.tools import BadCursor, Shown
+from flysafe.text import safe_text
+
+GONE = "flytui.gone"
+"""Key of an HTTP request's scope: an event that is set when whoever sent it has left."""
+MOST_SAID = 200
+NO_KERNEL = "no-kernel"
+_NO_KERNEL_HINT = "nothing has run; the kernel is looked for again with the next call"
+
+Context = ServerRequestContext[dict[str, Any], Any]
+
+
+class Calls:
+    """What one caller asks for. Who that is was decided where `door` was made."""
+
+    def __init__(self, door: McpDoor, listing: Listing, look: Look) -> None:
+        self._door, self._listing, self._look = door, listing, look
+
+    async def list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        """One page of what is visible."""
+        try:
+            seen = await self._listing.now()
+            tools, cursor = seen.page(params.cursor if params is not None else None)
+        except BadCursor as problem:
+            raise MCPError(INVALID_PARAMS, f"this server has given no such cursor: {problem}") from None
+        except FlyError as problem:
+            raise MCPError(INTERNAL_ERROR, f"no kernel answers: {problem}") from None
+        return ListToolsResult(tools=tools, next_cursor=cursor)
+
+    async def call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
+        """Call one tool. Whatever else the request carries, `_meta` included, decides nothing."""
+        try:
+            seen = await self._listing.now()
+            if params.name == aliases.LIST:
+                return bare([{"name": name, "description": said} for name, said in seen.described])
+            if params.name == aliases.CALL:
+                return await self._through_alias(ctx, seen, params.arguments or {})
+            result = await self._called(ctx, seen, params.name, params.arguments or {})
+            if _is_unknown(result, seen):
+                raise MCPError(INVALID_PARAMS, unknown(seen, params.name))
+            return await self._answer(seen, result)
+        except NotStrict as problem:
+            return trouble(Code.INVALID_INPUT, f"the input {problem.reason}")
+        except FlyError as problem:
+            return trouble(NO_KERNEL, str(problem), _NO_KERNEL_HINT)
+
+    async def _through_alias(self, ctx: Context, seen: Shown, arguments: JsonObject) -> CallToolResult:
+        name, params = arguments.get("name"), arguments.get("params", {})
+        if not isinstance(name, str) or not isinstance(params, dict) or set(arguments) - {"name", "params"}:
+            return trouble(Code.INVALID_INPUT, "glee_tool takes a name and params, an object")
+        result = await self._called(ctx, seen, name, params)
+        if _is_unknown(result, seen):
+            return trouble(Code.NOT_FOUND, unknown(seen, name))
+        return await self._answer(seen, result)
+
+    async def _called(self, ctx: Context, seen: Shown, name: str, arguments: JsonObject) -> ToolResult:
+        """Run the tool that `name` means while its steps are told. Raises NotStrict for an input that two
+        programs could read differently, FlyError where no kernel took the call."""
+        _check_strict(arguments)
+        async with telling(ctx.session.report_progress) as on_progress:
+
+            async def run() -> ToolResult:
+                return await self._door.call(
+                    seen.names.tool(name), arguments, said=claims(ctx), on_progress=on_progress
+                )
+
+            return await _while_there(ctx, run)
+
+    async def _answer(self, seen: Shown, result: ToolResult) -> CallToolResult:
+        capability = seen.catalog.capability(result.tool)
+        described = capability.capability if capability is not None else None
+        if not result.artifacts:
+            return answer(result, described, self._look)
+        return await anyio.to_thread.run_sync(answer, result, described, self._look)
+
+
+def unknown(seen: Shown, name: str) -> str:
+    """That there is no such tool, and which may be meant: only those that are listed."""
+    near = nearest(name, [tool.name for tool in seen.tools])
+    hint = f"did you mean {' or '.join(near)}?" if near else "tools/list has all"
+    return safe_text(f"unknown tool {name[:MOST_SAID]}: {hint}")
+
+
+def claims(ctx: Context) -> str:
+    """What the client says of itself, for the person to see as unverified."""
+    params = ctx.session.client_params
+    if params is None:
+        return ""
+    return f"{params.client_info.name} {params.client_info.version}"[:MOST_SAID].strip()
+
+
+def _is_unknown(result: ToolResult, seen: Shown) -> bool:
+    error = result.error
+    return error is not None and error.code == Code.NOT_FOUND and seen.catalog.capability(result.tool) is None
+
+
+def _check_strict(arguments: JsonObject) -> None:
+    try:
+        read_strict(canonical_json(arguments).encode("ascii"))
+    except NotStrict:
+        raise
+    except (ValueError, TypeError, RecursionError) as problem:
+        raise NotStrict("is not JSON that every program reads") from problem
+
+
+async def _while_there(ctx: Context, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+    """Do `work`; it is cancelled when the HTTP request it belongs to has lost its sender, who could not be
+    given the answer any more. Over stdio, and in the newer era, the server cancels by itself."""
+    scope = getattr(ctx.request, "scope", {})
+    gone = scope.get(GONE)
+    if not isinstance(gone, anyio.Event):
+        return await work()
+    done: list[ToolResult] = []
+    async with anyio.create_task_group() as group:
+
+        async def leave() -> None:
+            await gone.wait()
+            group.cancel_scope.cancel()
+
+        group.start_soon(leave)
+        done.append(await work())
+        group.cancel_scope.cancel()
+    if not done:
+        raise MCPError(INTERNAL_ERROR, "the client has left")
+    return done[0]

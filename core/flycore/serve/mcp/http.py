@@ -1,0 +1,85 @@
+"""MCP over streamable HTTP, as an ASGI application. Who may come in is decided before it (admission)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskGroup, TaskStatus
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from flycore.serve.mcp.calls import GONE
+from flycore.serve.mcp.door import McpDoor
+from flycore.serve.mcp.images import Look
+from flycore.serve.mcp.server import MAX_SESSIONS, build_server
+
+PATH = "/mcp"
+TOKEN = "flytui.token"  # noqa: S105 - the name of a key, not a secret
+"""Key of `scope["state"]` under which admission leaves the name of the token that was presented."""
+
+DoorOf = Callable[[str], McpDoor]
+
+
+def http_app(door_of: DoorOf, look: Look) -> ASGIApp:
+    """Serves `/mcp`, for each token's name by a server and sessions of its own; a request without one is
+    refused. Needs the ASGI lifespan."""
+    servers = _Servers(door_of, look)
+    return Starlette(routes=[Route(PATH, endpoint=servers)], lifespan=lambda _: servers.open())
+
+
+class _Servers:
+    """One session manager for each token's name, opened when it first comes."""
+
+    def __init__(self, door_of: DoorOf, look: Look) -> None:
+        self._door_of, self._look = door_of, look
+        self._managers: dict[str, StreamableHTTPSessionManager] = {}
+        self._opening = anyio.Lock()
+        self._group: TaskGroup
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Serve while the block runs; then every session ends, and every call under way."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            yield
+            group.cancel_scope.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        token = scope.get("state", {}).get(TOKEN)
+        if not isinstance(token, str) or not token:
+            await PlainTextResponse("no token\n", 401)(scope, receive, send)
+            return
+        gone = scope[GONE] = anyio.Event()
+
+        async def heard() -> Message:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                gone.set()
+            return message
+
+        manager = await self._manager(token)
+        await manager.handle_request(scope, heard, send)
+
+    async def _manager(self, token: str) -> StreamableHTTPSessionManager:
+        async with self._opening:
+            if token not in self._managers:
+                server = build_server(self._door_of(token), self._look)
+                manager = StreamableHTTPSessionManager(server, max_sessions=MAX_SESSIONS)
+                await self._group.start(_hold, manager)
+                self._managers[token] = manager
+            return self._managers[token]
+
+
+async def _hold(
+    manager: StreamableHTTPSessionManager, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED
+) -> None:
+    async with manager.run():
+        task_status.started()
+        await anyio.sleep_forever()

@@ -1,0 +1,66 @@
+"""The list of tools as it is now, and the word that it has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from flycore.model.errors import FlyError
+from flycore.model.events import EventClass
+from flycore.serve.mcp.door import McpDoor
+from flycore.serve.mcp.tools import Shown, shown
+
+AGAIN_SECONDS = 0.5
+"""Before a kernel that went away is looked for again."""
+_CLASSES = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
+
+Changed = Callable[[], Awaitable[None]]
+"""Tells the clients that the list is another."""
+
+
+class Listing:
+    """Asks for the catalog only when it may have changed; while nothing watches it, every time."""
+
+    def __init__(self, door: McpDoor) -> None:
+        self._door = door
+        self._watched = False
+        self._held: Shown | None = None
+        self._moment = 0
+        """Grows with every word of a change: what was asked for before it is not kept."""
+
+    async def now(self) -> Shown:
+        """The tools as they are. Raises FlyError where no kernel answers."""
+        held = self._held
+        if held is not None and self._watched:
+            return held
+        moment = self._moment
+        fresh = shown(await self._door.catalog())
+        if moment == self._moment and self._watched:
+            self._held = fresh
+        return fresh
+
+    async def watch(self, changed: Changed) -> None:
+        """Follow the kernel's catalog until cancelled, also from one kernel to the next. `changed` is awaited
+        when what is listed differs from what was listed before, not for other differences."""
+        before: Shown | None = None
+        while True:
+            try:
+                async with self._door.events(_CLASSES) as events:
+                    self._watched = True
+                    before = await self._renewed(before, changed)
+                    async for _ in events:
+                        before = await self._renewed(before, changed)
+            except FlyError:
+                pass  # no kernel for now: whoever asks meanwhile is told so
+            finally:
+                self._watched = False
+            await anyio.sleep(AGAIN_SECONDS)
+
+    async def _renewed(self, before: Shown | None, changed: Changed) -> Shown:
+        self._held = None
+        self._moment += 1
+        fresh = await self.now()
+        if before is not None and before.tools != fresh.tools:
+            await changed()
+        return fresh

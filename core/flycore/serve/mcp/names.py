@@ -1,0 +1,64 @@
+"""Tool names as MCP clients see them: model APIs take only letters, digits, `_` and `-`, at most 64."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+from flycore.model.catalog import CapabilityView, Catalog
+
+LONGEST = 64
+_HASHED = 8
+"""Hex digits that stand for what was cut from a longer name."""
+RESERVED = ("glee_tool", "glee_tools_list", "glee_tool_create")
+"""Names that agents know already; no capability is given one."""
+_OTHER = re.compile(r"[^A-Za-z0-9_-]")
+_SOURCES = ("builtin", "plan", "registry:user", "registry:project")
+"""Earlier ones keep the plain name on a collision; a source that is not here comes after these."""
+
+
+class Names:
+    """One MCP name for each capability. They depend on all capabilities, not on what is visible now: a tool
+    that becomes unavailable gives its name to no other."""
+
+    def __init__(self, tools: Iterable[str]) -> None:
+        """`tools` in order: of two that would be given one name, the later gets `_2`."""
+        self.tool_of: dict[str, str] = {}
+        taken = set(RESERVED)
+        for tool in tools:
+            self.tool_of[_free(spelled(tool), taken)] = tool
+        self.name_of = {tool: name for name, tool in self.tool_of.items()}
+
+    def tool(self, called: str) -> str:
+        """The capability a client means: by the name that is listed, else by the name itself."""
+        return self.tool_of.get(called, called)
+
+
+def of_catalog(catalog: Catalog) -> Names:
+    """Names for a catalog: what the kernel itself describes comes first, then by source, then by name."""
+    return Names(view.capability.name for view in sorted(catalog.capabilities, key=_order))
+
+
+def spelled(tool: str) -> str:
+    """The name in the characters that are allowed, not yet unique: `file.hash` is `file_hash`."""
+    plain = _OTHER.sub("_", tool)
+    if len(plain) <= LONGEST:
+        return plain
+    return f"{plain[: LONGEST - _HASHED - 1]}_{hashlib.sha256(tool.encode()).hexdigest()[:_HASHED]}"
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, or with the first number from 2 that nobody has; it is taken then."""
+    found, number = name, 1
+    while found in taken:
+        number += 1
+        end = f"_{number}"
+        found = name[: LONGEST - len(end)] + end
+    taken.add(found)
+    return found
+
+
+def _order(view: CapabilityView) -> tuple[bool, int, str, str]:
+    rank = _SOURCES.index(view.source) if view.source in _SOURCES else len(_SOURCES)
+    return not view.capability.known, rank, view.source, view.capability.name

@@ -1,0 +1,128 @@
+"""How a call ended, as `tools/call` answers it.
+
+A success holds the output as text and, where it is an object, as structured content; everything else is a
+tool error (`isError`): a call that waits for a person as well, for nothing has run. The kernel's own words
+are under `_meta["flytui/result"]`, in every answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
+
+from flycore.catalog.schemas import check_output
+from flycore.model.call import ToolResult
+from flycore.model.canonical import Json, JsonObject
+from flycore.model.capability import Capability
+from flycore.model.enums import Code, Status
+from flycore.serve.mcp.images import MAX_BYTES_IN_ALL, Look
+from flycore.serve.mcp.shorten import as_text, fitted
+from flycore.serve.mcp.tools import output_schema_of
+from flysafe.text import safe_text
+
+META = "flytui/result"
+MOST_VIOLATIONS = 50
+STDERR_TAIL = 2_000
+DEFAULT_LIMIT = 65_536
+_UNFIT = "the tool ran and answered, but its answer does not match its output schema; here it is, unchecked"
+
+
+def answer(result: ToolResult, capability: Capability | None, look: Look) -> CallToolResult:
+    """The result of a call of `capability`, None where the catalog has none of that name. Reads images, so
+    it blocks."""
+    if result.status is not Status.SUCCESS:
+        return _told(result)
+    output = fitted(result.output, capability.result_limit if capability else DEFAULT_LIMIT)
+    cut = output is not result.output
+    schema = output_schema_of(capability) if capability else None
+    fits = schema is None or not check_output(schema, output)
+    lines = [f"warning: {safe_text(warning)}" for warning in result.warnings]
+    if cut:
+        lines.append("the output was larger than the tool's result limit and was cut where … stands")
+    content: list[ContentBlock] = [] if fits else [_text(_UNFIT)]
+    content.append(_text(as_text(output)))
+    content += [_text(line) for line in lines]
+    content += _files(result, look)
+    return CallToolResult(
+        content=content,
+        structured_content=output if fits and isinstance(output, dict) else None,
+        is_error=not fits,
+        _meta={META: {**_meta(result), "cut": cut}},
+    )
+
+
+def bare(output: Json) -> CallToolResult:
+    """Nothing but a value, as text."""
+    return CallToolResult(content=[_text(as_text(output))])
+
+
+def trouble(code: str, message: str, hint: str = "") -> CallToolResult:
+    """A tool error that no call of the kernel's stands behind."""
+    lines = [f"{code}: {safe_text(message)}", safe_text(hint)]
+    error: JsonObject = {"code": code, "message": message, "hint": hint}
+    return CallToolResult(
+        content=[_text("\n".join(line for line in lines if line))],
+        is_error=True,
+        _meta={META: {"status": Status.FAILED.value, "error": error}},
+    )
+
+
+def _told(result: ToolResult) -> CallToolResult:
+    """Why there is no output: code, message, hint, and what of the details an agent can act on."""
+    error = result.error
+    if error is None:
+        return trouble(Code.FAILED, "the call ended without an answer")
+    lines = [f"{error.code}: {error.message}", error.hint, *_details(result, error.details)]
+    lines += [f"warning: {warning}" for warning in result.warnings]
+    return CallToolResult(
+        content=[_text("\n".join(safe_text(line) for line in lines if line))],
+        is_error=True,
+        _meta={META: _meta(result)},
+    )
+
+
+def _details(result: ToolResult, details: JsonObject) -> list[str]:
+    lines: list[str] = []
+    if result.status is Status.PENDING:
+        lines.append(f"ticket: {details.get('ticket')}")
+    violations = details.get("violations")
+    if isinstance(violations, list):
+        lines += [_violation(item) for item in violations[:MOST_VIOLATIONS]]
+    if result.exit_code not in (None, 0) and result.stderr_tail:
+        lines.append(f"stderr: {result.stderr_tail[-STDERR_TAIL:]}")
+    return lines
+
+
+def _violation(item: Json) -> str:
+    if not isinstance(item, dict):
+        return str(item)
+    return f"{item.get('pointer') or '(the input)'}: {item.get('message')}"
+
+
+def _files(result: ToolResult, look: Look) -> list[ContentBlock]:
+    """Each file by its name; images as images too, as far as they go in."""
+    blocks: list[ContentBlock] = []
+    left = MAX_BYTES_IN_ALL
+    for artifact in result.artifacts:
+        blocks.append(
+            _text(safe_text(f"file: {artifact.path} ({artifact.mime_type}, {artifact.bytes} bytes)"))
+        )
+        image = look(artifact, left)
+        if image is not None:
+            left -= len(image.data) * 3 // 4
+            blocks.append(ImageContent(data=image.data, mime_type=image.mime_type))
+    return blocks
+
+
+def _meta(result: ToolResult) -> dict[str, Any]:
+    """The result without what is elsewhere in the answer."""
+    whole: dict[str, Any] = msgspec.to_builtins(result)
+    for name in ("output", "stderrTail"):
+        whole.pop(name)
+    return whole
+
+
+def _text(text: str) -> TextContent:
+    return TextContent(text=text)

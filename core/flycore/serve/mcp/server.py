@@ -1,0 +1,102 @@
+"""The MCP server of one caller, for both eras of the protocol: sessions that begin with `initialize`, and
+requests that stand alone (2026)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp_types import NotificationParams
+
+import flycore
+from flycore.serve.mcp.calls import Calls
+from flycore.serve.mcp.door import McpDoor
+from flycore.serve.mcp.images import Look
+from flycore.serve.mcp.listing import Listing
+
+NAME = "flytui"
+INSTRUCTIONS = (
+    "Tools of this project. Risky calls wait for a person, who sees the exact input and approves or denies "
+    "it; nothing you send decides that. A call that ends `approval-pending` has not run: make exactly the "
+    "same call again to take its place. A denial says why; do not repeat it unchanged."
+)
+MAX_SESSIONS = 256
+"""Sessions of the older era that one caller may have open."""
+NOTIFY_SECONDS = 5.0
+"""How long a client may take to be told that the list has changed."""
+
+
+class _Server(Server[dict[str, Any]]):
+    """Says that the list may change wherever a session begins, over HTTP too."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """See Server."""
+        options = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(options, experimental_capabilities, extensions)
+
+
+class Sessions:
+    """Clients of the older era, who are told of changes unasked. Telling one that has left does nothing, so
+    they are only bounded in number."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[int, ServerSession] = OrderedDict()
+
+    async def begun(self, ctx: Any, params: NotificationParams) -> None:
+        """A client has said `notifications/initialized`."""
+        self._open[id(ctx.session)] = ctx.session
+        if len(self._open) > MAX_SESSIONS:
+            self._open.popitem(last=False)
+
+    async def tell(self) -> None:
+        """Tell all of them that the tools are others."""
+        async with anyio.create_task_group() as group:
+            for session in tuple(self._open.values()):
+                group.start_soon(_notified, session)
+
+
+async def _notified(session: ServerSession) -> None:
+    with anyio.move_on_after(NOTIFY_SECONDS):
+        await session.send_tool_list_changed()
+
+
+def build_server(door: McpDoor, look: Look) -> Server[dict[str, Any]]:
+    """A server whose calls go through `door`. It follows the catalog for as long as it runs."""
+    listing, sessions, bus = Listing(door), Sessions(), InMemorySubscriptionBus()
+    calls = Calls(door, listing, look)
+
+    async def changed() -> None:
+        await bus.publish(ToolsListChanged())
+        await sessions.tell()
+
+    @asynccontextmanager
+    async def lifespan(_: Server[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
+        async with anyio.create_task_group() as group:
+            group.start_soon(listing.watch, changed)
+            yield {}
+            group.cancel_scope.cancel()
+
+    server = _Server(
+        NAME,
+        version=flycore.__version__,
+        title="flytui",
+        instructions=INSTRUCTIONS,
+        lifespan=lifespan,
+        on_list_tools=calls.list_tools,
+        on_call_tool=calls.call_tool,
+        on_subscriptions_listen=ListenHandler(bus, max_subscriptions=MAX_SESSIONS),
+    )
+    server.add_notification_handler("notifications/initialized", NotificationParams, sessions.begun)
+    return server

@@ -1,0 +1,162 @@
+"""MCP over standard input and output: one JSON-RPC message a line, and nothing else on standard output."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from pydantic import ValidationError
+
+from flycore.runners.strict_json import NotStrict, read_strict
+from flycore.serve.mcp.door import McpDoor
+from flycore.serve.mcp.images import Look
+from flycore.serve.mcp.server import build_server
+from flysafe.text import safe_text
+
+MAX_LINE_BYTES = 4 * 1024 * 1024
+"""Largest message a client may send."""
+READ_BYTES = 65_536
+WRITE_BYTES = 4_096
+"""A pipe that can be written to takes this much at once (POSIX PIPE_BUF)."""
+
+Incoming = SessionMessage | Exception
+
+
+async def serve_stdio(door: McpDoor, look: Look) -> None:
+    """Serve the client at the other end of standard input until it closes it."""
+    server = build_server(door, look)
+    with _to_standard_error(), _kept_apart() as (source, sink):
+        async with _streams(source, sink) as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+@contextmanager
+def _kept_apart() -> Iterator[tuple[int, int]]:
+    """Descriptors of the client's two pipes. What else in this process reads standard input finds it empty,
+    and what is printed by mistake goes to standard error."""
+    source, sink = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    try:
+        sys.stdout.flush()
+        os.dup2(null, 0)
+        os.dup2(2, 1)
+        yield source, sink
+        sys.stdout.flush()
+    finally:
+        os.dup2(source, 0)
+        os.dup2(sink, 1)
+        for descriptor in (null, source, sink):
+            os.close(descriptor)
+
+
+@asynccontextmanager
+async def _streams(
+    source: int, sink: int
+) -> AsyncIterator[tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]]:
+    taken, incoming = anyio.create_memory_object_stream[Incoming](0)
+    outgoing, to_write = anyio.create_memory_object_stream[SessionMessage](0)
+    async with anyio.create_task_group() as group:
+        group.start_soon(_read, source, taken, outgoing.clone())
+        group.start_soon(_write, sink, to_write)
+        with incoming, outgoing:
+            yield incoming, outgoing
+        group.cancel_scope.cancel()
+
+
+async def _read(
+    source: int, taken: MemoryObjectSendStream[Incoming], back: MemoryObjectSendStream[SessionMessage]
+) -> None:
+    """Hand on each message; one that is none is answered. Ends with the input, or where a line is too long to
+    be one of ours: what follows it could be read as anything."""
+    async with taken, back:
+        try:
+            async for line in _lines(source):
+                message = _parsed(line)
+                if isinstance(message, JSONRPCError):
+                    await back.send(SessionMessage(message))
+                else:
+                    await taken.send(message)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return
+
+
+def _parsed(line: bytes) -> SessionMessage | JSONRPCError:
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_python(read_strict(line), by_name=False))
+    except NotStrict as problem:
+        error = ErrorData(code=PARSE_ERROR, message=f"the line {problem.reason}")
+    except ValidationError:
+        error = ErrorData(code=INVALID_REQUEST, message="the line is no JSON-RPC message")
+    return JSONRPCError(jsonrpc="2.0", id=None, error=error)
+
+
+async def _lines(source: int) -> AsyncIterator[bytes]:
+    """Lines that hold something, without their newline. What stands behind the last newline is none."""
+    held = b""
+    while part := await _some(source):
+        *lines, held = (held + part).split(b"\n")
+        for line in lines:
+            if line.strip():
+                yield line
+        if len(held) > MAX_LINE_BYTES:
+            return
+
+
+async def _some(source: int) -> bytes:
+    """What there is to read, once there is something; empty at the end. Never blocks the loop."""
+    with suppress(PermissionError):  # a regular file can always be read
+        await anyio.wait_readable(source)
+    try:
+        return os.read(source, READ_BYTES)
+    except OSError:
+        return b""
+
+
+async def _write(sink: int, to_write: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    """Write each message as one line. A client that reads no more ends it; then there is nobody to tell."""
+    async with to_write:
+        try:
+            async for message in to_write:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await _put(sink, text.encode("utf-8") + b"\n")
+        except OSError:
+            return
+
+
+async def _put(sink: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        with suppress(PermissionError):  # a regular file can always be written
+            await anyio.wait_writable(sink)
+        left = left[os.write(sink, left[:WRITE_BYTES]) :]
+
+
+class _Prose(logging.Handler):
+    """One safe line on standard error for each record."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See logging.Handler. A standard error that is gone takes nothing."""
+        try:
+            os.write(2, f"flytui mcp: {safe_text(record.getMessage())}\n".encode(errors="replace"))
+        except OSError:
+            return
+
+
+@contextmanager
+def _to_standard_error() -> Iterator[None]:
+    """What the SDK warns of becomes prose."""
+    logger, handler = logging.getLogger("mcp"), _Prose(logging.WARNING)
+    before, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before

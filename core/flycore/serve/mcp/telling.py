@@ -1,0 +1,93 @@
+"""A call's steps as MCP progress: numbers that only grow, and a beat while nothing happens, so that a client
+that counts from the last progress does not time out while a person thinks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+
+from flycore.model.call import Progress
+from flycore.model.enums import Phase
+from flysafe.text import safe_text
+
+BEAT_SECONDS = 2.0
+PACE_SECONDS = 0.1
+"""Between two rounds: a tool that tells of a thousand steps a second is followed, not copied."""
+STEP = 1e-6
+"""What a message without a number of its own adds."""
+WORDS = {
+    Phase.CHECKING: "checking",
+    Phase.WAITING_APPROVAL: "waiting for approval",
+    Phase.WAITING_GROUP: "waiting for another call to leave",
+    Phase.RUNNING: "running",
+    Phase.FINISHED: "finished",
+}
+
+Report = Callable[[float, float | None, str], Awaitable[None]]
+"""Sends a number, what it is out of, and words."""
+
+
+class Telling:
+    """The steps of one call. `take` is handed to the kernel, `tell` sends until it is cancelled."""
+
+    def __init__(self, report: Report, clock: Callable[[], float]) -> None:
+        self._report, self._clock = report, clock
+        self._waiting: dict[Phase, Progress] = {}
+        self._come = anyio.Event()
+        self._last: Progress | None = None
+        self._since = clock()
+        self._number = 0.0
+
+    def take(self, step: Progress) -> None:
+        """A step has come. Of one phase only the newest is kept."""
+        if step.phase is Phase.FINISHED:
+            return
+        self._waiting.pop(step.phase, None)
+        self._waiting[step.phase] = step
+        self._come.set()
+
+    async def tell(self) -> None:
+        """Send what comes, and a beat when nothing has."""
+        while True:
+            with anyio.move_on_after(BEAT_SECONDS):
+                await self._come.wait()
+            self._come = anyio.Event()
+            steps, self._waiting = tuple(self._waiting.values()), {}
+            for step in steps:
+                await self._send(step)
+            if not steps and self._last is not None:
+                await self._beat(self._last)
+            await anyio.sleep(PACE_SECONDS)
+
+    async def _send(self, step: Progress) -> None:
+        if self._last is None or step.phase is not self._last.phase:
+            self._since = self._clock()
+        self._last = step
+        words = step.message if step.phase is Phase.RUNNING and step.message else WORDS[step.phase]
+        await self._report(self._next(step), step.total, safe_text(words))
+
+    async def _beat(self, last: Progress) -> None:
+        lasted = self._clock() - self._since
+        await self._report(self._next(last), last.total, f"{WORDS[last.phase]}, {lasted:.0f} s")
+
+    def _next(self, step: Progress) -> float:
+        """The tool's own number where it is larger than all before, else the least that is."""
+        least = max(self._number + STEP, math.nextafter(self._number, math.inf))
+        said = step.progress if step.progress is not None else 0.0
+        self._number = max(said, least)
+        return self._number
+
+
+@asynccontextmanager
+async def telling(report: Report) -> AsyncIterator[Callable[[Progress], None]]:
+    """Tell while the block runs; gives what takes the call's steps."""
+    told = Telling(report, anyio.current_time)
+    async with anyio.create_task_group() as group:
+        group.start_soon(told.tell)
+        try:
+            yield told.take
+        finally:
+            group.cancel_scope.cancel()

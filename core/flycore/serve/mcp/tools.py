@@ -1,0 +1,108 @@
+"""The catalog as `tools/list` shows it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from mcp_types import Tool, ToolAnnotations
+
+from flycore.model.canonical import JsonObject
+from flycore.model.capability import Capability
+from flycore.model.catalog import CapabilityView, Catalog
+from flycore.model.enums import Decision, Effective, Risk
+from flycore.serve.mcp.aliases import ALIASES
+from flycore.serve.mcp.names import Names, of_catalog
+
+PAGE = 500
+"""Tools on one page of `tools/list`."""
+_CURSOR = "after:"
+_USABLE = (Effective.AVAILABLE, Effective.DEGRADED)
+_ACTS = frozenset(("write", "execute", "computer"))
+_REACHES_OUT = frozenset(("network", "computer", "message"))
+
+
+class BadCursor(ValueError):  # noqa: N818 - says what it is
+    """A cursor that this server has not handed out."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One catalog as MCP shows it."""
+
+    catalog: Catalog
+    names: Names = field(compare=False)
+
+    @cached_property
+    def tools(self) -> tuple[Tool, ...]:
+        """Visible tools by name, the aliases among them."""
+        visible = [tool_of(self, view) for view in self.catalog.capabilities if is_visible(view)]
+        return tuple(sorted((*visible, *ALIASES), key=lambda tool: tool.name))
+
+    @cached_property
+    def described(self) -> tuple[tuple[str, str], ...]:
+        """Name and description of each visible capability."""
+        return tuple(
+            (self.names.name_of[view.capability.name], view.capability.description)
+            for view in self.catalog.capabilities
+            if is_visible(view)
+        )
+
+    def page(self, cursor: str | None) -> tuple[list[Tool], str | None]:
+        """The tools behind `cursor` and the next one's; None for the first and after the last. A cursor
+        stays good when tools come and go meanwhile. Raises BadCursor."""
+        if cursor is not None and not cursor.startswith(_CURSOR):
+            raise BadCursor(cursor[:200])
+        names = [tool.name for tool in self.tools]
+        start = 0 if cursor is None else bisect_right(names, cursor.removeprefix(_CURSOR))
+        page = list(self.tools[start : start + PAGE])
+        more = start + PAGE < len(names)
+        return page, f"{_CURSOR}{page[-1].name}" if more else None
+
+
+def shown(catalog: Catalog) -> Shown:
+    """The catalog with its names."""
+    return Shown(catalog, of_catalog(catalog))
+
+
+def is_visible(view: CapabilityView) -> bool:
+    """Whether agents are shown it: it works, and policy does not deny it whatever the input."""
+    return view.stability.effective in _USABLE and view.decision != Decision.DENY
+
+
+def tool_of(seen: Shown, view: CapabilityView) -> Tool:
+    """One capability as a tool. A schema that is not of an object at its root, which MCP asks for, is left
+    out: the output comes as text then."""
+    capability = view.capability
+    return Tool(
+        name=seen.names.name_of[capability.name],
+        title=capability.name,
+        description=capability.description,
+        input_schema=_input_schema(capability),
+        output_schema=output_schema_of(capability),
+        annotations=_annotations(seen.catalog, view),
+    )
+
+
+def output_schema_of(capability: Capability) -> JsonObject | None:
+    """The schema that structured results are held against; None where there is none."""
+    return capability.output_schema if capability.output_schema.get("type") == "object" else None
+
+
+def _input_schema(capability: Capability) -> JsonObject:
+    schema = capability.input_schema
+    return schema if schema.get("type") == "object" else {**schema, "type": "object"}
+
+
+def _annotations(catalog: Catalog, view: CapabilityView) -> ToolAnnotations:
+    capability, entry = view.capability, catalog.sidecar(view.sidecar or "")
+    classes = frozenset(capability.approval_class)
+    network = entry is not None and entry.entry.permissions.network
+    return ToolAnnotations(
+        read_only_hint=capability.read_only,
+        destructive_hint=not capability.read_only
+        and (capability.risk.at_least(Risk.HIGH) or not classes.isdisjoint(_ACTS)),
+        idempotent_hint=capability.read_only,
+        open_world_hint=network or not classes.isdisjoint(_REACHES_OUT),
+    )

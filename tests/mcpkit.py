@@ -1,0 +1,47 @@
+"""MCP clients of the official SDK, in both eras of the protocol, over the real command and over HTTP."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp_types import CallToolResult
+
+from kernelkit import Root
+
+OLD = "legacy"
+NEW = "2026-07-28"
+ERAS = (OLD, NEW)
+"""The `mode` of a client: a session that begins with `initialize`, or requests that stand alone."""
+
+
+def command(root: Root, *words: str) -> StdioServerParameters:
+    """How a client starts `flytui mcp` on that root."""
+    return StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "flytui", "--root", str(root.folder), "mcp", *words],
+        env=root.environ,
+    )
+
+
+@asynccontextmanager
+async def over_stdio(root: Root, era: str, *words: str, **more: Any) -> AsyncIterator[Client]:
+    """A client of `flytui mcp` as a process."""
+    async with Client(command(root, *words), mode=era, **more) as client:
+        yield client
+
+
+def text_of(result: CallToolResult) -> str:
+    """All text of a result."""
+    return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+def about(result: CallToolResult) -> dict[str, Any]:
+    """What the kernel said of the call."""
+    assert result.meta is not None
+    told: dict[str, Any] = result.meta["flytui/result"]
+    return told
