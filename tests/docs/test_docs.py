@@ -241,11 +241,6 @@ def test_what_needs_a_person_ends_as_the_readme_says_where_nobody_is(trusted: Ro
     assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (4, "no-approver")
 
 
-def test_there_is_no_mcp_yet_as_the_readme_says(root: Root) -> None:
-    assert "no MCP server yet" in (ROOT / "README.md").read_text()
-    assert flytui(root, "mcp").returncode == 2
-
-
 def test_every_command_is_described() -> None:
     text = (ROOT / "docs" / "cli.md").read_text()
     listed = subprocess.run(

@@ -44,7 +44,8 @@ async def test_visible_tools_are_listed_and_called_through_a_kernel_of_its_own(r
 @pytest.mark.parametrize("era", ERAS)
 async def test_what_cannot_be_called_says_why(root: Root, era: str) -> None:
     async with over_stdio(root, era) as client:
-        for name, code in (("echo_ask", "no-approver"), ("echo_never", "policy"), ("gone_do", "command-not-found")):
+        ends = {"echo_ask": "no-approver", "echo_never": "policy", "gone_do": "command-not-found"}
+        for name, code in ends.items():
             result = await client.call_tool(name, {})
             assert result.is_error
             assert about(result)["error"]["code"] == code
