@@ -51,9 +51,12 @@ def open_beneath(anchor_fd: int, relative: str, flags: int, mode: int = 0o600, *
     return opener(anchor_fd, name, flags, mode, links)
 
 
-def read_beneath(anchor: Path, relative: str, limit: int, *, links: bool = False) -> bytes:
-    """The whole of a regular file of at most `limit` bytes. EFBIG for a larger one, EISDIR for a folder,
-    EINVAL for a device, pipe or socket: none of these is waited for."""
+def read_beneath(
+    anchor: Path, relative: str, limit: int, *, links: bool = False, head: bool = False
+) -> bytes:
+    """The whole of a regular file of at most `limit` bytes; with `head`, of a larger one its first bytes.
+    Else EFBIG for a larger one; EISDIR for a folder, EINVAL for a device, pipe or socket: none of these is
+    waited for."""
     anchor_fd = open_anchor(anchor)
     try:
         fd = open_beneath(anchor_fd, relative, os.O_RDONLY | os.O_NONBLOCK, links=links)
@@ -65,7 +68,7 @@ def read_beneath(anchor: Path, relative: str, limit: int, *, links: bool = False
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), relative)
         if not stat.S_ISREG(kind):
             raise OSError(errno.EINVAL, "not a regular file", relative)
-        data = file.read(limit + 1)
+        data = file.read(limit + (not head))
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"larger than {limit} bytes", relative)
     return data

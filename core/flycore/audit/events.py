@@ -14,7 +14,7 @@ import json
 import msgspec
 
 from flycore.audit.redact import names_secret, redact, redact_text
-from flycore.catalog.difference import DIAGNOSTICS, SIDECAR_PREFIX
+from flycore.catalog.difference import DIAGNOSTICS, SIDECAR_PREFIX, SOURCE_PREFIXES
 from flycore.model.approval import Answer, ApprovalRequest, Lease, LeaseTerms
 from flycore.model.call import Caller, CallError, CallRequest, ToolResult
 from flycore.model.canonical import Json, JsonObject, canonical_json, digest, text_digest
@@ -176,10 +176,19 @@ def snapshot_changed(catalog: Catalog, names: tuple[str, ...]) -> JsonObject:
     for name in names[:MOST_NAMES]:
         if name == DIAGNOSTICS:
             continue
+        if name.startswith(SOURCE_PREFIXES):
+            states[_bounded(name)] = _described(catalog, name)
+            continue
         sidecar = name.startswith(SIDECAR_PREFIX)
         view = catalog.sidecar(name.removeprefix(SIDECAR_PREFIX)) if sidecar else catalog.capability(name)
         states[_bounded(name)] = "gone" if view is None else view.stability.effective.value
     return {"version": catalog.version, "changed": len(names), "states": states}
+
+
+def _described(catalog: Catalog, key: str) -> str:
+    """How what is described is listed now, the winner first."""
+    states = [item.state.value for item in catalog.described if item.key == key]
+    return states[0] if states else "gone"
 
 
 def policy_changed(policy: str, files: tuple[str, ...], *, problems: int) -> JsonObject:

@@ -14,11 +14,13 @@ from flycore.catalog.known import KNOWN, is_builtin_name
 from flycore.catalog.planned import plan_names, plan_view
 from flycore.catalog.runtime import READY, RuntimeFinding
 from flycore.catalog.snapshot import SidecarFacts, missing_stability, narrowing, sidecar_stability
+from flycore.catalog.sources import bound
 from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
 from flycore.model.enums import Decision, Level, Source
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.model.source import Described
 from flycore.model.stability import SandboxReport, Stability
 
 PROTOCOLS = ("1",)
@@ -61,6 +63,8 @@ class CatalogFacts:
     machine: Machine = NO_MACHINE
     plan_denied: Callable[[Capability], str] = lambda capability: ""
     """By which rules a plan itself is denied, whatever its input; empty where it is not."""
+    described: tuple[Described, ...] = ()
+    """Kits, skills, plugins and servers, as their files say."""
     registry_file: str = ""
     """The project's registry, relative to the app root; empty where there is none."""
 
@@ -106,6 +110,7 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
         sidecars=tuple(sidecars),
         capabilities=tuple(views[name] for name in sorted(views)),
         diagnostics=facts.registry.diagnostics,
+        described=bound(facts.described, views),
         built_at=facts.now,
     )
 

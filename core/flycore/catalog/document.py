@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 
 import msgspec
 
-from flycore.model.canonical import JsonObject
+from flycore.catalog.sources import for_agents
+from flycore.model.canonical import Json, JsonObject
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
 from flycore.model.enums import Effective
+from flycore.model.source import Described
 from flycore.model.stability import Stability
 
 SCHEMA = "flytui.catalog/1"
@@ -28,13 +31,22 @@ def catalog_document(catalog: Catalog) -> JsonObject:
         "diagnostics": msgspec.to_builtins(catalog.diagnostics),
         "sidecars": [_sidecar(view, told) for view in catalog.sidecars],
         "capabilities": [_capability(view, told, at) for view in catalog.capabilities],
+        "kits": kits_document(catalog.described),
     }
 
 
+def kits_document(described: Iterable[Described]) -> list[Json]:
+    """Kits, skills, plugins and servers as JSON, each with its `kind`."""
+    found: list[Json] = msgspec.to_builtins(tuple(described))
+    return found
+
+
 def without_rules(catalog: Catalog) -> Catalog:
-    """The catalog for an agent, who sees what policy decides and not by which rules."""
+    """The catalog for an agent, who sees what policy decides and not by which rules, and of what is
+    described only what is no concern of the person's."""
     told = tuple(msgspec.structs.replace(view, because="") for view in catalog.capabilities)
-    return msgspec.structs.replace(catalog, capabilities=told)
+    described = tuple(map(for_agents, catalog.described))
+    return msgspec.structs.replace(catalog, capabilities=told, described=described)
 
 
 def visible(catalog: Catalog) -> tuple[CapabilityView, ...]:

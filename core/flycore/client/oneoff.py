@@ -13,6 +13,7 @@ from flycore.approval.trust import TrustStore
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.probe_cache import ProbeCache
 from flycore.catalog.probes import Prober
+from flycore.discovery.look import grounds_of, look
 from flycore.kernel.in_force import InForce, in_force
 from flycore.kernel.probing import probe_spawn, probe_work
 from flycore.kernel.world import Ground, Observed, blocked_tools, build_world, find_ground, read_files
@@ -56,6 +57,7 @@ def _built(
         probes=found,
         runtime={},
         diagnostics=(*trust.diagnostics, *blocks.diagnostics),
+        described=look(grounds_of(places, ground.environ)),
         changed=held.changed,
         blocked=blocked_tools(held.files.registry, blocks),
     )

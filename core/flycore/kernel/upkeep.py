@@ -19,6 +19,7 @@ from flycore.catalog.runtime import RuntimeTracker
 from flycore.executive.rooms import Clock
 from flycore.executive.world import World
 from flycore.kernel.collector import uncollected
+from flycore.kernel.describing import Describing
 from flycore.kernel.in_force import InForce
 from flycore.kernel.probing import probe_work
 from flycore.kernel.trusting import Given, Trusting, Wish
@@ -67,6 +68,7 @@ class Upkeep:
         self._runtime = runtime
         self._prober = prober
         self._blocks = blocks
+        self._describing = Describing(ground.places, ground.environ)
         self._probes: dict[str, ProbeFinding] = {}
         self._remembered: dict[str, ProbeFinding] = {}
         """Answers of earlier kernels, shown until the sidecar has answered this one."""
@@ -88,6 +90,7 @@ class Upkeep:
         """Read everything for the first time, without starting any process."""
         self._seen = stamps_of(self._ground.places)
         self._trusting = Trusting(self._ground)
+        self._describing.read()
         held, self._pending = self._trusting.hold()
         self.files = held.files
         for entry in held.files.registry.entries:
@@ -102,6 +105,7 @@ class Upkeep:
         async with anyio.create_task_group() as group:
             self._group = group
             group.start_soon(self._watch)
+            group.start_soon(self._describing.watch, self._note_change)
             group.start_soon(self._settle)
             group.start_soon(self._look_after_the_unwell)
             self.start_probes()
@@ -161,6 +165,7 @@ class Upkeep:
             probes={**self._remembered, **self._probes},
             runtime={entry.id: self._runtime.finding(entry.id, now) for entry in held.files.registry.entries},
             diagnostics=(*self._trusting.diagnostics, *self._blocks.diagnostics),
+            described=self._describing.described,
             changed=held.changed,
             blocked=blocked_tools(held.files.registry, self._blocks),
         )
@@ -179,8 +184,7 @@ class Upkeep:
         """Ask sidecars that were not well again from time to time: what is behind them may be back."""
         while True:
             await anyio.sleep(UNWELL_SECONDS)
-            unwell = {sid for sid, found in self._probes.items() if found.reason is not None}
-            self._wanted |= unwell
+            self._wanted |= {sid for sid, found in self._probes.items() if found.reason is not None}
             self.start_probes()
 
     def _note_change(self) -> None:
@@ -218,8 +222,8 @@ class Upkeep:
 
     def _tell_policy(self, before: Files) -> None:
         """Another policy holds: said once calls are judged by it, not before."""
-        if before.policy.version != self.files.policy.version or before.policy.ok != self.files.policy.ok:
-            policy = self.files.policy
+        policy = self.files.policy
+        if (before.policy.version, before.policy.ok) != (policy.version, policy.ok):
             files = tuple(layer.file for layer in policy.layers)
             fields = audit_events.policy_changed(policy.version, files, problems=len(policy.diagnostics))
             self._record(audit_events.POLICY_CHANGED, fields)
@@ -262,9 +266,8 @@ class Upkeep:
         self._wanted &= busy  # asked for while it is being asked: once more when that is done
 
     async def _probe(self, sidecar: str) -> None:
-        entry = self._askable(sidecar)
         try:
-            if entry is None:
+            if (entry := self._askable(sidecar)) is None:
                 return
             self._keep(entry, await self._prober.probe(probe_work(self._ground, self.files, entry)))
         finally:

@@ -29,6 +29,7 @@ from flycore.model.capability import Capability
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.model.source import Described
 from flycore.registry.load import load_registry
 from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places
 from flycore.registry.resolve import resolve_program
@@ -103,6 +104,8 @@ class Observed:
     diagnostics: tuple[Diagnostic, ...] = ()
     blocked: frozenset[str] = frozenset()
     """Tools that a person has blocked."""
+    described: tuple[Described, ...] = ()
+    """Kits, skills, plugins and other clients' servers."""
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Sidecars whose file's value waits, with what differs from the one in force."""
 
@@ -172,6 +175,7 @@ def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, n
         probes=seen.probes,
         runtime=seen.runtime,
         blocked=seen.blocked,
+        described=seen.described,
         bundled=frozenset(bundled),
         exceeded={
             entry.id: beyond(entry.permissions, files.settings.max_permissions) for entry in registry.entries

@@ -6,6 +6,7 @@ from flycore.model.base import Value
 from flycore.model.capability import Capability
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.sidecar import SidecarEntry
+from flycore.model.source import Described
 from flycore.model.stability import Stability
 
 
@@ -45,6 +46,8 @@ class Catalog(Value, frozen=True, kw_only=True):
     sidecars: tuple[SidecarView, ...] = ()
     capabilities: tuple[CapabilityView, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    described: tuple[Described, ...] = ()
+    """Kits, skills, plugins and other clients' servers: read, never run."""
     built_at: float = 0.0
     """Unix time of the looking, seconds. Evidence: it takes no part in comparing."""
 

@@ -12,18 +12,21 @@ from flysafe.beneath import OutsideAnchor, read_beneath
 MAX_FILE_BYTES = 4 * 1024 * 1024
 
 
-def read_text(anchor: Path, relative: str, shown: str) -> tuple[str | None, bytes, Diagnostic | None]:
+def read_text(
+    anchor: Path, relative: str, shown: str, limit: int = MAX_FILE_BYTES
+) -> tuple[str | None, bytes, Diagnostic | None]:
     """The file's text and bytes; `(None, b"", None)` where there is no file.
 
-    Whatever else keeps it from being read is one diagnostic; `shown` is the file's name in it. The bytes
-    are given as far as they are known, so that a changed file has a changed digest.
+    Whatever else keeps it from being read is one diagnostic; `shown` is the file's name in it, `limit`
+    the most bytes it may have. The bytes are given as far as they are known, so that a changed file has a
+    changed digest.
     """
     try:
-        data = read_beneath(anchor, relative, MAX_FILE_BYTES, links=True)
+        data = read_beneath(anchor, relative, limit, links=True)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return None, b"", None
-        said, remedy = _unreadable(error)
+        said, remedy = unreadable(error, limit)
         return None, said.encode(), whole_file(shown, "unreadable", said, remedy)
     text, problem = _decode(data, shown)
     return text, data, problem
@@ -52,12 +55,14 @@ def _decode(data: bytes, shown: str) -> tuple[str | None, Diagnostic | None]:
         return None, syntax_error(text, len(good), shown, said, "save the file as UTF-8")
 
 
-def _unreadable(error: OSError) -> tuple[str, str]:
+def unreadable(error: OSError, limit: int) -> tuple[str, str]:
+    """Why a file of at most `limit` bytes could not be read, and what to do."""
     if isinstance(error, OutsideAnchor):
         return "is a link that leads out of its folder", "put the file itself there, or a link that stays"
     match error.errno:
         case errno.EFBIG:
-            return f"is larger than {MAX_FILE_BYTES // (1024 * 1024)} MiB", "split or shorten it"
+            size = f"{limit // 1024} KiB" if limit < 1024 * 1024 else f"{limit // (1024 * 1024)} MiB"
+            return f"is larger than {size}", "split or shorten it"
         case errno.EISDIR:
             return "is a folder", "move the folder away and put a file there"
         case errno.EACCES | errno.EPERM:

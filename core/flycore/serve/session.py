@@ -14,7 +14,7 @@ import msgspec
 from anyio.abc import TaskGroup
 from websockets.exceptions import ConnectionClosed
 
-from flycore.catalog.document import catalog_document, without_rules
+from flycore.catalog.document import catalog_document, kits_document, without_rules
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import Caller
@@ -160,7 +160,7 @@ class Session:
             "clientId": f"c{secrets.token_hex(4)}",
             "connectedAt": round(time.time(), 6),
             "capabilities": {"commands": sorted(self._handlers), "eventStream": True, "protocol": m.PROTOCOL},
-            "kits": [],
+            "kits": kits_document(without_rules(self._kernel.catalog()).described),
             "status": msgspec.to_builtins(status),
         }
         await self._send("server.hello", hello, None)
@@ -187,10 +187,10 @@ class Session:
     async def _catalog(self, message: m.Envelope, _: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.CatalogGet)
         catalog = self._kernel.catalog("" if self._viewer else self._caller.key)
-        payload = {"kits": [], **catalog_document(catalog)}
-        if wanted.detail:
-            seen = catalog if self._viewer else without_rules(catalog)
-            payload = {"kits": [], "catalog": msgspec.to_builtins(seen)}
+        seen = catalog if self._viewer else without_rules(catalog)
+        kits = kits_document(seen.described)
+        detail: JsonObject = {"kits": kits, "catalog": msgspec.to_builtins(seen)}
+        payload = detail if wanted.detail else catalog_document(seen)
         await self._send("capability.catalog.snapshot", payload, message)
 
     async def _subscribe(self, message: m.Envelope, _: TaskGroup) -> None:

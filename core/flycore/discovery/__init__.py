@@ -1,0 +1,1 @@
+"""Where things are found that nobody has to run: kits, skills, plugins, other clients' servers."""

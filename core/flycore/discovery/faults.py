@@ -1,0 +1,65 @@
+"""What is wrong with something described, each with its place; and outside text cut to what can be shown."""
+
+from __future__ import annotations
+
+from flycore.model.canonical import Json
+from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.enums import Source
+from flycore.registry.jsonc import index_findings, parse_jsonc
+from flycore.registry.located import RegistryText
+
+MOST_NAME = 80
+MOST_VERSION = 40
+MOST_SUMMARY = 300
+"""Characters that are kept of a name, a version, a summary."""
+MOST_FAULTS = 20
+"""Findings that are kept of one thing."""
+
+
+def cut(text: str, most: int) -> str:
+    """The beginning, with `…` where something is left out."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+class Faults:
+    """Collects findings about one part of a file that has parsed."""
+
+    def __init__(self, file: RegistryText, subject: str = "") -> None:
+        self.file = file
+        self.subject = subject
+        """What the findings are about, as their sentences begin."""
+        self.found: list[Diagnostic] = []
+
+    def add(
+        self, pointer: str, rule: str, message: str, remedy: str, severity: Severity = Severity.ERROR
+    ) -> None:
+        """Note a finding about the value at `pointer`; a thing full of them is told the first."""
+        if len(self.found) < MOST_FAULTS:
+            self.found.append(
+                Diagnostic(
+                    severity=severity,
+                    rule=rule,
+                    message=f"{self.subject}: {message}" if self.subject else message,
+                    remedy=remedy,
+                    pointer=pointer,
+                    position=self.file.place(pointer),
+                )
+            )
+
+    def warn(self, pointer: str, rule: str, message: str, remedy: str) -> None:
+        """A finding that makes nothing faulty."""
+        self.add(pointer, rule, message, remedy, Severity.WARNING)
+
+    @property
+    def broken(self) -> bool:
+        """Whether one of them is an error."""
+        return any(finding.severity is Severity.ERROR for finding in self.found)
+
+
+def parsed(text: str, shown: str) -> tuple[Json, RegistryText, tuple[Diagnostic, ...]]:
+    """What a JSONC text says, and what is wrong with its writing; of one that does not parse only that."""
+    file = RegistryText(text, shown, Source.PROJECT)
+    value, problem = parse_jsonc(text, shown)
+    if problem is not None:
+        return None, file, (problem,)
+    return value, file, tuple(index_findings(value, file.index, shown))[:MOST_FAULTS]

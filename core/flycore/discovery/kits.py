@@ -1,0 +1,206 @@
+"""Kits: read-only descriptions of a client, or of a bundle of capabilities, in a file `kits.jsonc`.
+
+Reading them runs nothing, and nothing they say makes a program of theirs executable: what they are bound to
+and what they ask for is shown, and granted by nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib import resources
+
+from flycore.discovery.faults import MOST_NAME, MOST_VERSION, Faults, cut, parsed
+from flycore.discovery.folder import Anchor
+from flycore.model.canonical import Json, JsonObject
+from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.events import EventClass
+from flycore.model.source import Binding, Described, DescribedState, Origin, SourceKind
+from flycore.registry.located import RegistryText
+from flycore.registry.names import nearest
+from flycore.registry.spans import pointer_join
+
+BUILTIN_FILE = "kits.jsonc"
+PROJECT_FILES = ("tools/kits/kits.jsonc", ".flyflor/kits/kits.jsonc")
+"""The first wins."""
+USER_FILE = "kits/kits.jsonc"
+"""Below the person's config folder."""
+TYPES = ("cli", "tui", "gateway", "capability")
+KEYS = ("id", "kind", "name", "version", "permissions", "capabilityBindings", "eventSubscriptions")
+MOST_BYTES = 256 * 1024
+MOST_KITS = 256
+MOST_WORDS = 200
+"""Permissions, or bindings, of one kit."""
+_RUNS = ("command", "args", "exec", "entrypoint", "run", "script", "env")
+_VERSIONS = (1,)
+_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_PERMISSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/*-]{0,63}")
+_BINDING = re.compile(r"\*|[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(?:\.\*)?")
+
+
+def read_kits(project: Anchor, config: Anchor) -> list[Described]:
+    """All kits there are: flytui's own, then the project's, then the person's; the first of an id wins."""
+    found = list(builtin_kits())
+    for anchor, relative in (*((project, file) for file in PROJECT_FILES), (config, USER_FILE)):
+        found += _kits_of(anchor, relative)
+    return found
+
+
+@cache
+def builtin_kits() -> tuple[Described, ...]:
+    """flytui's own clients, and the bundles of capabilities that it brings."""
+    text = resources.files("flycore.discovery").joinpath(BUILTIN_FILE).read_text(encoding="utf-8")
+    return tuple(parse_kits(text, "", Origin.BUILTIN))
+
+
+def parse_kits(text: str, shown: str, origin: Origin) -> list[Described]:
+    """The kits of one file in its order; where it cannot be used, one that is faulty and says why."""
+    value, file, problems = parsed(text, shown)
+    frame = Faults(file)
+    frame.found.extend(problems)
+    if not any(problem.rule == "syntax" for problem in problems):
+        _check_frame(value, frame)
+    if frame.broken or not isinstance(value, dict):
+        return [_unusable(shown, origin, frame.found)]
+    said = value.get("kits", [])
+    items = said if isinstance(said, list) else []
+    kits = [_kit(item, at, file, origin) for at, item in enumerate(items[:MOST_KITS])]
+    if len(items) > MOST_KITS:
+        frame.warn("/kits", "too-many", f"only the first {MOST_KITS} kits are read", "list fewer")
+    return [*kits, _unusable(shown, origin, frame.found)] if frame.found else kits
+
+
+def _kits_of(anchor: Anchor, relative: str) -> list[Described]:
+    read = anchor.whole(relative, MOST_BYTES)
+    if read.problem is not None:
+        return [_unusable(anchor.shown(relative), anchor.origin, [read.problem])]
+    if read.text is None:
+        return []
+    return parse_kits(read.text, anchor.shown(relative), anchor.origin)
+
+
+def _unusable(shown: str, origin: Origin, found: list[Diagnostic]) -> Described:
+    """The file itself, in place of what it may have said, or beside it with what is odd about it."""
+    broken = any(problem.severity is Severity.ERROR for problem in found)
+    return Described(
+        kind=SourceKind.KIT,
+        id=shown,
+        name=shown,
+        source=origin,
+        path=shown,
+        state=DescribedState.FAULTY if broken else DescribedState.LISTED,
+        reasons=tuple(found),
+    )
+
+
+def _check_frame(value: Json, faults: Faults) -> None:
+    if not isinstance(value, dict):
+        faults.add("", "schema", "must be an object", 'write {"schemaVersion": 1, "kits": []}')
+        return
+    if isinstance(value.get("schemaVersion"), bool) or value.get("schemaVersion") not in _VERSIONS:
+        faults.add("/schemaVersion", "schema-version", "schemaVersion must be 1", 'write "schemaVersion": 1')
+    if not isinstance(value.get("kits", []), list):
+        faults.add("/kits", "schema", "kits must be an array", 'write "kits": [{"id": "…"}]')
+    for key in value.keys() - {"$schema", "schemaVersion", "kits"}:
+        _unknown(key, ("schemaVersion", "kits"), pointer_join("", key), faults)
+
+
+def _kit(item: Json, at: int, file: RegistryText, origin: Origin) -> Described:
+    pointer = pointer_join("/kits", at)
+    raw: JsonObject = item if isinstance(item, dict) else {}
+    said = raw.get("id")
+    name = said if isinstance(said, str) and said else f"kits[{at}]"
+    faults = Faults(file, cut(name, MOST_NAME))
+    if not isinstance(item, dict):
+        faults.add(pointer, "schema", "must be an object", 'write {"id": "…", "kind": "capability", …}')
+    else:
+        _check_keys(raw, pointer, faults)
+    words = _words(raw, "permissions", pointer, faults, _is_permission)
+    bindings = _words(raw, "capabilityBindings", pointer, faults, _is_binding)
+    events = _words(raw, "eventSubscriptions", pointer, faults, _is_event)
+    return Described(
+        kind=SourceKind.KIT,
+        id=cut(name, MOST_NAME),
+        name=_text(raw, "name", MOST_NAME) or cut(name, MOST_NAME),
+        source=origin,
+        path=file.file,
+        version=_text(raw, "version", MOST_VERSION),
+        type=_text(raw, "kind", MOST_NAME),
+        permissions=words,
+        bindings=tuple(Binding(name=word) for word in bindings),
+        subscriptions=events,
+        state=DescribedState.FAULTY if faults.broken else DescribedState.LISTED,
+        reasons=tuple(faults.found),
+    )
+
+
+def _check_keys(raw: JsonObject, pointer: str, faults: Faults) -> None:
+    for key, most in (("id", 64), ("kind", MOST_NAME), ("name", MOST_NAME), ("version", MOST_VERSION)):
+        value = raw.get(key)
+        below = pointer_join(pointer, key)
+        if value is None:
+            faults.add(pointer, "missing-key", f"{key} is missing", f'write "{key}": "…"')
+        elif not isinstance(value, str) or not value.strip() or len(value) > most:
+            faults.add(below, "schema", f"{key} must be a text of 1 to {most} characters", "shorten it")
+    said, kind = raw.get("id"), raw.get("kind")
+    if isinstance(said, str) and 0 < len(said) <= 64 and _ID.fullmatch(said) is None:
+        remedy = "write 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit"
+        faults.add(pointer_join(pointer, "id"), "kit-id", "not an id of a kit", remedy)
+    if isinstance(kind, str) and kind and kind not in TYPES:
+        remedy = f"write one of {', '.join(TYPES)}"
+        faults.add(pointer_join(pointer, "kind"), "kit-kind", f"there is no kind {cut(kind, 40)}", remedy)
+    for key in raw.keys() - set(KEYS):
+        _unknown(key, KEYS, pointer_join(pointer, key), faults)
+
+
+def _unknown(key: str, known: Iterable[str], pointer: str, faults: Faults) -> None:
+    if key in _RUNS:
+        remedy = "take it out: a kit runs nothing; programs are declared in tools/external.tools.jsonc"
+        faults.add(pointer, "kit-runs", f"{key} has no place in a kit", remedy)
+        return
+    near = nearest(key, known, 1)
+    remedy = f"did you mean {near[0]}?" if near else f"take it out: there are {', '.join(known)}"
+    faults.warn(pointer, "unknown-key", f"{cut(key, MOST_NAME)} is not known here", remedy)
+
+
+def _words(
+    raw: JsonObject, key: str, pointer: str, faults: Faults, fault: Callable[[str], str]
+) -> tuple[str, ...]:
+    """An array of words, those that are right; `fault` gives the remedy for one that is not."""
+    value = raw.get(key, [])
+    below = pointer_join(pointer, key)
+    if not isinstance(value, list) or len(value) > MOST_WORDS:
+        faults.add(below, "schema", f"{key} must be an array of at most {MOST_WORDS} texts", "write []")
+        return ()
+    good: list[str] = []
+    for at, word in enumerate(value):
+        remedy = fault(word) if isinstance(word, str) else "write a text"
+        if not remedy and isinstance(word, str):
+            good.append(word)
+            continue
+        shown = cut(word, 40) if isinstance(word, str) else "what stands here"
+        faults.add(pointer_join(below, at), "schema", f"{key}: {shown} is none", remedy)
+    return tuple(dict.fromkeys(good))
+
+
+def _is_permission(word: str) -> str:
+    return "" if _PERMISSION.fullmatch(word) else "write a word of up to 64 letters, digits and . _ : / * -"
+
+
+def _is_binding(word: str) -> str:
+    fits = len(word) <= 64 and _BINDING.fullmatch(word)
+    return "" if fits else "write the name of a capability, family.* or *"
+
+
+def _is_event(word: str) -> str:
+    known = [cls.value for cls in EventClass]
+    if word in known:
+        return ""
+    near = nearest(word, known, 1)
+    return f"did you mean {near[0]}?" if near else f"write one of {', '.join(known)}"
+
+
+def _text(raw: JsonObject, key: str, most: int) -> str:
+    value = raw.get(key)
+    return cut(value, most) if isinstance(value, str) else ""
