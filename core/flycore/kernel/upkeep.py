@@ -234,8 +234,8 @@ class Upkeep:
         version = self.world.catalog.version + bool(changed)
         self.world = replace(new, catalog=msgspec.structs.replace(new.catalog, version=version))
         if changed:
-            fields = audit_events.snapshot_changed(self.world.catalog, changed)
-            self._record(audit_events.SNAPSHOT_CHANGED, fields)
+            told = audit_events.snapshot_changed(self.world.catalog, changed)
+            self._record(audit_events.SNAPSHOT_CHANGED, told)
             names: JsonObject = {"version": version, "names": list(changed[:200])}
             self._tell(EventClass.CATALOG, "catalog.changed", names)
         self._want_probes()
@@ -243,10 +243,8 @@ class Upkeep:
 
     def _want_probes(self) -> None:
         """Everything that may be asked and has not been."""
-        for view in self.world.catalog.sidecars:
-            asked = view.id in self._probes or view.id in self._probing
-            if not asked and _may_be_asked(view):
-                self._wanted.add(view.id)
+        may = {view.id for view in self.world.catalog.sidecars if _may_be_asked(view)}
+        self._wanted |= may - self._probes.keys() - self._probing
 
     def _askable(self, sidecar: str) -> SidecarEntry | None:
         """The entry in force now, where that very value is trusted and leads to a program."""

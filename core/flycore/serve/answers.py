@@ -15,6 +15,7 @@ from flycore.model.check import Check
 from flycore.model.events import EventClass
 from flycore.model.picture import Picture
 from flycore.model.question import Block, Question
+from flycore.model.source import Described
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status as KernelStatus
 from flycore.model.trust import TrustItem
@@ -36,7 +37,8 @@ class ServerHello(Value, frozen=True, kw_only=True):
     connected_at: float
     """Unix time, seconds."""
     capabilities: Abilities
-    kits: tuple[JsonObject, ...]
+    kits: tuple[Described, ...]
+    """Kits, skills, plugins and servers: described, never run."""
     status: KernelStatus
 
 
@@ -74,7 +76,7 @@ class GatewayStatus(KernelStatus, frozen=True, kw_only=True):
 class CatalogDetail(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`capability.catalog.snapshot` where `detail` was asked for."""
 
-    kits: tuple[JsonObject, ...]
+    kits: tuple[Described, ...]
     catalog: Catalog
 
 
@@ -172,4 +174,4 @@ ANSWERS: dict[str, type[msgspec.Struct]] = {
     "doctor.snapshot": DoctorSnapshot,
 }
 """Payload by type of message. `capability.catalog.snapshot` without `detail` is the document that
-`flytui schema catalog` describes, with `kits` beside it; what `event.publish` carries is in `EVENTS`."""
+`flytui schema catalog` describes; what `event.publish` carries is in `EVENTS`."""

@@ -99,13 +99,11 @@ def _event_message(told: Mapping[str, tuple[str, Json]]) -> JsonObject:
 
 
 def _catalog_document() -> tuple[JsonObject, JsonObject]:
-    """The catalog document with `kits` beside it, and the definitions that it refers to."""
+    """The catalog document, and the definitions that it refers to."""
     schema: Any = _renamed(catalog_schema())
     further = {_OF_CATALOG + name: shape for name, shape in schema["$defs"].items()}
     kept = {key: value for key, value in schema.items() if key not in ("$schema", "$id", "$defs", "title")}
-    kits: JsonObject = {"type": "array", "items": {"type": "object"}}
-    properties, required = {**kept["properties"], "kits": kits}, [*kept["required"], "kits"]
-    return {**kept, "properties": properties, "required": required}, further
+    return kept, further
 
 
 def _renamed(node: Json) -> Json:
