@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import signal
+import threading
+import tty
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +15,7 @@ from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
 from consolekit import HandClock, console, world
-from flytui.console.terminal import Lasting, LastingDriver
+from flytui.console.terminal import MOST_KEPT, Lasting, LastingDriver
 
 pytestmark = pytest.mark.anyio
 
@@ -20,9 +23,8 @@ pytestmark = pytest.mark.anyio
 def test_writing_to_a_terminal_that_is_gone_is_dropped() -> None:
     master, slave = pty.openpty()
     with os.fdopen(slave, "w") as inner:
-        out = Lasting(inner)
+        out = Lasting(inner, lambda: None)
         out.write("drawn")
-        out.flush()
         assert os.read(master, 100) == b"drawn"
         assert out.fileno() == slave
         os.close(master)
@@ -30,9 +32,33 @@ def test_writing_to_a_terminal_that_is_gone_is_dropped() -> None:
             os.write(slave, b"x")
         for _ in range(100):
             out.write("x" * 10_000)
-            out.flush()
+        out.last_words()
+        assert not out.unread
     out.write("closed")
-    out.flush()
+    out.last_words()
+    assert not out.unread
+
+
+def test_a_terminal_that_does_not_read_holds_nobody_up_and_is_drawn_anew_when_it_does() -> None:
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+    caught_up = threading.Event()
+    with os.fdopen(slave, "w") as inner:
+        out = Lasting(inner, caught_up.set)
+        for _ in range(3 * MOST_KEPT // 100_000):
+            out.write("x" * 100_000)
+        assert out.unread
+        assert not caught_up.is_set()
+        read = 0
+        while not caught_up.is_set():
+            read += len(os.read(master, 1_000_000)) if select.select([master], [], [], 0.05)[0] else 0
+        assert 0 < read <= MOST_KEPT + 100_000
+        assert not out.unread
+        out.write("anew")
+        last = b""
+        while not last.endswith(b"anew"):
+            last = (last + os.read(master, 1_000_000))[-4:]
+    os.close(master)
 
 
 async def test_the_driver_writes_through_it() -> None:

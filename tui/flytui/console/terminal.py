@@ -1,34 +1,87 @@
-"""The terminal that may go away: writing to it never fails, so that whoever draws is never held up.
+"""The terminal that may go away, or not be read for a while: whoever draws is never held up by it.
 
-Textual writes from a thread of its own. Were that thread to end with an error, the queue before it would
-fill, and the next write would stop the event loop for good, the kernel on it included.
+Textual writes from a thread of its own, with a short queue before it. Were that thread to end with an error,
+or to wait for a line that has stalled, the queue would fill and the next write would stop the event loop, the
+kernel on it included. So what a terminal does not take is kept here up to a bound, then dropped, and the
+whole screen is drawn again once the terminal reads on.
 """
 
 from __future__ import annotations
 
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
 from typing import Any, TextIO, cast
 
+from textual.app import App
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 
+MOST_KEPT = 4 * 1024 * 1024
+"""Characters kept for a terminal that does not read."""
+LAST_SECONDS = 2.0
+"""How long the end of the application waits for the terminal to take its last words."""
+
 
 class Lasting:
-    """A terminal's output; what a terminal that is gone does not take is dropped."""
+    """A terminal's output that never fails and never waits."""
 
-    def __init__(self, inner: TextIO) -> None:
+    def __init__(self, inner: TextIO, caught_up: Callable[[], None]) -> None:
         self._inner = inner
+        self._caught_up = caught_up
+        self._texts: deque[str] = deque()
+        self._kept = 0
+        self._lost = False
+        self._writing = False
+        self._changed = threading.Condition()
+        threading.Thread(target=self._pour, name="flytui-terminal", daemon=True).start()
+
+    @property
+    def unread(self) -> bool:
+        """Whether the terminal has not yet taken everything that was drawn."""
+        with self._changed:
+            return self._writing or bool(self._texts) or self._lost
 
     def write(self, text: str) -> int:
-        """Write, or drop."""
-        try:
-            return self._inner.write(text)
-        except (OSError, ValueError):
-            return 0
+        """Keep for writing; once too much is kept, drop until the terminal has taken it all."""
+        with self._changed:
+            self._lost = self._lost or self._kept + len(text) > MOST_KEPT
+            if not self._lost:
+                self._texts.append(text)
+                self._kept += len(text)
+                self._changed.notify_all()
+        return len(text)
 
     def flush(self) -> None:
-        """Hand over what was written, or drop it."""
+        """Nothing: what is kept is on its way."""
+
+    def last_words(self) -> None:
+        """Give the terminal a moment to take what is kept."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._texts and not self._writing, LAST_SECONDS)
+
+    def _pour(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._texts))
+                text = "".join(self._texts)
+                self._texts.clear()
+                self._writing = True
+            self._write_out(text.encode("utf-8", "replace"))
+            with self._changed:
+                self._writing = False
+                self._kept = sum(map(len, self._texts))
+                again, self._lost = self._lost and not self._texts, self._lost and bool(self._texts)
+                self._changed.notify_all()
+            if again:
+                self._caught_up()
+
+    def _write_out(self, data: bytes) -> None:
+        """Past the stream's own buffer, whose lock would be held for as long as the terminal stalls."""
         try:
-            self._inner.flush()
+            while data:
+                data = data[os.write(self._inner.fileno(), data) :]
         except (OSError, ValueError):
             return
 
@@ -37,13 +90,31 @@ class Lasting:
 
 
 class LastingDriver(LinuxDriver):
-    """Textual's driver for a terminal that may go away."""
+    """Textual's driver for a terminal that may go away or stall."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._away = False
+        self._lasting: Lasting | None = None
         if self._file is not None:
-            self._file = cast(Any, Lasting(self._file))
+            self._lasting = Lasting(self._file, self._draw_again)
+            self._file = cast(Any, self._lasting)
+
+    @property
+    def unread(self) -> bool:
+        """Whether the terminal has not yet taken everything that was drawn."""
+        return self._lasting is not None and self._lasting.unread
+
+    def close(self) -> None:
+        """Write the last words, for as long as the terminal takes them."""
+        super().close()
+        if self._lasting is not None:
+            self._lasting.last_words()
+
+    def _draw_again(self) -> None:
+        """Of what was drawn meanwhile something is missing on the terminal."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(lambda: self._app.refresh(layout=True))
 
     def suspend_application_mode(self) -> None:
         """Give the terminal back for a while."""
@@ -61,3 +132,8 @@ class LastingDriver(LinuxDriver):
 def lasting(found: type[Driver]) -> type[Driver]:
     """The driver to use where Textual would use `found`."""
     return LastingDriver if found is LinuxDriver else found
+
+
+def unread(app: App[Any]) -> bool:
+    """Whether what was drawn last has not reached the person's terminal: nothing of it has been seen."""
+    return isinstance(app._driver, LastingDriver) and app._driver.unread

@@ -12,6 +12,7 @@ from textual import events
 
 from flytui.console.approvals.keys import Arming, Pressed
 from flytui.console.desk import Desk
+from flytui.console.terminal import unread
 from flytui.console.views import Build, LinesView
 
 
@@ -36,8 +37,9 @@ class ArmedLines(LinesView, can_focus=False):
         self.scroll_to(y=0, animate=False)
 
     def look(self) -> None:
-        """Take note of what is on screen now. What has not been painted, or is covered, does not count."""
-        if not self.is_attached or not self.screen.is_current or not self.painted:
+        """Take note of what is on screen now. What has not been painted, is covered, or has not been taken by
+        the terminal does not count."""
+        if not self.is_attached or not self.screen.is_current or not self.painted or unread(self.app):
             return
         if self.arming.shown_at is None:
             self.arming = self.arming.shown(self._desk.clock()).noted(self._desk.last_key)
