@@ -35,6 +35,7 @@ LEASE_CHANGED = "LEASE_CHANGED"
 RULE_CHANGED = "RULE_CHANGED"
 BLOCK_CHANGED = "BLOCK_CHANGED"
 REGISTRY_EDITED = "REGISTRY_EDITED"
+TOKEN_CHANGED = "TOKEN_CHANGED"  # noqa: S105 - the name of an event
 TAIL_TORN = "TAIL_TORN"
 PANIC = "PANIC"
 PANIC_RELEASED = "PANIC_RELEASED"
@@ -205,6 +206,11 @@ def trust_decided(accepted: tuple[tuple[str, str], ...], *, by: str, revoked: bo
         "count": len(accepted),
         "entries": entries,
     }
+
+
+def token_changed(name: str, decision: str, *, by: str) -> JsonObject:
+    """A client may come in over TCP and HTTP (`made`), or no longer (`revoked`). The token is not in it."""
+    return {"token": _bounded(name), "decision": decision, "decidedBy": _bounded(by)}
 
 
 def lease_changed(lease: Lease, decision: str) -> JsonObject:

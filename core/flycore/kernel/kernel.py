@@ -7,12 +7,14 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
 import flycore
+from flycore.audit.events import TOKEN_CHANGED, token_changed
 from flycore.catalog.quota import over_quota
 from flycore.executive.activity import ActivityBook
 from flycore.executive.call import Announce, Tell
@@ -32,8 +34,10 @@ from flycore.kernel.upkeep import Upkeep
 from flycore.model.approval import Ask, DecideOutcome, Lease
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, CallRequest, ToolResult
+from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
+from flycore.model.events import Event, EventClass
 from flycore.model.picture import Picture
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
@@ -77,6 +81,7 @@ class Kernel:
         self._questions = questions
         self._pictures = Pictures(rooms.places)
         self._clients = 0
+        self._listening: tuple[str, ...] = ()
         self._idle = anyio.Event()
         self._numbers = itertools.count(1)
         self._session = secrets.token_hex(6)
@@ -206,7 +211,31 @@ class Kernel:
             waiting_risk=highest_waiting(self._rooms.queue.asks()),
             notify_problem=self._notifier.problem,
             panic=self._panic.active(),
+            listening=self._listening,
         )
+
+    @property
+    def state_dir(self) -> Path:
+        """Where the root's state lies; this kernel's process alone writes there."""
+        return self._rooms.places.state_dir
+
+    def token_changed(self, name: str, decision: str, by: str) -> None:
+        """Write down that a client is let in from now on, or no longer. Raises AuditUnwritable."""
+        fields = token_changed(name, decision, by=by)
+        self._rooms.audit.append(TOKEN_CHANGED, fields, sync=True)
+        told: JsonObject = {"name": name, "decision": decision, "by": by, "about": f"token {name}"}
+        self.bus.publish(
+            Event(cls=EventClass.AUDIT, type="token.changed", at=self._rooms.clock.now(), payload=told)
+        )
+
+    @contextmanager
+    def listens(self, address: str) -> Iterator[None]:
+        """Around a door that is open at that address."""
+        self._listening = (*self._listening, address)
+        try:
+            yield
+        finally:
+            self._listening = tuple(other for other in self._listening if other != address)
 
     @contextmanager
     def client(self) -> Iterator[None]:

@@ -34,3 +34,5 @@ class Status(Value, frozen=True, kw_only=True):
     """Why `notify.command` last did not do its work."""
     panic: bool = False
     """Whether everything is stopped until a person releases it."""
+    listening: tuple[str, ...] = ()
+    """Addresses of the doors besides the Unix socket, such as `ws://127.0.0.1:8787/ws`."""

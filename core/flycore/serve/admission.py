@@ -35,6 +35,12 @@ class Refusal:
         return (("WWW-Authenticate", "Bearer"),) if wants else ()
 
 
+UNKNOWN_TOKEN = Refusal(
+    http.HTTPStatus.UNAUTHORIZED, "that token is not known here; flytui token list names those that are"
+)
+CROWDED = Refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, "too many connections are open: close one first")
+
+
 def refusal(
     headers: Headers,
     peer: str,
@@ -70,9 +76,7 @@ def refusal(
             status.UNAUTHORIZED, "one header Authorization: Bearer is needed; flytui token new makes a token"
         )
     if not known(token):
-        return Refusal(
-            status.UNAUTHORIZED, "that token is not known here; flytui token list names those that are"
-        )
+        return UNKNOWN_TOKEN
     return None
 
 

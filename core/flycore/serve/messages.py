@@ -120,6 +120,20 @@ class SidecarProbe(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     sidecar: str
 
 
+class TokenAdd(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`token.add`: let a client in. The token itself stays with who made it."""
+
+    name: str
+    digest: str
+    """SHA-256 of the token, hexadecimal."""
+
+
+class TokenRevoke(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`token.revoke`: let it in no longer."""
+
+    name: str
+
+
 def envelope(
     kind: str, payload: Any, *, message_id: str, answers: Envelope | None = None, protocol: str = PROTOCOL
 ) -> str:

@@ -33,6 +33,8 @@ PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "panic": m.Nothing,
     "sidecar.probe": m.SidecarProbe,
     "kernel.yield": m.Nothing,
+    "token.add": m.TokenAdd,
+    "token.revoke": m.TokenRevoke,
 }
 """What a client sends: payload by type of message. `ask.decide` has none: no shape of it is ever taken."""
 CATALOG = "capability.catalog.snapshot"

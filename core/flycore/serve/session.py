@@ -22,6 +22,7 @@ from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.events import MISSED, Event
 from flycore.runners.strict_json import NotStrict, read_strict
 from flycore.serve import messages as m
+from flycore.serve import remote, tokening
 from flycore.serve.calls import ConnectionCalls
 from flycore.serve.reading import DETAILS, FOR_VIEWERS, READS, Reader
 
@@ -103,6 +104,7 @@ class Session:
             "panic": self._panic,
             "sidecar.probe": self._probe,
             "kernel.yield": self._yield,
+            **dict.fromkeys(tokening.MESSAGES, self._tokens),
         }
 
     async def run(self) -> None:
@@ -140,6 +142,8 @@ class Session:
             await self._error(message, m.ErrorCode.INVALID_ENVELOPE, f"this door speaks {m.PROTOCOL}")
         elif handler is None:
             await self._error(message, m.ErrorCode.UNSUPPORTED_MESSAGE, "unknown message type")
+        elif not remote.is_taken(message.type, self._caller):
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, remote.ONLY_LOCAL)
         else:
             try:
                 await handler(message, group)
@@ -156,10 +160,11 @@ class Session:
 
     async def _greet(self) -> None:
         status = self._kernel.status()
+        commands = sorted(kind for kind in self._handlers if remote.is_taken(kind, self._caller))
         hello = {
             "clientId": f"c{secrets.token_hex(4)}",
             "connectedAt": round(time.time(), 6),
-            "capabilities": {"commands": sorted(self._handlers), "eventStream": True, "protocol": m.PROTOCOL},
+            "capabilities": {"commands": commands, "eventStream": True, "protocol": m.PROTOCOL},
             "kits": kits_document(without_rules(self._kernel.catalog()).described),
             "status": msgspec.to_builtins(status),
         }
@@ -169,6 +174,9 @@ class Session:
         hello = msgspec.convert(message.payload, m.Hello)
         if self._greeted:
             await self._error(message, m.ErrorCode.UNAUTHORIZED, "a connection keeps the role it began with")
+            return
+        if hello.viewer and remote.comes_in_by_token(self._caller):
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, remote.ONLY_LOCAL)
             return
         self._greeted = True
         self._viewer = hello.viewer
@@ -287,6 +295,14 @@ class Session:
             await self._error(message, m.ErrorCode.UNAUTHORIZED, "only a viewer takes trust away")
             return
         outcome = await self._kernel.revoke_trust(by=f"flytui trust --revoke, {self._caller}")
+        await self._send("ack", msgspec.to_builtins(outcome), message)
+
+    async def _tokens(self, message: m.Envelope, _: TaskGroup) -> None:
+        """Only the command line, as a viewer, lets clients in; log and console say who it was."""
+        if not self._viewer:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, "only a viewer makes or revokes tokens")
+            return
+        outcome = tokening.change_tokens(self._kernel, message.type, message.payload, self._caller)
         await self._send("ack", msgspec.to_builtins(outcome), message)
 
     async def _panic(self, message: m.Envelope, _: TaskGroup) -> None:

@@ -13,6 +13,7 @@ import re
 import secrets
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -61,6 +62,10 @@ def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def _nothing() -> None:
+    """Nobody has to be told."""
+
+
 class TokenBook:
     """The tokens of one app root. Only the holder of the root's lock writes."""
 
@@ -96,8 +101,9 @@ class TokenBook:
         self.add(name, digest_of(token))
         return token
 
-    def add(self, name: str, digest: str) -> Token:
-        """Admit the token of that digest under that name. Raises TokenRefused, OSError."""
+    def add(self, name: str, digest: str, noted: Callable[[], None] = _nothing) -> Token:
+        """Admit the token of that digest under that name; `noted` is called when nothing stands against it,
+        and what it raises stops it. Raises TokenRefused, OSError."""
         tokens = self._writable()
         if not _NAME.fullmatch(name):
             raise TokenRefused(
@@ -109,16 +115,18 @@ class TokenBook:
             raise TokenRefused(f"there is a token {name} already: revoke it first, or choose another name")
         if len(tokens) >= MOST_TOKENS:
             raise TokenRefused(f"there are {MOST_TOKENS} tokens: revoke one first")
+        noted()
         made = Token(name=name, digest=digest, created_at=time.time())
         self._write((*tokens, made))
         return made
 
-    def revoke(self, name: str) -> bool:
-        """Admit it no longer; False where there is none of that name. Raises TokenRefused, OSError."""
+    def revoke(self, name: str, noted: Callable[[], None] = _nothing) -> bool:
+        """Admit it no longer; False where there is none of that name. `noted` and errors as for `add`."""
         tokens = self._writable()
         left = tuple(token for token in tokens if token.name != name)
         if len(left) == len(tokens):
             return False
+        noted()
         self._write(left)
         return True
 

@@ -16,14 +16,13 @@ from websockets.http11 import Request, Response
 
 from flycore.approval.callers import identify_peer
 from flycore.kernel.kernel import Kernel
+from flycore.serve.bounded import BoundedConnection
 from flycore.serve.messages import MAX_MESSAGE_BYTES
 from flycore.serve.peers import is_same_user, peer_credentials
 from flycore.serve.session import Session
 from flysafe.atomic import private_folder
 
 DOOR = "socket"
-MOST_OWED = 1024 * 1024
-"""Bytes of automatic answers that a peer may leave unread."""
 CLOSE_SECONDS = 2.0
 """How long a closing handshake may take before the connection is dropped."""
 
@@ -45,22 +44,6 @@ def _bind(path: Path) -> socket.socket:
 
 def _unbind(path: Path) -> None:
     path.unlink(missing_ok=True)
-
-
-class _Bounded(ServerConnection):
-    """Drops a peer that pings and never reads: the answers would be kept for good."""
-
-    _owed = 0
-
-    def data_received(self, data: bytes) -> None:
-        """Take bytes from the peer; answers to pings are written on the way."""
-        before = self.transport.get_write_buffer_size()
-        super().data_received(data)
-        self._owed += self.transport.get_write_buffer_size() - before
-        if not self.paused:
-            self._owed = 0
-        elif self._owed > MOST_OWED:
-            self.transport.abort()
 
 
 async def _admit(connection: ServerConnection, request: Request) -> Response | None:
@@ -97,7 +80,7 @@ async def serve_unix(kernel: Kernel, path: Path) -> AsyncIterator[None]:
     server = await unix_serve(
         handle,
         sock=listener,
-        create_connection=_Bounded,
+        create_connection=BoundedConnection,
         write_limit=0,  # a message counts as sent when the peer has it, whatever becomes of this process
         process_request=_admit,
         max_size=MAX_MESSAGE_BYTES,

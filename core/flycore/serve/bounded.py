@@ -1,0 +1,24 @@
+"""A WebSocket connection whose peer cannot make this process keep what it never reads."""
+
+from __future__ import annotations
+
+from websockets.asyncio.server import ServerConnection
+
+MOST_OWED = 1024 * 1024
+"""Bytes of automatic answers that a peer may leave unread."""
+
+
+class BoundedConnection(ServerConnection):
+    """Drops a peer that pings and never reads: the answers would be kept for good."""
+
+    _owed = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes from the peer; answers to pings are written on the way."""
+        before = self.transport.get_write_buffer_size()
+        super().data_received(data)
+        self._owed += self.transport.get_write_buffer_size() - before
+        if not self.paused:
+            self._owed = 0
+        elif self._owed > MOST_OWED:
+            self.transport.abort()

@@ -1,0 +1,89 @@
+"""How many may stand in a listener's door, and how many may be inside: both for TCP and for HTTP.
+
+Who has connected and not yet shown a token costs a place among few; when those are full the one that has
+stood there longest has to go, so that a crowd at the door keeps out nobody who brings a token at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from flycore.serve.admission import CROWDED, Refusal
+from flycore.serve.tokens import Token
+
+HANDSHAKE_SECONDS = 5.0
+"""How long a connection may take to bring its token."""
+MOST_HALF_OPEN = 64
+MOST_OPEN = 256
+MOST_OPEN_PER_TOKEN = 64
+
+
+@dataclass(slots=True)
+class _Place:
+    close: Callable[[], None]
+    deadline: asyncio.TimerHandle
+    token: Token | None = None
+
+
+class Gate:
+    """The connections of one listener, by whatever tells them apart. To be used in the event loop."""
+
+    def __init__(
+        self,
+        *,
+        half_open: int = MOST_HALF_OPEN,
+        open_in_all: int = MOST_OPEN,
+        per_token: int = MOST_OPEN_PER_TOKEN,
+        seconds: float = HANDSHAKE_SECONDS,
+    ) -> None:
+        self._half_open, self._open, self._per_token = half_open, open_in_all, per_token
+        self._seconds = seconds
+        self._places: dict[Hashable, _Place] = {}
+
+    def came(self, key: Hashable, close: Callable[[], None]) -> None:
+        """Somebody has connected. `close` drops the connection; it may be called once."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.call_later(self._seconds, self._drop, key)
+        self._places[key] = _Place(close, deadline)
+        waiting = [other for other, place in self._places.items() if place.token is None]
+        if len(waiting) > self._half_open:
+            self._drop(waiting[0])
+
+    def admit(self, key: Hashable, token: Token, close: Callable[[], None] | None = None) -> Refusal | None:
+        """Let it in with that token, from now on to be ended by `close`; else why not."""
+        place = self._places.get(key)
+        if place is None:  # it has been dropped
+            return CROWDED
+        if place.token is None:
+            inside = [other.token for other in self._places.values() if other.token is not None]
+            if len(inside) >= self._open or inside.count(token) >= self._per_token:
+                return CROWDED
+        place.deadline.cancel()
+        place.token, place.close = token, close or place.close
+        return None
+
+    def left(self, key: Hashable) -> None:
+        """The connection is gone."""
+        place = self._places.pop(key, None)
+        if place is not None:
+            place.deadline.cancel()
+
+    def keep_only(self, tokens: tuple[Token, ...]) -> None:
+        """End every connection whose token is none of these."""
+        for key, place in tuple(self._places.items()):
+            if place.token is not None and place.token not in tokens:
+                self._drop(key)
+
+    def turn_away(self) -> None:
+        """Drop everybody who has not come in."""
+        for key, place in tuple(self._places.items()):
+            if place.token is None:
+                self._drop(key)
+
+    def _drop(self, key: Hashable) -> None:
+        place = self._places.get(key)
+        if place is not None:
+            self.left(key)
+            place.close()

@@ -1,0 +1,106 @@
+"""The listeners on loopback of a real kernel, and requests to them, byte by byte where it matters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+from websockets.asyncio.client import ClientConnection, connect
+
+from flycore.kernel.kernel import Kernel
+from flycore.serve.gate import Gate
+from flycore.serve.tcp import serve_tcp
+from flycore.serve.tokens import TokenBook
+from flycore.serve.unix import serve_unix
+from kernelkit import PATIENCE, Root, kernel_of
+
+UPGRADE = (
+    "Upgrade: websocket",
+    "Connection: Upgrade",
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+    "Sec-WebSocket-Version: 13",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A kernel that listens, and the token of the client `good`."""
+
+    kernel: Kernel
+    book: TokenBook
+    token: str
+    address: str
+
+    @property
+    def port(self) -> int:
+        """Where."""
+        port = urlsplit(self.address).port
+        assert port is not None
+        return port
+
+    @property
+    def host(self) -> str:
+        """The Host line that is served."""
+        return f"Host: 127.0.0.1:{self.port}"
+
+    @property
+    def bearer(self) -> str:
+        """The Authorization line of the good client."""
+        return f"Authorization: Bearer {self.token}"
+
+
+@asynccontextmanager
+async def listening(root: Root, *, gate: Gate | None = None) -> AsyncIterator[Listening]:
+    """A kernel with a person attached, its Unix door, and TCP on a port of its own."""
+    async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket):
+        book = TokenBook.load(root.places.state_dir)
+        token = book.new("good")
+        async with serve_tcp(kernel, book, 0, gate=gate) as address:
+            yield Listening(kernel, book, token, address)
+
+
+@asynccontextmanager
+async def client(at: Listening, token: str = "") -> AsyncIterator[ClientConnection]:
+    """A plain `websockets` client that has been greeted."""
+    headers = {"Authorization": f"Bearer {token or at.token}"}
+    async with connect(at.address, additional_headers=headers, compression=None, proxy=None) as connection:
+        assert json.loads(await connection.recv())["type"] == "server.hello"
+        yield connection
+
+
+def head(first: str, *lines: str) -> bytes:
+    """A request without a body."""
+    return "\r\n".join((first, *lines, "", "")).encode("latin-1", "replace")
+
+
+async def sent(port: int, data: bytes) -> bytes:
+    """Send these bytes on a connection of their own; everything that comes back until the peer closes."""
+    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+        heard = b""
+        with anyio.fail_after(PATIENCE):
+            try:
+                await stream.send(data)
+                while True:
+                    heard += await stream.receive()
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                return heard
+
+
+async def asked(at: Listening, lines: Sequence[str], target: str = "/ws") -> bytes:
+    """The answer to a WebSocket handshake with these lines, until the peer closes."""
+    return await sent(at.port, head(f"GET {target} HTTP/1.1", *lines, *UPGRADE))
+
+
+async def called(connection: ClientConnection, tool: str, input: dict[str, Any] | None = None) -> str:
+    """Call a tool and give the status it ended with."""
+    call = {"protocol": "flyflor.ws.v1", "id": "call", "type": "tool.call", "at": 0}
+    await connection.send(json.dumps({**call, "payload": {"tool": tool, "input": input or {}}}))
+    while True:
+        answer = json.loads(await connection.recv())
+        if answer.get("correlationId") == "call" and answer["type"] != "tool.progress":
+            return str(answer["payload"].get("status") or answer["payload"].get("code"))
