@@ -24,7 +24,7 @@ class Holder(Value, frozen=True, kw_only=True):
     since: float
     """Unix time, seconds."""
     role: str
-    """`console`, `provisional`, `trust` or `grants`."""
+    """`console`, `serve`, `provisional`, `trust`, `grants` or `token`."""
 
 
 def lock_path(places: Places) -> Path:

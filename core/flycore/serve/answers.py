@@ -53,7 +53,7 @@ class Ack(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stopped: bool | UnsetType = UNSET
     """Of `panic`: false where everything was stopped already."""
     accepted: bool | UnsetType = UNSET
-    """Of `trust.revoke`, with `whyNot`."""
+    """Of `trust.revoke`, `token.add` and `token.revoke`, with `whyNot`."""
     why_not: str | UnsetType = UNSET
     yielding: bool | UnsetType = UNSET
     """Of `kernel.yield`."""

@@ -54,6 +54,17 @@ class QuestionTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Key of the caller it is about."""
 
 
+class TokenTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A client is let in over TCP and HTTP from now on, or no longer. Only viewers are told."""
+
+    name: str
+    decision: str
+    """`made` or `revoked`."""
+    by: str
+    """The program that asked for it."""
+    about: str
+
+
 class HandsTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether a tool has its hands on the machine."""
 
@@ -107,6 +118,7 @@ EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
     "trust.changed": (EventClass.SNAPSHOT, Nothing),
     "history.read": (EventClass.AUDIT, Nothing),
     "audit.unwritable": (EventClass.AUDIT, Unwritable),
+    "token.changed": (EventClass.AUDIT, TokenTold),
     MISSED: (EventClass.SNAPSHOT, Nothing),
 }
 """Class and payload by type of event."""

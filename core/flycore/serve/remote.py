@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flycore.model.call import Caller
+from flycore.serve.tokens import TCP_DOOR
 
-REMOTE_DOOR = "tcp"
 TAKEN = frozenset(
     (
         *("client.hello", "ping", "gateway.status.get", "capability.catalog.get", "tool.schema.get"),
@@ -20,7 +20,7 @@ ONLY_LOCAL = "only a program of this user, over the Unix socket, may do that"
 
 def comes_in_by_token(caller: Caller) -> bool:
     """Whether the caller is known by a token and not by its process."""
-    return caller.door == REMOTE_DOOR
+    return caller.door == TCP_DOOR
 
 
 def is_taken(kind: str, caller: Caller) -> bool:

@@ -17,9 +17,8 @@ from flycore.serve.admission import HEALTH, UNKNOWN_TOKEN, Refusal, bearer, refu
 from flycore.serve.bounded import BoundedConnection
 from flycore.serve.gate import HANDSHAKE_SECONDS, Gate
 from flycore.serve.listening import LOOPBACK, bind_loopback, quiet, watch_tokens
-from flycore.serve.remote import REMOTE_DOOR
 from flycore.serve.session import Session
-from flycore.serve.tokens import Token, TokenBook
+from flycore.serve.tokens import TCP_DOOR, Token, TokenBook
 
 TCP_PORT = 8787
 PATH = "/ws"
@@ -89,7 +88,7 @@ class _Door:
         token = self._came_as.get(connection)
         if token is None:  # it has left already
             return
-        session = Session(self._kernel, connection, token.caller(REMOTE_DOOR))
+        session = Session(self._kernel, connection, token.caller(TCP_DOOR))
         self.sessions.add(session)
         try:
             await session.run()

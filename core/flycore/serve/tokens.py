@@ -24,6 +24,8 @@ from flycore.model.canonical import canonical_json
 from flycore.model.errors import TokenRefused
 from flysafe.atomic import private_folder, write_atomic
 
+TCP_DOOR = "tcp"
+HTTP_DOOR = "http"
 TOKENS_FILE = "tokens.json"
 """In the root's state folder."""
 MAX_BYTES = 1_048_576
@@ -51,6 +53,11 @@ class Token(Value, frozen=True, kw_only=True):
         behind, a lease or a ticket, is not its."""
         return Caller(door=door, program=self.name, started=int(self.created_at))
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """`Caller.key` of whoever comes with it, through any door."""
+        return tuple(self.caller(door).key for door in (TCP_DOOR, HTTP_DOOR))
+
 
 def mint() -> str:
     """A new token: 256 random bits."""
@@ -70,7 +77,7 @@ class TokenBook:
     """The tokens of one app root. Only the holder of the root's lock writes."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._seen: tuple[int, ...] | None = None
         self._tokens: tuple[Token, ...] = ()
         self._problem = ""
@@ -149,19 +156,19 @@ class TokenBook:
         tokens = self.tokens()
         if self._problem:
             raise TokenRefused(
-                f"{self._path} cannot be relied on: {self._problem}; remove it, then make new tokens"
+                f"{self.path} cannot be relied on: {self._problem}; remove it, then make new tokens"
             )
         return tokens
 
     def _write(self, tokens: tuple[Token, ...]) -> None:
-        private_folder(self._path.parent)
+        private_folder(self.path.parent)
         kept = [msgspec.to_builtins(token) for token in tokens]
-        write_atomic(self._path, canonical_json(kept).encode("ascii") + b"\n")
+        write_atomic(self.path, canonical_json(kept).encode("ascii") + b"\n")
 
     def _look(self) -> None:
         """Read the file again where it is another than the one read last."""
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             self._seen, self._tokens, self._problem = None, (), ""
             return

@@ -39,6 +39,8 @@ ASKING = {
     "call.picture.get": {"callId": "no such call"},
     "sidecar.probe": {"sidecar": "echo"},
     "client.hello": {"client": "a test", "viewer": False},
+    "token.add": {"name": "a", "digest": "0" * 64},
+    "token.revoke": {"name": "a"},
 }
 """A payload for each message that needs one."""
 LAST = ("kernel.yield", "panic")

@@ -362,32 +362,3 @@ class MetricsDocument(Document, frozen=True, kw_only=True, tag="flytui.metrics/1
 
     metrics: Metrics
     approvals: ApprovalReport
-
-
-DOCUMENTS: dict[str, type[Document]] = {
-    "inspect": InspectDocument,
-    "why": WhyDocument,
-    "doctor": DoctorDocument,
-    "preflight": PreflightDocument,
-    "tools": ToolsDocument,
-    "trust": TrustDocument,
-    "approvals": ApprovalsDocument,
-    "activity": ActivityDocument,
-    "grants": GrantsDocument,
-    "policy-check": PolicyCheckDocument,
-    "policy-explain": PolicyExplainDocument,
-    "policy-replay": PolicyReplayDocument,
-    "panic": PanicDocument,
-    "status": StatusDocument,
-    "demo": DemoDocument,
-    "audit": AuditDocument,
-    "metrics": MetricsDocument,
-    "lint": LintDocument,
-    "enable": SwitchDocument,
-    "disable": SwitchDocument,
-    "init": InitDocument,
-    "config": ConfigDocument,
-    "config-path": ConfigPathDocument,
-    "sidecar-check": SidecarCheckDocument,
-}
-"""Command to the document it prints."""

@@ -24,6 +24,7 @@ COMMANDS = (
     "activity",
     "grants",
     "panic",
+    "token",
     "policy",
     "status",
     "demo",

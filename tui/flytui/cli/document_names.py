@@ -1,0 +1,60 @@
+"""Which command prints which document."""
+
+from __future__ import annotations
+
+from flytui.cli.documents import (
+    ActivityDocument,
+    ApprovalsDocument,
+    AuditDocument,
+    ConfigDocument,
+    ConfigPathDocument,
+    DemoDocument,
+    DoctorDocument,
+    Document,
+    GrantsDocument,
+    InitDocument,
+    InspectDocument,
+    LintDocument,
+    MetricsDocument,
+    PanicDocument,
+    PolicyCheckDocument,
+    PolicyExplainDocument,
+    PolicyReplayDocument,
+    PreflightDocument,
+    SidecarCheckDocument,
+    StatusDocument,
+    SwitchDocument,
+    ToolsDocument,
+    TrustDocument,
+    WhyDocument,
+)
+from flytui.cli.token_document import TokenDocument
+
+DOCUMENTS: dict[str, type[Document]] = {
+    "inspect": InspectDocument,
+    "why": WhyDocument,
+    "doctor": DoctorDocument,
+    "preflight": PreflightDocument,
+    "tools": ToolsDocument,
+    "trust": TrustDocument,
+    "approvals": ApprovalsDocument,
+    "activity": ActivityDocument,
+    "grants": GrantsDocument,
+    "policy-check": PolicyCheckDocument,
+    "policy-explain": PolicyExplainDocument,
+    "policy-replay": PolicyReplayDocument,
+    "panic": PanicDocument,
+    "token": TokenDocument,
+    "status": StatusDocument,
+    "demo": DemoDocument,
+    "audit": AuditDocument,
+    "metrics": MetricsDocument,
+    "lint": LintDocument,
+    "enable": SwitchDocument,
+    "disable": SwitchDocument,
+    "init": InitDocument,
+    "config": ConfigDocument,
+    "config-path": ConfigPathDocument,
+    "sidecar-check": SidecarCheckDocument,
+}
+"""Command to the document it prints."""
