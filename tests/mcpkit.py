@@ -5,13 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp_types import CallToolResult
 
-from kernelkit import Root
+from flycore.client.local import LocalClient
+from flycore.kernel.kernel import Kernel
+from flycore.serve.mcp.images import look_below
+from flycore.serve.mcp.server import build_server
+from kernelkit import Root, a_caller
 
 OLD = "legacy"
 NEW = "2026-07-28"
@@ -45,3 +50,30 @@ def about(result: CallToolResult) -> dict[str, Any]:
     assert result.meta is not None
     told: dict[str, Any] = result.meta["flytui/result"]
     return told
+
+
+@asynccontextmanager
+async def client_of(root: Root, kernel: Kernel, era: str, **more: Any) -> AsyncIterator[Client]:
+    """A client of an MCP server in this process, whose calls are some agent's."""
+    server = build_server(LocalClient(kernel, a_caller()), look_below(root.places))
+    async with Client(server, mode=era, **more) as client:
+        yield client
+
+
+class Told:
+    """The progress that a client was told of."""
+
+    def __init__(self) -> None:
+        self.numbers: list[float] = []
+        self.totals: list[float | None] = []
+        self.words: list[str] = []
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        self.numbers.append(progress)
+        self.totals.append(total)
+        self.words.append(message or "")
+
+    @property
+    def grows(self) -> bool:
+        """Whether each number is larger than the one before."""
+        return all(a < b for a, b in pairwise(self.numbers))

@@ -22,7 +22,7 @@ from flycore.catalog.nearest import nearest
 from flycore.model.call import ToolResult
 from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.enums import Code
-from flycore.model.errors import FlyError
+from flycore.model.errors import ConnectionLost, FlyError
 from flycore.runners.strict_json import NotStrict, read_strict
 from flycore.serve.mcp import aliases
 from flycore.serve.mcp.door import McpDoor
@@ -89,14 +89,20 @@ class Calls:
         """Run the tool that `name` means while its steps are told. Raises NotStrict for an input that two
         programs could read differently, FlyError where no kernel took the call."""
         _check_strict(arguments)
-        async with telling(ctx.session.report_progress) as on_progress:
 
-            async def run() -> ToolResult:
+        async def run() -> ToolResult | FlyError:
+            try:
                 return await self._door.call(
                     seen.names.tool(name), arguments, said=claims(ctx), on_progress=on_progress
                 )
+            except FlyError as problem:
+                return problem
 
-            return await _while_there(ctx, run)
+        async with telling(ctx.session.report_progress) as on_progress:
+            ended = await _while_there(ctx, run)
+        if isinstance(ended, FlyError):
+            raise ended
+        return ended
 
     async def _answer(self, seen: Shown, result: ToolResult) -> CallToolResult:
         capability = seen.catalog.capability(result.tool)
@@ -135,14 +141,15 @@ def _check_strict(arguments: JsonObject) -> None:
         raise NotStrict("is not JSON that every program reads") from problem
 
 
-async def _while_there(ctx: Context, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+async def _while_there(
+    ctx: Context, work: Callable[[], Awaitable[ToolResult | FlyError]]
+) -> ToolResult | FlyError:
     """Do `work`; it is cancelled when the HTTP request it belongs to has lost its sender, who could not be
     given the answer any more. Over stdio, and in the newer era, the server cancels by itself."""
-    scope = getattr(ctx.request, "scope", {})
-    gone = scope.get(GONE)
+    gone = getattr(ctx.request, "scope", {}).get(GONE)
     if not isinstance(gone, anyio.Event):
         return await work()
-    done: list[ToolResult] = []
+    ended: list[ToolResult | FlyError] = []
     async with anyio.create_task_group() as group:
 
         async def leave() -> None:
@@ -150,8 +157,6 @@ async def _while_there(ctx: Context, work: Callable[[], Awaitable[ToolResult]]) 
             group.cancel_scope.cancel()
 
         group.start_soon(leave)
-        done.append(await work())
+        ended.append(await work())
         group.cancel_scope.cancel()
-    if not done:
-        raise MCPError(INTERNAL_ERROR, "the client has left")
-    return done[0]
+    return ended[0] if ended else ConnectionLost("the client has left")

@@ -55,12 +55,16 @@ class Telling:
             with anyio.move_on_after(BEAT_SECONDS):
                 await self._come.wait()
             self._come = anyio.Event()
-            steps, self._waiting = tuple(self._waiting.values()), {}
-            for step in steps:
-                await self._send(step)
-            if not steps and self._last is not None:
+            if not await self.catch_up() and self._last is not None:
                 await self._beat(self._last)
             await anyio.sleep(PACE_SECONDS)
+
+    async def catch_up(self) -> bool:
+        """Send the steps that have come; whether there were any."""
+        any_came = bool(self._waiting)
+        while self._waiting:
+            await self._send(self._waiting.pop(next(iter(self._waiting))))
+        return any_came
 
     async def _send(self, step: Progress) -> None:
         if self._last is None or step.phase is not self._last.phase:
@@ -87,7 +91,6 @@ async def telling(report: Report) -> AsyncIterator[Callable[[Progress], None]]:
     told = Telling(report, anyio.current_time)
     async with anyio.create_task_group() as group:
         group.start_soon(told.tell)
-        try:
-            yield told.take
-        finally:
-            group.cancel_scope.cancel()
+        yield told.take
+        group.cancel_scope.cancel()
+    await told.catch_up()
