@@ -41,6 +41,9 @@ PANIC = "PANIC"
 PANIC_RELEASED = "PANIC_RELEASED"
 QUESTION_ASKED = "QUESTION_ASKED"
 QUESTION_ANSWERED = "QUESTION_ANSWERED"
+CONSOLE_ATTACHED = "CONSOLE_ATTACHED"
+CONSOLE_LEFT = "CONSOLE_LEFT"
+CONSOLE_REFUSED = "CONSOLE_REFUSED"
 
 MOST_INPUT_BYTES = 65_536
 """A larger input is kept as digest and size alone."""
@@ -278,6 +281,11 @@ def question_answered(question: Question, option: str, text: str, *, by: str) ->
     """What the person chose, and the words that go with it."""
     fields: JsonObject = {**question_asked(question), "choice": option, "decidedBy": by}
     return fields | _known(reason=_bounded(text))
+
+
+def console(caller: Caller, pid: int, *, reason: str = "") -> JsonObject:
+    """A console of another process came in, left, or had no right code. Who it is said to be is a hint."""
+    return {**_caller(caller), "pid": pid} | _known(reason=reason)
 
 
 def _asked(request: ApprovalRequest) -> JsonObject:

@@ -12,19 +12,20 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 
 from flycore.approval.callers import identify_peer
-from flycore.client.local import LocalClient
+from flycore.client.local import CONSOLE_DOOR, LocalClient
 from flycore.client.protocol import Approver, Client, OnProgress
 from flycore.client.relay import RelayClient
 from flycore.client.socket import connect_socket
 from flycore.client.unwrap import unwrapped
 from flycore.kernel.compose import open_kernel
-from flycore.kernel.lock import Holder, RootLock, next_in_line, read_holder
+from flycore.kernel.kernel import Kernel
+from flycore.kernel.lock import FOR_GOOD, Holder, RootLock, next_in_line, read_holder
 from flycore.model.call import Caller, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Code
-from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError, RootBusy
+from flycore.model.errors import ConnectionLost, KernelUnreachable, OtherVersion, ProtocolError, RootBusy
 from flycore.registry.places import Places, find_places
-from flycore.serve.unix import serve_unix
+from flycore.serve.unix import DOOR, serve_unix
 
 LOOK_AGAIN_SECONDS = 0.1
 SETTLE_SECONDS = 10.0
@@ -167,6 +168,7 @@ class CallingClient(RelayClient):
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """See Client."""
+        until = anyio.current_time() + self._wait_approver
         for _ in range(RETRIES):
             try:
                 result = await self.inner.call(
@@ -180,17 +182,16 @@ class CallingClient(RelayClient):
             except ConnectionLost:
                 await self.find()
                 continue
-            if not self._worth_waiting(result) or not await self._console_opens():
+            if not _nobody_there(result) or not await self._console_opens(until):
                 return result
         raise ConnectionLost("the kernel went away before it took the call")
 
-    def _worth_waiting(self, result: ToolResult) -> bool:
-        return self._wait_approver > 0 and result.error is not None and result.error.code == Code.NO_APPROVER
-
-    async def _console_opens(self) -> bool:
-        """Let go of the root and wait for a console to take it."""
+    async def _console_opens(self, until: float) -> bool:
+        """Let go of the root and wait for a console to take it; False where none does in time."""
+        if anyio.current_time() >= until:
+            return False
         await self.let_go()
-        with anyio.move_on_after(self._wait_approver):
+        with anyio.CancelScope(deadline=until):
             while not await self._console_found():
                 await self.let_go()
                 await anyio.sleep(LOOK_AGAIN_SECONDS)
@@ -199,16 +200,20 @@ class CallingClient(RelayClient):
 
     async def _console_found(self) -> bool:
         try:
-            return await self._attach() and (await self.inner.status()).role == "console"
+            return await self._attach() and (await self.inner.status()).role in FOR_GOOD
         except ConnectionLost:
             return False
+
+
+def _nobody_there(result: ToolResult) -> bool:
+    return result.error is not None and result.error.code == Code.NO_APPROVER
 
 
 @asynccontextmanager
 async def _provisional_kernel(places: Places) -> AsyncIterator[Client]:
     with RootLock.acquire(places, "provisional") as holder:
         async with open_kernel(places, holder) as kernel, serve_unix(kernel, places.socket):
-            yield LocalClient(kernel, identify_peer(os.getpid(), "cli"))
+            yield LocalClient(kernel, identify_peer(os.getpid(), DOOR))
             await kernel.drained()
 
 
@@ -216,24 +221,41 @@ async def _provisional_kernel(places: Places) -> AsyncIterator[Client]:
 async def open_console_kernel(places: Places, *, on_wait: OnWait) -> AsyncIterator[tuple[Client, Approver]]:
     """The kernel of a console: takes the root, waiting for a provisional kernel's last call.
 
-    Raises RootBusy where another console holds it.
+    Raises RootBusy where another console, or `flytui serve`, holds it.
     """
-    async with AsyncExitStack() as stack:
-        with next_in_line(places):
-            holder = await _take_root(places, stack, on_wait)
-        kernel = await stack.enter_async_context(open_kernel(places, holder))
-        await stack.enter_async_context(serve_unix(kernel, places.socket))
-        caller = Caller(door="console", program="flytui", pid=os.getpid())
+    async with _kernel_for_good(places, "console", on_wait) as kernel:
+        caller = Caller(door=CONSOLE_DOOR, program="flytui", pid=os.getpid())
         yield LocalClient(kernel, caller), kernel.approver
 
 
-async def _take_root(places: Places, stack: AsyncExitStack, on_wait: OnWait) -> Holder:
+@asynccontextmanager
+async def open_served_kernel(places: Places, *, on_wait: OnWait) -> AsyncIterator[Kernel]:
+    """The kernel of `flytui serve`: nobody decides in this process, consoles attach to it.
+
+    Takes the root, waiting for a provisional kernel's last call; raises RootBusy where a console, or
+    another `flytui serve`, holds it.
+    """
+    async with _kernel_for_good(places, "serve", on_wait) as kernel:
+        yield kernel
+
+
+@asynccontextmanager
+async def _kernel_for_good(places: Places, role: str, on_wait: OnWait) -> AsyncIterator[Kernel]:
+    async with AsyncExitStack() as stack:
+        with next_in_line(places):
+            holder = await _take_root(places, role, stack, on_wait)
+        kernel = await stack.enter_async_context(open_kernel(places, holder))
+        await stack.enter_async_context(serve_unix(kernel, places.socket))
+        yield kernel
+
+
+async def _take_root(places: Places, role: str, stack: AsyncExitStack, on_wait: OnWait) -> Holder:
     """Hold the root until `stack` closes, as soon as a provisional kernel has left."""
     while True:
         try:
-            return stack.enter_context(RootLock.acquire(places, "console"))
+            return stack.enter_context(RootLock.acquire(places, role))
         except RootBusy as busy:
-            if busy.role == "console":
+            if busy.role in FOR_GOOD:
                 raise
             await _ask_to_yield(places)
             if busy.pid:
@@ -245,7 +267,7 @@ async def _ask_to_yield(places: Places) -> None:
     try:
         async with connect_socket(places.socket, viewer=True) as client:
             await client.ask_for("kernel.yield")
-    except (KernelUnreachable, ConnectionLost, ProtocolError):
+    except (KernelUnreachable, ConnectionLost, ProtocolError, OtherVersion):
         return
 
 

@@ -22,6 +22,9 @@ from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 
+CONSOLE_DOOR = "console"
+"""Door of the console in the kernel's own process."""
+
 
 class LocalClient:
     """Calls as `caller`, which the composition root names."""
@@ -117,5 +120,6 @@ class LocalClient:
         self, classes: frozenset[EventClass] | None = None
     ) -> AsyncIterator[AsyncIterator[Event]]:
         """See Client."""
-        with self._kernel.bus.subscribe(classes) as subscription:
+        person = self._caller.door == CONSOLE_DOOR
+        with self._kernel.bus.subscribe(classes, person=lambda: person) as subscription:
             yield aiter(subscription)

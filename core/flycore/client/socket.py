@@ -14,6 +14,8 @@ from anyio.streams.memory import MemoryObjectSendStream
 from websockets.asyncio.client import ClientConnection, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
 
+import flycore
+from flycore.client.greeting import check_folder, greeted
 from flycore.client.protocol import OnProgress
 from flycore.client.unwrap import unwrapped
 from flycore.model.approval import Ask, Lease
@@ -44,8 +46,12 @@ T = TypeVar("T")
 class SocketClient:
     """Speaks to the kernel that holds the root. `run` has to be running while it is used."""
 
-    def __init__(self, connection: ClientConnection, wait_approver_ms: int = 0) -> None:
+    def __init__(self, connection: ClientConnection, kernel: Status, wait_approver_ms: int = 0) -> None:
         self._connection = connection
+        self.kernel = kernel
+        """What the kernel said of itself when it greeted."""
+        self.lost = False
+        """Whether the kernel has gone away."""
         self._ids = itertools.count(1)
         self._waiting: dict[str, MemoryObjectSendStream[Envelope]] = {}
         self._listeners: list[tuple[frozenset[EventClass] | None, MemoryObjectSendStream[Event]]] = []
@@ -59,6 +65,7 @@ class SocketClient:
         except ConnectionClosed:
             pass
         finally:
+            self.lost = True
             for waiting in self._waiting.values():
                 waiting.close()
             for _, listener in self._listeners:
@@ -100,7 +107,8 @@ class SocketClient:
         async def answers() -> AsyncIterator[Envelope]:
             async for message in receive:
                 if message.type == "error":
-                    raise ProtocolError(f"{message.payload.get('code')}: {message.payload.get('message')}")
+                    code, said = str(message.payload.get("code")), str(message.payload.get("message"))
+                    raise ProtocolError(f"{code}: {said}", code=code, said=said)
                 yield message
             raise ConnectionLost("the kernel went away")
 
@@ -263,7 +271,9 @@ def _outcome_unknown(tool: str, call_id: str) -> ToolResult:
 async def connect_socket(
     path: Path, *, viewer: bool = False, name: str = "flytui", wait_approver_ms: int = 0
 ) -> AsyncIterator[SocketClient]:
-    """A client of the kernel that listens on `path`. Raises KernelUnreachable."""
+    """A client of the kernel that listens on `path`. Raises KernelUnreachable, UnsafeSocket where the folder
+    or the kernel is not this user's, and OtherVersion where the kernel speaks another protocol."""
+    check_folder(path)
     opening: Any = unix_connect(
         str(path),
         uri="ws://localhost/ws",
@@ -278,13 +288,16 @@ async def connect_socket(
         connection = await opening
     except (OSError, InvalidHandshake, InvalidMessage, ConnectionClosed, TimeoutError) as error:
         raise KernelUnreachable(str(path)) from error
-    client = SocketClient(connection, wait_approver_ms)
     try:
+        client = SocketClient(connection, await greeted(connection, path), wait_approver_ms)
         with unwrapped():
             async with anyio.create_task_group() as group:
                 group.start_soon(client.run)
+                hello: JsonObject = {"client": name, "viewer": viewer}
+                if viewer:
+                    hello["version"] = flycore.__version__
                 try:
-                    await client.ask_for("client.hello", {"client": name, "viewer": viewer})
+                    await client.ask_for("client.hello", hello)
                 except ConnectionLost as error:
                     raise KernelUnreachable(str(path)) from error
                 yield client

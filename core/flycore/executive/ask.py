@@ -25,8 +25,6 @@ from flycore.sandbox.masks import Masks
 
 Again = Callable[[JsonObject], Awaitable[Prepared | Stop]]
 """Checks and prepares the same call with another input."""
-CONSOLE_SETTLES_MS = 10_000
-"""How long a console that holds the root may take to be ready for its first card."""
 
 
 class Permit(Value, frozen=True, kw_only=True):
@@ -53,7 +51,7 @@ async def permit(
         return Permit(authority=f"lease {grant.lease}", grant_id=grant.id)
     await rooms.past.ready()
     card = await with_shots(rooms.desktop, make_request(rooms, call, prepared, difference))
-    there = await rooms.approver_within(max(call.request.wait_approver_ms, CONSOLE_SETTLES_MS))
+    there = await rooms.approver_within(call.request.wait_approver_ms)
     if not there and not rooms.queue.knows(card):
         return _nobody(rooms, "this call needs a person's approval and no console is open")
     return await _ask_person(rooms, call, prepared, card, again)

@@ -1,14 +1,13 @@
-"""The person's hand on the kernel: what the console in this process, and nothing else, is given."""
+"""The person's hand on the kernel: what the console in this process is given, and a paired one in another."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
-
-import anyio
+from typing import NamedTuple, Protocol
 
 from flycore.approval.queue import ApprovalQueue
 from flycore.executive.preview import Seat
+from flycore.kernel.seats import Seats
 from flycore.kernel.standing import HANDS, Revocations
 from flycore.kernel.trusting import Wish
 from flycore.model.approval import Answer, DecideOutcome
@@ -35,46 +34,45 @@ class Entries(Protocol):
 AnswerQuestion = Callable[[str, str, str], Awaitable[DecideOutcome]]
 
 
-class KernelApprover:
-    """See flycore.client.protocol.Approver. One seat: the console that shares the kernel's process."""
+class Reach(NamedTuple):
+    """What every console of one kernel has its hand on."""
 
-    def __init__(
-        self,
-        queue: ApprovalQueue,
-        entries: Entries,
-        revocations: Revocations,
-        answer: AnswerQuestion,
-    ) -> None:
-        self._queue = queue
-        self._revocations = revocations
-        self._entries = entries
-        self._answer = answer
-        self._arrived = anyio.Event()
-        self.seat = Seat()
-        self.present = False
+    queue: ApprovalQueue
+    entries: Entries
+    answer: AnswerQuestion
+    seats: Seats
+    revocations: Callable[[], Revocations]
+    """A console takes back what it has revoked itself."""
+
+
+class KernelApprover:
+    """See flycore.client.protocol.Approver. One console's; `who` names it to other consoles and the log."""
+
+    def __init__(self, reach: Reach, who: str) -> None:
+        self._queue = reach.queue
+        self._revocations = reach.revocations()
+        self._entries = reach.entries
+        self._answer = reach.answer
+        self._seats = reach.seats
+        self.who = who
 
     def attach(self, window_ids: tuple[int, ...], pids: tuple[int, ...]) -> None:
         """See Approver."""
-        self.seat = Seat(window_ids=window_ids, pids=pids)
-        self.present = True
-        self._arrived.set()
+        self._seats.take(self, Seat(window_ids=window_ids, pids=pids))
 
     def detach(self) -> None:
-        """See Approver."""
-        if self.present:
-            self.present = False
-            self._arrived = anyio.Event()
-        self._queue.leave()
+        """See Approver. Where it was the only console, whoever waits inline is told that nobody is there."""
+        self.lose()
+        if not self._seats:
+            self._queue.leave()
 
-    async def arrives_within(self, seconds: float) -> bool:
-        """Wait so long for a console; whether one is there."""
-        with anyio.move_on_after(seconds):
-            await self._arrived.wait()
-        return self.present
+    def lose(self) -> None:
+        """The console is gone without a word, and may come back: whoever waits, waits on."""
+        self._seats.leave(self)
 
     async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> DecideOutcome:
         """See Approver. While a tool has its hands on the machine only refusals count."""
-        outcome = self._queue.decide(request_id, subject_digest, answer)
+        outcome = self._queue.decide(request_id, subject_digest, answer, by=self.who)
         return await self._in_force(outcome) if answer.choice == Choice.RULE else outcome
 
     async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> DecideOutcome:

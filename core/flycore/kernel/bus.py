@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from flycore.model.events import MISSED, Event, EventClass
+from flycore.model.events import FOR_PERSONS, MISSED, Event, EventClass
 
 BACKLOG = 1000
 """Events kept for a listener that is behind; then it loses the oldest, and is told that it did."""
@@ -22,8 +22,10 @@ class Subscription:
         classes: frozenset[EventClass] | None,
         send: MemoryObjectSendStream[Event],
         receive: MemoryObjectReceiveStream[Event],
+        person: Callable[[], bool],
     ) -> None:
         self._classes = classes
+        self._person = person
         self._send = send
         self._receive = receive
         self._missed = False
@@ -31,6 +33,8 @@ class Subscription:
     def offer(self, event: Event) -> None:
         """Queue the event, dropping the oldest where the listener is `BACKLOG` behind."""
         if self._classes is not None and event.cls not in self._classes:
+            return
+        if event.type in FOR_PERSONS and not self._person():
             return
         try:
             self._send.send_nowait(event)
@@ -64,10 +68,13 @@ class Bus:
             subscription.offer(event)
 
     @contextmanager
-    def subscribe(self, classes: frozenset[EventClass] | None = None) -> Iterator[Subscription]:
-        """Listen until the block ends; None means every class."""
+    def subscribe(
+        self, classes: frozenset[EventClass] | None = None, person: Callable[[], bool] = lambda: False
+    ) -> Iterator[Subscription]:
+        """Listen until the block ends; None means every class. `person` says, event by event, whether what
+        is for a person's eyes alone may be told here."""
         send, receive = anyio.create_memory_object_stream[Event](BACKLOG)
-        subscription = Subscription(classes, send, receive)
+        subscription = Subscription(classes, send, receive, person)
         self._subscriptions.append(subscription)
         try:
             yield subscription

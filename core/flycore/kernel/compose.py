@@ -26,17 +26,19 @@ from flycore.executive.folders import ArtifactFolders
 from flycore.executive.prepare import masks_for
 from flycore.executive.rooms import Rooms
 from flycore.executive.staying import key_holds
-from flycore.kernel.approver import KernelApprover
+from flycore.kernel.approver import Reach
+from flycore.kernel.attaching import Attaching
 from flycore.kernel.bus import Bus
 from flycore.kernel.clock import SystemClock
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.limits import LiveLimits
-from flycore.kernel.lock import Holder
+from flycore.kernel.lock import FOR_GOOD, Holder
 from flycore.kernel.notify import Notifier
 from flycore.kernel.panic import Panic, end_standing
 from flycore.kernel.past import Past
 from flycore.kernel.probing import probe_spawn
 from flycore.kernel.questions import QuestionBook, TrustQuestions
+from flycore.kernel.seats import Seats
 from flycore.kernel.standing import Revocations, Standing
 from flycore.kernel.staying import keep_instances
 from flycore.kernel.sweep import sweep
@@ -54,6 +56,10 @@ from flysafe.atomic import private_folder
 
 AUDIT_GROUP_SECONDS = 0.05
 """Result lines are synced together within this time; lines before an effect are synced at once."""
+
+
+CONSOLE_SETTLES_MS = 10_000
+"""How long a console that holds the root may take to be ready for its first card."""
 
 
 @asynccontextmanager
@@ -82,19 +88,20 @@ async def open_kernel(
         audit.told = past.told
         hands = HandsOn(clock, bus.publish)
         limits = LiveLimits(lambda: upkeep.world.settings)
+        seats = _seats(clock, bus)
         standing, queue = _approval(ground, clock, bus, audit, upkeep, limits, hands, blocks)
-        asking = _asking(places, clock, bus, audit, queue, upkeep, lambda: approver.present)
-        revocations = Revocations(standing, queue.leases, hands.active)
-        approver = KernelApprover(queue, upkeep, revocations, asking.questions.answer)
+        asking = _asking(places, clock, bus, audit, queue, upkeep, lambda: len(seats) > 0)
+        reach = _reach(queue, upkeep, asking, seats, standing, hands)
+        attaching = Attaching(reach, clock, bus.publish, audit, holder.role)
         rooms = _rooms(
-            ground, clock, bus, audit, past, upkeep, limits, queue, hands, approver, holder, standing, asking
+            ground, clock, bus, audit, past, upkeep, limits, queue, hands, seats, holder, standing, asking
         )
         notifier = Notifier(
             bus, clock, surroundings, queue.asks, lambda: upkeep.world.settings.notify_command
         )
         book, panic, _, asked = asking
         panic.halt = rooms.instances.halt
-        kernel = Kernel(rooms, book, bus, upkeep, past, approver, notifier, holder, standing, panic, asked)
+        kernel = Kernel(rooms, book, bus, upkeep, past, notifier, holder, standing, panic, asked, attaching)
         async with anyio.create_task_group() as group:
             group.start_soon(upkeep.run)
             group.start_soon(hands.run)
@@ -103,7 +110,7 @@ async def open_kernel(
             group.start_soon(_group_sync, audit)
             group.start_soon(past.run)
             group.start_soon(keep_instances, rooms.instances, bus)
-            if holder.role == "console":
+            if holder.role in FOR_GOOD:
                 group.start_soon(notifier.run)
             try:
                 yield kernel
@@ -116,6 +123,31 @@ async def open_kernel(
         cache.save()
         with suppress(AuditUnwritable):
             audit.close()
+
+
+def _seats(clock: SystemClock, bus: Bus) -> Seats:
+    """Where consoles sit; whoever draws the kernel's status hears when that is another."""
+    return Seats(
+        lambda: bus.publish(Event(cls=EventClass.APPROVAL, type="status.changed", at=clock.now(), payload={}))
+    )
+
+
+def _reach(
+    queue: ApprovalQueue,
+    upkeep: Upkeep,
+    asking: _Asking,
+    seats: Seats,
+    standing: Standing,
+    hands: HandsOn,
+) -> Reach:
+    """What every console has its hand on."""
+    return Reach(
+        queue,
+        upkeep,
+        asking.questions.answer,
+        seats,
+        lambda: Revocations(standing, queue.leases, hands.active),
+    )
 
 
 def _approval(
@@ -209,14 +241,16 @@ def _rooms(
     limits: LiveLimits,
     queue: ApprovalQueue,
     hands: HandsOn,
-    approver: KernelApprover,
+    seats: Seats,
     holder: Holder,
     standing: Standing,
     asking: _Asking,
 ) -> Rooms:
     async def approver_within(milliseconds: int) -> bool:
-        waits = holder.role == "console"
-        return approver.present or (waits and await approver.arrives_within(milliseconds / 1000))
+        """A console that holds the root is there in a moment; to others a caller has to give the time."""
+        settles = CONSOLE_SETTLES_MS if holder.role == "console" else 0
+        waits = max(milliseconds, settles) if holder.role in FOR_GOOD else 0
+        return len(seats) > 0 or (waits > 0 and await seats.arrives_within(waits / 1000))
 
     return Rooms(
         places=ground.places,
@@ -235,7 +269,7 @@ def _rooms(
         note_run=upkeep.note_run,
         note_rules=standing.note_rules,
         desktop=X11Desktop(ground.environ),
-        seat=lambda: approver.seat,
+        seat=lambda: seats.seat,
         instances=InstancePool(clock.monotonic, lambda key: key_holds(upkeep.world, key)),
         folders=ArtifactFolders(ground.places.state_dir / "artifacts"),
         approver_within=approver_within,

@@ -20,7 +20,7 @@ from flycore.executive.activity import ActivityBook
 from flycore.executive.call import Announce, Tell
 from flycore.executive.pipeline import execute
 from flycore.executive.rooms import Rooms
-from flycore.kernel.approver import KernelApprover
+from flycore.kernel.attaching import Attaching
 from flycore.kernel.bus import Bus
 from flycore.kernel.checkup import check_up
 from flycore.kernel.lock import Holder
@@ -59,15 +59,16 @@ class Kernel:
         bus: Bus,
         upkeep: Upkeep,
         past: Past,
-        approver: KernelApprover,
         notifier: Notifier,
         holder: Holder,
         standing: Standing,
         panic: Panic,
         questions: QuestionBook,
+        attaching: Attaching,
     ) -> None:
         self.bus = bus
-        self.approver = approver
+        self.approver = attaching.own
+        self.attaching = attaching
         self.yielding = False
         self._stopped = False
         self._rooms = rooms
@@ -199,7 +200,8 @@ class Kernel:
             since=self._holder.since,
             role=self._holder.role,
             version=flycore.__version__,
-            approver=self.approver.present,
+            approver=self.attaching.consoles > 0,
+            consoles=self.attaching.consoles,
             clients=self._clients,
             waiting=self._rooms.queue.waiting,
             running=self._book.running(),

@@ -16,6 +16,9 @@ from flycore.model.errors import RootBusy
 from flycore.registry.places import Places
 from flysafe.atomic import private_folder
 
+FOR_GOOD = ("console", "serve")
+"""Roles that keep the root until their person ends them; consoles attach to them."""
+
 
 class Holder(Value, frozen=True, kw_only=True):
     """What the holder wrote into the lock file."""
@@ -71,7 +74,8 @@ class RootLock:
 
 @contextmanager
 def next_in_line(places: Places) -> Iterator[None]:
-    """Around a console's waiting: no provisional kernel takes the root in between, however many come."""
+    """Around the waiting of a console, or of `flytui serve`: no provisional kernel takes the root in
+    between, however many come."""
     private_folder(places.state_dir)
     fd = _open(_line_path(places))
     try:

@@ -4,7 +4,10 @@ FlyError
 ├── RootBusy            another kernel holds the root
 ├── KernelUnreachable   nobody answers on the socket
 ├── ConnectionLost      the kernel went away during a request
-├── ProtocolError       the peer speaks something else
+├── UnsafeSocket        whatever listens there need not be this user's kernel
+├── OtherVersion        the kernel is of a version that this program does not go with
+├── NotPaired           the console was given no say
+├── ProtocolError       the peer speaks something else, or refuses
 ├── AuditUnwritable     the log cannot take a line
 └── TokenRefused        no token can be made or taken away like that
 """
@@ -36,8 +39,35 @@ class ConnectionLost(FlyError):  # noqa: N818
     """The connection ended before the answer came."""
 
 
+class UnsafeSocket(FlyError):  # noqa: N818
+    """The socket's folder, or who answers on it, cannot be trusted."""
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path, self.why = path, why
+        super().__init__(f"{path} is not used: {why}. Move it away, then try again")
+
+
+class OtherVersion(FlyError):  # noqa: N818
+    """This program and the kernel do not go together."""
+
+    def __init__(self, here: str, kernel: str, pid: int) -> None:
+        self.here, self.kernel, self.pid = here, kernel, pid
+        super().__init__(
+            f"this is {here}, and the kernel that runs (pid {pid}) is {kernel}: "
+            "end the older one and start it again with the newer version"
+        )
+
+
+class NotPaired(FlyError):  # noqa: N818
+    """No code, or no right one, was presented."""
+
+
 class ProtocolError(FlyError):
-    """A message that the protocol does not know."""
+    """A message that the protocol does not know, or one that the kernel refused: then with its own words."""
+
+    def __init__(self, sentence: str, *, code: str = "", said: str = "") -> None:
+        self.code, self.said = code, said
+        super().__init__(sentence)
 
 
 class AuditUnwritable(FlyError):  # noqa: N818

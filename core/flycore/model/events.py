@@ -24,6 +24,11 @@ class EventClass(StrEnum):
 MISSED = "events.missed"
 """The type that tells a listener that it lost events: whatever it holds may be out of date."""
 
+PAIRING = "console.pairing"
+"""A console asks to come in: `code`, `program`, `pid`, and `expiresAt` in Unix seconds."""
+FOR_PERSONS = frozenset((PAIRING,))
+"""Types that reach consoles which decide already, and nobody else."""
+
 
 class Event(Value, frozen=True, kw_only=True):
     """Something that happened. `payload` holds ids; whoever wants the whole asks for it."""

@@ -14,10 +14,12 @@ class Status(Value, frozen=True, kw_only=True):
     since: float
     """Unix time, seconds."""
     role: str
-    """`console` or `provisional`."""
+    """`console`, `serve` or `provisional`."""
     version: str
     approver: bool
     """Whether a console can decide."""
+    consoles: int = 0
+    """How many consoles can."""
     clients: int
     waiting: int
     running: int

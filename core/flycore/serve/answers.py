@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from flycore.model.approval import Ask, Lease
+from flycore.model.approval import Ask, DecideOutcome, Lease
 from flycore.model.audit import Metrics
 from flycore.model.base import Value
 from flycore.model.call import Activity, Progress, ToolResult
@@ -57,6 +57,10 @@ class Ack(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     why_not: str | UnsetType = UNSET
     yielding: bool | UnsetType = UNSET
     """Of `kernel.yield`."""
+    paired: bool | UnsetType = UNSET
+    """Of `console.pair`: true."""
+    outcome: DecideOutcome | UnsetType = UNSET
+    """Of what a paired console has done."""
 
 
 class ErrorAnswer(Value, frozen=True, kw_only=True):
@@ -96,6 +100,8 @@ class AskSnapshot(Value, frozen=True, kw_only=True):
     """`ask.snapshot`."""
 
     asks: tuple[Ask, ...]
+    outcome: DecideOutcome | UnsetType = UNSET
+    """Of `ask.decide`, `ask.edit` and `ask.hold`: whether it counted."""
 
 
 class HistorySnapshot(Value, frozen=True, kw_only=True):
@@ -156,6 +162,7 @@ ANSWERS: dict[str, type[msgspec.Struct]] = {
     "server.hello": ServerHello,
     "ack": Ack,
     "pong": Nothing,
+    "console.pairing": Nothing,
     "error": ErrorAnswer,
     "gateway.status.snapshot": GatewayStatus,
     "capability.catalog.snapshot": CatalogDetail,

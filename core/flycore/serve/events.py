@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from flycore.model.base import Value
 from flycore.model.enums import Phase, QuestionKind, RequestState, Risk, Status
-from flycore.model.events import MISSED, EventClass
+from flycore.model.events import MISSED, PAIRING, EventClass
 from flycore.serve.messages import Nothing
 
 
@@ -71,6 +71,23 @@ class HandsTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     on: bool
 
 
+class PairingTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A console asks to come in. Told to consoles that decide already, and to nobody else."""
+
+    code: str
+    program: str
+    pid: int
+    expires_at: float
+    """Unix time, seconds."""
+
+
+class ConsoleTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A console of another process has come in, or left."""
+
+    program: str
+    pid: int
+
+
 class PolicyTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether every policy file could be read."""
 
@@ -111,6 +128,8 @@ EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
         ("leases.changed", "blocks.changed", "rules.changed", "status.changed"),
         (EventClass.APPROVAL, Nothing),
     ),
+    PAIRING: (EventClass.APPROVAL, PairingTold),
+    **dict.fromkeys(("console.attached", "console.left"), (EventClass.APPROVAL, ConsoleTold)),
     "hands.changed": (EventClass.APPROVAL, HandsTold),
     "policy.changed": (EventClass.APPROVAL, PolicyTold),
     "tickets.unwritable": (EventClass.APPROVAL, Unwritable),

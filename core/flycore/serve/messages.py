@@ -53,6 +53,8 @@ class Hello(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     client: str = ""
     viewer: bool = False
     """A viewer reads and does not call."""
+    version: str = ""
+    """Version of flytui, where the client is a part of it; a console has to be of the kernel's."""
 
 
 class CatalogGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

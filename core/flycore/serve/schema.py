@@ -11,6 +11,7 @@ from flycore.catalog.document import catalog_schema
 from flycore.model.canonical import Json, JsonObject
 from flycore.serve import messages as m
 from flycore.serve.answers import ANSWERS
+from flycore.serve.console_messages import CONSOLE_PAYLOADS
 from flycore.serve.events import EVENTS
 from flycore.serve.reading import DETAILS, READS
 
@@ -35,8 +36,9 @@ PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "kernel.yield": m.Nothing,
     "token.add": m.TokenAdd,
     "token.revoke": m.TokenRevoke,
+    **CONSOLE_PAYLOADS,
 }
-"""What a client sends: payload by type of message. `ask.decide` has none: no shape of it is ever taken."""
+"""What a client sends: payload by type of message."""
 CATALOG = "capability.catalog.snapshot"
 EVENT = "event.publish"
 _OF_CATALOG = "Catalog."

@@ -1,4 +1,4 @@
-"""One connection: reads messages, answers them, and lets none of them decide anything."""
+"""One connection: reads messages and answers them. Only a paired console's decide anything (`approving`)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,12 @@ from flycore.model.events import MISSED, Event
 from flycore.runners.strict_json import NotStrict, read_strict
 from flycore.serve import messages as m
 from flycore.serve import remote, tokening
+from flycore.serve.approving import Approving
 from flycore.serve.calls import ConnectionCalls
+from flycore.serve.console_messages import CONSOLE_PAYLOADS
 from flycore.serve.reading import DETAILS, FOR_VIEWERS, READS, Reader
+
+OTHER_PROTOCOL = f"this door speaks {m.PROTOCOL}: restart the older of the two programs"
 
 
 class Connection(Protocol):
@@ -43,9 +47,12 @@ class Connection(Protocol):
         ...
 
 
-def for_reading(ask: Ask, *, viewer: bool) -> Ask:
-    """An ask as other programs may see it: the confirming letter and what a mask hides are for the
-    person's eyes alone, and which rules asked, or changed meanwhile, is not for agents."""
+def for_reading(ask: Ask, *, viewer: bool, approver: bool = False) -> Ask:
+    """An ask as a paired console sees it, which is all of it, or as other programs may: the confirming
+    letter and what a mask hides are for the person's eyes alone, and which rules asked, or changed
+    meanwhile, is not for agents."""
+    if approver:
+        return ask
     asked, subject = ask.request.without_crops("it is shown in the console alone"), ask.request.subject
     if asked.input_json != canonical_json(subject.input):
         subject = msgspec.structs.replace(subject, input=_masked_input(asked.input_json))
@@ -76,7 +83,7 @@ def _subscribed(wanted: m.Subscribe, event: Event) -> bool:
 class Session:
     """The server's side of one connection. The caller is who the transport says, never who a message says."""
 
-    def __init__(self, kernel: Kernel, connection: Connection, caller: Caller) -> None:
+    def __init__(self, kernel: Kernel, connection: Connection, caller: Caller, pid: int = 0) -> None:
         self._kernel = kernel
         self._connection = connection
         self._caller = caller
@@ -84,6 +91,7 @@ class Session:
         self._greeted = False
         self._ids = itertools.count(1)
         self._calls = ConnectionCalls(kernel, self._send)
+        self._approving = Approving(kernel, self._send, self._error, pid)
         self._subscription: m.Subscribe | None = None
         self._handlers: dict[str, Callable[[m.Envelope, TaskGroup], Awaitable[None]]] = {
             **dict.fromkeys(READS, self._read_out),
@@ -98,7 +106,7 @@ class Session:
             "tool.cancel": self._cancel,
             "ask.list": self._asks,
             "ask.detail.get": self._ask,
-            "ask.decide": self._decide,
+            **dict.fromkeys(CONSOLE_PAYLOADS, self._of_console),
             "call.picture.get": self._picture,
             "trust.revoke": self._revoke_trust,
             "panic": self._panic,
@@ -118,6 +126,8 @@ class Session:
                     group.cancel_scope.cancel()
             except* ConnectionClosed:
                 pass
+            finally:
+                self._approving.leave(self._caller)
 
     async def settled(self) -> None:
         """Wait until the peer has been told how each of its calls ended."""
@@ -139,7 +149,7 @@ class Session:
     async def _dispatch(self, message: m.Envelope, group: TaskGroup) -> None:
         handler = self._handlers.get(message.type)
         if message.protocol != m.PROTOCOL:
-            await self._error(message, m.ErrorCode.INVALID_ENVELOPE, f"this door speaks {m.PROTOCOL}")
+            await self._error(message, m.ErrorCode.INVALID_ENVELOPE, OTHER_PROTOCOL)
         elif handler is None:
             await self._error(message, m.ErrorCode.UNSUPPORTED_MESSAGE, "unknown message type")
         elif not remote.is_taken(message.type, self._caller):
@@ -180,6 +190,7 @@ class Session:
             return
         self._greeted = True
         self._viewer = hello.viewer
+        self._approving.version = hello.version
         self._caller = msgspec.structs.replace(self._caller, claims=hello.client[:200])
         await self._send("ack", {}, message)
 
@@ -211,7 +222,7 @@ class Session:
         await self._send("ack", {"classes": [], "types": []}, message)
 
     async def _events(self) -> None:
-        with self._kernel.bus.subscribe() as events:
+        with self._kernel.bus.subscribe(person=lambda: self._approving.paired) as events:
             async for event in events:
                 if self._wants(event):
                     await self._connection.send(
@@ -234,6 +245,7 @@ class Session:
 
     async def _call(self, message: m.Envelope, group: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.ToolCall)
+        self._greeted = True  # who has called does not become a viewer, and so no console
         if self._viewer:
             await self._error(message, m.ErrorCode.UNAUTHORIZED, "a viewer does not call tools")
         elif not self._calls.accepts(message.id):
@@ -260,7 +272,7 @@ class Session:
 
     async def _send_asks(self, message: m.Envelope, wanted: str) -> None:
         asks = [
-            for_reading(ask, viewer=self._viewer)
+            for_reading(ask, viewer=self._viewer, approver=self._approving.paired)
             for ask in self._kernel.asks()
             if wanted in ("", ask.request.id) and self._reader.sees(ask.request.caller)
         ]
@@ -272,8 +284,8 @@ class Session:
         picture = await self._kernel.picture(wanted.call_id, wanted.index) if seen else None
         await self._send("call.picture.snapshot", {"picture": msgspec.to_builtins(picture)}, message)
 
-    async def _decide(self, message: m.Envelope, _: TaskGroup) -> None:
-        await self._error(message, m.ErrorCode.UNAUTHORIZED, "only the open console decides")
+    async def _of_console(self, message: m.Envelope, _: TaskGroup) -> None:
+        await self._approving.take(message, self._caller, viewer=self._viewer)
 
     async def _read_out(self, message: m.Envelope, _: TaskGroup) -> None:
         """Answer what only reads."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import http
 import os
 import socket
+import stat
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import cast
 
@@ -16,6 +17,7 @@ from websockets.http11 import Request, Response
 
 from flycore.approval.callers import identify_peer
 from flycore.kernel.kernel import Kernel
+from flycore.model.errors import UnsafeSocket
 from flycore.serve.bounded import BoundedConnection
 from flycore.serve.messages import MAX_MESSAGE_BYTES
 from flycore.serve.peers import is_same_user, peer_credentials
@@ -23,15 +25,20 @@ from flycore.serve.session import Session
 from flysafe.atomic import private_folder
 
 DOOR = "socket"
+"""Also of calls made in the process of a provisional kernel: a ticket of one is found by the other."""
 CLOSE_SECONDS = 2.0
 """How long a closing handshake may take before the connection is dropped."""
 
 
 def _bind(path: Path) -> socket.socket:
-    """A listening socket at `path`, 0600. The caller holds the root's lock, so a file that is there
-    already was left by a kernel that is gone."""
+    """A listening socket at `path`, 0600. The caller holds the root's lock, so a socket that is there
+    already was left by a kernel that is gone. Raises UnsafeSocket where something else is there, OSError
+    where the folder cannot be trusted."""
     private_folder(path.parent)
-    path.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise UnsafeSocket(str(path), "it is not a socket")
+        path.unlink()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
@@ -69,7 +76,7 @@ async def serve_unix(kernel: Kernel, path: Path) -> AsyncIterator[None]:
     async def handle(connection: ServerConnection) -> None:
         raw = cast(socket.socket, connection.transport.get_extra_info("socket"))
         pid, _ = peer_credentials(raw)
-        session = Session(kernel, connection, identify_peer(pid, DOOR))
+        session = Session(kernel, connection, identify_peer(pid, DOOR), pid)
         sessions.add(session)
         try:
             await session.run()

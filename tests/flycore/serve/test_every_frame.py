@@ -14,6 +14,7 @@ import jsonschema_rs
 import pytest
 from websockets.asyncio.client import ClientConnection, unix_connect
 
+import flycore
 from doorkit import served
 from flycore.kernel.kernel import Kernel
 from flycore.serve.answers import ANSWERS
@@ -41,6 +42,17 @@ ASKING = {
     "client.hello": {"client": "a test", "viewer": False},
     "token.add": {"name": "a", "digest": "0" * 64},
     "token.revoke": {"name": "a"},
+    "console.attach": {"windowIds": [7], "pids": [1]},
+    "console.pair": {"code": "2222-2222"},
+    "ask.decide": {"id": "x", "subjectDigest": "0", "answer": {"choice": "approve-once"}},
+    "ask.edit": {"id": "x", "subjectDigest": "0", "input": {}},
+    "ask.hold": {"id": "x", "held": True},
+    "lease.revoke": {"id": "x"},
+    "rule.remove": {"where": "x:1", "digest": "0"},
+    "block.remove": {"tool": "x.y"},
+    "question.answer": {"id": "x", "option": "y"},
+    "trust.accept": {"accepted": [["x", "0"]]},
+    "sidecar.enable": {"sidecar": "x", "enabled": True},
 }
 """A payload for each message that needs one."""
 LAST = ("kernel.yield", "panic")
@@ -101,7 +113,8 @@ async def wired(root: Root, *, viewer: bool) -> AsyncIterator[Wire]:
     ) as connection:
         wire = Wire(connection)
         assert (await wire.hear())["type"] == "server.hello"
-        await wire.ask("client.hello", {"client": "a test", "viewer": viewer})
+        hello = {"client": "a test", "viewer": viewer, "version": flycore.__version__}
+        await wire.ask("client.hello", hello)
         await wire.ask("event.subscribe")
         yield wire
 
@@ -144,7 +157,10 @@ async def test_whatever_is_asked_is_answered_in_the_published_shape(root: Root, 
             for kind in LAST:
                 await wire.ask(kind)
             assert wire.sent == set(PAYLOADS)
-            only_callers, only_viewers = {"tool.result", "tool.progress"}, {"doctor.snapshot"}
+            only_callers, only_viewers = (
+                {"tool.result", "tool.progress"},
+                {"doctor.snapshot", "console.pairing"},
+            )
             missing = set(ANSWERS) - wire.received
             assert missing <= (only_callers if viewer else only_viewers)
 

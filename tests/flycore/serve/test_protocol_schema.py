@@ -32,7 +32,7 @@ async def test_every_message_that_the_door_takes_has_a_shape(tmp_path: Path) -> 
     root = Root(tmp_path)
     async with served(root):
         commands = await greeting(root)
-    assert set(commands) - {"ask.decide"} == set(PAYLOADS) - {"tool.progress", "tool.result"}
+    assert set(commands) == set(PAYLOADS) - {"tool.progress", "tool.result"}
 
 
 async def greeting(root: Root) -> list[str]:
@@ -51,6 +51,6 @@ def test_the_page_s_messages_are_of_that_shape(message: dict[str, Any]) -> None:
     for wrong in (
         {**message, "payload": {**message.get("payload", {}), "approved": True}},
         {**message, "approved": True},
-        {**message, "type": "ask.decide"},
+        {**message, "type": "ask.approve"},
     ):
         assert not validator.is_valid(wrong)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,9 @@ async def test_the_socket_is_private_and_gone_afterwards(root: Root) -> None:
 
 async def test_a_stale_socket_file_is_replaced(root: Root) -> None:
     root.places.socket.parent.mkdir(mode=0o700, exist_ok=True)
-    root.places.socket.touch()
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(root.places.socket))
+    assert root.places.socket.is_socket()
     async with served(root), plain(root) as connection:
         assert (await say(connection, "ping"))["type"] == "pong"
 

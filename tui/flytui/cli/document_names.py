@@ -28,6 +28,7 @@ from flytui.cli.documents import (
     TrustDocument,
     WhyDocument,
 )
+from flytui.cli.door_documents import ServeDocument
 from flytui.cli.token_document import TokenDocument
 
 DOCUMENTS: dict[str, type[Document]] = {
@@ -46,6 +47,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "panic": PanicDocument,
     "token": TokenDocument,
     "status": StatusDocument,
+    "serve": ServeDocument,
     "demo": DemoDocument,
     "audit": AuditDocument,
     "metrics": MetricsDocument,

@@ -27,6 +27,7 @@ COMMANDS = (
     "token",
     "policy",
     "status",
+    "serve",
     "demo",
     "audit",
     "metrics",

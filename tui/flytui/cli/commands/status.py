@@ -101,6 +101,13 @@ def _risk(kernel: Status) -> str:
     return f", the highest risk {kernel.waiting_risk.value}" if kernel.waiting_risk is not None else ""
 
 
+def consoles(kernel: Status) -> str:
+    """Who can decide."""
+    if not kernel.approver:
+        return "nobody can decide"
+    return "a person can decide" + (f", in {kernel.consoles} consoles" if kernel.consoles > 1 else "")
+
+
 def status_lines(document: StatusDocument) -> list[str]:
     """The status in plain lines."""
     lines = [f"root     {document.app_root}"]
@@ -111,7 +118,7 @@ def status_lines(document: StatusDocument) -> list[str]:
         lines += [
             f"kernel   {kernel.role}, pid {kernel.pid}, since {clock_time(kernel.since)}",
             f"version  flytui {kernel.version}",
-            f"console  {'a person can decide' if kernel.approver else 'nobody can decide'}",
+            f"console  {consoles(kernel)}",
             f"calls    {kernel.running} running, {kernel.waiting} waiting for approval{_risk(kernel)}",
             f"leases   {kernel.leases}",
             f"agents   {kernel.clients}",

@@ -1,0 +1,113 @@
+"""How a console in another process comes in: a code is shown where a person sits already, and typed there.
+
+A code leaves this room by one event, which the bus tells nobody but consoles that decide, and the terminal
+of `flytui serve`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager, suppress
+
+from flycore.approval.clock import Clock
+from flycore.audit import events as audit_events
+from flycore.audit.log import AuditLog
+from flycore.executive.preview import Seat
+from flycore.kernel.approver import KernelApprover, Reach
+from flycore.kernel.lock import FOR_GOOD
+from flycore.kernel.pairing import VALID_SECONDS, PairingBook, Presented
+from flycore.model.call import Caller
+from flycore.model.canonical import JsonObject
+from flycore.model.errors import AuditUnwritable
+from flycore.model.events import PAIRING, Event, EventClass, Publish
+
+PROVISIONAL = "this kernel lives for one command only: ask it to yield, and open a console"
+NOWHERE = "nobody could see the code: no console is open here, and flytui serve has no terminal of its own"
+TOO_OFTEN = "too many codes were asked for: try again in two minutes"
+_WHY_NOT = {
+    Presented.WRONG: "this is not the code that was shown",
+    Presented.SPENT: "this is not the code that was shown, and it counts no longer: attach again",
+    Presented.NONE: "no code waits for this connection, or its two minutes are over: attach again",
+}
+
+
+class Attaching:
+    """The consoles of one kernel: its own, and the way in for those of other processes."""
+
+    def __init__(self, reach: Reach, clock: Clock, publish: Publish, audit: AuditLog, role: str) -> None:
+        self._reach = reach
+        self.own = KernelApprover(reach, f"the console on pid {os.getpid()}")
+        """Of the console in this process."""
+        self._clock = clock
+        self._publish = publish
+        self._audit = audit
+        self._role = role
+        self._book = PairingBook()
+        self._terminals = 0
+
+    @property
+    def consoles(self) -> int:
+        """How many can decide."""
+        return len(self._reach.seats)
+
+    @property
+    def seat(self) -> Seat:
+        """Windows and processes of every console, which no tool may touch."""
+        return self._reach.seats.seat
+
+    @contextmanager
+    def on_terminal(self) -> Iterator[None]:
+        """Around the time in which codes are shown on the kernel's own terminal."""
+        self._terminals += 1
+        try:
+            yield
+        finally:
+            self._terminals -= 1
+
+    def ask(self, connection: Hashable, caller: Caller) -> str:
+        """Show a person a code for that connection; why not, in words, else empty."""
+        if self._role not in FOR_GOOD:
+            return PROVISIONAL
+        if not self.consoles and not self._terminals:
+            return NOWHERE
+        code = self._book.attach(connection, caller.key, self._clock.monotonic())
+        if code is None:
+            return TOO_OFTEN
+        expires = self._clock.now() + VALID_SECONDS
+        self._tell(PAIRING, {"code": code, **_named(caller), "expiresAt": round(expires, 3)})
+        return ""
+
+    def pair(
+        self, connection: Hashable, code: str, caller: Caller, pid: int, seat: Seat
+    ) -> KernelApprover | str:
+        """A hand of its own for the console that typed the right code, seated; else why not, in words."""
+        presented = self._book.present(connection, code, self._clock.monotonic())
+        if presented is not Presented.PAIRED:
+            self._record(audit_events.CONSOLE_REFUSED, caller, pid, reason=presented.value)
+            return _WHY_NOT[presented]
+        approver = KernelApprover(self._reach, f"the console on pid {pid}")
+        self._record(audit_events.CONSOLE_ATTACHED, caller, pid)
+        approver.attach(seat.window_ids, seat.pids)
+        self._tell("console.attached", {**_named(caller), "pid": pid})
+        return approver
+
+    def left(self, connection: Hashable, approver: KernelApprover | None, caller: Caller, pid: int) -> None:
+        """The connection is gone: its code counts no longer, its seat is free, and nothing is decided."""
+        self._book.leave(connection)
+        if approver is not None:
+            approver.lose()
+            self._record(audit_events.CONSOLE_LEFT, caller, pid)
+            self._tell("console.left", {**_named(caller), "pid": pid})
+
+    def _record(self, event: str, caller: Caller, pid: int, reason: str = "") -> None:
+        """Nothing runs because of these lines, so a full disk stops only the line."""
+        with suppress(AuditUnwritable):
+            self._audit.append(event, audit_events.console(caller, pid, reason=reason), sync=True)
+
+    def _tell(self, kind: str, payload: JsonObject) -> None:
+        self._publish(Event(cls=EventClass.APPROVAL, type=kind, at=self._clock.now(), payload=payload))
+
+
+def _named(caller: Caller) -> JsonObject:
+    return {"program": caller.program, "pid": caller.pid}

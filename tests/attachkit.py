@@ -1,0 +1,43 @@
+"""A console of another connection, paired the way a person does it: the code is read where it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import anyio
+
+from flycore.client.attached import open_attached_console
+from flycore.kernel.bus import Subscription
+from flycore.kernel.kernel import Kernel
+from flycore.model.events import PAIRING, EventClass
+from kernelkit import PATIENCE, Root
+
+
+@contextmanager
+def codes_of(kernel: Kernel) -> Iterator[Subscription]:
+    """What the person at the kernel is shown from now on."""
+    with kernel.bus.subscribe(frozenset((EventClass.APPROVAL,)), person=lambda: True) as events:
+        yield events
+
+
+async def shown_code(events: Subscription) -> str:
+    """The next code that a person is shown."""
+    with anyio.fail_after(PATIENCE):
+        async for event in events:
+            if event.type == PAIRING:
+                return str(event.payload["code"])
+    raise AssertionError("the kernel has left")
+
+
+@asynccontextmanager
+async def attached(root: Root, kernel: Kernel, **more: Any) -> AsyncIterator[Any]:
+    """(client, approver) of a paired console."""
+    with codes_of(kernel) as events:
+
+        async def code() -> str:
+            return await shown_code(events)
+
+        async with open_attached_console(root.places, code=code, **more) as at_kernel:
+            yield at_kernel

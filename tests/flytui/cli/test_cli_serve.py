@@ -1,0 +1,138 @@
+"""`flytui serve` as a process: it holds the root, says where it listens, and shows codes to its person."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from clikit import LONGEST, Desk, until
+from flycore.client.attached import open_attached_console
+from flycore.client.connect import connect
+from flycore.model.errors import NotPaired
+from flycore.registry.places import Places, find_places
+
+CODE = re.compile(r"type there: (\S{4}-\S{4})")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    root, home = tmp_path / "shop", tmp_path / "home"
+    root.mkdir()
+    home.mkdir()
+    (home / "run").mkdir(mode=0o700)
+    return Desk(root, home)
+
+
+def places(desk: Desk) -> Places:
+    return find_places(str(desk.root), None, desk.environ, desk.root)
+
+
+@contextmanager
+def serving(desk: Desk, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`flytui serve` without a terminal, until it listens."""
+    process = desk.start("serve", *words)
+    try:
+        until("its socket", lambda: desk.document("status")["running"])
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=LONGEST)
+
+
+@pytest.mark.parametrize(("ending", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_it_serves_until_it_is_told_to_stop(desk: Desk, ending: signal.Signals, code: int) -> None:
+    with serving(desk) as process:
+        status = desk.document("status")
+        assert (status["kernel"]["role"], status["kernel"]["pid"]) == ("serve", process.pid)
+        assert (status["kernel"]["approver"], status["kernel"]["consoles"]) == (False, 0)
+        process.send_signal(ending)
+        out, err = process.communicate(timeout=LONGEST)
+        assert process.returncode == code
+    assert out.decode().splitlines() == [
+        f"root    {desk.root}",
+        f"pid     {process.pid}",
+        f"socket  {places(desk).socket}",
+    ]
+    assert err == b""
+    assert not places(desk).socket.exists()
+    assert not desk.document("status")["running"]
+
+
+def test_the_second_one_says_who_holds_the_root(desk: Desk) -> None:
+    with serving(desk) as process:
+        second = desk.run("serve")
+        assert second.returncode == 5
+        assert f"held by pid {process.pid} (serve), since 20" in second.stderr
+        assert second.stdout == ""
+    with serving(desk):
+        pass
+
+
+def test_its_document_is_one_and_comes_before_it_serves(desk: Desk) -> None:
+    with serving(desk, "--json") as process:
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=LONGEST)
+    assert json.loads(out) == {
+        "schema": "flytui.serve/1",
+        "appRoot": str(desk.root),
+        "pid": process.pid,
+        "socket": str(places(desk).socket),
+    }
+
+
+def test_a_kernel_that_was_killed_keeps_nobody_out(desk: Desk) -> None:
+    with serving(desk) as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait(LONGEST)
+        assert places(desk).socket.is_socket()
+        assert not desk.document("status")["running"]
+    with serving(desk):
+        assert desk.document("status")["kernel"]["role"] == "serve"
+
+
+async def no_code() -> str:
+    raise AssertionError("no code may be asked for")
+
+
+@pytest.mark.anyio
+async def test_without_a_terminal_no_code_is_made(desk: Desk) -> None:
+    with serving(desk) as process:
+        with pytest.raises(NotPaired, match="no terminal"):
+            async with open_attached_console(places(desk), code=no_code):
+                pass
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=LONGEST)
+    assert CODE.search((out + err).decode()) is None
+
+
+@pytest.mark.anyio
+async def test_on_a_terminal_its_person_reads_the_code_and_who_asks(desk: Desk) -> None:
+    with desk.terminal("serve") as terminal:
+        terminal.until("socket")
+
+        async def code() -> str:
+            terminal.until("type there:")
+            terminal.until_so("the code", lambda: CODE.search(terminal.shown) is not None)
+            found = CODE.search(terminal.shown)
+            assert found is not None
+            return found[1].lower()
+
+        async with open_attached_console(places(desk), code=code) as (client, _):
+            status = await client.status()
+            assert (status.role, status.consoles) == ("serve", 1)
+            terminal.until("a console has come in")
+        terminal.until("a console has left")
+        assert f"pid {os.getpid()}" in terminal.shown
+        async with connect(places(desk), provisional=False) as agent:
+            assert not (await agent.status()).approver
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.end() == 143

@@ -1,0 +1,105 @@
+"""`flytui serve`: the kernel of a root without a console of its own; consoles and agents attach to it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from flytui.cli.interrupts import run_async
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import clock_time, emit, note, say
+
+if TYPE_CHECKING:
+    from flycore.kernel.kernel import Kernel
+    from flycore.model.events import Event
+    from flycore.registry.places import Places
+
+HALVES = 4
+"""Characters of a code that are shown together."""
+
+
+@click.command()
+@common
+def serve(invocation: Invocation) -> int:
+    """Run the kernel of this root until it is told to stop: ctrl-c, or TERM.
+
+    A console attaches with `flytui`; it asks for the code that is shown here, where this is a terminal.
+    """
+    places = invocation.places()
+    waits: list[int] = []
+
+    def on_wait(pid: int, since: float, role: str) -> None:
+        if pid not in waits:
+            waits.append(pid)
+            note(f"waits until the root is free: {role}, pid {pid}, since {clock_time(since)}")
+
+    async def run() -> None:
+        import anyio
+
+        from flycore.client.connect import open_served_kernel
+
+        async with open_served_kernel(places, on_wait=on_wait) as kernel:
+            _tell_where(invocation, places)
+            terminal = own_terminal()
+            if terminal is None:
+                await anyio.sleep_forever()
+            else:
+                await show_codes(kernel, terminal)
+
+    run_async(run)
+    return 0
+
+
+def _tell_where(invocation: Invocation, places: Places) -> None:
+    from flytui.cli.door_documents import ServeDocument
+
+    if invocation.as_json:
+        emit(ServeDocument(app_root=str(places.app_root), pid=os.getpid(), socket=str(places.socket)))
+    else:
+        say(f"root    {places.app_root}")
+        say(f"pid     {os.getpid()}")
+        say(f"socket  {places.socket}")
+    sys.stdout.flush()
+
+
+def own_terminal() -> TextIO | None:
+    """The stream of this process that a person sees and no file keeps; None where there is none."""
+    if not sys.stdin.isatty():
+        return None
+    return next((stream for stream in (sys.stderr, sys.stdout) if stream.isatty()), None)
+
+
+async def show_codes(kernel: Kernel, terminal: TextIO) -> None:
+    """Show on that terminal, and nowhere else, the codes of consoles that ask to come in, and who came and
+    left. Runs until cancelled."""
+    from flycore.model.events import EventClass
+
+    with (
+        kernel.attaching.on_terminal(),
+        kernel.bus.subscribe(frozenset((EventClass.APPROVAL,)), person=lambda: True) as events,
+    ):
+        async for event in events:
+            if line := console_line(event):
+                click.echo(line, file=terminal)
+
+
+def console_line(event: Event) -> str:
+    """What a person is told of a console that asks, comes or leaves; empty for other events."""
+    from flycore.model.events import PAIRING
+    from flysafe.text import safe_text
+
+    said = event.payload
+    who = safe_text(f"{said.get('program', '')}, pid {said.get('pid', '')}")
+    if event.type == PAIRING:
+        code, until = str(said["code"]), said["expiresAt"]
+        halves = f"{code[:HALVES]}-{code[HALVES:]}"
+        clock = clock_time(until)[-8:] if isinstance(until, float) else ""
+        return f"a console asks to decide here ({who}). If it is yours, type there: {halves} (until {clock})"
+    if event.type == "console.attached":
+        return f"a console has come in: {who}"
+    if event.type == "console.left":
+        return f"a console has left: {who}"
+    return ""
