@@ -62,7 +62,7 @@ class Calls:
     async def call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
         """Call one tool. Whatever else the request carries, `_meta` included, decides nothing."""
         try:
-            seen = await self._listing.now()
+            seen = await self._listing.known()
             if params.name == aliases.LIST:
                 return bare([{"name": name, "description": said} for name, said in seen.described])
             if params.name == aliases.CALL:

@@ -26,6 +26,7 @@ class Listing:
         self._door = door
         self._watched = False
         self._held: Shown | None = None
+        self._known: Shown | None = None
         self._moment = 0
         """Grows with every word of a change: what was asked for before it is not kept."""
 
@@ -35,10 +36,20 @@ class Listing:
         if held is not None and self._watched:
             return held
         moment = self._moment
-        fresh = shown(await self._door.catalog())
+        fresh = self._known = shown(await self._door.catalog())
         if moment == self._moment and self._watched:
             self._held = fresh
         return fresh
+
+    async def known(self) -> Shown:
+        """The same, or while no kernel answers what was known last: a call finds the next kernel, and is
+        judged by that one. Raises FlyError where nothing was ever known."""
+        try:
+            return await self.now()
+        except FlyError:
+            if self._known is None:
+                raise
+            return self._known
 
     async def watch(self, changed: Changed) -> None:
         """Follow the kernel's catalog until cancelled, also from one kernel to the next. `changed` is awaited

@@ -27,6 +27,7 @@ MOST_VIOLATIONS = 50
 STDERR_TAIL = 2_000
 DEFAULT_LIMIT = 65_536
 _UNFIT = "the tool ran and answered, but its answer does not match its output schema; here it is, unchecked"
+_UNCUT = "the tool ran, but its answer is too large to hand over in its schema's shape; here is its beginning"
 
 
 def answer(result: ToolResult, capability: Capability | None, look: Look) -> CallToolResult:
@@ -41,7 +42,7 @@ def answer(result: ToolResult, capability: Capability | None, look: Look) -> Cal
     lines = [f"warning: {safe_text(warning)}" for warning in result.warnings]
     if cut:
         lines.append("the output was larger than the tool's result limit and was cut where … stands")
-    content: list[ContentBlock] = [] if fits else [_text(_UNFIT)]
+    content: list[ContentBlock] = [] if fits else [_text(_UNCUT if cut else _UNFIT)]
     content.append(_text(as_text(output)))
     content += [_text(line) for line in lines]
     content += _files(result, look)
