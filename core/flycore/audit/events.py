@@ -19,7 +19,7 @@ from flycore.model.approval import Answer, ApprovalRequest, Lease, LeaseTerms
 from flycore.model.call import Caller, CallError, CallRequest, ToolResult
 from flycore.model.canonical import Json, JsonObject, canonical_json, digest, text_digest
 from flycore.model.catalog import Catalog
-from flycore.model.enums import Code, Level, RequestState
+from flycore.model.enums import Code, Level, RequestState, Status
 from flycore.model.question import Question
 
 TOOL_CALLED = "TOOL_CALLED"
@@ -28,6 +28,8 @@ APPROVAL_DECIDED = "APPROVAL_DECIDED"
 KERNEL_LOOKED = "KERNEL_LOOKED"
 TOOL_STARTED = "TOOL_STARTED"
 TOOL_EXECUTED = "TOOL_EXECUTED"
+TOOL_OUTCOME_UNKNOWN = "TOOL_OUTCOME_UNKNOWN"
+STRAYS_ENDED = "STRAYS_ENDED"
 SNAPSHOT_CHANGED = "SNAPSHOT_CHANGED"
 POLICY_CHANGED = "POLICY_CHANGED"
 TRUST_DECIDED = "TRUST_DECIDED"
@@ -171,6 +173,27 @@ def tool_executed(
     if result.artifacts:
         fields["artifacts"] = len(result.artifacts)
     return fields
+
+
+def outcome_unknown(
+    call_id: str, *, tool: str, caller: str, caller_key: str, sidecar: str, parent: str, message: str
+) -> JsonObject:
+    """A call that an earlier kernel had started and did not end: written by the next one, from the log."""
+    fields: JsonObject = {
+        "callId": call_id,
+        "tool": _bounded(tool),
+        "caller": _bounded(caller),
+        "callerKey": _bounded(caller_key),
+        "status": Status.UNKNOWN.value,
+        "code": Code.OUTCOME_UNKNOWN.value,
+        "message": message,
+    }
+    return fields | _known(sidecar=sidecar, parentCallId=parent)
+
+
+def strays_ended(processes: int, left: int) -> JsonObject:
+    """Processes that a killed kernel had left were ended; `left` of them could not be."""
+    return {"processes": processes, "left": left}
 
 
 def snapshot_changed(catalog: Catalog, names: tuple[str, ...]) -> JsonObject:

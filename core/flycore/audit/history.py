@@ -67,7 +67,7 @@ class History:
         if known is None and line.event in (events.APPROVAL_ASKED, events.APPROVAL_DECIDED):
             return  # decided after its caller had been told that it is pending
         record = known or _begun(line)
-        if line.event == events.TOOL_EXECUTED:
+        if line.event in (events.TOOL_EXECUTED, events.TOOL_OUTCOME_UNKNOWN):
             self._open.pop(line.call_id, None)
             if self._tool in ("", record.tool) and self._caller in ("", record.caller_key, line.program):
                 self._ended.append(_ended(record, line))
@@ -87,6 +87,10 @@ class History:
             if self._tool in ("", record.tool) and self._caller in ("", record.caller_key)
         ]
         return tuple([*under_way, *reversed(self._ended)][:limit])
+
+    def unfinished(self) -> tuple[CallRecord, ...]:
+        """Those that have started and not ended, oldest first."""
+        return tuple(record for record in self._open.values() if record.authority)
 
     def open_calls(self, caller_key: str = "") -> Counter[str]:
         """Calls without an end, by tool; of one caller, or of all."""

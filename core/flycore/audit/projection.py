@@ -15,6 +15,7 @@ from flycore.audit.events import (
     APPROVAL_DECIDED,
     TOOL_CALLED,
     TOOL_EXECUTED,
+    TOOL_OUTCOME_UNKNOWN,
     TOOL_STARTED,
 )
 from flycore.audit.fatigue import Fatigue
@@ -30,7 +31,8 @@ KEPT = 1_000
 """Calls that a Projection remembers one by one."""
 MOST_CALLERS = 256
 """Callers whose own metrics are kept; the one that was quiet for longest is given up."""
-_OF_A_CALL = frozenset((TOOL_CALLED, APPROVAL_ASKED, APPROVAL_DECIDED, TOOL_STARTED, TOOL_EXECUTED))
+_ENDS = (TOOL_EXECUTED, TOOL_OUTCOME_UNKNOWN)
+_OF_A_CALL = frozenset((TOOL_CALLED, APPROVAL_ASKED, APPROVAL_DECIDED, TOOL_STARTED, *_ENDS))
 
 
 class Projection:
@@ -67,6 +69,10 @@ class Projection:
     def history(self, limit: int = KEPT) -> tuple[CallRecord, ...]:
         """Calls under way, then those that ended, each newest first."""
         return self._history.records(limit)
+
+    def unfinished(self) -> tuple[CallRecord, ...]:
+        """Calls that have started and not ended, oldest first."""
+        return self._history.unfinished()
 
     def metrics(self) -> Metrics:
         """Per tool."""
@@ -117,7 +123,7 @@ class Projection:
         elif line.event == APPROVAL_DECIDED:
             self._fatigue.decided(line)
             self._answers.add(line)
-        elif line.event == TOOL_EXECUTED:
+        elif line.event in _ENDS:
             self._tools.add(line)
             self._of_caller(line.caller_key[:LONGEST_NAME]).add(line)
         if line.event in _OF_A_CALL:

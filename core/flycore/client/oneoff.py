@@ -16,6 +16,7 @@ from flycore.catalog.probes import Prober
 from flycore.discovery.look import grounds_of, look
 from flycore.kernel.in_force import InForce, in_force
 from flycore.kernel.probing import probe_spawn, probe_work
+from flycore.kernel.strays import new_session
 from flycore.kernel.world import Ground, Observed, blocked_tools, build_world, find_ground, read_files
 from flycore.model.catalog import Catalog
 from flycore.registry.places import Places
@@ -29,7 +30,9 @@ async def read_catalog(places: Places, *, probe: bool, environ: Mapping[str, str
     held = in_force(ground, read_files(ground, None), trust)
     files = held.files
     cheap = _built(places, ground, held, trust, {})
-    prober = Prober(probe_spawn(ground, lambda: files), ProbeCache(places.cache_dir), time.time)
+    prober = Prober(
+        probe_spawn(ground, lambda: files, new_session()), ProbeCache(places.cache_dir), time.time
+    )
     found: dict[str, ProbeFinding] = {}
 
     async def look(sidecar: str) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from flycore.approval.layers import PolicyFile
 from flycore.approval.policy import Policy, expired_rules
+from flycore.audit.history import CallRecord
 from flycore.audit.verify import CUT, TORN, WHOLE
 from flycore.kernel.in_force import RULE as CHANGED_RULE
 from flycore.model.audit import Verification
@@ -181,6 +182,20 @@ def check_audit(found: Verification) -> Check:
     what = "lines are missing at its end" if found.exit_code == CUT else what
     fix = f"{what}: keep a copy, and find out who wrote to it; nothing runs on a broken log"
     return Check(name="audit", state=CheckState.FAIL, message=message, fix=fix)
+
+
+def check_outcomes(unknown: tuple[CallRecord, ...]) -> Check:
+    """Calls of the last day that a killed kernel left without an outcome, newest first."""
+    if not unknown:
+        return Check(name="outcomes", state=CheckState.OK, message="every call of the last day has one")
+    calls = "1 call was" if len(unknown) == 1 else f"{len(unknown)} calls were"
+    return Check(
+        name="outcomes",
+        state=CheckState.WARN,
+        message=f"{calls} under way when their kernel was killed, in the last day (latest: "
+        f"{unknown[0].tool}); whether they took effect is not known",
+        fix="flytui activity list names them: look before you call again",
+    )
 
 
 def check_notify(command: tuple[str, ...], *, found: bool, problem: str) -> Iterator[Check]:

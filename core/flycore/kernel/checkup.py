@@ -7,15 +7,21 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 
 from flycore.approval.describe import describe_entry
 from flycore.approval.trust import TrustStore
+from flycore.audit.history import MOST_OPEN, CallRecord
+from flycore.audit.projection import history
+from flycore.audit.span import Span
 from flycore.audit.verify import verify
 from flycore.kernel import checks
 from flycore.kernel.panic import read_panic
 from flycore.kernel.world import find_ground, read_files
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
+from flycore.model.enums import Code
 from flycore.model.status import Status
 from flycore.registry.places import Places
 
@@ -45,6 +51,7 @@ def check_up(
         checks.check_audit(
             verify(places.state_dir / "audit", places.data_dir / "anchors" / f"{places.key}.jsonl")
         ),
+        checks.check_outcomes(_unknown(places)),
         *checks.check_notify(
             notify,
             found=bool(notify) and shutil.which(notify[0], path=path) is not None,
@@ -55,6 +62,16 @@ def check_up(
             registry.entries, environ, {name: shutil.which(name, path=path) is not None for name in PROGRAMS}
         ),
     )
+
+
+def _unknown(places: Places) -> tuple[CallRecord, ...]:
+    """Calls of the last day whose outcome is not known; none where the log cannot be read, which is a check
+    of its own."""
+    day = Span(since=datetime.now(UTC) - timedelta(days=1))
+    with suppress(OSError):
+        calls = history(places.state_dir / "audit", limit=MOST_OPEN, span=day)
+        return tuple(call for call in calls if call.code == Code.OUTCOME_UNKNOWN)
+    return ()
 
 
 def _socket(places: Places, environ: Mapping[str, str]) -> Check:

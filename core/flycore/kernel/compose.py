@@ -43,6 +43,7 @@ from flycore.kernel.standing import Revocations, Standing
 from flycore.kernel.staying import keep_instances
 from flycore.kernel.sweep import sweep
 from flycore.kernel.tickets import keeper, load_tickets
+from flycore.kernel.unfinished import begin_session, tell_unfinished
 from flycore.kernel.upkeep import Upkeep
 from flycore.kernel.world import Ground, find_ground
 from flycore.model.approval import Ask
@@ -79,7 +80,8 @@ async def open_kernel(
     )
     cache = ProbeCache(places.cache_dir)
     try:
-        prober = Prober(probe_spawn(ground, lambda: upkeep.files), cache, clock.now)
+        session = await begin_session(places.state_dir, audit)
+        prober = Prober(probe_spawn(ground, lambda: upkeep.files, session), cache, clock.now)
         blocks = BlockBook.load(places.state_dir / BLOCKS_FILE)
         upkeep = Upkeep(ground, clock, bus.publish, audit, RuntimeTracker(), prober, blocks)
         await anyio.to_thread.run_sync(sweep, places.state_dir, places.data_dir, clock.now())
@@ -101,14 +103,14 @@ async def open_kernel(
         )
         book, panic, _, asked = asking
         panic.halt = rooms.instances.halt
-        kernel = Kernel(rooms, book, bus, upkeep, past, notifier, holder, standing, panic, asked, attaching)
+        kernel = Kernel(
+            rooms, book, bus, upkeep, past, notifier, holder, standing, panic, asked, attaching, session
+        )
         async with anyio.create_task_group() as group:
-            group.start_soon(upkeep.run)
-            group.start_soon(hands.run)
-            group.start_soon(queue.leases.watch)
-            group.start_soon(queue.run)
+            for beside in (upkeep.run, hands.run, queue.leases.watch, queue.run, past.run):
+                group.start_soon(beside)
             group.start_soon(_group_sync, audit)
-            group.start_soon(past.run)
+            group.start_soon(tell_unfinished, past, audit, session, bus, clock)
             group.start_soon(keep_instances, rooms.instances, bus)
             if holder.role in FOR_GOOD:
                 group.start_soon(notifier.run)

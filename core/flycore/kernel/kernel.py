@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,6 +64,7 @@ class Kernel:
         panic: Panic,
         questions: QuestionBook,
         attaching: Attaching,
+        session: str,
     ) -> None:
         self.bus = bus
         self.approver = attaching.own
@@ -85,7 +85,7 @@ class Kernel:
         self._listening: tuple[str, ...] = ()
         self._idle = anyio.Event()
         self._numbers = itertools.count(1)
-        self._session = secrets.token_hex(6)
+        self._session = session
 
     def new_call_id(self) -> str:
         """A call id: unique for good, sortable within one kernel."""

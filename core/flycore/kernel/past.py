@@ -73,6 +73,11 @@ class Past:
         calls = [activity for _, activity in shown.values()]
         return tuple(sorted(calls, key=lambda call: call.started_at, reverse=True))
 
+    def unfinished(self) -> tuple[CallRecord, ...]:
+        """Calls that have started and not ended, of this kernel and of earlier ones, oldest first; none
+        before the log has been read."""
+        return self._made.unfinished() if self._read.is_set() else ()
+
     def metrics(self, caller_key: str = "") -> Metrics:
         """Per tool; over the calls of one caller where it is named."""
         return self._made.metrics_of(caller_key) if caller_key else self._made.metrics()

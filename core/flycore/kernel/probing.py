@@ -36,11 +36,11 @@ def probe_work(ground: Ground, files: Files, entry: SidecarEntry) -> ProbeWork:
     )
 
 
-def probe_spawn(ground: Ground, files: Callable[[], Files]) -> ProbeSpawn:
-    """The callable that the prober runs probes with."""
+def probe_spawn(ground: Ground, files: Callable[[], Files], session: str) -> ProbeSpawn:
+    """The callable that the prober runs probes with. `session` is what their call ids begin with."""
 
     async def spawn(entry: SidecarEntry, tool: str, mode: ProbeMode, timeout_ms: int) -> ProbeAnswer:
-        probe_id = f"probe-{secrets.token_hex(6)}"
+        probe_id = f"{session}-probe-{secrets.token_hex(6)}"
         try:
             job = await anyio.to_thread.run_sync(_job, ground, files(), entry, tool, probe_id)
             outcome = await probe_sidecar(job, mode, timeout_ms)

@@ -48,7 +48,9 @@ def _result(record: CallRecord) -> ToolResult:
         status = Status.UNKNOWN if record.authority else Status.FAILED
         code = Code.OUTCOME_UNKNOWN if record.authority else Code.CANCELLED
         message = NOT_ENDED
-        hint = "whether it took effect is not known" if record.authority else "it had not started"
+        hint = "" if record.authority else "it had not started"
+    if code == Code.OUTCOME_UNKNOWN:
+        hint = "whether it took effect is not known: look before you call again"
     return ToolResult(
         status=Status(status) if status in set(Status) else Status.UNKNOWN,
         tool=record.tool,

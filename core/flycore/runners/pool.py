@@ -85,7 +85,7 @@ class Place:
         instance = await pool.take(self._key, group)
         if instance is None:
             spec = job.spawn_spec
-            name = f"stays-{secrets.token_hex(8)}"
+            name = f"{spec.call_id}-stays-{secrets.token_hex(4)}"  # begins with its kernel's session
             spec = replace(spec, call_id=name, env={**spec.env, CALL_ID_VARIABLE: name})
             try:
                 instance = Instance(spec, pool.note_change)

@@ -52,6 +52,7 @@ _BY_EVENT: dict[str, frozenset[Topic]] = {
     "call.started": frozenset({Topic.ACTIVITY, Topic.STATUS}),
     "call.progress": frozenset({Topic.ACTIVITY}),
     "history.read": frozenset({Topic.ACTIVITY}),
+    "call.outcome-unknown": frozenset({Topic.ACTIVITY, Topic.METRICS}),
     "call.finished": frozenset({Topic.ACTIVITY, Topic.METRICS, Topic.STATUS, Topic.GRANTS}),
     "approval.asked": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
     "approval.changed": frozenset({Topic.ASKS}),
