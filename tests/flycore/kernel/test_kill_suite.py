@@ -1,0 +1,285 @@
+"""S4: kill -9 of whatever holds the root, and of the sidecar, in every phase of a call.
+
+What has to hold afterwards, wherever the blow fell: the next kernel on that root opens with nobody of the
+call left, every call that had started and has no end gets exactly one line that its outcome is not known,
+tickets are back, and the log is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from clikit import Desk, Terminal, until
+from flycore.audit.verify import verify
+from flycore.kernel.lock import read_holder
+from flycore.kernel.strays import find_strays, session_of
+from flycore.model.check import CheckState
+from flycore.model.enums import Code, RequestState, Status
+from kernelkit import Root, kernel_of, tool
+from kernelkit import until as until_so
+
+pytestmark = [pytest.mark.suite, pytest.mark.timeout(900)]
+FULL = os.environ.get("FLYTUI_SUITES") == "full"
+ROUNDS = 5 if FULL else 1
+
+FAMILY = """
+sleep 1000 &
+setsid sleep 1000 &
+( sleep 1000 </dev/null >/dev/null 2>&1 & )
+"""
+TREE = f"""#!/bin/sh
+read -r request
+{FAMILY}
+touch {{base}}/running
+wait
+"""
+ANSWERS = f"""#!/bin/sh
+read -r request
+{FAMILY}
+printf '{{{{"ok": true}}}}\\n'
+touch {{base}}/answered
+wait
+"""
+STAYS = f"""#!/bin/sh
+read -r request
+{FAMILY}
+touch {{base}}/running
+wait
+"""
+
+
+class Scene:
+    """A root with tools that start a family of processes and then stay."""
+
+    def __init__(self, base: Path) -> None:
+        self.root = root = Root(base)
+        tools = {"tree": TREE, "answer": ANSWERS, "stay": STAYS}
+        for name, script in tools.items():
+            kind = {"kind": "process-json-persistent"} if name == "stay" else {}
+            exclusive = {"exclusive": "hands"} if name == "tree" else {}
+            root.sidecar(name, script.format(base=base), tool(f"{name}.do", **exclusive), **kind)
+        root.sidecar("next", TREE.format(base=base), tool("next.do", exclusive="hands"))
+        root.sidecar("ask", TREE.format(base=base), tool("ask.do", risk="high"))
+        root.policy(
+            *({"tool": f"{name}.do", "decision": "allow", "because": "test"} for name in (*tools, "next"))
+        )
+        self.desk = Desk(root.folder, base)
+        anyio.run(self._trust)
+
+    async def _trust(self) -> None:
+        async with kernel_of(self.root):
+            pass
+
+    def lines(self, event: str) -> list[dict[str, Any]]:
+        """Whole lines of the log with that event, as far as they are written."""
+        found = []
+        for file in sorted((self.root.places.state_dir / "audit").glob("*.jsonl")):
+            found += [json.loads(line) for line in file.read_bytes().split(b"\n")[:-1]]
+        return [line for line in found if line["event"] == event]
+
+    def reached(self, phase: str) -> bool:
+        """Whether the call has come so far."""
+        base = self.root.base
+        match phase:
+            case "called":
+                return bool(self.lines("TOOL_CALLED"))
+            case "started":
+                return bool(self.lines("TOOL_STARTED"))
+            case "group":
+                return (base / "running").exists() and len(self.lines("TOOL_CALLED")) == 2
+            case "asked":
+                return bool(self.lines("APPROVAL_ASKED"))
+            case "answering":
+                return (base / "answered").exists()
+            case _:
+                return (base / "running").exists()
+
+    def started_calls(self) -> set[str]:
+        """Calls that have started and have no end."""
+        begun = {line["callId"] for line in self.lines("TOOL_STARTED")}
+        return begun - {line["callId"] for line in self.lines("TOOL_EXECUTED")}
+
+    def assert_settled(self, survivors: int) -> None:
+        """The next kernel finds and tells everything; one more has nothing to add. `survivors`: how many
+        there have to be before it, so that its work is not nothing."""
+        sessions = {session_of(line["callId"]) for line in self.lines("TOOL_CALLED")}
+        assert len(find_strays(sessions)) >= survivors
+        open_calls = self.started_calls()
+        anyio.run(self._settle, sessions, open_calls)
+        told = [line["callId"] for line in self.lines("TOOL_OUTCOME_UNKNOWN")]
+        assert sorted(told) == sorted(open_calls)
+        assert self.desk.survivors() == []
+        anyio.run(self._settle, sessions, open_calls)
+        assert len(self.lines("TOOL_OUTCOME_UNKNOWN")) == len(open_calls)
+        places = self.root.places
+        anchors = places.data_dir / "anchors" / f"{places.key}.jsonl"
+        assert verify(places.state_dir / "audit", anchors).whole
+
+    async def _settle(self, sessions: set[str], open_calls: set[str]) -> None:
+        async with kernel_of(self.root) as kernel:
+            assert find_strays(sessions) == []
+            await kernel.past.ready()
+            await until_so(lambda: len(self.lines("TOOL_OUTCOME_UNKNOWN")) >= len(open_calls))
+            results = {call.call_id: call.result for call in kernel.activity()}
+            for call_id in open_calls:
+                result = results[call_id]
+                assert result is not None
+                assert result.status is Status.UNKNOWN
+                assert result.error is not None
+                assert result.error.code == Code.OUTCOME_UNKNOWN
+            (check,) = [check for check in await kernel.checks() if check.name == "outcomes"]
+            assert (check.state is CheckState.WARN) == bool(open_calls)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def call_directly(scene: Scene, name: str) -> subprocess.Popen[bytes]:
+    """`flytui call` without a kernel: it is the kernel."""
+    return scene.desk.start("call", name, "{}", "--json")
+
+
+def call_over_mcp(scene: Scene, name: str) -> subprocess.Popen[bytes]:
+    """`flytui mcp` without a kernel, after a call that nobody waits for."""
+    desk = scene.desk
+    process = subprocess.Popen(
+        desk.argv("mcp"),
+        env=desk.environ,
+        cwd=desk.root,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    about = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "s4", "version": "1"},
+    }
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": about},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": name.replace(".", "_"), "arguments": {}}},
+    ]
+    assert process.stdin is not None
+    for message in messages:
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    process.stdin.flush()
+    return process
+
+
+DOORS: dict[str, Callable[[Scene, str], subprocess.Popen[bytes]]] = {
+    "call": call_directly,
+    "mcp": call_over_mcp,
+}
+BLOWS = [
+    ("call", "called", "tree.do", 0),
+    ("call", "started", "tree.do", 0),
+    ("call", "running", "tree.do", 4),
+    ("call", "running", "stay.do", 4),
+    ("call", "answering", "answer.do", 4),
+    ("mcp", "running", "tree.do", 4),
+]
+MORE_BLOWS = [
+    ("mcp", "called", "tree.do", 0),
+    ("mcp", "started", "tree.do", 0),
+    ("mcp", "running", "stay.do", 4),
+    ("mcp", "answering", "answer.do", 4),
+]
+
+
+@pytest.mark.parametrize(("door", "phase", "name", "survivors"), [*BLOWS, *(MORE_BLOWS if FULL else ())])
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_provisional_kernel_is_killed(
+    scene: Scene, door: str, phase: str, name: str, survivors: int, number: int
+) -> None:
+    process = DOORS[door](scene, name)
+    try:
+        until(phase, lambda: scene.reached(phase))
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+    scene.assert_settled(survivors)
+
+
+@contextmanager
+def console(scene: Scene) -> Iterator[Terminal]:
+    """A console whose kernel takes calls; read while it is waited for."""
+    places = scene.root.places
+    with scene.desk.terminal() as shown:
+
+        def ready() -> bool:
+            holder = read_holder(places)
+            return holder is not None and holder.pid == shown.process.pid and places.socket.exists()
+
+        shown.until_so("the console's kernel", ready)
+        yield shown
+
+
+@pytest.mark.parametrize("phase", ["running", "group", *(("called", "started") if FULL else ())])
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_console_is_killed_and_its_callers_are_told(scene: Scene, phase: str, number: int) -> None:
+    with console(scene) as shown:
+        callers = [scene.desk.start("call", "tree.do", "{}", "--json")]
+        if phase == "group":
+            shown.until_so("the first runs", lambda: scene.reached("running"))
+            callers.append(scene.desk.start("call", "next.do", "{}", "--json"))
+        shown.until_so(phase, lambda: scene.reached(phase))
+        shown.process.kill()
+        shown.process.wait(60)
+    told = json.loads(callers[0].communicate(timeout=60)[0])
+    if phase in ("running", "group"):
+        assert (told["status"], told["error"]["code"]) == ("unknown", "outcome-unknown")
+        assert callers[0].returncode == 7
+    for caller in callers[1:]:  # it had not started: it may have gone on in a kernel of its own
+        caller.kill()
+        caller.communicate(timeout=60)
+    scene.assert_settled(0)
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_ticket_is_back_after_its_console_was_killed(scene: Scene, number: int) -> None:
+    with console(scene) as shown:
+        caller = scene.desk.start("call", "ask.do", "{}", "--json", "--no-wait")
+        shown.until_so("the caller has its ticket", lambda: caller.poll() is not None)
+        ticket = json.loads(caller.communicate(timeout=60)[0])
+        assert ticket["status"] == "pending"
+        shown.process.kill()
+        shown.process.wait(60)
+
+    async def back() -> list[RequestState]:
+        async with kernel_of(scene.root) as kernel:
+            return [ask.state for ask in kernel.asks()]
+
+    assert anyio.run(back) == [RequestState.WAITING]
+    scene.assert_settled(0)
+
+
+@pytest.mark.parametrize("name", ["tree.do", "stay.do"])
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_sidecar_is_killed_and_its_family_goes_at_once(scene: Scene, name: str, number: int) -> None:
+    process = call_directly(scene, name)
+    try:
+        until("running", lambda: scene.reached("running"))
+        session = session_of(scene.lines("TOOL_CALLED")[0]["callId"])
+        children = [found for found in find_strays((session,)) if found.ppid == process.pid]
+        leader = min(children, key=lambda found: (found.started, found.pid))
+        os.kill(leader.pid, signal.SIGKILL)
+        result = json.loads(process.communicate(timeout=60)[0])
+    finally:
+        process.kill()
+        process.wait(60)
+    assert result["status"] == "failed"
+    assert scene.desk.survivors() == []
+    scene.assert_settled(0)
