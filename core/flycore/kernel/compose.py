@@ -72,12 +72,7 @@ async def open_kernel(
     private_folder(places.state_dir)
     clock, bus = SystemClock(), Bus()
     ground = find_ground(places, surroundings)
-    audit = AuditLog.open(
-        places.state_dir / "audit",
-        places.data_dir / "anchors" / f"{places.key}.jsonl",
-        clock=clock.now,
-        monotonic=clock.monotonic,
-    )
+    audit = _open_log(places, clock)
     cache = ProbeCache(places.cache_dir)
     try:
         session = await begin_session(places.state_dir, audit)
@@ -125,6 +120,15 @@ async def open_kernel(
         cache.save()
         with suppress(AuditUnwritable):
             audit.close()
+
+
+def _open_log(places: Places, clock: SystemClock) -> AuditLog:
+    return AuditLog.open(
+        places.state_dir / "audit",
+        places.data_dir / "anchors" / f"{places.key}.jsonl",
+        clock=clock.now,
+        monotonic=clock.monotonic,
+    )
 
 
 def _seats(clock: SystemClock, bus: Bus) -> Seats:

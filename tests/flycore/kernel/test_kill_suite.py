@@ -227,6 +227,23 @@ def console(scene: Scene) -> Iterator[Terminal]:
         yield shown
 
 
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_served_kernel_is_killed_and_its_caller_is_told(scene: Scene, number: int) -> None:
+    places = scene.root.places
+    kernel = scene.desk.start("serve")
+    try:
+        until("the served kernel", lambda: places.socket.exists())
+        caller = scene.desk.start("call", "tree.do", "{}", "--json")
+        until("running", lambda: scene.reached("running"))
+    finally:
+        kernel.kill()
+        kernel.communicate(timeout=60)
+    told = json.loads(caller.communicate(timeout=60)[0])
+    assert (told["status"], told["error"]["code"]) == ("unknown", "outcome-unknown")
+    assert caller.returncode == 7
+    scene.assert_settled(4)
+
+
 @pytest.mark.parametrize("phase", ["running", "group", *(("called", "started") if FULL else ())])
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_console_is_killed_and_its_callers_are_told(scene: Scene, phase: str, number: int) -> None:

@@ -14,6 +14,7 @@ from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.enums import Decision, Effective, Risk
 from flycore.serve.mcp.aliases import ALIASES
 from flycore.serve.mcp.names import Names, of_catalog
+from flycore.serve.mcp.portable import portable
 
 PAGE = 500
 """Tools on one page of `tools/list`."""
@@ -87,11 +88,12 @@ def tool_of(seen: Shown, view: CapabilityView) -> Tool:
 
 def output_schema_of(capability: Capability) -> JsonObject | None:
     """The schema that structured results are held against; None where there is none."""
-    return capability.output_schema if capability.output_schema.get("type") == "object" else None
+    schema = capability.output_schema
+    return portable(schema) if schema.get("type") == "object" else None
 
 
 def _input_schema(capability: Capability) -> JsonObject:
-    schema = capability.input_schema
+    schema = portable(capability.input_schema)
     return schema if schema.get("type") == "object" else {**schema, "type": "object"}
 
 

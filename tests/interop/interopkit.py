@@ -1,0 +1,78 @@
+"""A root that independent clients are let loose on, and the `.mcp.json` they are given."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from kernelkit import ECHO, Root, kernel_of, tool
+from needs import node_tool
+
+LONGEST = 100.0
+TEXT = b"what the clients hash\n"
+DIGEST = hashlib.sha256(TEXT).hexdigest()
+SECRET = "private.txt"
+"""A file that a rule denies `file.hash` of."""
+
+
+def interop_root(base: Path) -> Root:
+    """`file.hash`, allowed but for one file, `data.convert`, and a tool that asks."""
+    root = Root(base)
+    for name in ("read.txt", SECRET):
+        (root.folder / name).write_bytes(TEXT)
+    root.sidecars["utility.local"] = {
+        "command": "flytui-sidecar",
+        "args": ["utility.local"],
+        "permissions": {"fs": {"read": ["."]}},
+        "tools": ["file.hash", "data.convert"],
+    }
+    root.sidecar("ask", ECHO, tool("ask.do", risk="medium"))
+    private = {"properties": {"path": {"const": SECRET}}, "required": ["path"]}
+    root.policy(
+        {"tool": "file.hash", "decision": "allow", "because": "it only reads"},
+        {"tool": "file.hash", "when": private, "decision": "deny", "because": "that file is private"},
+    )
+    anyio.run(_trust, root)
+    return root
+
+
+async def _trust(root: Root) -> None:
+    async with kernel_of(root):
+        pass
+
+
+def mcp_json(root: Root) -> Path:
+    """The `.mcp.json` of that root."""
+    server = {
+        "command": sys.executable,
+        "args": ["-m", "flytui", "--root", str(root.folder), "mcp"],
+        "env": root.environ,
+    }
+    file = root.folder / ".mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"flytui": server}}))
+    return file
+
+
+def inspect(root: Root, *words: str) -> tuple[int, dict[str, Any], str]:
+    """Run the Inspector's command line: exit code, what it gave, what it said."""
+    command = [
+        *node_tool("mcp-inspector"),
+        *("--cli", "--config", str(mcp_json(root)), "--server", "flytui", "--quiet", "--format", "json"),
+        *words,
+    ]
+    done = subprocess.run(
+        command,
+        env=root.environ,
+        cwd=root.folder,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    return done.returncode, json.loads(done.stdout) if done.stdout.strip() else {}, done.stderr
