@@ -122,6 +122,7 @@ class World:
     looked: int = 0
     switched: list[tuple[str, bool, str]] = field(default_factory=list)
     started: int = 0
+    imported: list[tuple[str, str, str]] = field(default_factory=list)
     hands_on: bool = False
     policy_ok: bool = True
     refuse: str = ""

@@ -280,6 +280,12 @@ def starter_written(file: str, *, by: str) -> JsonObject:
     return {"file": _bounded(file), "decision": "created", "decidedBy": by}
 
 
+def server_imported(sidecar: str, shown: str, *, by: str) -> JsonObject:
+    """A person took a server of another client's file over into the registry; `shown` is the digest of what
+    was shown."""
+    return {"sidecar": _bounded(sidecar), "decision": "imported", "shown": shown, "decidedBy": by}
+
+
 def panic(by: str, *, calls: int, requests: int, leases: int) -> JsonObject:
     """Everything was stopped: so many calls were under way, so many requests waited, so many leases held."""
     return {"by": _bounded(by), "calls": calls, "requests": requests, "leases": leases}

@@ -14,7 +14,7 @@ from flycore.catalog.known import KNOWN, is_builtin_name
 from flycore.catalog.planned import plan_names, plan_view
 from flycore.catalog.runtime import READY, RuntimeFinding
 from flycore.catalog.snapshot import SidecarFacts, missing_stability, narrowing, sidecar_stability
-from flycore.catalog.sources import bound
+from flycore.catalog.sources import placed
 from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
 from flycore.model.enums import Decision, Level, Source
@@ -110,7 +110,7 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
         sidecars=tuple(sidecars),
         capabilities=tuple(views[name] for name in sorted(views)),
         diagnostics=facts.registry.diagnostics,
-        described=bound(facts.described, views),
+        described=placed(facts.described, views, facts.registry),
         built_at=facts.now,
     )
 

@@ -6,17 +6,49 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from flycore.model.canonical import Json, JsonObject
 from flycore.model.catalog import CapabilityView
-from flycore.model.enums import Effective
-from flycore.model.source import Binding, Described, Origin
+from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.enums import Effective, Kind
+from flycore.model.sidecar import Registry
+from flycore.model.source import Binding, Described, DescribedState, Origin
 
 ALL = "*"
 _USABLE = (Effective.AVAILABLE, Effective.DEGRADED)
 
 
-def bound(described: Iterable[Described], views: Mapping[str, CapabilityView]) -> tuple[Described, ...]:
-    """The same with each binding counted against the catalog."""
-    return tuple(_bound(item, views) if item.bindings else item for item in described)
+def placed(
+    described: Iterable[Described], views: Mapping[str, CapabilityView], registry: Registry
+) -> tuple[Described, ...]:
+    """The same with each binding counted against the catalog, and each server against the registry."""
+    return tuple(_bound(_registered(item, registry), views) for item in described)
+
+
+def _registered(item: Described, registry: Registry) -> Described:
+    """A server that an entry stands for already, or whose id another entry has, is not offered."""
+    if item.offer is None:
+        return item
+    wanted = _started(item.offer.entry)
+    same = (entry for entry in registry.entries if entry.kind is Kind.MCP and _started(entry.raw) == wanted)
+    entry = next(same, None) or registry.entry(item.offer.id)
+    if entry is None:
+        return item
+    known = entry.kind is Kind.MCP
+    said = "stands in the registry already, as" if known else "its id is taken by another entry:"
+    reason = Diagnostic(
+        severity=Severity.INFO,
+        rule="registered" if known else "id-taken",
+        message=f"{item.id}: {said} {entry.id} ({entry.position.file}:{entry.position.line})",
+        remedy=f"flytui inspect {entry.id} shows it" if known else "give the server another name there",
+        position=entry.position,
+    )
+    state = DescribedState.REGISTERED if known and item.state is DescribedState.LISTED else item.state
+    return msgspec.structs.replace(item, state=state, offer=None, reasons=(*item.reasons, reason))
+
+
+def _started(entry: JsonObject) -> tuple[Json, ...]:
+    """What tells one server from another."""
+    return entry.get("command"), entry.get("args", []), entry.get("url")
 
 
 def _bound(item: Described, views: Mapping[str, CapabilityView]) -> Described:

@@ -75,6 +75,10 @@ class SocketApprover:
         """See Approver."""
         return await self._done("starter.write", {})
 
+    async def import_server(self, path: str, name: str, digest: str) -> DecideOutcome:
+        """See Approver."""
+        return await self._done("server.import", {"path": path, "name": name, "digest": digest})
+
     async def _done(self, kind: str, said: JsonObject) -> DecideOutcome:
         try:
             payload = await self._client.ask_for(kind, said)

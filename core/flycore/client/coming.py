@@ -80,6 +80,10 @@ class NoApprover:
         """Refused."""
         return _REFUSED
 
+    async def import_server(self, path: str, name: str, digest: str) -> DecideOutcome:
+        """Refused."""
+        return _REFUSED
+
     async def write_starter(self) -> DecideOutcome:
         """Refused."""
         return _REFUSED

@@ -166,6 +166,12 @@ class Approver(Protocol):
         own change keeps its trust. Calls that run go on. `reason` is kept in the file of what is off."""
         ...
 
+    async def import_server(self, path: str, name: str, digest: str) -> DecideOutcome:
+        """Take a server of another client's file (`path` and `name` as the catalog shows them) over into the
+        project's registry, and trust the entry: `digest` is that of the offer the person was shown, and where
+        the file offers another by now nothing is written. Nothing that is there is changed."""
+        ...
+
     async def write_starter(self) -> DecideOutcome:
         """Write the starter registry into a project that has none; its entries are trusted, as the person
         was shown its text. Nothing that is there is overwritten."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from flycore.model.canonical import Json
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Source
@@ -56,10 +58,15 @@ class Faults:
         return any(finding.severity is Severity.ERROR for finding in self.found)
 
 
-def parsed(text: str, shown: str) -> tuple[Json, RegistryText, tuple[Diagnostic, ...]]:
-    """What a JSONC text says, and what is wrong with its writing; of one that does not parse only that."""
+def parsed(
+    text: str, shown: str, *, others: bool = False
+) -> tuple[Json, RegistryText, tuple[Diagnostic, ...]]:
+    """What a JSONC text says, and what is wrong with its writing; of one that does not parse only that.
+    `others`: the file is another program's. How it is written is that one's concern, and no line of it is
+    shown, as any may hold a secret."""
     file = RegistryText(text, shown, Source.PROJECT)
     value, problem = parse_jsonc(text, shown)
     if problem is not None:
-        return None, file, (problem,)
-    return value, file, tuple(index_findings(value, file.index, shown))[:MOST_FAULTS]
+        return None, file, (msgspec.structs.replace(problem, excerpt="") if others else problem,)
+    found = () if others else tuple(index_findings(value, file.index, shown))[:MOST_FAULTS]
+    return value, file, found

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import msgspec
 
+from flycore.discovery import kits, plugins, servers, skills
 from flycore.discovery.folder import Anchor
-from flycore.discovery.kits import PROJECT_FILES, USER_FILE, read_kits
+from flycore.discovery.kits import read_kits
+from flycore.discovery.plugins import read_installed_plugins, read_project_plugins
+from flycore.discovery.servers import read_servers
+from flycore.discovery.skills import read_skills
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.source import Described, DescribedState, Origin
 from flycore.registry.places import Places
@@ -46,14 +50,41 @@ def grounds_of(places: Places, environ: Mapping[str, str]) -> Grounds:
 
 def look(grounds: Grounds) -> tuple[Described, ...]:
     """Read all of it. Never raises for what stands in a file; starts nothing."""
-    return tuple(_with_shadows(read_kits(grounds.project, grounds.config)))
+    return tuple(_with_shadows(_found(grounds)))
+
+
+def _found(grounds: Grounds) -> Iterator[Described]:
+    """The project's before the person's, each kind in the order in which one wins."""
+    project, home, root = grounds.project, grounds.home, grounds.project.path
+    yield from read_kits(project, grounds.config)
+    yield from read_skills(project, skills.PROJECT_FOLDERS)
+    yield from read_project_plugins(project)
+    yield from read_servers(project, servers.PROJECT_FILES, str(root))
+    if home is not None:
+        yield from read_skills(home, skills.HOME_FOLDERS)
+        yield from read_installed_plugins(home, root)
+        yield from read_servers(home, servers.HOME_FILES, str(root))
 
 
 def watched(grounds: Grounds) -> Iterator[tuple[Anchor, str]]:
     """The files that `look` would read now, and the folders it would list."""
-    for file in PROJECT_FILES:
-        yield grounds.project, file
-    yield grounds.config, USER_FILE
+    project, home = grounds.project, grounds.home
+    for file in (*kits.PROJECT_FILES, *servers.PROJECT_FILES, plugins.MANIFEST):
+        yield project, file
+    yield grounds.config, kits.USER_FILE
+    yield from _below(project, skills.PROJECT_FOLDERS, skills.SKILL_FILE)
+    yield from _below(project, (plugins.PROJECT_FOLDER,), plugins.MANIFEST)
+    if home is not None:
+        for file in (*servers.HOME_FILES, plugins.RECORD):
+            yield home, file
+        yield from _below(home, skills.HOME_FOLDERS, skills.SKILL_FILE)
+
+
+def _below(anchor: Anchor, folders: Iterable[str], file: str) -> Iterator[tuple[Anchor, str]]:
+    for folder in folders:
+        yield anchor, folder
+        for name in anchor.folders(folder).names:
+            yield anchor, f"{folder}/{name}/{file}"
 
 
 def _with_shadows(found: Iterable[Described]) -> Iterator[Described]:

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from flycore.approval.queue import ApprovalQueue
 from flycore.executive.preview import Seat
+from flycore.kernel.describing import Describing
 from flycore.kernel.seats import Seats
 from flycore.kernel.standing import HANDS, Revocations
 from flycore.kernel.trusting import Wish
@@ -17,6 +18,9 @@ from flycore.model.enums import Choice
 
 class Entries(Protocol):
     """What a person changes of the registry, and of the trust in it."""
+
+    describing: Describing
+    """What is described around the root, and could be taken over."""
 
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
         """Trust entries that still are what was shown."""
@@ -120,6 +124,16 @@ class KernelApprover:
         if self._revocations.hands():
             return DecideOutcome(accepted=False, why_not=HANDS)
         return await self._entries.settled(lambda trusting, now: trusting.start(now))
+
+    async def import_server(self, path: str, name: str, digest: str) -> DecideOutcome:
+        """See Approver. What the file says now counts, and only if that is what was shown."""
+        if self._revocations.hands():
+            return DecideOutcome(accepted=False, why_not=HANDS)
+        offered = await self._entries.describing.offer(path, name)
+        if offered is None or offered.digest != digest:
+            said = "it is not what was shown any more: look at it again"
+            return DecideOutcome(accepted=False, why_not=said)
+        return await self._entries.settled(lambda trusting, now: trusting.import_server(offered, now))
 
     async def _in_force(self, outcome: DecideOutcome) -> DecideOutcome:
         """The outcome, once the next call finds the rules as they are written now."""

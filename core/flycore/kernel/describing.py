@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from flycore.discovery.look import Stamps, grounds_of, look, stamps
-from flycore.model.source import Described
+from flycore.model.source import Described, Import, SourceKind
 from flycore.registry.places import Places
 
 LOOK_AGAIN_SECONDS = 1.0
@@ -35,6 +35,12 @@ class Describing:
         changed = described != self.described
         self._seen, self.described = seen, described
         return changed
+
+    async def offer(self, path: str, name: str) -> Import | None:
+        """What importing that server would write, by its file as it is at this moment."""
+        await anyio.to_thread.run_sync(self.read)
+        found = (item for item in self.described if item.kind is SourceKind.MCP_SERVER)
+        return next((item.offer for item in found if (item.path, item.id) == (path, name)), None)
 
     async def watch(self, changed: Callable[[], None]) -> None:
         """Read it again for ever, and say when it is another."""

@@ -16,7 +16,9 @@ from flycore.model.canonical import JsonObject
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.enums import Source
 from flycore.model.sidecar import SidecarEntry
+from flycore.model.source import Import
 from flycore.model.trust import TrustItem
+from flycore.registry.adding import add_entry
 from flycore.registry.places import REGISTRY_FILE
 from flycore.registry.starter import starter_entries, write_starter
 from flycore.registry.switch import otherwise, switch_entry
@@ -117,6 +119,22 @@ class Trusting:
         shown = tuple((entry.id, entry.digest) for entry in starter_entries(frozenset(KNOWN)))
         there = {entry.id: entry.digest for entry in self._declared.registry.entries}
         given = tuple((sidecar, digest) for sidecar, digest in shown if there.get(sidecar) == digest)
+        return Told(
+            DecideOutcome(accepted=True),
+            ((audit_events.REGISTRY_EDITED, fields), *self._give(given, now)),
+        )
+
+    def import_server(self, offered: Import, now: float) -> Told:
+        """Write an entry for a server of another client's file, and trust it, as the person was shown every
+        key of it. `offered` is what was found in that file just now."""
+        made = add_entry(self._ground.places, offered.id, offered.entry)
+        if made.why_not:
+            return Told(DecideOutcome(accepted=False, why_not=made.why_not))
+        self.read()
+        fields = audit_events.server_imported(offered.id, offered.digest, by=_CONSOLE)
+        entry = self._declared.registry.entry(offered.id)
+        same = entry is not None and entry.source is Source.PROJECT and entry.raw == offered.entry
+        given = ((offered.id, entry.digest),) if entry is not None and same else ()
         return Told(
             DecideOutcome(accepted=True),
             ((audit_events.REGISTRY_EDITED, fields), *self._give(given, now)),

@@ -68,7 +68,7 @@ class Upkeep:
         self._runtime = runtime
         self._prober = prober
         self._blocks = blocks
-        self._describing = Describing(ground.places, ground.environ)
+        self.describing = Describing(ground.places, ground.environ)
         self._probes: dict[str, ProbeFinding] = {}
         self._remembered: dict[str, ProbeFinding] = {}
         """Answers of earlier kernels, shown until the sidecar has answered this one."""
@@ -90,7 +90,7 @@ class Upkeep:
         """Read everything for the first time, without starting any process."""
         self._seen = stamps_of(self._ground.places)
         self._trusting = Trusting(self._ground)
-        self._describing.read()
+        self.describing.read()
         held, self._pending = self._trusting.hold()
         self.files = held.files
         for entry in held.files.registry.entries:
@@ -105,7 +105,7 @@ class Upkeep:
         async with anyio.create_task_group() as group:
             self._group = group
             group.start_soon(self._watch)
-            group.start_soon(self._describing.watch, self._note_change)
+            group.start_soon(self.describing.watch, self._note_change)
             group.start_soon(self._settle)
             group.start_soon(self._look_after_the_unwell)
             self.start_probes()
@@ -165,7 +165,7 @@ class Upkeep:
             probes={**self._remembered, **self._probes},
             runtime={entry.id: self._runtime.finding(entry.id, now) for entry in held.files.registry.entries},
             diagnostics=(*self._trusting.diagnostics, *self._blocks.diagnostics),
-            described=self._describing.described,
+            described=self.describing.described,
             changed=held.changed,
             blocked=blocked_tools(held.files.registry, self._blocks),
         )

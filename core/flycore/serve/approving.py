@@ -175,6 +175,11 @@ async def _write_starter(approver: KernelApprover, payload: JsonObject) -> objec
     return await approver.write_starter()
 
 
+async def _import_server(approver: KernelApprover, payload: JsonObject) -> object:
+    said = msgspec.convert(payload, c.ServerImport)
+    return await approver.import_server(said.path, said.name, said.digest)
+
+
 _CARRIED: Mapping[str, Carry] = {
     "ask.decide": _decide,
     "ask.edit": _edit,
@@ -187,4 +192,5 @@ _CARRIED: Mapping[str, Carry] = {
     "trust.accept": _trust,
     "sidecar.enable": _enable,
     "starter.write": _write_starter,
+    "server.import": _import_server,
 }

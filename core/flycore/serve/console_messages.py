@@ -96,6 +96,15 @@ class SidecarEnable(Value, frozen=True, kw_only=True, forbid_unknown_fields=True
     reason: str = ""
 
 
+class ServerImport(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`server.import`: a server of another client's file, by that file and its name as the catalog shows
+    them, and the digest of what was shown that would be written."""
+
+    path: str
+    name: str
+    digest: str
+
+
 CONSOLE_PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "console.attach": Attach,
     "console.pair": Pair,
@@ -110,5 +119,6 @@ CONSOLE_PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "trust.accept": TrustAccept,
     "sidecar.enable": SidecarEnable,
     "starter.write": Nothing,
+    "server.import": ServerImport,
 }
 """By the type of the message."""

@@ -1,0 +1,80 @@
+"""What looks like a secret in another program's configuration: by the name it goes under, or by its look."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from flycore.registry.names import looks_secret
+
+MASK = "•••"
+_KNOWN = re.compile(
+    r"(?:sk-|sk_|pk_|rk_|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|eyJ|npm_|pypi-|hf_|dop_v1_|shpat_)"
+    r"[A-Za-z0-9._-]{8,}"
+)
+_LONG = re.compile(r"[A-Za-z0-9+/=_-]{20,}")
+_USERINFO = re.compile(r"://[^/?#@\s]*:[^/?#@\s]*@")
+_HEADERS = ("authorization", "cookie", "proxy-authorization")
+_FLAG = re.compile(r"--?([A-Za-z][A-Za-z0-9_-]*)(?:=(.*))?", re.DOTALL)
+_QUERY = re.compile(r"[?&]([A-Za-z0-9_.-]+)=[^&#]")
+
+
+def secret_variable(name: str, value: str) -> bool:
+    """Whether a variable's value should not be seen or copied."""
+    return looks_secret(name) or secret_value(value)
+
+
+def secret_header(name: str, value: str) -> bool:
+    """The same of an HTTP header."""
+    return name.lower() in _HEADERS or looks_secret(name) or secret_value(value)
+
+
+def secret_value(value: str) -> bool:
+    """Whether a text looks like a key whatever it is called; in doubt it does."""
+    if _KNOWN.search(value) or _USERINFO.search(value):
+        return True
+    return any(_mixed(found) for found in _LONG.findall(value))
+
+
+def secret_arguments(args: Iterable[str]) -> list[int]:
+    """Which arguments hold what looks like a secret, or follow a flag that is named so."""
+    found: list[int] = []
+    named = False
+    for at, arg in enumerate(args):
+        flag = _FLAG.fullmatch(arg)
+        name, equals, value = (flag[1], flag[2] is not None, flag[2] or "") if flag else arg.partition("=")
+        told = looks_secret(_upper(name)) and bool(equals) and bool(value)
+        if (named and flag is None) or told or secret_url(arg):
+            found.append(at)
+        named = flag is not None and not equals and looks_secret(_upper(name))
+    return found
+
+
+def masked(args: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments with what looks secret taken out of them."""
+    hidden = set(secret_arguments(args))
+    return tuple(_mask(arg) if at in hidden else arg for at, arg in enumerate(args))
+
+
+def _mask(arg: str) -> str:
+    name, equals, _ = arg.partition("=")
+    return f"{name}={MASK}" if equals and not secret_value(name) else MASK
+
+
+def secret_url(url: str) -> bool:
+    """Whether an address has a name and password, or a key in its query."""
+    return secret_value(url) or any(looks_secret(_upper(name)) for name in _QUERY.findall(url))
+
+
+def _upper(name: str) -> str:
+    return name.replace("-", "_").upper()
+
+
+def _mixed(text: str) -> bool:
+    """Whether letters and digits alternate as in a key, not as in a path or a package's name."""
+    if "/" in text and not text.endswith("="):
+        text = max(text.split("/"), key=len)
+    if len(text) < 20:
+        return False
+    digits, letters = sum(map(str.isdigit, text)), sum(map(str.isalpha, text))
+    return digits >= 4 and letters >= 4 and len(re.findall(r"[A-Za-z]\d|\d[A-Za-z]", text)) >= 4

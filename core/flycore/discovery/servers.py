@@ -1,0 +1,168 @@
+"""MCP servers that other clients are told of: `.mcp.json` of Claude Code, `.cursor/mcp.json` of Cursor, and
+the person's own. None is started by this. Values of variables and headers never leave this room.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from flycore.discovery.faults import MOST_NAME, Faults, cut, parsed
+from flycore.discovery.folder import Anchor, Text
+from flycore.discovery.secretish import MASK, masked, secret_url
+from flycore.discovery.taking_over import Refused, offer_of
+from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.source import Described, DescribedState, Import, Origin, SourceKind
+from flycore.registry.files import MAX_FILE_BYTES
+from flycore.registry.spans import pointer_join
+
+PROJECT_FILES = (".mcp.json", ".cursor/mcp.json")
+HOME_FILES = (".cursor/mcp.json", ".claude.json")
+KEY = "mcpServers"
+ITSELF = "flytui"
+MOST_SERVERS = 128
+MOST_LINE = 400
+_TYPES = {"stdio": "stdio", "http": "http", "streamable-http": "http", "streamableHttp": "http", "sse": "sse"}
+
+
+def read_servers(anchor: Anchor, files: tuple[str, ...], app_root: str) -> Iterator[Described]:
+    """The servers of these files, in their order."""
+    for relative in files:
+        read = anchor.whole(relative, MAX_FILE_BYTES)
+        if not read.absent:
+            yield from servers_of(read, anchor.shown(relative), anchor.origin, app_root)
+
+
+def servers_of(read: Text, shown: str, origin: Origin, app_root: str) -> list[Described]:
+    """Those of one file; where it cannot be used, one that is faulty and says why. Claude Code's own file of
+    the person's also has servers of one project, under its folder's name."""
+    if read.problem is not None:
+        return [_unusable(shown, origin, [read.problem])]
+    value, file, problems = parsed(read.text or "", shown, others=True)
+    faults = Faults(file)
+    faults.found.extend(problems)
+    if not faults.found and not isinstance(value, dict):
+        faults.add("", "schema", "must be an object", f'write {{"{KEY}": {{}}}}')
+    if faults.found or not isinstance(value, dict):
+        return [_unusable(shown, origin, faults.found)]
+    projects = value.get("projects")
+    own = projects.get(app_root) if isinstance(projects, dict) else None
+    found: list[Described] = []
+    for pointer, holder in ((pointer_join("/projects", app_root), own), ("", value)):
+        servers = holder.get(KEY, {}) if isinstance(holder, dict) else {}
+        below = pointer_join(pointer, KEY)
+        if not isinstance(servers, dict):
+            faults.add(below, "schema", f"{KEY} must be an object", f'write "{KEY}": {{}}')
+            continue
+        for name, raw in list(servers.items())[:MOST_SERVERS]:
+            one = Faults(file, cut(name, MOST_NAME))
+            found.append(_server(name, raw, pointer_join(below, name), one, origin, app_root))
+        if len(servers) > MOST_SERVERS:
+            faults.warn(below, "too-many", f"only the first {MOST_SERVERS} servers are read", "list fewer")
+    return [*found, _unusable(shown, origin, faults.found)] if faults.found else found
+
+
+def is_itself(name: str, raw: dict[str, Any]) -> bool:
+    """Whether an entry is flytui's own way into another client, however it is started there."""
+    command, args = raw.get("command"), raw.get("args")
+    words = [command] if isinstance(command, str) else []
+    words += [arg for arg in args if isinstance(arg, str)] if isinstance(args, list) else []
+    names = [os.path.basename(word).partition("@")[0] for word in words]
+    return name == ITSELF or (ITSELF in names and "mcp" in names[names.index(ITSELF) + 1 :])
+
+
+def _server(name: str, raw: object, pointer: str, faults: Faults, origin: Origin, app_root: str) -> Described:
+    fields: dict[str, Any] = raw if isinstance(raw, dict) else {}
+    if not isinstance(raw, dict):
+        faults.add(pointer, "schema", "must be an object", 'write {"command": "…"} or {"url": "…"}')
+    else:
+        _check(fields, pointer, faults)
+    state, offer = DescribedState.LISTED, None
+    if is_itself(name, fields):
+        state = DescribedState.ITSELF
+        faults.add(
+            pointer,
+            "itself",
+            "flytui's own entry: never taken as an upstream",
+            "leave it: it is how that client reaches flytui",
+            Severity.INFO,
+        )
+    elif not faults.broken:
+        offer = _offer(name, fields, pointer, faults, app_root)
+    return Described(
+        kind=SourceKind.MCP_SERVER,
+        id=cut(name, MOST_NAME),
+        name=cut(name, MOST_NAME),
+        source=origin,
+        path=faults.file.file,
+        type=_type(fields),
+        lines=tuple(_lines(fields)),
+        state=DescribedState.FAULTY if faults.broken else state,
+        reasons=tuple(faults.found),
+        offer=offer,
+    )
+
+
+def _offer(name: str, fields: dict[str, Any], pointer: str, faults: Faults, app_root: str) -> Import | None:
+    try:
+        return offer_of(name, fields, app_root, frozenset())
+    except Refused as refused:
+        faults.warn(pointer, "not-importable", f"cannot be imported: {refused.why}", refused.remedy)
+        return None
+
+
+def _check(fields: dict[str, Any], pointer: str, faults: Faults) -> None:
+    command, url = fields.get("command"), fields.get("url")
+    if command is None and url is None:
+        faults.add(pointer, "schema", "has neither command nor url", 'write "command" or "url"')
+    for key in ("command", "url"):
+        value = fields.get(key)
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            faults.add(pointer_join(pointer, key), "schema", f"{key} must be a text", 'write "…"')
+    args = fields.get("args", [])
+    if not isinstance(args, list) or not all(isinstance(arg, str) for arg in args):
+        faults.add(pointer_join(pointer, "args"), "schema", "args must be an array of texts", 'write ["…"]')
+    for key in ("env", "headers"):
+        value = fields.get(key, {})
+        if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+            remedy = 'write {"NAME": "value"}'
+            faults.add(pointer_join(pointer, key), "schema", f"{key} must name texts", remedy)
+    said = fields.get("type")
+    if said is not None and (not isinstance(said, str) or said not in _TYPES):
+        remedy = f"write one of {', '.join(_TYPES)}"
+        faults.add(pointer_join(pointer, "type"), "schema", "there is no such type", remedy)
+
+
+def _type(fields: dict[str, Any]) -> str:
+    said = fields.get("type")
+    if isinstance(said, str) and said in _TYPES:
+        return _TYPES[said]
+    return "http" if isinstance(fields.get("url"), str) else "stdio"
+
+
+def _lines(fields: dict[str, Any]) -> Iterator[str]:
+    """For people: what it starts or where it is, and names only of what may hold secrets."""
+    command, url, args = fields.get("command"), fields.get("url"), fields.get("args")
+    if isinstance(command, str):
+        texts = (arg for arg in args if isinstance(arg, str)) if isinstance(args, list) else ()
+        yield cut(" ".join(("runs", *masked((command, *texts)))), MOST_LINE)
+    if isinstance(url, str):
+        yield cut(f"at {MASK if secret_url(url) else url}", MOST_LINE)
+    for key, word in (("env", "variables"), ("headers", "headers")):
+        value = fields.get(key)
+        if isinstance(value, dict) and value:
+            yield cut(f"{word} {', '.join(sorted(value))}", MOST_LINE)
+
+
+def _unusable(shown: str, origin: Origin, found: list[Diagnostic]) -> Described:
+    broken = any(problem.severity is Severity.ERROR for problem in found)
+    return Described(
+        kind=SourceKind.MCP_SERVER,
+        id=shown,
+        name=shown,
+        source=origin,
+        path=shown,
+        state=DescribedState.FAULTY if broken else DescribedState.LISTED,
+        reasons=tuple(found),
+    )
