@@ -52,6 +52,7 @@ ASKING = {
     "block.remove": {"tool": "x.y"},
     "question.answer": {"id": "x", "option": "y"},
     "trust.accept": {"accepted": [["x", "0"]]},
+    "server.import": {"path": ".mcp.json", "name": "x", "digest": "0"},
     "sidecar.enable": {"sidecar": "x", "enabled": True},
 }
 """A payload for each message that needs one."""
