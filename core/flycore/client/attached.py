@@ -93,7 +93,7 @@ async def _pair(
     until = time.monotonic() + VALID_SECONDS
     for left in reversed(range(TRIES)):
         typed = await code()
-        if client.lost:
+        if client.ended.is_set():
             raise ConnectionLost("the kernel went away")
         try:
             await client.ask_for("console.pair", {"code": typed[:64]})

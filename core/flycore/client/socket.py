@@ -50,8 +50,8 @@ class SocketClient:
         self._connection = connection
         self.kernel = kernel
         """What the kernel said of itself when it greeted."""
-        self.lost = False
-        """Whether the kernel has gone away."""
+        self.ended = anyio.Event()
+        """Set once the kernel has gone away."""
         self._ids = itertools.count(1)
         self._waiting: dict[str, MemoryObjectSendStream[Envelope]] = {}
         self._listeners: list[tuple[frozenset[EventClass] | None, MemoryObjectSendStream[Event]]] = []
@@ -65,7 +65,7 @@ class SocketClient:
         except ConnectionClosed:
             pass
         finally:
-            self.lost = True
+            self.ended.set()
             for waiting in self._waiting.values():
                 waiting.close()
             for _, listener in self._listeners:

@@ -69,7 +69,8 @@ class Kernel:
         self.bus = bus
         self.approver = attaching.own
         self.attaching = attaching
-        self.yielding = False
+        self.leaving = anyio.Event()
+        """Set once it takes no more calls."""
         self._stopped = False
         self._rooms = rooms
         self._book = book
@@ -109,6 +110,11 @@ class Kernel:
             if self._book.running() == 0:
                 self._idle.set()
                 self._idle = anyio.Event()
+
+    @property
+    def yielding(self) -> bool:
+        """Whether it takes no more calls."""
+        return self.leaving.is_set()
 
     @property
     def inline_wait_ms(self) -> int:
@@ -250,7 +256,8 @@ class Kernel:
 
     def yield_root(self) -> bool:
         """Take no more calls, so that a console may have the root; only a provisional kernel does."""
-        self.yielding = self._holder.role == "provisional"
+        if self._holder.role == "provisional":
+            self.leaving.set()
         return self.yielding
 
     async def drained(self) -> None:
@@ -261,7 +268,8 @@ class Kernel:
     async def stop(self) -> None:
         """Take no more calls, refuse what waits for a person, end every other call, and wait, bounded,
         until their trees are gone and their lines written."""
-        self.yielding = self._stopped = True
+        self._stopped = True
+        self.leaving.set()
         self._rooms.queue.leave()
         with anyio.move_on_after(STOP_SECONDS, shield=True):
             await self._rooms.queue.taken_up()
