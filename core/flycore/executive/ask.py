@@ -26,6 +26,9 @@ from flycore.sandbox.masks import Masks
 Again = Callable[[JsonObject], Awaitable[Prepared | Stop]]
 """Checks and prepares the same call with another input."""
 
+RETRY_AFTER_MS = 1_000
+"""What a caller with a ticket is told to wait: the same call then waits for the person again."""
+
 
 class Permit(Value, frozen=True, kw_only=True):
     """That a call may run, and on whose word."""
@@ -97,7 +100,11 @@ def _pending(ask: Ask) -> Stop:
         code=Code.APPROVAL_PENDING,
         message="a person has not decided yet; nothing has run",
         hint="make the same call again: it takes this one's place, or runs once it was approved",
-        details={"ticket": ask.request.id, "expiresAt": ask.request.expires_at},
+        details={
+            "ticket": ask.request.id,
+            "expiresAt": ask.request.expires_at,
+            "retryAfterMs": RETRY_AFTER_MS,
+        },
     )
 
 

@@ -37,7 +37,7 @@ class Telling:
         self._report, self._clock = report, clock
         self._waiting: dict[Phase, Progress] = {}
         self._come = anyio.Event()
-        self._last: Progress | None = None
+        self._last = Progress(call_id="", phase=Phase.CHECKING)
         self._since = clock()
         self._number = 0.0
 
@@ -55,7 +55,7 @@ class Telling:
             with anyio.move_on_after(BEAT_SECONDS):
                 await self._come.wait()
             self._come = anyio.Event()
-            if not await self.catch_up() and self._last is not None:
+            if not await self.catch_up():
                 await self._beat(self._last)
             await anyio.sleep(PACE_SECONDS)
 
@@ -67,7 +67,7 @@ class Telling:
         return any_came
 
     async def _send(self, step: Progress) -> None:
-        if self._last is None or step.phase is not self._last.phase:
+        if step.phase is not self._last.phase:
             self._since = self._clock()
         self._last = step
         words = step.message if step.phase is Phase.RUNNING and step.message else WORDS[step.phase]

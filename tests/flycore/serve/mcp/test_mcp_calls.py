@@ -133,6 +133,7 @@ async def test_a_client_that_does_not_wait_comes_back_for_its_ticket(root: Root,
         assert about(first)["error"]["code"] == "approval-pending"
         ticket = about(first)["error"]["details"]["ticket"]
         assert ticket in text_of(first)
+        assert about(first)["error"]["details"]["retryAfterMs"] > 0
         assert about(again)["error"]["details"]["ticket"] == ticket
         assert ran(root) == 0
         ask = await waiting_ask(kernel)
