@@ -10,12 +10,20 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import httpx2
+from mcp import Client
+from mcp.client.client import ConnectMode
+from mcp.client.streamable_http import streamable_http_client
 from websockets.asyncio.client import ClientConnection, connect
 
+from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.serve.gate import Gate
+from flycore.serve.http import serve_http
+from flycore.serve.mcp.http import http_app
+from flycore.serve.mcp.images import look_below
 from flycore.serve.tcp import serve_tcp
-from flycore.serve.tokens import TokenBook
+from flycore.serve.tokens import TokenBook, caller_of
 from flycore.serve.unix import serve_unix
 from kernelkit import PATIENCE, Root, kernel_of
 
@@ -104,3 +112,25 @@ async def called(connection: ClientConnection, tool: str, input: dict[str, Any] 
         answer = json.loads(await connection.recv())
         if answer.get("correlationId") == "call" and answer["type"] != "tool.progress":
             return str(answer["payload"].get("status") or answer["payload"].get("code"))
+
+
+@asynccontextmanager
+async def listening_http(root: Root, *, gate: Gate | None = None) -> AsyncIterator[Listening]:
+    """A kernel with a person attached, its Unix door, and MCP over HTTP on a port of its own."""
+    async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket):
+        book = TokenBook.load(root.places.state_dir)
+        token = book.new("good")
+        app = http_app(lambda key: LocalClient(kernel, caller_of(key)), look_below(root.places))
+        async with serve_http(kernel, app, book, 0, gate=gate) as address:
+            yield Listening(kernel, book, token, address)
+
+
+@asynccontextmanager
+async def mcp_client(at: Listening, token: str = "", mode: ConnectMode = "auto") -> AsyncIterator[Client]:
+    """The official client, over HTTP; `legacy` is the era of sessions."""
+    headers = {"Authorization": f"Bearer {token or at.token}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE, trust_env=False) as plain,
+        Client(streamable_http_client(at.address, http_client=plain), mode=mode) as session,
+    ):
+        yield session

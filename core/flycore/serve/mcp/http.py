@@ -14,21 +14,18 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from flycore.serve.http import CALLER, PATH
 from flycore.serve.mcp.calls import GONE
 from flycore.serve.mcp.door import McpDoor
 from flycore.serve.mcp.images import Look
 from flycore.serve.mcp.server import MAX_SESSIONS, build_server
 
-PATH = "/mcp"
-TOKEN = "flytui.token"  # noqa: S105 - the name of a key, not a secret
-"""Key of `scope["state"]` under which admission leaves the name of the token that was presented."""
-
 DoorOf = Callable[[str], McpDoor]
 
 
 def http_app(door_of: DoorOf, look: Look) -> ASGIApp:
-    """Serves `/mcp`, for each token's name by a server and sessions of its own; a request without one is
-    refused. Needs the ASGI lifespan."""
+    """Serves `/mcp`, for each caller, by the key that admission left, with a server and sessions of its own;
+    a request without one is refused. Needs the ASGI lifespan."""
     servers = _Servers(door_of, look)
     return Starlette(routes=[Route(PATH, endpoint=servers)], lifespan=lambda _: servers.open())
 
@@ -52,7 +49,7 @@ class _Servers:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        token = scope.get("state", {}).get(TOKEN)
+        token = scope.get("state", {}).get(CALLER)
         if not isinstance(token, str) or not token:
             await PlainTextResponse("no token\n", 401)(scope, receive, send)
             return

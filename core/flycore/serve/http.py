@@ -1,0 +1,160 @@
+"""The HTTP door: an ASGI application on loopback, behind the same admission as the TCP door.
+
+Built as a wrapper of the application: nothing of a request reaches it before Host, Origin and token were
+looked at and the body, bounded in size and time, is there.
+"""
+
+from __future__ import annotations
+
+import http
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from flycore.kernel.kernel import Kernel
+from flycore.serve.admission import HEALTH, UNKNOWN_TOKEN, Refusal, bearer, refusal
+from flycore.serve.gate import Gate
+from flycore.serve.listening import LOOPBACK, bind_loopback, quiet, watch_tokens
+from flycore.serve.tokens import HTTP_DOOR, TokenBook
+
+HTTP_PORT = 8788
+PATH = "/mcp"
+CALLER = "flytui.token"
+"""Key of `scope["state"]` under which the application finds who came: the `Caller.key` of the token."""
+MAX_BODY_BYTES = 1024 * 1024
+BODY_SECONDS = 10.0
+"""How long a body may take to arrive."""
+END_SECONDS = 2
+"""How long answers under way may take once the door closes."""
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_TOO_LARGE = Refusal(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body is at most {MAX_BODY_BYTES} bytes")
+_TOO_SLOW = Refusal(http.HTTPStatus.REQUEST_TIMEOUT, f"a body arrives within {BODY_SECONDS:.0f} seconds")
+
+
+class Admission:
+    """The application behind its door. Serves `/health` by itself."""
+
+    def __init__(self, app: App, tokens: TokenBook, gate: Gate, port: int) -> None:
+        self._app, self._tokens, self._gate, self._port = app, tokens, gate, port
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, or the application's lifespan."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._request(scope, receive, send)
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = self._refusal(scope)
+        if refused is None and scope["path"] == HEALTH:
+            await _answer(send, Refusal(http.HTTPStatus.OK, "ok"))
+            return
+        body = b""
+        if refused is None:
+            body, refused = await _body(scope, receive)
+        if refused is not None:
+            await _answer(send, refused)
+            return
+        await self._app(scope, _given(body, receive), send)
+
+    def _refusal(self, scope: Scope) -> Refusal | None:
+        """Why this request does not come in; where it does, the application is told who came."""
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        peer = tuple(scope["client"] or ("", 0))
+        query = scope["query_string"].decode("latin-1")
+        refused = refusal(
+            headers,
+            peer[0],
+            port=self._port,
+            target=scope["raw_path"].decode("latin-1") + (f"?{query}" if query else ""),
+            paths=(PATH,),
+            known=lambda presented: self._tokens.who(presented) is not None,
+        )
+        if refused is not None or scope["path"] == HEALTH:
+            return refused
+        token = self._tokens.find(bearer(headers) or "")
+        if token is None:
+            return UNKNOWN_TOKEN
+        scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
+        scope.setdefault("state", {})[CALLER] = token.caller(HTTP_DOOR).key
+        return self._gate.admit(peer, token)
+
+
+async def _answer(send: Send, said: Refusal) -> None:
+    """A line of text, after which the connection ends."""
+    body = f"{said.reason}\n".encode("ascii")
+    headers = [
+        *((name.lower().encode(), value.encode()) for name, value in said.headers),
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": int(said.status), "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _body(scope: Scope, receive: Receive) -> tuple[bytes, Refusal | None]:
+    """The whole body, or why it is not taken."""
+    for name, value in scope["headers"]:
+        if name == b"content-length" and (len(value) > 9 or int(value) > MAX_BODY_BYTES):
+            return b"", _TOO_LARGE
+    body = bytearray()
+    with anyio.move_on_after(BODY_SECONDS):
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if len(body) > MAX_BODY_BYTES:
+                return b"", _TOO_LARGE
+            if message["type"] != "http.request" or not message.get("more_body", False):
+                return bytes(body), None
+    return b"", _TOO_SLOW
+
+
+def _given(body: bytes, receive: Receive) -> Receive:
+    """The body that has arrived already, then whatever follows it."""
+    waiting = [body]
+
+    async def next_message() -> Message:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return await receive()
+
+    return next_message
+
+
+@asynccontextmanager
+async def serve_http(
+    kernel: Kernel, app: App, tokens: TokenBook, port: int = HTTP_PORT, *, gate: Gate | None = None
+) -> AsyncIterator[str]:
+    """Serve the application under `/mcp` on that port of loopback, or the next free one, until the block
+    ends; then the kernel's calls are ended and answers under way get two seconds. Gives the address. Raises
+    OSError where no port is free."""
+    from flycore.serve.http_server import Server, configured
+
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        quiet(name)
+    counted = gate or Gate()
+    listener = bind_loopback(port)
+    bound = int(listener.getsockname()[1])
+    address = f"http://{LOOPBACK}:{bound}{PATH}"
+    server = Server(configured(Admission(app, tokens, counted, bound), counted, END_SECONDS))
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch_tokens, kernel.bus, tokens, counted)
+        await group.start(server.run_on, listener)
+        try:
+            with kernel.listens(address):
+                yield address
+        finally:
+            await kernel.stop()
+            counted.turn_away()
+            with anyio.CancelScope(shield=True):
+                await server.end()
+            group.cancel_scope.cancel()

@@ -1,0 +1,87 @@
+"""uvicorn as the HTTP door uses it: no signals, no logs, no name, and every connection counted."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+import uvicorn
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from flycore.serve.gate import Gate
+
+MOST_HEADER_BYTES = 16_384
+
+
+class Server(uvicorn.Server):
+    """A server that its owner ends, not a signal."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._listens, self._ended = anyio.Event(), anyio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are for the process's own hands."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        await super().startup(sockets)
+        self._listens.set()
+
+    async def run_on(
+        self, listener: socket.socket, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED
+    ) -> None:
+        """Serve until `end`; reports when it listens."""
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._report, task_status)
+                with anyio.CancelScope(shield=True):
+                    await self.serve(sockets=[listener])
+                group.cancel_scope.cancel()
+        finally:
+            self._ended.set()
+
+    async def end(self) -> None:
+        """Take no more, and wait until everything that was under way has been answered or cut off."""
+        self.should_exit = True
+        await self._ended.wait()
+
+    async def _report(self, task_status: TaskStatus[None]) -> None:
+        await self._listens.wait()
+        task_status.started()
+
+
+def configured(app: Any, gate: Gate, end_seconds: int) -> uvicorn.Config:
+    """The settings of a server for `app`, an ASGI application, behind `gate`."""
+
+    class Counted(H11Protocol):
+        """A connection that stands in the door until a request of it has been admitted."""
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+            super().connection_made(transport)
+            gate.came(self.client, transport.abort)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            gate.left(self.client)
+            super().connection_lost(exc)
+
+    return uvicorn.Config(
+        app,
+        http=Counted,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        h11_max_incomplete_event_size=MOST_HEADER_BYTES,
+        timeout_graceful_shutdown=end_seconds,
+    )
