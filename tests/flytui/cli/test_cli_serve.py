@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect as sync_connect
 
 from clikit import LONGEST, Desk, until
 from flycore.client.attached import open_attached_console
@@ -136,3 +138,31 @@ async def test_on_a_terminal_its_person_reads_the_code_and_who_asks(desk: Desk) 
             assert not (await agent.status()).approver
         terminal.process.send_signal(signal.SIGTERM)
         assert terminal.end() == 143
+
+
+def test_it_listens_on_loopback_where_it_is_told_to(desk: Desk) -> None:
+    with serving(desk, "--tcp", "--http", "--port", "0", "--json") as process:
+        until("both doors", lambda: len(desk.document("status")["kernel"]["listening"]) == 2)
+        listening = desk.document("status")["kernel"]["listening"]
+        assert [re.sub(r":[0-9]+/", ":N/", address) for address in listening] == [
+            "ws://127.0.0.1:N/ws",
+            "http://127.0.0.1:N/mcp",
+        ]
+        assert all(address in desk.run("status").stdout for address in listening)
+        token = desk.document("token", "new", "claude")["token"]
+        headers = {"Authorization": f"Bearer {token}"}
+        with sync_connect(listening[0], additional_headers=headers, proxy=None) as connection:
+            assert json.loads(connection.recv())["type"] == "server.hello"
+            assert desk.run("token", "revoke", "claude").returncode == 0
+            with pytest.raises(ConnectionClosed):
+                connection.recv(timeout=LONGEST)
+        with pytest.raises(InvalidStatus), sync_connect(listening[0], additional_headers=headers, proxy=None):
+            pass
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=LONGEST)
+    assert json.loads(out)["listening"] == listening
+    assert (process.returncode, err) == (143, b"")
+
+
+def test_a_port_without_a_door_is_a_mistake(desk: Desk) -> None:
+    assert desk.run("serve", "--port", "0").returncode == 2

@@ -11,3 +11,5 @@ class ServeDocument(Document, frozen=True, kw_only=True, tag="flytui.serve/1"):
     app_root: str
     pid: int
     socket: str
+    listening: tuple[str, ...] = ()
+    """Addresses of the doors on loopback."""

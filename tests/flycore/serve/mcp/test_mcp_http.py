@@ -26,7 +26,8 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import Caller
 from flycore.model.enums import RequestState
-from flycore.serve.mcp.http import PATH, TOKEN, http_app
+from flycore.serve.http import CALLER
+from flycore.serve.mcp.http import PATH, http_app
 from flycore.serve.mcp.images import look_below
 from kernelkit import ECHO, Root, approve, kernel_of, tool, until, waiting_ask
 from mcpkit import ERAS, NEW, OLD, Told, about
@@ -62,7 +63,7 @@ class _Admitting:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         for name, value in scope.get("headers", ()):
             if name == b"x-token":
-                scope.setdefault("state", {})[TOKEN] = value.decode()
+                scope.setdefault("state", {})[CALLER] = value.decode()
         await self._inner(scope, receive, send)
 
 

@@ -22,13 +22,26 @@ HALVES = 4
 
 
 @click.command()
+@click.option(
+    "--tcp", is_flag=True, help="Listen for WebSocket clients on 127.0.0.1:8787 or the next free port."
+)
+@click.option("--http", is_flag=True, help="Listen for MCP clients on 127.0.0.1:8788 or the next free port.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    metavar="N",
+    help="Begin at this port; with both doors HTTP begins at the next one. 0 takes any.",
+)
 @common
-def serve(invocation: Invocation) -> int:
+def serve(invocation: Invocation, tcp: bool, http: bool, port: int | None) -> int:
     """Run the kernel of this root until it is told to stop: ctrl-c, or TERM.
 
     A console attaches with `flytui`; it asks for the code that is shown here, where this is a terminal.
+    Over TCP and HTTP only clients with a token come in: flytui token new.
     """
-    places = invocation.places()
+    if port is not None and not (tcp or http):
+        raise click.UsageError("--port needs --tcp or --http")
+    places, ports = invocation.places(), _ports(tcp, http, port)
     waits: list[int] = []
 
     def on_wait(pid: int, since: float, role: str) -> None:
@@ -40,9 +53,13 @@ def serve(invocation: Invocation) -> int:
         import anyio
 
         from flycore.client.connect import open_served_kernel
+        from flytui.cli.listeners import open_doors
 
-        async with open_served_kernel(places, on_wait=on_wait) as kernel:
-            _tell_where(invocation, places)
+        async with (
+            open_served_kernel(places, on_wait=on_wait) as kernel,
+            open_doors(kernel, places, tcp=ports[0], http=ports[1]) as addresses,
+        ):
+            _tell_where(invocation, places, addresses)
             terminal = own_terminal()
             if terminal is None:
                 await anyio.sleep_forever()
@@ -53,15 +70,29 @@ def serve(invocation: Invocation) -> int:
     return 0
 
 
-def _tell_where(invocation: Invocation, places: Places) -> None:
+def _ports(tcp: bool, http: bool, port: int | None) -> tuple[int | None, int | None]:
+    """Where TCP and HTTP begin to look for a port; None for a door that stays shut."""
+    from flycore.serve.http import HTTP_PORT
+    from flycore.serve.tcp import TCP_PORT
+
+    first, second = TCP_PORT, HTTP_PORT
+    if port is not None:
+        first, second = port, min(port + 1, 65_535) if tcp and port else port
+    return first if tcp else None, second if http else None
+
+
+def _tell_where(invocation: Invocation, places: Places, addresses: tuple[str, ...]) -> None:
     from flytui.cli.door_documents import ServeDocument
 
     if invocation.as_json:
-        emit(ServeDocument(app_root=str(places.app_root), pid=os.getpid(), socket=str(places.socket)))
+        root, socket = str(places.app_root), str(places.socket)
+        emit(ServeDocument(app_root=root, pid=os.getpid(), socket=socket, listening=addresses))
     else:
         say(f"root    {places.app_root}")
         say(f"pid     {os.getpid()}")
         say(f"socket  {places.socket}")
+        for address in addresses:
+            say(f"listens {address}")
     sys.stdout.flush()
 
 

@@ -1,0 +1,45 @@
+"""The doors of `flytui serve` besides the Unix socket: TCP and HTTP on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flycore.kernel.kernel import Kernel
+    from flycore.registry.places import Places
+    from flycore.serve.http import App
+
+
+@asynccontextmanager
+async def open_doors(
+    kernel: Kernel, places: Places, *, tcp: int | None, http: int | None
+) -> AsyncIterator[tuple[str, ...]]:
+    """Listen from those ports on until the block ends; None for a door that stays shut. Gives the addresses.
+    Raises OSError where no port is free."""
+    from flycore.serve.tokens import TokenBook
+
+    tokens = TokenBook.load(places.state_dir)
+    async with AsyncExitStack() as stack:
+        addresses = []
+        if tcp is not None:
+            from flycore.serve.tcp import serve_tcp
+
+            addresses.append(await stack.enter_async_context(serve_tcp(kernel, tokens, tcp)))
+        if http is not None:
+            from flycore.serve.http import serve_http
+
+            door = serve_http(kernel, _mcp(kernel, places), tokens, http)
+            addresses.append(await stack.enter_async_context(door))
+        yield tuple(addresses)
+
+
+def _mcp(kernel: Kernel, places: Places) -> App:
+    """The MCP application; who has a token calls under its name."""
+    from flycore.client.local import LocalClient
+    from flycore.serve.mcp.http import http_app
+    from flycore.serve.mcp.images import look_below
+    from flycore.serve.tokens import caller_of
+
+    return http_app(lambda key: LocalClient(kernel, caller_of(key)), look_below(places))
