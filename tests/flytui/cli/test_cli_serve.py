@@ -88,6 +88,7 @@ def test_its_document_is_one_and_comes_before_it_serves(desk: Desk) -> None:
         "appRoot": str(desk.root),
         "pid": process.pid,
         "socket": str(places(desk).socket),
+        "listening": [],
     }
 
 
