@@ -79,7 +79,7 @@ class Telling:
 
     def _next(self, step: Progress) -> float:
         """The tool's own number where it is larger than all before, else the least that is."""
-        least = max(self._number + STEP, math.nextafter(self._number, math.inf))
+        least = max(round(self._number + STEP, 6), math.nextafter(self._number, math.inf))
         said = step.progress if step.progress is not None else 0.0
         self._number = max(said, least)
         return self._number
