@@ -47,6 +47,11 @@ class CardStyle(StrEnum):
     """What the request's picture shows; whoever can draws it below."""
     CROP_TO = "crop-to"
     """The same for the end of a drag."""
+    ADDED = "added"
+    REMOVED = "removed"
+
+
+_OF_A_DIFF = {"+": CardStyle.ADDED, "-": CardStyle.REMOVED}
 
 
 class CardLine(Value, frozen=True, kw_only=True):
@@ -149,7 +154,9 @@ def _input(request: ApprovalRequest, room: int, *, reveal: bool) -> Iterator[Car
 
 def _target(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
     preview = request.subject.preview
-    if preview is not None and preview.unchecked:
+    if preview is not None and preview.file:
+        yield from _file(request, preview, room)
+    elif preview is not None and preview.unchecked:
         yield from _lines("THERE", UNCHECKED, CardStyle.REACH_OPEN, room)
     elif preview is not None and preview.of_page:
         yield from _page(preview, request.page_title, room)
@@ -171,6 +178,23 @@ def _target(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
         yield from _lines("", f"{meant}, as flytui saw it:", CardStyle.CROP, room)
     if request.crop_to is not None:
         yield from _lines("", "where the drag ends:", CardStyle.CROP_TO, room)
+
+
+def _file(request: ApprovalRequest, preview: Preview, room: int) -> Iterator[CardLine]:
+    """What the change makes of the file; every line of it is drawn."""
+    new = " (there is none yet)" if preview.file_digest == "new" else ""
+    yield from _lines("THERE", f"the file {strict_text(preview.file)}{new}", CardStyle.PLAIN, room)
+    if preview.unread:
+        text = f"no difference can be shown: {strict_text(preview.unread)}"
+        yield from _lines("", text, CardStyle.REACH_OPEN, room)
+    elif not request.diff:
+        yield from _lines("", "the change leaves it as it is", CardStyle.PLAIN, room)
+    for line in request.diff:
+        style = _OF_A_DIFF.get(line[:1], CardStyle.PLAIN)
+        for index, part in enumerate(wrap_exact(strict_text(line), room)):
+            yield CardLine(
+                label="" if index or line is not request.diff[0] else "DIFF", text=part, style=style
+            )
 
 
 def _page(preview: Preview, title: str, room: int) -> Iterator[CardLine]:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from flycore.model.canonical import JsonObject
 
-WEB_TOOLS = "web."
+WEB_TOOLS = ("web.", "agent.fetch")
 _PLAIN = re.compile(r"[!#-;=?-\[\]_a-z~]+", re.IGNORECASE)
 """Printable ASCII without what an address does not hold: no space, quote, backslash or control."""
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")

@@ -15,7 +15,7 @@ import msgspec
 from flycore.model.capability import Capability
 from flycore.model.enums import Layer
 
-BUILTIN_PREFIXES = ("workspace.", "git.", "process.", "shell.")
+BUILTIN_PREFIXES = ("workspace.", "git.", "process.", "shell.", "agent.")
 """Names the kernel keeps for itself: a registry that claims one is faulty."""
 
 BUNDLED_PROBED = frozenset(

@@ -181,4 +181,5 @@ def make_request(
         edited=call.edited,
         step=request.step,
         page_title=prepared.page_title,
+        diff=prepared.diff,
     )

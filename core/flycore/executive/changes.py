@@ -56,12 +56,13 @@ def _document(prepared: Prepared) -> JsonObject:
         "policy": {"rules": rules, "version": subject.policy},
         "window": _window(subject.preview),
         "page": _page(subject.preview),
+        "file": _file(subject.preview),
         "risk": prepared.risk.value,
     }
 
 
 def _window(preview: Preview | None) -> Json:
-    if preview is None or preview.of_page:
+    if preview is None or preview.of_page or preview.file:
         return None
     if preview.unchecked:
         return {"unchecked": True}
@@ -86,6 +87,12 @@ def _page(preview: Preview | None) -> Json:
         "role": preview.role,
         "name": preview.name,
     }
+
+
+def _file(preview: Preview | None) -> Json:
+    if preview is None or not preview.file:
+        return None
+    return {"path": preview.file, "sha256": preview.file_digest, "unread": preview.unread}
 
 
 def _seal(seal: Seal) -> JsonObject:

@@ -50,7 +50,7 @@ def ran(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult:
     return ToolResult(
         status=outcome.status,
         tool=call.request.tool,
-        sidecar=prepared.target.entry.id,
+        sidecar=prepared.target.sidecar,
         call_id=call.request.call_id,
         output=masks.json(outcome.output) if outcome.status is Status.SUCCESS else None,
         error=error,

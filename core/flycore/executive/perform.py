@@ -11,6 +11,7 @@ from flycore.audit import events as audit_events
 from flycore.catalog.schemas import check_output
 from flycore.executive.ask import Permit
 from flycore.executive.call import Call
+from flycore.executive.decided import allowed
 from flycore.executive.job import job_of, runs_of
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import Rooms
@@ -28,7 +29,11 @@ async def perform(
     rooms: Rooms, call: Call, prepared: Prepared, permit: Permit, place: Place | None
 ) -> RunOutcome | Stop:
     """Write the start line, run the sidecar, check its output; at `place`, or in a process of its own. A
-    start line that cannot be written raises AuditUnwritable and nothing runs."""
+    start line that cannot be written raises AuditUnwritable and nothing runs. Where the decision is all that
+    was asked for, it is the answer."""
+    if prepared.target.decided:
+        _started(rooms, call, prepared, permit)
+        return allowed(prepared.input)
     try:
         artifacts = rooms.folders.take(call.request.call_id, place and place.key)
     except OSError as error:

@@ -27,7 +27,7 @@ from flycore.executive.stop import Stop, failed, refused
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest, ToolResult
 from flycore.model.canonical import JsonObject, canonical_json
-from flycore.model.enums import Code
+from flycore.model.enums import Code, Risk
 from flycore.runners.pool import Place
 from flycore.sandbox.masks import Masks
 
@@ -86,7 +86,10 @@ class _Walk:
             return self.ended(shut)
         rooms.note_rules(prepared.verdict.rules)
         key, step = call.request.caller.key, call.request.step is not None
-        over = rooms.quota.admit(key, prepared.risk, step=step)
+        counted = (
+            Risk.LOW if prepared.target.decided else prepared.risk
+        )  # an agent's session is one long shell
+        over = rooms.quota.admit(key, counted, step=step)
         if over is not None:
             return self.ended(over_quota(over))
         with nullcontext() if step else rooms.quota.running(key):
@@ -152,7 +155,8 @@ class _Walk:
             return outcome
         result = finish.ran(self._call, prepared, outcome)
         said = result.error.message if result.error is not None else ""
-        self._rooms.note_run(prepared.target.entry.id, outcome.code, said, result.stderr_tail)
+        if prepared.target.sidecar is not None:
+            self._rooms.note_run(prepared.target.sidecar, outcome.code, said, result.stderr_tail)
         return result
 
     async def _with_input(

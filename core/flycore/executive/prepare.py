@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
+import anyio.to_thread
 import msgspec
 
 from flycore.approval.policy import evaluate
+from flycore.catalog.agent_actions import EDIT
 from flycore.catalog.effects import risk_of
+from flycore.executive.decided import REACH, no_program
+from flycore.executive.file_look import look_at_file
 from flycore.executive.preview import accepts_unchecked, take_preview
 from flycore.executive.resolve import Target
 from flycore.executive.rooms import Rooms
@@ -44,6 +48,8 @@ class Prepared(Value, frozen=True, kw_only=True):
     preview: Preview | None
     page_title: str = ""
     """Of the page that a browser tool acts on; no part of the subject."""
+    diff: tuple[str, ...] = ()
+    """What the change would make of the file that `preview` names."""
     risk: Risk
     verdict: Verdict
     subject: Subject
@@ -76,24 +82,28 @@ async def prepare(
     `earlier` is the target as it was seen when the call arrived.
     """
     entry = target.entry
-    sealed = await seal_entry(rooms, world, target)
+    sealed = no_program(entry) if target.decided else await seal_entry(rooms, world, target)
     if isinstance(sealed, Stop):
         return sealed
     program, seal = sealed.program, sealed.seal
     secrets, missing = declared_secrets(entry.permissions, rooms.environ)
     if missing:
         return _secret_missing(missing)
-    sandbox = report(entry.permissions, entry.limits, bundled=seal.kind is SealKind.BUNDLED)
+    own = seal.kind is SealKind.BUNDLED
+    sandbox = REACH if target.decided else report(entry.permissions, entry.limits, bundled=own)
     now = rooms.clock.now()
     risk, verdict = judge(world, target, input, seal, sandbox, caller=request.caller, now=now)
     if verdict.decision is Decision.DENY:
         return _denied(rooms, verdict)
-    blind = accepts_unchecked(entry, rooms.environ)
-    preview = await take_preview(rooms.desktop, rooms.seat(), request.tool, input, earlier, unchecked=blind)
-    if isinstance(preview, Stop):
-        return preview
-    environment = child_environment(
-        entry, program, environ=rooms.environ, secrets=secrets, call_id=request.call_id
+    seen = await _look(rooms, target, input, earlier, verdict)
+    if isinstance(seen, Stop):
+        return seen
+    environment = (
+        {}
+        if target.decided
+        else child_environment(
+            entry, program, environ=rooms.environ, secrets=secrets, call_id=request.call_id
+        )
     )
     subject = Subject(
         caller=request.caller.key,
@@ -106,7 +116,7 @@ async def prepare(
         level=sandbox.level,
         env_names=tuple(sorted(environment)),
         policy=world.policy.version_at(now),
-        preview=preview,
+        preview=seen.preview,
     )
     return Prepared(
         target=target,
@@ -115,7 +125,8 @@ async def prepare(
         sandbox=sandbox,
         environment=environment,
         secrets=dict(secrets),
-        preview=preview,
+        preview=seen.preview,
+        diff=seen.diff,
         risk=risk,
         verdict=verdict,
         subject=subject,
@@ -123,6 +134,26 @@ async def prepare(
         input_digest=digest(input),
         masks=Masks(secrets),
     )
+
+
+class _Looked(Value, frozen=True, kw_only=True):
+    """What the call would act on."""
+
+    preview: Preview | None = None
+    diff: tuple[str, ...] = ()
+
+
+async def _look(
+    rooms: Rooms, target: Target, input: JsonObject, earlier: Preview | None, verdict: Verdict
+) -> _Looked | Stop:
+    """Look at the window, or at the file that an agent would change itself; not where nobody judges it."""
+    tool = target.capability.name
+    if tool == EDIT and verdict.decision is Decision.ASK:
+        seen = await anyio.to_thread.run_sync(look_at_file, input, rooms.places.app_root)
+        return _Looked(preview=seen.preview, diff=seen.diff)
+    blind = accepts_unchecked(target.entry, rooms.environ)
+    preview = await take_preview(rooms.desktop, rooms.seat(), tool, input, earlier, unchecked=blind)
+    return preview if isinstance(preview, Stop) else _Looked(preview=preview)
 
 
 @lru_cache(maxsize=1024)

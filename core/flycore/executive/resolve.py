@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flycore.approval.blocks import BlockBook
+from flycore.catalog.agent_actions import AGENT_ACTIONS, agent_actions, agent_entry
 from flycore.catalog.nearest import nearest
 from flycore.catalog.reasons import blocked
 from flycore.executive.stop import Stop, failed, refused
@@ -24,10 +25,22 @@ class Target(Value, frozen=True, kw_only=True):
     capability: Capability
     entry: SidecarEntry
 
+    @property
+    def decided(self) -> bool:
+        """Whether the call ends with the decision: an agent's own tool, which nothing of ours runs."""
+        return self.capability.name in AGENT_ACTIONS
+
+    @property
+    def sidecar(self) -> str | None:
+        """Id of the sidecar that runs it, None where none does."""
+        return None if self.decided else self.entry.id
+
 
 def resolve(world: World, tool: str, blocks: BlockBook) -> Target | Stop:
     """The target, or why there is none: not found, blocked, denied by policy, or unavailable with its
     first reason. The blocks are asked themselves: the catalog follows them a moment later."""
+    if tool in AGENT_ACTIONS:
+        return _agents_own(tool, blocks)
     view = callable_view(world, tool, blocks)
     if isinstance(view, Stop):
         return view
@@ -41,9 +54,19 @@ def callable_view(world: World, tool: str, blocks: BlockBook) -> CapabilityView 
     if view is None:
         return _not_found(world, tool)
     if blocks.of(tool) is not None and view.stability.effective in CALLABLE:
-        why = blocked(tool)
-        return refused(Code.BLOCKED, why.message, why.remedy)
+        return _blocked(tool)
     return view if view.stability.effective in CALLABLE else _not_callable(view)
+
+
+def _agents_own(tool: str, blocks: BlockBook) -> Target | Stop:
+    if blocks.of(tool) is not None:
+        return _blocked(tool)
+    return Target(capability=agent_actions()[tool], entry=agent_entry())
+
+
+def _blocked(tool: str) -> Stop:
+    why = blocked(tool)
+    return refused(Code.BLOCKED, why.message, why.remedy)
 
 
 def _not_found(world: World, tool: str) -> Stop:

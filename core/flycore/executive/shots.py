@@ -50,7 +50,7 @@ def point_of(input: JsonObject, x: str = "x", y: str = "y") -> tuple[int, int] |
 async def with_shots(camera: Camera, request: ApprovalRequest) -> ApprovalRequest:
     """The request with its pictures; where none can be taken, with why not."""
     subject = request.subject
-    if subject.preview is None or subject.preview.of_page:
+    if subject.preview is None or subject.preview.of_page or subject.preview.file:
         return request
     if subject.preview.unchecked:
         return msgspec.structs.replace(request, no_crop="Wayland lets nobody look at windows")

@@ -17,6 +17,7 @@ from flycore.approval.describe import COMMAND
 from flycore.approval.general import general_view
 from flycore.approval.layers import SystemFile
 from flycore.approval.policy import Policy, forbidding, load_policy
+from flycore.catalog.agent_actions import AGENT_ACTIONS
 from flycore.catalog.builder import CatalogFacts, build_catalog
 from flycore.catalog.ceiling import beyond
 from flycore.catalog.findings import ProbeFinding
@@ -124,7 +125,7 @@ def read_files(ground: Ground, last: Files | None) -> Files:
     )
     claimed = {name for entry in registry.entries for name in entry.tool_names}
     before = last.policy if last else None
-    policy = load_policy(ground.places, before, names=known | claimed, system=SystemFile())
+    policy = load_policy(ground.places, before, names=known | AGENT_ACTIONS | claimed, system=SystemFile())
     settings, problems = load_settings(ground.places.config_dir)
     registry = _with_diagnostics(registry, (*policy.diagnostics, *problems))
     programs, delegates = followed(ground, registry, registry.entries)

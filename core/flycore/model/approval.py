@@ -59,6 +59,12 @@ class Preview(Value, frozen=True, kw_only=True):
     name: str = ""
     unseen: str = ""
     """Why the page could not be looked at; then the rest is empty."""
+    file: str = ""
+    """Absolute path, links followed, of the file that an agent wants to change with its own editor."""
+    file_digest: str = ""
+    """SHA-256 of its bytes, 64 hex digits; `new` where there is none yet."""
+    unread: str = ""
+    """Why what the change makes of it cannot be shown."""
 
     @property
     def of_page(self) -> bool:
@@ -147,12 +153,17 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     """Title of the page that a browser tool acts on. No part of what is approved."""
     no_crop: str = ""
     """Why no picture could be taken where there should be one."""
+    diff: tuple[str, ...] = ()
+    """What the change makes of the file, see `flycore.executive.file_change`. It follows from the input and
+    the file, which are part of what is approved."""
 
     def without_crops(self, why: str) -> ApprovalRequest:
-        """The request for others than the console: pixels of the screen are for the person alone."""
-        if self.crop is None and self.crop_to is None:
-            return self
-        return msgspec.structs.replace(self, crop=None, cross=None, crop_to=None, cross_to=None, no_crop=why)
+        """The request for others than the console: pixels of the screen and lines of files are for the
+        person alone."""
+        bare = msgspec.structs.replace(self, diff=()) if self.diff else self
+        if bare.crop is None and bare.crop_to is None:
+            return bare
+        return msgspec.structs.replace(bare, crop=None, cross=None, crop_to=None, cross_to=None, no_crop=why)
 
 
 class LeaseTerms(Value, frozen=True, kw_only=True):

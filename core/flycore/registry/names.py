@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-BUILTIN_PREFIXES = ("workspace.", "git.", "process.", "shell.")
+BUILTIN_PREFIXES = ("workspace.", "git.", "process.", "shell.", "agent.")
 """Families compiled into the kernel; no registry may offer them."""
 
 RESERVED_PREFIX = "FLYTUI_"

@@ -49,11 +49,13 @@ class Connection(Protocol):
 
 def for_reading(ask: Ask, *, viewer: bool, approver: bool = False) -> Ask:
     """An ask as a paired console sees it, which is all of it, or as other programs may: the confirming
-    letter and what a mask hides are for the person's eyes alone, and which rules asked, or changed
-    meanwhile, is not for agents."""
+    letter and what a mask hides are for the person's eyes alone, and which rules asked, what changed
+    meanwhile, and what the kernel read of a file, is not for agents."""
     if approver:
         return ask
     asked, subject = ask.request.without_crops("it is shown in the console alone"), ask.request.subject
+    if not viewer and subject.preview is not None and subject.preview.file:
+        subject = msgspec.structs.replace(subject, preview=None)
     if asked.input_json != canonical_json(subject.input):
         subject = msgspec.structs.replace(subject, input=_masked_input(asked.input_json))
     request = msgspec.structs.replace(

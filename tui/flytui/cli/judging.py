@@ -12,6 +12,7 @@ from flycore.approval.conditions import PolicyCall
 from flycore.approval.default import Standing, default_rule
 from flycore.approval.policy import Looked, Policy, counted, look, strictest
 from flycore.approval.trust import TrustStore
+from flycore.catalog.agent_actions import AGENT_ACTIONS, agent_actions, agent_entry
 from flycore.catalog.effects import risk_of
 from flycore.kernel.in_force import in_force
 from flycore.kernel.world import Files, Ground, Observed, build_world, find_ground, read_files
@@ -54,7 +55,12 @@ class Bench:
     def capability(self, tool: str) -> Capability | None:
         """The tool's descriptor, whether anything offers it or not."""
         view = self.world.index.get(tool)
-        return None if view is None else view.capability
+        return agent_actions().get(tool) if view is None else view.capability
+
+    def sidecar(self, tool: str) -> str | None:
+        """Id of the entry that offers it; None where none does."""
+        view = self.world.index.get(tool)
+        return None if view is None else view.sidecar
 
     def judge(self, policy: Policy, tool: str, input: JsonObject | None, caller: Caller | None) -> Judgement:
         """What `policy` says of the call. The input is validated, its defaults filled in."""
@@ -66,17 +72,16 @@ class Bench:
         return Judgement(decision, risk, rules, looked, default)
 
     def names(self) -> frozenset[str]:
-        """Every tool there is or could be."""
-        return frozenset(self.world.index)
+        """Every tool there is or could be, and what agents do with tools of their own."""
+        return frozenset(self.world.index) | AGENT_ACTIONS
 
     def _default(self, tool: str, input: JsonObject | None) -> tuple[Risk | None, MatchedRule | None]:
-        view = self.world.index.get(tool)
-        if view is None:
+        capability = self.capability(tool)
+        if capability is None:
             return None, None
-        capability = view.capability
         user_risk = self.files.settings.risk.get(tool)
         risk = user_risk or (capability.risk if input is None else risk_of(capability, input))
-        entry = self.world.entries.get(view.sidecar or "")
+        entry = agent_entry() if tool in AGENT_ACTIONS else self.world.entries.get(self.sidecar(tool) or "")
         if entry is None or not entry.valid:
             return risk, None
         bundled = self.ground.bundled(self.files.programs.get(entry.id))

@@ -15,6 +15,7 @@ COMMANDS = (
     "preflight",
     "call",
     "mcp",
+    "hook",
     "tools",
     "init",
     "trust",

@@ -13,6 +13,7 @@ import msgspec
 from flycore.approval.layers import read_policy
 from flycore.approval.policy import expired_rules
 from flycore.approval.rules import RuleLayer
+from flycore.catalog.agent_actions import AGENT_ACTIONS
 from flycore.catalog.known import KNOWN
 from flycore.kernel.world import find_ground, read_files
 from flycore.model.diagnostics import Diagnostic, Severity
@@ -70,7 +71,7 @@ def lint_file(places: Places, file: Path, kind: str) -> LintDocument:
         layer = RuleLayer.PROJECT if project else RuleLayer.USER
         registry = read_files(find_ground(places, dict(os.environ)), None).registry
         claimed = {name for entry in registry.entries for name in entry.tool_names}
-        found = read_policy(data, layer, shown, frozenset(KNOWN) | claimed)[1]
+        found = read_policy(data, layer, shown, frozenset(KNOWN) | AGENT_ACTIONS | claimed)[1]
     else:
         found = with_console(parse_settings(text, shown)).problems
     looked = [LintedFile(kind=kind, file=shown, present=True)]

@@ -92,7 +92,7 @@ def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: st
         _say_findings(in_force.diagnostics, note)
         note("a kernel that runs since before goes on with the last good rules of such a file")
     judgement = bench.judge(in_force, tool, given, caller_named(named))
-    sidecar = bench.world.index[tool].sidecar
+    sidecar = bench.sidecar(tool)
     document = explain_document(tool, sidecar, judgement, input_known=given is not None, caller=named)
     if invocation.as_json:
         emit(document)

@@ -28,6 +28,8 @@ TONES: dict[CardStyle, Tone] = {
     CardStyle.PLAIN: Tone.PLAIN,
     CardStyle.CROP: Tone.PLAIN,
     CardStyle.CROP_TO: Tone.PLAIN,
+    CardStyle.ADDED: Tone.GOOD,
+    CardStyle.REMOVED: Tone.WARN,
 }
 ENDED: dict[RequestState, str] = {
     RequestState.APPROVED: "approved",

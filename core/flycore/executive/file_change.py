@@ -1,0 +1,97 @@
+"""What a change would make of a file, as lines of a diff: pure functions of its text and the change.
+
+Bounded work whatever the text: where two texts share too many lines to compare them in little time, the part
+between their common beginning and end is shown whole, as taken away and as put there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+from flycore.model.canonical import Json, JsonObject
+
+AROUND = 3
+"""Unchanged lines shown before and after a change."""
+MOST_PAIRS = 20_000
+"""Pairs of equal lines up to which two texts are compared line by line."""
+
+
+class Unfit(Exception):  # noqa: N818 - the word says what the change is
+    """The change does not fit the text; the sentence says why."""
+
+
+def changed(before: str, change: JsonObject) -> str:
+    """The text after `edits` or with `content`. Raises Unfit."""
+    content, edits = change.get("content"), change.get("edits")
+    if isinstance(content, str):
+        return content
+    text = before
+    for number, edit in enumerate(edits if isinstance(edits, list) else [], 1):
+        text = _edited(text, edit, number)
+    return text
+
+
+def _edited(text: str, edit: Json, number: int) -> str:
+    if not isinstance(edit, dict):
+        raise Unfit(f"edit {number} is none")
+    old, new = str(edit.get("old", "")), str(edit.get("new", ""))
+    if not old:
+        if text:
+            raise Unfit(f"edit {number} replaces nothing, and the file is not empty")
+        return new
+    found = text.count(old)
+    if not found:
+        raise Unfit(f"what edit {number} replaces does not stand in the file")
+    if found > 1 and edit.get("all") is not True:
+        raise Unfit(f"what edit {number} replaces stands in the file {found} times")
+    return text.replace(old, new)
+
+
+def diff_lines(before: str, after: str) -> tuple[str, ...]:
+    """`@@ line N`, then lines that begin with a space, `-` or `+`; empty where nothing changes. A text that
+    does not end with a newline is told from one that does."""
+    old, new = _lines(before), _lines(after)
+    return tuple(_hunks(old, new, _changes(old, new)))
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    if lines[-1]:
+        return [*lines[:-1], f"{lines[-1]} (no newline at the end)"]
+    return lines[:-1]
+
+
+Span = tuple[int, int, int, int]
+"""Lines `[0]` to `[1]` of the old text become lines `[2]` to `[3]` of the new one."""
+
+
+def _changes(old: Sequence[str], new: Sequence[str]) -> list[Span]:
+    least = min(len(old), len(new))
+    head = next((at for at in range(least) if old[at] != new[at]), least)
+    rest = least - head
+    tail = next((at for at in range(rest) if old[-1 - at] != new[-1 - at]), rest)
+    left, right = old[head : len(old) - tail], new[head : len(new) - tail]
+    if not left and not right:
+        return []
+    spans = [(0, len(left), 0, len(right))]
+    counts = Counter(right)
+    if sum(counts[line] for line in left) <= MOST_PAIRS:
+        codes = SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
+        spans = [(a, b, c, d) for tag, a, b, c, d in codes if tag != "equal"]
+    return [(a + head, b + head, c + head, d + head) for a, b, c, d in spans]
+
+
+def _hunks(old: Sequence[str], new: Sequence[str], spans: list[Span]) -> Iterator[str]:
+    shown = 0
+    for index, (a, b, c, d) in enumerate(spans):
+        begin = max(shown, a - AROUND)
+        if begin > shown or index == 0:
+            yield f"@@ line {begin + 1}"
+        yield from (f" {line}" for line in old[begin:a])
+        yield from (f"-{line}" for line in old[a:b])
+        yield from (f"+{line}" for line in new[c:d])
+        following = spans[index + 1][0] if index + 1 < len(spans) else len(old)
+        shown = min(b + AROUND, following, len(old))
+        yield from (f" {line}" for line in old[b:shown])

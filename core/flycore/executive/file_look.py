@@ -1,0 +1,96 @@
+"""The file that an agent wants to change, read by the kernel before anyone is asked: what the change makes of
+it is shown as a diff, and the approval holds for the file as it was read."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+import msgspec
+
+from flycore.executive.file_change import Unfit, changed, diff_lines
+from flycore.model.approval import Preview
+from flycore.model.base import Value
+from flycore.model.canonical import Json, JsonObject
+from flycore.runners.strict_json import NotStrict, read_strict
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Of a file that is looked at."""
+NEW_FILE = "new"
+"""In the place of a digest where there is no such file."""
+
+
+class SeenFile(Value, frozen=True, kw_only=True):
+    """The file as it was, and what the change would make of it."""
+
+    preview: Preview
+    diff: tuple[str, ...] = ()
+
+
+def look_at_file(input: JsonObject, root: Path) -> SeenFile:
+    """Look at the file of an `agent.edit`. A path that is not absolute starts at `cwd`, else at `root`. What
+    cannot be read, or does not fit, is said in the preview: the person decides on the input alone then."""
+    given, cwd = str(input.get("path", "")), input.get("cwd")
+    if "\0" in given or (isinstance(cwd, str) and "\0" in cwd):
+        return SeenFile(preview=Preview(file=given, unread="the path holds a NUL"))
+    path = os.path.realpath(root / (cwd if isinstance(cwd, str) else "") / given)
+    try:
+        data = _read(path)
+    except FileNotFoundError:
+        return _seen(path, NEW_FILE, b"", input)
+    except OSError as error:
+        return SeenFile(preview=Preview(file=path, unread=error.strerror or str(error)))
+    return _seen(path, hashlib.sha256(data).hexdigest(), data, input)
+
+
+def _read(path: str) -> bytes:
+    """The bytes of a regular file. Raises OSError; opens nothing that could wait or be changed by opening."""
+    if not stat.S_ISREG(Path(path).stat().st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file")
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"it is larger than {MOST_BYTES // 1024 // 1024} MiB")
+    return data
+
+
+def _seen(path: str, digest: str, data: bytes, input: JsonObject) -> SeenFile:
+    preview = Preview(file=path, file_digest=digest)
+    try:
+        before, after = _texts(data, input)
+        diff = diff_lines(before, after)
+    except UnicodeDecodeError:
+        return SeenFile(preview=msgspec.structs.replace(preview, unread="it is not UTF-8 text"))
+    except (Unfit, NotStrict) as error:
+        return SeenFile(preview=msgspec.structs.replace(preview, unread=str(error)))
+    return SeenFile(preview=preview, diff=diff)
+
+
+def _texts(data: bytes, input: JsonObject) -> tuple[str, str]:
+    """Before and after: of the file, or of a notebook's cell. Raises Unfit, NotStrict, UnicodeDecodeError."""
+    cell = input.get("cell")
+    if not isinstance(cell, dict):
+        text = data.decode("utf-8")
+        return text, changed(text, input)
+    after = str(cell.get("new_source", ""))
+    mode = cell.get("edit_mode", "replace")
+    if mode == "insert":
+        return "", after
+    source = _source(read_strict(data), cell.get("cell_id"))
+    return source, "" if mode == "delete" else after
+
+
+def _source(notebook: Json, wanted: Json) -> str:
+    """Text of the cell of that id."""
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    for cell in cells if isinstance(cells, list) else []:
+        if isinstance(cell, dict) and cell.get("id") == wanted and wanted is not None:
+            source = cell.get("source")
+            return "".join(map(str, source)) if isinstance(source, list) else str(source)
+    raise Unfit("the notebook has no cell of that id")

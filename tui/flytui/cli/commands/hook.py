@@ -1,0 +1,156 @@
+"""`flytui hook`: a coding agent's own commands, put into the same queue, card, policy and log."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from flytui.cli.interrupts import Interrupted, run_async
+from flytui.cli.invocation import Invocation, common
+
+if TYPE_CHECKING:
+    from flycore.model.call import ToolResult
+    from flycore.model.canonical import JsonObject
+    from flytui.cli.agent_tools import Wanted
+
+BLOCKED = 2
+"""The exit code on which the agent does not run its tool, and reads standard error. Any other code would let
+it go on."""
+MAX_EVENT_BYTES = 2 * 1024 * 1024
+"""More than this nobody judges on a card."""
+DEFAULT_WAIT = 50.0
+"""Below the 60 seconds after which agents gave up on a hook that named no time of its own."""
+TO_THE_END_MS = 7 * 24 * 3_600_000
+"""Longer than any request waits for a person."""
+NOBODY = ("no-approver", "approval-timeout", "approval-pending", "withdrawn")
+"""Ends for which nobody said no."""
+
+
+@click.group()
+def hook() -> None:
+    """Ask for a coding agent's own commands before it runs them."""
+
+
+@hook.command("claude-code")
+@click.option("--print-config", is_flag=True, help="Print what belongs in settings.json.")
+@click.option(
+    "--without-console",
+    type=click.Choice(["deny", "ask"]),
+    default="deny",
+    show_default=True,
+    help="Where nobody decides in the console: refuse, or leave it to the agent's own prompt.",
+)
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0, max=86_400),
+    default=DEFAULT_WAIT,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for a person; keep it below the hook's own timeout.",
+)
+@common
+def claude_code(invocation: Invocation, print_config: bool, without_console: str, wait: float) -> int:
+    """Answer a PreToolUse event of Claude Code on standard input.
+
+    Never `allow` but on a person's decision or a rule of yours; whatever goes wrong blocks the tool.
+    """
+    if print_config:
+        from flytui.cli.client_configs import hook_settings
+
+        click.echo(hook_settings(invocation.places(), without_console))
+        return 0
+    try:
+        answer = _answered(invocation, without_console, wait)
+        if answer is not None:
+            from flycore.model.canonical import canonical_json
+
+            click.echo(canonical_json(answer))
+    except (Interrupted, KeyboardInterrupt, SystemExit):
+        return _block("ended by a signal")
+    except Exception as error:  # noqa: BLE001 - a process boundary: any exit code but 2 would let the tool run
+        return _block(f"{type(error).__name__}: {error}")
+    return 0
+
+
+def _answered(invocation: Invocation, without_console: str, wait: float) -> JsonObject | None:
+    """The hook's answer; None leaves the tool to the agent's own rules."""
+    from flycore.runners.strict_json import read_strict
+    from flytui.cli.agent_tools import wanted
+
+    data = _event()
+    asked = wanted(read_strict(data))
+    if asked is None:
+        return None
+    result = run_async(lambda: _decided(invocation, asked, wait, keep=without_console == "deny"))
+    return _told(*decision(asked, result, without_console))
+
+
+def _event() -> bytes:
+    parts, left = [], MAX_EVENT_BYTES + 1
+    while left > 0 and (part := os.read(sys.stdin.fileno(), min(left, 65_536))):
+        parts.append(part)
+        left -= len(part)
+    data = b"".join(parts)
+    if len(data) > MAX_EVENT_BYTES:
+        raise ValueError(f"the event is larger than {MAX_EVENT_BYTES // 1024 // 1024} MiB")
+    return data
+
+
+async def _decided(
+    invocation: Invocation, asked: Wanted, wait: float, *, keep: bool
+) -> tuple[ToolResult, ...]:
+    """The call's result; none where nobody decided in time. With `keep` the request waits on then, for the
+    agent to come back to; else it is withdrawn, because the agent asks the person itself."""
+    import anyio
+
+    from flycore.client.connect import connect
+
+    async with connect(invocation.places()) as kernel:
+        if keep:
+            wait_ms = int(wait * 1000)
+            return (await kernel.call(asked.action, asked.input, said=asked.said, inline_wait_ms=wait_ms),)
+        with anyio.move_on_after(wait):
+            return (
+                await kernel.call(asked.action, asked.input, said=asked.said, inline_wait_ms=TO_THE_END_MS),
+            )
+    return ()
+
+
+def decision(asked: Wanted, results: tuple[ToolResult, ...], without_console: str) -> tuple[str, str]:
+    """What the agent is told, and why. `allow` only for the very input that was asked for."""
+    from flycore.model.canonical import digest
+    from flycore.model.enums import Status
+
+    if not results:
+        return without_console, "flytui: nobody has decided in the console yet"
+    (result,) = results
+    error = result.error
+    if result.status is Status.SUCCESS and error is None:
+        if result.output == {"decision": "allow", "input": digest(asked.input)}:
+            return "allow", "allowed in flytui"
+        changed = "; ".join(result.warnings) or "it was allowed with another input"
+        return "deny", f"flytui: {changed}. Nothing has run; ask again with exactly that input"
+    if error is None:
+        return "deny", f"flytui: it ended {result.status.value}"
+    why = f"flytui: {error.message}" + (f" ({error.hint})" if error.hint else "")
+    return (without_console if error.code in NOBODY else "deny"), why
+
+
+def _told(decided: str, why: str) -> JsonObject:
+    return {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": decided,
+            "permissionDecisionReason": why,
+        }
+    }
+
+
+def _block(why: str) -> int:
+    from flytui.cli.output import note
+
+    note(f"flytui hook: nothing is allowed: {why}")
+    return BLOCKED
