@@ -28,7 +28,7 @@ from flycore.model.base import Value
 from flycore.model.call import Caller, CallRequest
 from flycore.model.canonical import JsonObject, digest
 from flycore.model.enums import Code, Decision, ReasonCode, Risk, SealKind, Status
-from flycore.model.program import Seal, SealedDelegate
+from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.model.stability import SandboxReport
 from flycore.sandbox.environment import child_environment, declared_secrets
@@ -89,8 +89,7 @@ async def prepare(
     secrets, missing = declared_secrets(entry.permissions, rooms.environ)
     if missing:
         return _secret_missing(missing)
-    own = seal.kind is SealKind.BUNDLED
-    sandbox = REACH if target.decided else report(entry.permissions, entry.limits, bundled=own)
+    sandbox = _report(target, seal)
     now = rooms.clock.now()
     risk, verdict = judge(world, target, input, seal, sandbox, caller=request.caller, now=now)
     if verdict.decision is Decision.DENY:
@@ -98,13 +97,7 @@ async def prepare(
     seen = await _look(rooms, target, input, earlier, verdict)
     if isinstance(seen, Stop):
         return seen
-    environment = (
-        {}
-        if target.decided
-        else child_environment(
-            entry, program, environ=rooms.environ, secrets=secrets, call_id=request.call_id
-        )
-    )
+    environment = _environment(rooms, request, target, program, secrets)
     subject = Subject(
         caller=request.caller.key,
         tool=request.tool,
@@ -134,6 +127,24 @@ async def prepare(
         input_digest=digest(input),
         masks=Masks(secrets),
     )
+
+
+def _environment(
+    rooms: Rooms, request: CallRequest, target: Target, program: ResolvedProgram, secrets: Mapping[str, str]
+) -> dict[str, str]:
+    """The child's; none where nothing is started."""
+    if target.decided:
+        return {}
+    return child_environment(
+        target.entry, program, environ=rooms.environ, secrets=secrets, call_id=request.call_id
+    )
+
+
+def _report(target: Target, seal: Seal) -> SandboxReport:
+    if target.decided:
+        return REACH
+    own = seal.kind is SealKind.BUNDLED
+    return report(target.entry.permissions, target.entry.limits, bundled=own)
 
 
 class _Looked(Value, frozen=True, kw_only=True):

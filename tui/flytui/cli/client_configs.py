@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -73,3 +75,13 @@ CLIENTS: Mapping[str, tuple[str, Callable[[Places], str]]] = {
     "cursor": (".cursor/mcp.json", mcp_json),
 }
 """Client to the file, and what belongs into it."""
+
+
+def print_config(places: Places, client: str) -> int:
+    """Print the snippet for that one of `CLIENTS`, and the file it belongs in beside it."""
+    from flytui.cli.output import note
+
+    file, text = CLIENTS[client]
+    note(f"for {file}:")
+    click.echo(text(places))
+    return 0

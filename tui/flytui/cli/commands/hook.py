@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -59,7 +60,9 @@ def claude_code(invocation: Invocation, print_config: bool, without_console: str
     """
     if print_config:
         from flytui.cli.client_configs import hook_settings
+        from flytui.cli.output import note
 
+        note("for .claude/settings.json:")
         click.echo(hook_settings(invocation.places(), without_console))
         return 0
     try:
@@ -109,13 +112,11 @@ async def _decided(
     from flycore.client.connect import connect
 
     async with connect(invocation.places()) as kernel:
+        call = partial(kernel.call, asked.action, asked.input, said=asked.said)
         if keep:
-            wait_ms = int(wait * 1000)
-            return (await kernel.call(asked.action, asked.input, said=asked.said, inline_wait_ms=wait_ms),)
+            return (await call(inline_wait_ms=int(wait * 1000)),)
         with anyio.move_on_after(wait):
-            return (
-                await kernel.call(asked.action, asked.input, said=asked.said, inline_wait_ms=TO_THE_END_MS),
-            )
+            return (await call(inline_wait_ms=TO_THE_END_MS),)
     return ()
 
 

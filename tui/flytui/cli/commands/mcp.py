@@ -16,8 +16,14 @@ from flytui.cli.invocation import Invocation, common
     metavar="SECONDS",
     help="Where a person has to be asked and no console is open, wait so long for one to open.",
 )
+@click.option(
+    "--print-config",
+    "client_name",
+    type=click.Choice(["claude-code", "codex", "cursor"]),
+    help="Print what belongs in that client's settings, and where.",
+)
 @common
-def mcp(invocation: Invocation, wait_approver: float) -> int:
+def mcp(invocation: Invocation, wait_approver: float, client_name: str | None) -> int:
     """Serve the tools of this root to an MCP client on standard input and output.
 
     An agent's program starts it; it ends when that program closes its standard input. Calls go to the
@@ -25,6 +31,10 @@ def mcp(invocation: Invocation, wait_approver: float) -> int:
     (flytui), opened beside the agent.
     """
     places = invocation.places()
+    if client_name is not None:
+        from flytui.cli.client_configs import print_config
+
+        return print_config(places, client_name)
 
     async def serve() -> bool:
         from flycore.client.connect import connect
