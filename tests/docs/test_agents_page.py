@@ -1,0 +1,129 @@
+"""What docs/agents.md shows is done as it stands there."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
+
+import flycore
+from flycore.approval.conditions import PolicyCall
+from flycore.approval.policy import counted, load_policy, look, strictest
+from flycore.catalog.agent_actions import AGENT_ACTIONS
+from flycore.model.enums import Decision
+from flytui.cli.agent_tools import PASSED
+from kernelkit import Root, kernel_of
+from mcpkit import about
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+BIN = Path(sys.executable).parent
+
+
+def block(info: str) -> list[str]:
+    """The page's blocks of that info."""
+    found = re.findall(rf"^```{info}\n(.*?)^```$", TEXT, re.M | re.S)
+    assert found
+    return found
+
+
+@pytest.fixture
+async def root(tmp_path: Path) -> Root:
+    root = Root(tmp_path)
+    shutil.copy(ROOT / "tools" / "external.tools.jsonc", root.folder / "tools")
+    (root.folder / "README.md").write_text("# shop\n")
+    root.policy({"tool": "file.hash", "decision": "allow", "because": "test"})
+    async with kernel_of(root):
+        pass
+    return root
+
+
+def ran(root: Root, *argv: str) -> str:
+    """What the command prints."""
+    done = subprocess.run(
+        argv, cwd=root.folder, env=root.environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.anyio
+async def test_its_commands_work_as_they_stand(root: Root) -> None:
+    for text in block("sh run"):
+        for line in text.splitlines():
+            program, *words = shlex.split(line)
+            assert program == "flytui"
+            assert ran(root, str(BIN / "flytui"), *words)
+
+
+@pytest.mark.anyio
+async def test_its_program_gets_the_digest(root: Root) -> None:
+    [text] = block("python file=own.py")
+    (root.folder / "own.py").write_text(text)
+    assert re.fullmatch(r"[0-9a-f]{64}\n", ran(root, sys.executable, "own.py"))
+
+
+def configured(client: str, text: str) -> dict[str, Any]:
+    """Command and arguments, as that client reads its settings."""
+    if client == "codex":
+        server: dict[str, Any] = tomllib.loads(text)["mcp_servers"]["flytui"]
+    else:
+        server = json.loads(text)["mcpServers"]["flytui"]
+    return server
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("client", ["claude-code", "codex", "cursor"])
+async def test_what_is_printed_for_a_client_starts_a_server(root: Root, tmp_path: Path, client: str) -> None:
+    odd = root.folder.parent / 'a "shop" \\ of ours'
+    shutil.copytree(root.folder, odd)
+    for folder in (root.folder, odd):
+        printed = ran(root, str(BIN / "flytui"), "--root", str(folder), "mcp", "--print-config", client)
+        server = configured(client, printed)
+        assert server["args"] == ["--root", str(folder), "mcp"]
+    server = configured(client, ran(root, str(BIN / "flytui"), "mcp", "--print-config", client))
+    environ = {**root.environ, "PATH": f"{BIN}:{root.environ['PATH']}"}
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    parameters = StdioServerParameters(
+        command=shutil.which(server["command"], path=environ["PATH"]) or "",
+        args=server["args"],
+        env=environ,
+        cwd=elsewhere,
+    )
+    async with Client(parameters) as connected:
+        result = await connected.call_tool("file_hash", {"path": "README.md"})
+    assert about(result)["status"] == "success", result
+
+
+@pytest.mark.parametrize(
+    ("command", "decision"),
+    [("git status", Decision.ALLOW), ("git status; rm -rf .", None), ("sudo git status", Decision.DENY)],
+)
+def test_its_policy_decides_as_it_says(tmp_path: Path, command: str, decision: Decision | None) -> None:
+    root = Root(tmp_path)
+    [text] = block("jsonc hook-policy")
+    folder = root.places.config_dir
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "policy.jsonc").write_text(text)
+    policy = load_policy(root.places, None, names=AGENT_ACTIONS)
+    assert policy.diagnostics == ()
+    rules = counted(look(policy, PolicyCall(tool="agent.shell", input={"command": command})))
+    assert (strictest(rules) if rules else None) is decision
+
+
+def test_it_names_every_action_every_public_name_and_real_tools() -> None:
+    for name in (*AGENT_ACTIONS, *flycore._HOMES):
+        assert f"`{name}`" in TEXT
+    for tool in ("Read", "Glob", "Grep", "TodoWrite"):
+        assert tool in PASSED
