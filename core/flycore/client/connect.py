@@ -83,12 +83,13 @@ async def open_served_kernel(places: Places, *, on_wait: OnWait) -> AsyncIterato
 
 @asynccontextmanager
 async def _kernel_for_good(places: Places, role: str, on_wait: OnWait) -> AsyncIterator[Kernel]:
-    async with AsyncExitStack() as stack:
-        with next_in_line(places):
-            holder = await _take_root(places, role, stack, on_wait)
-        kernel = await stack.enter_async_context(open_kernel(places, holder))
-        await stack.enter_async_context(serve_unix(kernel, places.socket))
-        yield kernel
+    with unwrapped():
+        async with AsyncExitStack() as stack:
+            with next_in_line(places):
+                holder = await _take_root(places, role, stack, on_wait)
+            kernel = await stack.enter_async_context(open_kernel(places, holder))
+            await stack.enter_async_context(serve_unix(kernel, places.socket))
+            yield kernel
 
 
 async def _take_root(places: Places, role: str, stack: AsyncExitStack, on_wait: OnWait) -> Holder:

@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
+from flycore.client.attached import open_attached_console
 from flycore.client.connect import CallingClient, connect, open_console_kernel
 from flycore.client.socket import connect_socket
 from flycore.kernel.kernel import Kernel
@@ -22,7 +23,7 @@ from flycore.kernel.lock import RootLock, lock_path, read_holder
 from flycore.model.approval import Answer
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Choice, Code, Phase, RequestState, Status
-from flycore.model.errors import ConnectionLost, KernelUnreachable, RootBusy
+from flycore.model.errors import ConnectionLost, KernelUnreachable, OtherVersion, RootBusy, UnsafeSocket
 from kernelkit import ECHO, Root, kernel_of, request, tool, until
 
 pytestmark = pytest.mark.anyio
@@ -311,10 +312,10 @@ anyio.run(main)
 
 
 @asynccontextmanager
-async def console_elsewhere(root: Root) -> AsyncIterator[subprocess.Popen[bytes]]:
-    """A console's kernel in a process of its own."""
+async def console_elsewhere(root: Root, first: str = "") -> AsyncIterator[subprocess.Popen[bytes]]:
+    """A console's kernel in a process of its own, which begins with `first`."""
     holder = subprocess.Popen(  # noqa: ASYNC220 - it starts within a millisecond
-        [sys.executable, "-c", HOLDER, str(root.folder)],
+        [sys.executable, "-c", first + HOLDER, str(root.folder)],
         env={**root.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
     )
@@ -417,3 +418,55 @@ async def test_a_request_of_nobody_is_never_run_by_a_stopped_kernel(root: Root) 
         await kernel.stop()
         result = await kernel.call(request(kernel, "echo.free"))
     assert result.status is not Status.SUCCESS
+
+
+async def test_a_socket_that_need_not_be_this_user_s_kernel_is_not_spoken_to(root: Root) -> None:
+    path = root.places.socket
+    async with console(root):
+        path.parent.chmod(0o777)
+        with pytest.raises(UnsafeSocket, match="others may write"):
+            async with connect_socket(path):
+                pass
+        path.parent.chmod(0o700)
+        async with connect_socket(path) as client:
+            assert (await client.status()).role == "console"
+    for other in (Path.touch, Path.mkdir):
+        other(path)
+        with pytest.raises(UnsafeSocket, match="not a socket"):
+            async with connect_socket(path):
+                pass
+        with pytest.raises(UnsafeSocket, match="not a socket"):
+            async with console(root):
+                pass
+        path.unlink() if path.is_file() else path.rmdir()
+    async with console(root) as (client, _):
+        assert (await client.status()).pid == os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("version", "protocol", "goes"),
+    [("99.0.1", "flyflor.ws.v1", True), ("99.0.1", "flyflor.ws.v2", False)],
+)
+async def test_a_kernel_of_another_version_is_spoken_to_where_the_protocol_is_the_same(
+    root: Root, version: str, protocol: str, goes: bool
+) -> None:
+    other = (
+        "import flycore, flycore.serve.messages as messages\n"
+        f"flycore.__version__ = {version!r}\nmessages.PROTOCOL = {protocol!r}\n"
+    )
+    async with console_elsewhere(root, other):
+        if goes:
+            async with connect(root.places, provisional=False) as client:
+                assert (await client.status()).version == version
+                assert (await client.call("echo.free", {})).status is Status.SUCCESS
+            with pytest.raises(OtherVersion, match="end the older one"):
+                async with open_attached_console(root.places, code=_no_code):
+                    pass
+        else:
+            with pytest.raises(OtherVersion, match=r"v2.*end the older one"):
+                async with connect(root.places, provisional=False):
+                    pass
+
+
+async def _no_code() -> str:
+    raise AssertionError("no code may be asked for")

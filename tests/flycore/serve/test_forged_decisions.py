@@ -82,6 +82,11 @@ FORGED_TYPES = [
     "trust.accept",
     "panic.release",
     "approver.attach",
+    "approver.undo",
+    "sidecar.enable",
+    "starter.write",
+    "console.attach",
+    "console.pair",
 ]
 """What would decide, if there were such a message."""
 
