@@ -163,6 +163,19 @@ def test_an_agent_that_ends_the_hook_withdraws_its_request(desk: Desk) -> None:
             stream.close()
 
 
+@pytest.mark.parametrize(
+    ("words", "decided", "left"), [((), "deny", 1), (("--without-console", "ask"), "ask", 0)]
+)
+def test_where_nobody_decides_in_time_the_request_waits_on_or_is_the_agent_s_own(
+    desk: Desk, words: tuple[str, ...], decided: str, left: int
+) -> None:
+    with desk.terminal() as console:
+        console.until_so("the console is open", lambda: waiting(desk) == 0)
+        done = hooked(desk, event("Bash", {"command": "make"}), "--wait", "1", *words)
+        assert told(done)[0] == decided
+        console.until_so("what is left waits", lambda: waiting(desk) == left)
+
+
 def waiting(desk: Desk) -> int | None:
     """How many requests wait for the console; None where none is open yet."""
     kernel = desk.document("status")["kernel"]

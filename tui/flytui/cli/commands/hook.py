@@ -26,6 +26,8 @@ DEFAULT_WAIT = 50.0
 """Below the 60 seconds after which agents gave up on a hook that named no time of its own."""
 TO_THE_END_MS = 7 * 24 * 3_600_000
 """Longer than any request waits for a person."""
+SETTLE_SECONDS = 8.0
+"""How long beyond `--wait` finding a kernel and a console may take in all."""
 NOBODY = ("no-approver", "approval-timeout", "approval-pending", "withdrawn")
 """Ends for which nobody said no."""
 
@@ -106,17 +108,19 @@ async def _decided(
     invocation: Invocation, asked: Wanted, wait: float, *, keep: bool
 ) -> tuple[ToolResult, ...]:
     """The call's result; none where nobody decided in time. With `keep` the request waits on then, for the
-    agent to come back to; else it is withdrawn, because the agent asks the person itself."""
+    agent to come back to; else it is withdrawn, because the agent asks the person itself. Bounded whatever
+    happens to the kernel: a hook that is ended by the agent holds nothing back."""
     import anyio
 
     from flycore.client.connect import connect
 
-    async with connect(invocation.places()) as kernel:
-        call = partial(kernel.call, asked.action, asked.input, said=asked.said)
-        if keep:
-            return (await call(inline_wait_ms=int(wait * 1000)),)
-        with anyio.move_on_after(wait):
-            return (await call(inline_wait_ms=TO_THE_END_MS),)
+    with anyio.move_on_after(wait + SETTLE_SECONDS):
+        async with connect(invocation.places()) as kernel:
+            call = partial(kernel.call, asked.action, asked.input, said=asked.said)
+            if keep:
+                return (await call(inline_wait_ms=int(wait * 1000)),)
+            with anyio.move_on_after(wait):
+                return (await call(inline_wait_ms=TO_THE_END_MS),)
     return ()
 
 
