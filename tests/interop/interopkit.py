@@ -48,14 +48,20 @@ async def _trust(root: Root) -> None:
 
 
 def mcp_json(root: Root) -> Path:
-    """The `.mcp.json` of that root."""
-    server = {
-        "command": sys.executable,
-        "args": ["-m", "flytui", "--root", str(root.folder), "mcp"],
-        "env": root.environ,
-    }
+    """The `.mcp.json` that flytui prints for that root, with the root's own folders in the environment."""
+    printed = subprocess.run(
+        [sys.executable, "-m", "flytui", "--root", str(root.folder), "mcp", "--print-config", "claude-code"],
+        env=root.environ,
+        cwd=root.folder,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=True,
+    )
+    config = json.loads(printed.stdout)
+    config["mcpServers"]["flytui"]["env"] = root.environ
     file = root.folder / ".mcp.json"
-    file.write_text(json.dumps({"mcpServers": {"flytui": server}}))
+    file.write_text(json.dumps(config))
     return file
 
 
