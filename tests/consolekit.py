@@ -228,6 +228,10 @@ class World:
         self.switched.append((sidecar, enabled, reason))
         return DecideOutcome(accepted=not self.refuse, why_not=self.refuse)
 
+    async def import_server(self, path: str, name: str, digest: str) -> DecideOutcome:
+        self.imported.append((path, name, digest))
+        return DecideOutcome(accepted=not self.refuse, why_not=self.refuse)
+
     async def write_starter(self) -> DecideOutcome:
         self.started += 1
         return DecideOutcome(accepted=not self.refuse, why_not=self.refuse)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from flycore.model.base import Value
 from flycore.model.catalog import CapabilityView, SidecarView
 from flycore.model.enums import Decision, Effective, ReasonCode, Risk
+from flycore.model.source import Described
 from flycore.model.stability import Stability
 
 CHANGED = "changed"
@@ -133,6 +134,17 @@ def listed_sidecar(view: SidecarView, *, changed: bool = False) -> Listed:
     names = ("", view.id, "")
     return _listed(
         names, view.stability, changed, risk="", policy=(NONE,), source=f"registry:{view.entry.source.value}"
+    )
+
+
+def listed_described(item: Described) -> Listed:
+    """A kit, a skill, a plugin or a server: found by words and by whose it is."""
+    words = (item.kind.value, item.id, item.name, item.state.value, item.summary, item.path)
+    return Listed(
+        name=item.id.casefold(),
+        text=" ".join(words).casefold(),
+        policy=(NONE,),
+        source=(item.source.value,),
     )
 
 

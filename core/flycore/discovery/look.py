@@ -53,6 +53,12 @@ def look(grounds: Grounds) -> tuple[Described, ...]:
     return tuple(_with_shadows(_found(grounds)))
 
 
+def kits_of_people(grounds: Grounds) -> list[Described]:
+    """The kits that the project and the person declare, each with what is wrong with it; two of one id are
+    not told apart here."""
+    return [kit for kit in read_kits(grounds.project, grounds.config) if kit.source is not Origin.BUILTIN]
+
+
 def _found(grounds: Grounds) -> Iterator[Described]:
     """The project's before the person's, each kind in the order in which one wins."""
     project, home, root = grounds.project, grounds.home, grounds.project.path

@@ -28,6 +28,7 @@ MOST_ENTRY = 16 * 1024
 _PLACEHOLDER = re.compile(r"\$\{")
 _WHOLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
 _SCHEME = re.compile(r"(Bearer|Basic|Token|token|bearer)\s+")
+_ARGUMENT = "one of its arguments"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -91,7 +92,7 @@ def _local(draft: _Draft, raw: dict[str, Any]) -> None:
     args = tuple(arg for arg in raw.get("args", ()) if isinstance(arg, str))
     _plain("its command", command)
     for arg in args:
-        _plain("one of its arguments", arg)
+        _plain(_ARGUMENT, arg)
     hidden = secret_arguments(args)
     if hidden:
         raise Refused(
@@ -198,6 +199,9 @@ def _header(draft: _Draft, name: str, value: str) -> str:
 
 
 def _plain(what: str, text: str) -> None:
+    """Raises Refused for what flytui would have to fill in, or a person could not see."""
+    if not text.isprintable() and what != _ARGUMENT:
+        raise Refused(f"{what} has characters that cannot be seen", "take them out there")
     if _PLACEHOLDER.search(text):
         raise Refused(
             f"{what} has a placeholder, which flytui fills nowhere but in headers", "write it out there"

@@ -124,25 +124,25 @@ class Trusting:
             ((audit_events.REGISTRY_EDITED, fields), *self._give(given, now)),
         )
 
-    def import_server(self, offered: Import, now: float) -> Told:
+    def import_server(self, offered: Import, now: float, by: str = _CONSOLE) -> Told:
         """Write an entry for a server of another client's file, and trust it, as the person was shown every
-        key of it. `offered` is what was found in that file just now."""
+        key of it. `offered` is what was found in that file just now, `by` says in the log who did."""
         made = add_entry(self._ground.places, offered.id, offered.entry)
         if made.why_not:
             return Told(DecideOutcome(accepted=False, why_not=made.why_not))
         self.read()
-        fields = audit_events.server_imported(offered.id, offered.digest, by=_CONSOLE)
+        fields = audit_events.server_imported(offered.id, offered.digest, by=by)
         entry = self._declared.registry.entry(offered.id)
         same = entry is not None and entry.source is Source.PROJECT and entry.raw == offered.entry
         given = ((offered.id, entry.digest),) if entry is not None and same else ()
         return Told(
             DecideOutcome(accepted=True),
-            ((audit_events.REGISTRY_EDITED, fields), *self._give(given, now)),
+            ((audit_events.REGISTRY_EDITED, fields), *self._give(given, now, by)),
         )
 
-    def _give(self, pairs: Given, now: float) -> Lines:
+    def _give(self, pairs: Given, now: float, by: str = _CONSOLE) -> Lines:
         self._store.accept(pairs, self._declared.registry, now)
-        return _trusted(tuple(pair for pair in pairs if self._holds(*pair)))
+        return _trusted(tuple(pair for pair in pairs if self._holds(*pair)), by)
 
     def _holds(self, sidecar: str, shown: str) -> bool:
         """Whether that value stands in the files and is trusted."""
@@ -150,8 +150,8 @@ class Trusting:
         return entry is not None and entry.digest == shown and self._store.is_trusted(entry)
 
 
-def _trusted(given: Given) -> Lines:
-    fields = audit_events.trust_decided(given, by=_CONSOLE)
+def _trusted(given: Given, by: str = _CONSOLE) -> Lines:
+    fields = audit_events.trust_decided(given, by=by)
     return ((audit_events.TRUST_DECIDED, fields),) if given else ()
 
 

@@ -73,6 +73,14 @@ def test_flytui_describes_itself_without_a_fault_and_binds_only_what_there_is() 
             assert any(binds(binding.name, name) for name in KNOWN), binding.name
 
 
+def test_the_documented_kit_is_right() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "kits.md").read_text()
+    text = page.partition("```jsonc kits\n")[2].partition("```")[0]
+    (found,) = parse_kits(text, "tools/kits/kits.jsonc", Origin.PROJECT)
+    assert found.state is DescribedState.LISTED
+    assert not found.reasons
+
+
 def test_a_right_kit_is_listed_with_all_it_says() -> None:
     (found,) = read(kit())
     assert found.state is DescribedState.LISTED

@@ -12,6 +12,7 @@ from flytui.cli.documents import (
     DoctorDocument,
     Document,
     GrantsDocument,
+    ImportDocument,
     InitDocument,
     InspectDocument,
     LintDocument,
@@ -57,6 +58,7 @@ DOCUMENTS: dict[str, type[Document]] = {
     "init": InitDocument,
     "config": ConfigDocument,
     "config-path": ConfigPathDocument,
+    "import": ImportDocument,
     "sidecar-check": SidecarCheckDocument,
 }
 """Command to the document it prints."""

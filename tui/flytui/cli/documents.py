@@ -19,6 +19,7 @@ from flycore.model.check import Check
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.enums import Decision, Effective, Risk
 from flycore.model.question import Block, Question
+from flycore.model.source import Described, Import
 from flycore.model.stability import Reason, Stability
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
@@ -43,6 +44,8 @@ class InspectDocument(Document, frozen=True, kw_only=True, tag="flytui.inspect/1
     """The tool's latest calls, newest first."""
     nearest: tuple[str, ...] = ()
     """Names close to one that nothing has."""
+    described: tuple[Described, ...] = ()
+    """Kits, skills, plugins or servers of that id, where no tool or sidecar has the name."""
 
 
 class WhyDocument(Document, frozen=True, kw_only=True, tag="flytui.why/1"):
@@ -346,6 +349,19 @@ class InitDocument(Document, frozen=True, kw_only=True, tag="flytui.init/1"):
     text: str
     """The registry, where it was printed."""
     message: str
+
+
+class ImportDocument(Document, frozen=True, kw_only=True, tag="flytui.import/1"):
+    """What `tools import` would write, or did."""
+
+    app_root: str
+    name: str
+    file: str
+    """Of the other client; empty where there is no such server."""
+    offer: Import | None
+    outcome: str
+    """`shown`, `imported`, `refused` or `unknown`."""
+    message: str = ""
 
 
 class SidecarCheckDocument(Document, frozen=True, kw_only=True, tag="flytui.sidecar-check/1"):

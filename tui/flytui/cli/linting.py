@@ -15,9 +15,12 @@ from flycore.approval.policy import expired_rules
 from flycore.approval.rules import RuleLayer
 from flycore.catalog.agent_actions import AGENT_ACTIONS
 from flycore.catalog.known import KNOWN
+from flycore.discovery.kits import parse_kits
+from flycore.discovery.look import grounds_of, kits_of_people
 from flycore.kernel.world import find_ground, read_files
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Source
+from flycore.model.source import Origin
 from flycore.registry.document import parse_registry
 from flycore.registry.files import read_text
 from flycore.registry.jsonc import excerpt_at, parse_jsonc
@@ -28,11 +31,17 @@ from flytui.cli.documents import LintDocument, LintedFile
 from flytui.cli.settings_words import with_console
 
 if TYPE_CHECKING:
+    from flycore.model.source import Described
     from flycore.registry.places import Places
 
-KINDS = ("registry", "policy", "settings")
-_NAMES = {"external.tools.jsonc": "registry", "policy.jsonc": "policy", "config.jsonc": "settings"}
-_MEMBERS = {"sidecars": "registry", "rules": "policy"}
+KINDS = ("registry", "policy", "settings", "kits")
+_NAMES = {
+    "external.tools.jsonc": "registry",
+    "policy.jsonc": "policy",
+    "config.jsonc": "settings",
+    "kits.jsonc": "kits",
+}
+_MEMBERS = {"sidecars": "registry", "rules": "policy", "kits": "kits"}
 """A member that only files of that kind have."""
 
 
@@ -51,7 +60,14 @@ def lint_root(places: Places) -> LintDocument:
         *expired_rules(files.policy, time.time()),
         *with_console(read_settings(places.config_dir)).problems,
     ]
+    kits = kits_of_people(grounds_of(places, os.environ))
+    looked += [LintedFile(kind="kits", file=file, present=True) for file in dict.fromkeys(map(_file, kits))]
+    found += [problem for kit in kits for problem in kit.reasons]
     return _document(looked, _with_lines(found, places.app_root))
+
+
+def _file(kit: Described) -> str:
+    return kit.path
 
 
 def lint_file(places: Places, file: Path, kind: str) -> LintDocument:
@@ -72,6 +88,8 @@ def lint_file(places: Places, file: Path, kind: str) -> LintDocument:
         registry = read_files(find_ground(places, dict(os.environ)), None).registry
         claimed = {name for entry in registry.entries for name in entry.tool_names}
         found = read_policy(data, layer, shown, frozenset(KNOWN) | AGENT_ACTIONS | claimed)[1]
+    elif kind == "kits":
+        found = tuple(problem for kit in parse_kits(text, shown, Origin.PROJECT) for problem in kit.reasons)
     else:
         found = with_console(parse_settings(text, shown)).problems
     looked = [LintedFile(kind=kind, file=shown, present=True)]

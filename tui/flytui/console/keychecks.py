@@ -33,7 +33,7 @@ _IN_TEXT = frozenset(
 )
 """Keys that work while text is written."""
 _WRITES = frozenset(("space", "backspace", "delete", "left", "right", "home", "end", "enter", "tab"))
-_ALONE = frozenset(("page", "card", "question", "form", "words", "pick", "jump", "edit"))
+_ALONE = frozenset(("page", "card", "question", "form", "words", "pick", "jump", "edit", "sources"))
 """Screens that stand over the main screen: of its keys only the application's hold there."""
 
 

@@ -135,7 +135,27 @@ SECTIONS: tuple[Section, ...] = (
             Entry(
                 "catalog.problems", "p", "Problems", "problems found in registry, policy and settings files"
             ),
+            Entry(
+                "catalog.sources",
+                "K",
+                "Kits and sources",
+                "kits, skills, plugins and other clients' MCP servers: read, never run",
+            ),
             Entry("catalog.copy", "y", "Copy the tool as JSON", "send the tool to the terminal's clipboard"),
+        ),
+    ),
+    Section(
+        "sources",
+        "Kits and sources",
+        (
+            Entry(
+                "sources.import",
+                "m",
+                "",
+                "import an MCP server into the registry: shown exactly, then done by one armed key",
+            ),
+            Entry("sources.copy", "y", "", "send the row to the terminal's clipboard"),
+            Entry("sources.close", "escape q backspace", "", "back to the catalog"),
         ),
     ),
     Section(

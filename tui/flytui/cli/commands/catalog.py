@@ -23,7 +23,12 @@ HEADINGS = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "WHY / FIX")
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="Every reason of every tool, not only the first.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Every reason of every tool, and kits, skills, plugins and other clients' servers.",
+)
 @click.option(
     "--filter",
     "words",
@@ -59,6 +64,7 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
         table(invocation, HEADINGS, rows)
     else:
         note("nothing matches that filter")
+    _say_described(invocation, shown, everything=everything)
     for finding in shown.diagnostics:
         where = f"{finding.position}: " if finding.position else ""
         note(f"{finding.severity.value}: {where}{finding.message}")
@@ -69,12 +75,30 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
     return 0
 
 
+def _say_described(invocation: Invocation, shown: Catalog, *, everything: bool) -> None:
+    """What is described and never run: all of it, or how much there is."""
+    from flytui.console.sources.rows import TITLES, counted, gist
+
+    if not shown.described:
+        return
+    if not everything:
+        note(f"and described, never run: {counted(shown.described)}; flytui catalog --all lists them")
+        return
+    say()
+    rows = [
+        (item.state.value, item.kind.value, item.id, item.source.value, gist(item))
+        for item in shown.described
+    ]
+    table(invocation, TITLES, rows)
+
+
 def matching(catalog: Catalog, query: Query, leased: frozenset[str]) -> Catalog:
-    """The catalog with only the tools that match, the sidecars that offer one of them, and those that offer
-    none and match themselves. `leased` are tools that a lease holds for."""
+    """The catalog with only the tools that match, the sidecars that offer one of them, those that offer
+    none and match themselves, and what is described and matches. `leased` are tools that a lease
+    holds for."""
     import msgspec
 
-    from flycore.catalog.query import listed_sidecar, listed_tool
+    from flycore.catalog.query import listed_described, listed_sidecar, listed_tool
 
     if not query.terms:
         return catalog
@@ -91,7 +115,13 @@ def matching(catalog: Catalog, query: Query, leased: frozenset[str]) -> Catalog:
     kept = {view.sidecar for view in tools}
     kept |= {alone[at - len(catalog.capabilities)].id for at in chosen if at >= len(catalog.capabilities)}
     sidecars = tuple(view for view in catalog.sidecars if view.id in kept)
-    return msgspec.structs.replace(catalog, capabilities=tools, sidecars=sidecars)
+    described = query.chosen([listed_described(item) for item in catalog.described])
+    return msgspec.structs.replace(
+        catalog,
+        capabilities=tools,
+        sidecars=sidecars,
+        described=tuple(catalog.described[at] for at in described),
+    )
 
 
 def _read_query(words: tuple[str, ...]) -> Query:

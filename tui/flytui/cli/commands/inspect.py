@@ -14,6 +14,8 @@ from flytui.cli.output import emit, say, say_lines, width
 from flytui.cli.reading import read_catalog
 
 if TYPE_CHECKING:
+    from flycore.model.catalog import Catalog
+    from flycore.model.source import Described
     from flytui.console.catalog.usage import Usage
 
 
@@ -21,10 +23,14 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="SIDECAR|TOOL", shell_complete=any_names)
 @common
 def inspect(invocation: Invocation, name: str) -> int:
-    """Show all of a tool or a sidecar: state, schemas, permissions, evidence."""
+    """Show all of a tool or a sidecar: state, schemas, permissions, evidence; or of a kit, a skill, a
+    plugin or another client's MCP server, by its id or as KIND:ID."""
     catalog = read_catalog(invocation.places(), probe=True)
     tool = catalog.capability(name)
     sidecar = catalog.sidecar((tool.sidecar or "") if tool else name)
+    described = () if tool or sidecar else described_as(catalog, name)
+    if described:
+        return _show_described(invocation, name, described)
     if tool is None and sidecar is None:
         from flytui.cli.unknown import near_names, no_such
 
@@ -57,6 +63,26 @@ def inspect(invocation: Invocation, name: str) -> int:
     if tool is None and offered:
         say()
         say(f" tools: {', '.join(view.capability.name for view in offered)}")
+    return 0
+
+
+def described_as(catalog: Catalog, name: str) -> tuple[Described, ...]:
+    """All that are described under that id, or under `kind:id`; the one that wins first."""
+    return tuple(item for item in catalog.described if name in (item.id, item.key))
+
+
+def _show_described(invocation: Invocation, name: str, described: tuple[Described, ...]) -> int:
+    if invocation.as_json:
+        from flytui.cli.documents import InspectDocument
+
+        emit(InspectDocument(name=name, capabilities=(), sidecar=None, described=described))
+        return 0
+    from flytui.console.sources.rows import source_lines
+
+    for at, item in enumerate(described):
+        if at:
+            say()
+        say_lines(invocation, source_lines(item, width()))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`flytui lint`: all that is wrong in registry, policy and settings, with places a tool can jump to."""
+"""`flytui lint`: all that is wrong in registry, policy, settings and kits, with places a tool can jump to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--as",
     "kind",
-    type=click.Choice(("registry", "policy", "settings")),
+    type=click.Choice(("registry", "policy", "settings", "kits")),
     help="What FILE is; else its name says it, or what stands in it.",
 )
 @common

@@ -42,6 +42,7 @@ NAMES = (
     "init",
     "config",
     "config-path",
+    "import",
     "sidecar-check",
 )
 

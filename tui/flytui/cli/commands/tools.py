@@ -25,6 +25,19 @@ def list_tools(invocation: Invocation) -> int:
     return list_visible(invocation)
 
 
+@tools.command("import")
+@click.argument("name")
+@click.option("--print", "only_print", is_flag=True, help="Show what would be written, and write nothing.")
+@common
+def import_tool(invocation: Invocation, name: str, only_print: bool) -> int:
+    """Take the MCP server NAME of another client's file (.mcp.json, .cursor/mcp.json, your own) over into the
+    project's registry. Shows every line first and asks y/N on the terminal; there is no other way to say
+    yes."""
+    from flytui.cli.importing import import_server
+
+    return import_server(invocation, name, only_print=only_print)
+
+
 def list_visible(invocation: Invocation) -> int:
     """Print the visible tools; always exit code 0."""
     from flycore.catalog.document import visible

@@ -61,6 +61,7 @@ class CatalogView(Mending):
         ("catalog.jump", "jump"),
         ("catalog.difference", "difference"),
         ("catalog.problems", "problems"),
+        ("catalog.sources", "kits and sources"),
         ("catalog.ladder", "ladder"),
         ("catalog.copy", "copy"),
     ]

@@ -22,6 +22,7 @@ from flytui.console.fix.screen import ActScreen
 from flytui.console.fix.words import program_lines, quoted, reason_lines, switch_lines
 from flytui.console.lending import lend_terminal
 from flytui.console.paint import Line, block, wrapped
+from flytui.console.sources.screen import SourcesScreen
 from flytui.console.trust import TrustScreen
 from flytui.console.views import Bar, Build
 
@@ -129,6 +130,7 @@ class Mending(Fixing):
         Binding("E", "enable", "Enable", show=False, id="catalog.enable"),
         Binding("X", "disable", "Disable", show=False, id="catalog.disable"),
         Binding("i", "start", "First registry", show=False, id="catalog.init"),
+        Binding("K", "sources", "Kits and sources", show=False, id="catalog.sources"),
     ]
     HINTS = (("catalog.fix", "fix"), ("catalog.enable", "enable"), ("catalog.disable", "disable"))
 
@@ -136,6 +138,10 @@ class Mending(Fixing):
     def row(self) -> CatalogRow | None:
         """The row under the cursor."""
         raise NotImplementedError
+
+    def action_sources(self) -> None:
+        """What is described and never run; other clients' servers are imported there."""
+        self.app.push_screen(SourcesScreen(self._desk))
 
     def action_fix(self) -> None:
         """Show the first fix that a reason of this row offers; some are done elsewhere."""

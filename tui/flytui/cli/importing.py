@@ -1,0 +1,123 @@
+"""Taking a server of another client's file over into the registry from the command line: shown whole, and
+answered by a person on the terminal. No option and no variable says yes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from flytui.cli.output import emit, note, say, say_strict
+from flytui.cli.unknown import EXIT_UNKNOWN
+
+if TYPE_CHECKING:
+    from flycore.model.source import Described, Import
+    from flycore.registry.places import Places
+    from flytui.cli.invocation import Invocation
+
+EXIT_REFUSED = 5
+EXIT_NOT_ASKED = 4
+_BY = "flytui tools import"
+
+
+def import_server(told: Invocation, name: str, *, only_print: bool) -> int:
+    """Exit 0 once it is written or shown, 3 for a server there is not, 4 where nobody said yes, 5 where it
+    cannot be imported."""
+    from flytui.cli.reading import read_catalog
+
+    places = told.places()
+    found = [item for item in read_catalog(places, probe=False).described if _is(item, name)]
+    item = next((one for one in found if one.offer is not None), found[0] if found else None)
+    if item is None:
+        message = f"no file names an MCP server {name}: flytui catalog --all lists them"
+        return _report(told, places, name, None, "unknown", message, EXIT_UNKNOWN)
+    if item.offer is None:
+        why = "; ".join(f"{one.message} → {one.remedy}" for one in item.reasons) or "it cannot be imported"
+        return _report(told, places, name, item, "refused", why, EXIT_REFUSED)
+    if not told.as_json:
+        from flytui.console.sources.rows import import_texts
+
+        for text in import_texts(item, item.offer):
+            say_strict(text)
+    if only_print:
+        return _report(told, places, name, item, "shown", "", 0)
+    if told.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        message = "not imported: run flytui tools import on a terminal, or press m in the console"
+        return _report(told, places, name, item, "shown", message, EXIT_NOT_ASKED)
+    click.echo("Write this, and trust it? y/N ", nl=False)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        note("not imported; nothing was written")
+        return EXIT_NOT_ASKED
+    return _write(told, places, item, item.offer)
+
+
+def _is(item: Described, name: str) -> bool:
+    from flycore.model.source import SourceKind
+
+    return item.kind is SourceKind.MCP_SERVER and name in (item.id, item.key)
+
+
+def _write(told: Invocation, places: Places, item: Described, shown: Import) -> int:
+    """Write what was shown, unless the file says something else by now; refused while a kernel holds the
+    root, whose console does it then."""
+    from flycore.kernel.lock import RootLock
+    from flycore.kernel.trusting import Trusting
+    from flycore.kernel.world import find_ground
+    from flycore.model.errors import RootBusy
+    from flytui.cli.recording import record
+
+    try:
+        with RootLock.acquire(places, role="trust"):
+            now = _offered_now(places, item)
+            if now is None or now.digest != shown.digest:
+                message = "not imported: the file says something else by now; run it again"
+                return _report(told, places, item.id, item, "refused", message, EXIT_REFUSED)
+            done = Trusting(find_ground(places, dict(os.environ))).import_server(now, time.time(), _BY)
+            for event, fields in done.lines:
+                record(places, event, fields)
+    except RootBusy as busy:
+        message = f"pid {busy.pid} ({busy.role}) holds this root: press m in its console, or close it first"
+        return _report(told, places, item.id, item, "refused", message, EXIT_NOT_ASKED)
+    if not done.outcome.accepted:
+        message = f"not imported: {done.outcome.why_not}"
+        return _report(told, places, item.id, item, "refused", message, EXIT_REFUSED)
+    message = f"{shown.id} stands in the registry, and is trusted as you read it"
+    return _report(told, places, item.id, item, "imported", message, 0)
+
+
+def _offered_now(places: Places, item: Described) -> Import | None:
+    from flycore.discovery.look import grounds_of, look
+
+    found = look(grounds_of(places, os.environ))
+    return next((one.offer for one in found if (one.key, one.path) == (item.key, item.path)), None)
+
+
+def _report(
+    told: Invocation,
+    places: Places,
+    name: str,
+    item: Described | None,
+    outcome: str,
+    message: str,
+    code: int,
+) -> int:
+    if told.as_json:
+        from flytui.cli.documents import ImportDocument
+
+        emit(
+            ImportDocument(
+                app_root=str(places.app_root),
+                name=name,
+                file=item.path if item else "",
+                offer=item.offer if item else None,
+                outcome=outcome,
+                message=message,
+            )
+        )
+    elif message:
+        (say if code == 0 else note)(message)
+    return code

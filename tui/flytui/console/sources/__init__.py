@@ -1,0 +1,1 @@
+"""What is described and never run: kits, skills, plugins, others' servers; and taking a server over."""

@@ -1,0 +1,145 @@
+"""What is described, as rows and as details; what importing a server writes, line by line. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flycore.model.catalog import Catalog
+from flycore.model.diagnostics import Severity
+from flycore.model.source import Binding, Described, DescribedState, Import
+from flysafe.text import strict_text
+from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrapped
+
+TITLES = ("STATE", "KIND", "NAME", "FROM", "WHAT IT IS / WHY")
+REGISTRY = "tools/external.tools.jsonc"
+_STATES = {
+    DescribedState.LISTED: ("● listed", Tone.GOOD),
+    DescribedState.SHADOWED: ("– shadowed", Tone.DIM),
+    DescribedState.REGISTERED: ("● registered", Tone.GOOD),
+    DescribedState.ITSELF: ("⊘ itself", Tone.DIM),
+    DescribedState.FAULTY: ("○ faulty", Tone.BAD),
+}
+_SEVERITIES = {Severity.ERROR: Tone.BAD, Severity.WARNING: Tone.WARN, Severity.INFO: Tone.DIM}
+_SIZES = (13, 11, 26, 9)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """One of them."""
+
+    described: Described
+    key: str
+
+    def draw(self, width: int) -> Line:
+        """State, kind, name, whose it is, and the first thing to know; the last where there is room."""
+        item = self.described
+        state, tone = _STATES[item.state]
+        cells = [
+            span(state, tone),
+            span(item.kind.value, Tone.DIM),
+            span(item.id, Tone.STRONG),
+            span(item.source.value, Tone.DIM),
+        ]
+        row = [
+            part
+            for cell, size in zip(cells, _SIZES, strict=True)
+            for part in (*column((cell,), size - 1), Span(" "))
+        ]
+        return fit((*row, span(gist(item))), width)
+
+
+def source_rows(catalog: Catalog | None) -> list[SourceRow]:
+    """In the order of the catalog; a row is told from others by its kind, id and file."""
+    found = catalog.described if catalog is not None else ()
+    return [SourceRow(item, f"{item.key} {item.path}") for item in found]
+
+
+def titles_line(width: int) -> Line:
+    """The headings of the columns."""
+    row = [
+        part
+        for title, size in zip(TITLES[:-1], _SIZES, strict=True)
+        for part in (*column((span(title, Tone.DIM),), size - 1), Span(" "))
+    ]
+    return fit((*row, span(TITLES[-1], Tone.DIM)), width)
+
+
+def gist(item: Described) -> str:
+    """The one thing to know: what is wrong, else what it is."""
+    wrong = next((reason for reason in item.reasons if reason.severity is not Severity.INFO), None)
+    first = wrong or next(iter(item.reasons), None)
+    if first is not None:
+        return first.message
+    return item.summary or "; ".join(item.lines) or ", ".join(_bound(one) for one in item.bindings)
+
+
+def source_lines(item: Described, width: int) -> list[Line]:
+    """Everything that its file says, and what is made of it."""
+    state, tone = _STATES[item.state]
+    facts: list[tuple[str, str]] = [
+        ("is", " ".join(part for part in (item.type, item.kind.value, item.version) if part)),
+        ("from", f"{item.source.value} {item.path}".strip()),
+        ("name", item.name if item.name != item.id else ""),
+        ("about", item.summary),
+        *(("", text) for text in item.lines),
+        ("asks for", ", ".join(item.permissions)),
+        *(("binds" if at == 0 else "", _bound(one)) for at, one in enumerate(item.bindings)),
+        ("listens to", ", ".join(item.subscriptions)),
+    ]
+    rows: list[Line] = [line(Span(" "), span(item.id, Tone.STRONG), Span("  "), span(state, tone)), ()]
+    for name, value in facts:
+        if value:
+            rows += wrapped([(*column((Span("   "), span(name, Tone.DIM)), 14), span(value))], width, 14)
+    rows += [(), *wrapped([line(span(" Described, not run: nothing is granted by it.", Tone.DIM))], width, 1)]
+    for reason in item.reasons:
+        place = f"{reason.position}: " if reason.position is not None else ""
+        said = f"   {place}{reason.message} [{reason.rule}]"
+        rows += [(), *wrapped([line(span(said, _SEVERITIES[reason.severity]))], width, 3)]
+        rows += [line(span(f"   {text}", Tone.DIM)) for text in reason.excerpt.splitlines()]
+        if reason.remedy:
+            rows += wrapped([line(span("   → ", Tone.ACCENT), span(reason.remedy))], width, 5)
+    return rows
+
+
+def import_texts(item: Described, offer: Import) -> list[str]:
+    """What importing it writes, and what it leaves out: each a line to decide by, drawn
+    through `strict_text`."""
+    entry = f"{json.dumps(offer.id)}: {json.dumps(offer.entry, indent=2, ensure_ascii=False)}"
+    return [
+        f"writes into {REGISTRY}, and changes nothing else in it:",
+        "",
+        *(f"  {text}" for text in entry.split("\n")),
+        "",
+        *(f"· {note}" for note in offer.notes),
+        f"· as {item.path} says it now; that file stays as it is",
+        "· the entry is trusted, as you read it here; its tools are judged and asked for like all others",
+    ]
+
+
+def import_lines(item: Described, offer: Import, width: int) -> list[Line]:
+    """The same for the screen."""
+    texts = import_texts(item, offer)
+    rows = [line(Span(" "), Span(strict_text(text), _tone(text))) if text else () for text in texts]
+    return wrapped(rows, width, 3)
+
+
+def counted(items: Iterable[Described]) -> str:
+    """How many of each kind there are, in words."""
+    numbers: dict[str, int] = {}
+    for item in items:
+        numbers[item.kind.value] = numbers.get(item.kind.value, 0) + 1
+    return ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in numbers.items())
+
+
+def _bound(binding: Binding) -> str:
+    if not binding.known:
+        return f"{binding.name}: no such capability"
+    if binding.known == 1:
+        return f"{binding.name}: {'visible' if binding.usable else 'not available'}"
+    return f"{binding.name}: {binding.usable} of {binding.known} visible"
+
+
+def _tone(text: str) -> Tone:
+    return Tone.DIM if text.startswith("·") else Tone.PLAIN
