@@ -161,7 +161,7 @@ def recorded_console(root: Root, raw: Path) -> Iterator[Tmux]:
         tmux.sees("Catalog|trust nothing now")
         yield tmux
     finally:
-        tmux.run("kill-server")
+        tmux.end()
 
 
 def sent_by_console(raw: Path) -> bytes:

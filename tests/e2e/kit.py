@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,13 @@ class Tmux:
         width, height = self.size
         self.run("new-session", "-d", "-x", width, "-y", height, "-c", str(self.root.folder), *command)
 
+    def end(self) -> None:
+        """End tmux, and wait until what ran in it is gone: a console that is still closing answers calls."""
+        panes = [int(pid) for pid in self.run("list-panes", "-a", "-F", "#{pane_pid}").split()]
+        self.run("kill-server")
+        for pid in panes:
+            until(f"the end of process {pid} in tmux", partial(_ended, pid))
+
     def screen(self) -> str:
         """What the pane shows."""
         return self.run("capture-pane", "-p")
@@ -181,6 +189,14 @@ class Tmux:
         until(f"/{pattern}/ gone from the screen", lambda: not re.search(pattern, self.screen()))
 
 
+def _ended(pid: int) -> bool:
+    """Nothing of it runs; a zombie waits for a parent that may never ask."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 @contextmanager
 def console(root: Root, width: int = 120, height: int = 40) -> Iterator[Tmux]:
     """A console in tmux, ended at the end of the block."""
@@ -190,7 +206,7 @@ def console(root: Root, width: int = 120, height: int = 40) -> Iterator[Tmux]:
         tmux.sees("policy (ok|FAILED)")  # the frame is there before the kernel
         yield tmux
     finally:
-        tmux.run("kill-server")
+        tmux.end()
 
 
 @contextmanager

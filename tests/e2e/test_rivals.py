@@ -44,13 +44,6 @@ def beside(root: Root, name: str) -> Path:
     return root.folder / f"slow.{name}"
 
 
-def second(root: Root) -> Tmux:
-    """Another terminal of the same person, with nothing in it yet."""
-    tmux = Tmux(root)
-    tmux.socket = str(root.home / "tmux2.sock")
-    return tmux
-
-
 def open_console(root: Root, tmux: Tmux) -> None:
     """Start a console in a shell that stays and says how it left."""
     command = f"{BIN / 'flytui'} --root {root.folder}; echo exit=$?; exec cat"
@@ -60,13 +53,13 @@ def open_console(root: Root, tmux: Tmux) -> None:
 def test_a_second_console_says_who_has_the_root(root: Root) -> None:
     with console(root) as first:
         first.sees(r"available +slow\.wait")
-        other = second(root)
+        other = Tmux(root)
         try:
             open_console(root, other)
             other.sees("exit=5")
             screen = " ".join(other.screen().split())
         finally:
-            other.run("kill-server")
+            other.end()
         held = holder(root)
         assert held["role"] == "console"
         assert f"held by pid {held['pid']} (console), since 20" in screen
@@ -96,7 +89,7 @@ def test_a_console_waits_for_a_call_and_then_takes_over(root: Root) -> None:
         code, result = call(root, "slow.wait", {})
         assert (code, result["status"]) == (0, "success")
     finally:
-        tmux.run("kill-server")
+        tmux.end()
     assert_whole(root)
 
 

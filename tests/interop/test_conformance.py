@@ -21,7 +21,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.call import Caller
-from flycore.serve.mcp.http import PATH, TOKEN, http_app
+from flycore.serve.http import CALLER, PATH
+from flycore.serve.mcp.http import http_app
 from flycore.serve.mcp.images import look_below
 from kernelkit import Root, kernel_of, tool, until
 from needs import node_tool
@@ -88,7 +89,7 @@ def admitting(inner: ASGIApp) -> ASGIApp:
     """Stands for admission, which would need a token that the suite's client cannot bring."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        scope.setdefault("state", {})[TOKEN] = "conformance"
+        scope.setdefault("state", {})[CALLER] = "conformance"
         await inner(scope, receive, send)
 
     return app
