@@ -64,14 +64,14 @@ def _is(item: Described, name: str) -> bool:
 def _write(told: Invocation, places: Places, item: Described, shown: Import) -> int:
     """Write what was shown, unless the file says something else by now; refused while a kernel holds the
     root, whose console does it then."""
-    from flycore.kernel.lock import RootLock
     from flycore.kernel.trusting import Trusting
     from flycore.kernel.world import find_ground
     from flycore.model.errors import RootBusy
+    from flytui.cli.holding import held_root
     from flytui.cli.recording import record
 
     try:
-        with RootLock.acquire(places, role="trust"):
+        with held_root(places, role="trust"):
             now = _offered_now(places, item)
             if now is None or now.digest != shown.digest:
                 message = "not imported: the file says something else by now; run it again"
@@ -80,7 +80,8 @@ def _write(told: Invocation, places: Places, item: Described, shown: Import) -> 
             for event, fields in done.lines:
                 record(places, event, fields)
     except RootBusy as busy:
-        message = f"pid {busy.pid} ({busy.role}) holds this root: press m in its console, or close it first"
+        where = "a console on it" if busy.role == "serve" else "its console"
+        message = f"pid {busy.pid} ({busy.role}) holds this root: press m in {where}, or close it first"
         return _report(told, places, item.id, item, "refused", message, EXIT_NOT_ASKED)
     if not done.outcome.accepted:
         message = f"not imported: {done.outcome.why_not}"

@@ -124,6 +124,8 @@ def busy_sentence(busy: RootBusy) -> str:
     who = f"pid {busy.pid} ({busy.role}), since {clock_time(busy.since)}" if busy.pid else "another process"
     if busy.role == "serve":
         return f"this root is held by {who}. One kernel serves a root: end it before you start another."
+    if busy.role != "console":
+        return f"this root is held by {who}. Try again when that has ended."
     return f"this root is held by {who}. Only one console can be open on a root: go there, or end it first."
 
 

@@ -34,6 +34,8 @@ IN_CONSOLE = "open the screen Grants there (key 4) and press d"
 @dataclass(frozen=True, slots=True)
 class _Stands:
     running: bool
+    for_good: bool
+    """Whether what runs is a console, or `flytui serve` with one: a person decides there."""
     leases: tuple[Lease, ...]
     rules: tuple[StandingRule, ...]
     blocks: tuple[Block, ...]
@@ -81,10 +83,10 @@ def _revoke(places: Places, wanted: str) -> int:
         note(f"{wanted} stands for {len(rules)} rules: write more of the ID")
         return EXIT_UNKNOWN
     if rules:
-        return _take_out(places, rules[0], running=stands.running)
+        return _take_out(places, rules[0], running=stands.for_good)
     block = next((block for block in stands.blocks if block.tool == wanted), None)
     if block is not None:
-        return _unblock(places, block, running=stands.running)
+        return _unblock(places, block, running=stands.for_good)
     note(f"nothing stands under {wanted}: flytui grants lists it")
     return EXIT_UNKNOWN
 
@@ -168,9 +170,11 @@ def _means(rule: StandingRule, wanted: str) -> bool:
 
 def _look(places: Places) -> _Stands:
     """What the running kernel says; where none runs, what the files say: then there are no leases."""
+    from flycore.kernel.lock import FOR_GOOD
 
     async def question(client: Client) -> _Stands:
-        return _Stands(True, await client.leases(), await client.rules(), await client.blocks())
+        for_good = (await client.status()).role in FOR_GOOD
+        return _Stands(True, for_good, await client.leases(), await client.rules(), await client.blocks())
 
     seen = ask_running(places, question)
     if seen is not None:
@@ -182,22 +186,22 @@ def _look(places: Places) -> _Stands:
     blocks = BlockBook.load(places.state_dir / BLOCKS_FILE)
     for finding in blocks.diagnostics:
         note(f"{finding.message} → {finding.remedy}")
-    return _Stands(False, (), read_rules(places.config_dir / POLICY_FILE), blocks.all())
+    return _Stands(False, False, (), read_rules(places.config_dir / POLICY_FILE), blocks.all())
 
 
 def _take_out(places: Places, rule: StandingRule, *, running: bool) -> int:
-    """A running kernel notices by itself, and writes down that the policy is another."""
+    """A kernel with a person notices by itself, and writes down that the policy is another."""
     words = f"the rule {rule.decision} {rule.tool} ({rule.where})"
     if rule.decision != "allow" and not _may_loosen(words, running=running):
         return EXIT_REFUSED
     if running:
         return _cut(places, rule, words)
     from flycore.audit.events import RULE_CHANGED, rule_changed
-    from flycore.kernel.lock import RootLock
+    from flytui.cli.holding import held_root
     from flytui.cli.recording import record
 
     told: JsonObject = {"tool": rule.tool, "decision": rule.decision, "because": rule.because}
-    with RootLock.acquire(places, role="grants"):
+    with held_root(places, role="grants"):
         record(places, RULE_CHANGED, rule_changed(rule.where, told, "removed", by="flytui grants"))
         return _cut(places, rule, words)
 
@@ -214,12 +218,12 @@ def _cut(places: Places, rule: StandingRule, words: str) -> int:
 def _unblock(places: Places, block: Block, *, running: bool) -> int:
     from flycore.approval.blocks import BLOCKS_FILE, BlockBook
     from flycore.audit.events import BLOCK_CHANGED, block_changed
-    from flycore.kernel.lock import RootLock
+    from flytui.cli.holding import held_root
     from flytui.cli.recording import record
 
     if not _may_loosen(f"the block of {block.tool}", running=running):
         return EXIT_REFUSED
-    with RootLock.acquire(places, role="grants"):
+    with held_root(places, role="grants"):
         book = BlockBook.load(places.state_dir / BLOCKS_FILE)
         record(places, BLOCK_CHANGED, block_changed(block.tool, "unblocked", by="flytui grants"))
         if book.unblock(block.tool) is None:

@@ -26,6 +26,7 @@ SETTLE_SECONDS = 10.0
 """How long a root may be held without its kernel answering yet, while it starts or ends."""
 LOOK_AGAIN_SECONDS = 0.1
 IN_THE_CONSOLE = "release it in the console: ctrl+o"
+IN_A_CONSOLE = "release it in a console on flytui serve: flytui, then ctrl+o"
 AT_A_TERMINAL = "release it in a console (flytui, then ctrl+o), or on a terminal with flytui panic --release"
 
 
@@ -91,8 +92,13 @@ async def _pull(client: Client) -> PanicDocument:
         calls=tuple(EndedCall(call_id=it.call_id, tool=it.tool, caller=str(it.caller)) for it in calls),
         requests=requests,
         leases=leases,
-        message=IN_THE_CONSOLE if status.role == "console" else AT_A_TERMINAL,
+        message=_where(status.role),
     )
+
+
+def _where(role: str) -> str:
+    """Where a person releases what a kernel of that role has stopped."""
+    return {"console": IN_THE_CONSOLE, "serve": IN_A_CONSOLE}.get(role, AT_A_TERMINAL)
 
 
 def _without_kernel(places: Places) -> PanicDocument:
@@ -137,6 +143,7 @@ def _write(places: Places) -> str:
 
 
 def _release(told: Invocation, places: Places) -> int:
+    from flycore.kernel.lock import FOR_GOOD
     from flycore.kernel.panic import read_panic
     from flycore.model.errors import RootBusy
     from flytui.cli.reading import ask_running
@@ -148,8 +155,8 @@ def _release(told: Invocation, places: Places) -> int:
     if stopped is None:
         return _not_released("nothing is stopped here", 0)
     holder = ask_running(places, role)
-    if holder is not None:
-        return _not_released(IN_THE_CONSOLE if holder == "console" else "a kernel runs: try again later")
+    if holder is not None and holder in FOR_GOOD:
+        return _not_released(_where(holder))
     if told.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return _not_released("not released: that is asked on a terminal, or in the console")
     say(f"everything is stopped, by {stopped.by}")
@@ -165,10 +172,10 @@ def _release(told: Invocation, places: Places) -> int:
 def _released(places: Places, shown: Stopped) -> int:
     """Let calls run again, where it still is what was shown. Raises RootBusy."""
     from flycore.audit.events import PANIC_RELEASED, panic_released
-    from flycore.kernel.lock import RootLock
     from flycore.kernel.panic import clear_panic, read_panic
+    from flytui.cli.holding import held_root
 
-    with RootLock.acquire(places, role="panic"):
+    with held_root(places, role="panic"):
         if read_panic(places.state_dir) != shown:
             return _not_released("not released: it was stopped anew meanwhile")
         _record(places, PANIC_RELEASED, panic_released("flytui panic --release"))

@@ -96,9 +96,9 @@ def _changed(places: Places, kind: str, payload: JsonObject) -> DecideOutcome:
 
 def _changed_in_file(places: Places, kind: str, payload: JsonObject) -> DecideOutcome:
     from flycore.audit.events import TOKEN_CHANGED, token_changed
-    from flycore.kernel.lock import RootLock
     from flycore.model.approval import DecideOutcome
     from flycore.model.errors import TokenRefused
+    from flytui.cli.holding import held_root
     from flytui.cli.recording import record
 
     name, making = str(payload["name"]), kind == "token.add"
@@ -106,7 +106,7 @@ def _changed_in_file(places: Places, kind: str, payload: JsonObject) -> DecideOu
     def noted() -> None:
         record(places, TOKEN_CHANGED, token_changed(name, "made" if making else "revoked", by=BY))
 
-    with RootLock.acquire(places, role="token"):
+    with held_root(places, role="token"):
         book = _book(places)
         try:
             if making:

@@ -53,6 +53,7 @@ def trust(
 
 
 def _show_and_ask(told: Invocation, places: Places, print_digest: bool) -> int:
+    from flycore.kernel.lock import FOR_GOOD
     from flytui.cli.pending import read_pending
     from flytui.cli.reading import ask_running
 
@@ -64,7 +65,7 @@ def _show_and_ask(told: Invocation, places: Places, print_digest: bool) -> int:
     if print_digest:
         return _report(told, places, pending, "shown", "", 0)
     kernel = ask_running(places, _status)
-    if kernel is not None and kernel.role == "console":
+    if kernel is not None and kernel.role in FOR_GOOD:
         return _wait_for_console(told, places, pending, kernel)
     if told.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         message = (
@@ -116,12 +117,13 @@ def _report(told: Invocation, places: Places, pending: Pending, outcome: str, me
 
 
 def _accept(told: Invocation, places: Places, shown: str) -> int:
-    """Trust the set of that digest, and nothing else. Raises RootBusy while a kernel holds the root."""
+    """Trust the set of that digest, and nothing else. Raises RootBusy while a console or `flytui serve`
+    holds the root."""
     from flycore.audit.events import trust_decided
-    from flycore.kernel.lock import RootLock
+    from flytui.cli.holding import held_root
     from flytui.cli.pending import read_pending
 
-    with RootLock.acquire(places, role="trust"):
+    with held_root(places, role="trust"):
         pending = read_pending(places)
         if not pending.items or pending.digest != shown:
             message = "not trusted: what waits is not what that digest stands for; run flytui trust again"
@@ -154,10 +156,10 @@ def _revoke(told: Invocation, places: Places) -> int:
 
 def _revoke_in_file(places: Places) -> DecideOutcome:
     from flycore.audit.events import trust_decided
-    from flycore.kernel.lock import RootLock
+    from flytui.cli.holding import held_root
     from flytui.cli.pending import read_pending
 
-    with RootLock.acquire(places, role="trust"):
+    with held_root(places, role="trust"):
         store = read_pending(places).store
         _record(places, trust_decided(store.given(), by="flytui trust --revoke", revoked=True))
         return store.revoke()
@@ -178,18 +180,27 @@ async def _status(client: Client) -> Status:
 def _busy(busy: RootBusy) -> int:
     if busy.role == "console":
         note(f"a console is open on this root (pid {busy.pid}): press T there to decide, or close it first")
+    elif busy.role == "serve":
+        note(
+            f"flytui serve holds this root (pid {busy.pid}): press T in a console on it (flytui) to decide, "
+            "or end it first"
+        )
     else:
         note(f"pid {busy.pid} ({busy.role}) holds this root: try again when it has left")
     return EXIT_NOT_TRUSTED
 
 
 def _wait_for_console(told: Invocation, places: Places, pending: Pending, kernel: Status) -> int:
-    """The question stands before the console; wait until it is answered there, or until interrupted."""
+    """The question stands before the console, or before each one that attaches to `flytui serve`; wait until
+    it is answered there, or until interrupted."""
     from flycore.client.socket import connect_socket
     from flycore.model.errors import ConnectionLost, KernelUnreachable
     from flytui.cli.interrupts import run_async
 
-    note(f"this is answered in the console, pid {kernel.pid}: press T there. Waiting…")
+    if kernel.role == "console":
+        note(f"this is answered in the console, pid {kernel.pid}: press T there. Waiting…")
+    else:
+        note(f"this is answered in a console (flytui) on flytui serve, pid {kernel.pid}: press T. Waiting…")
 
     async def wait() -> None:
         async with connect_socket(places.socket, viewer=True) as client, client.events() as events:
@@ -199,6 +210,7 @@ def _wait_for_console(told: Invocation, places: Places, pending: Pending, kernel
     try:
         run_async(wait)
     except (ConnectionLost, KernelUnreachable):
-        message = "the console was closed before it was answered"
+        closed = "the console" if kernel.role == "console" else "flytui serve"
+        message = f"{closed} was closed before it was answered"
         return _report(told, places, pending, "at-console", message, EXIT_NOT_TRUSTED)
     return _report(told, places, pending, "accepted", "answered in the console: nothing waits any more", 0)

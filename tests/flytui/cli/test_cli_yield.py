@@ -1,0 +1,185 @@
+"""Commands that change a root by themselves, beside a `flytui mcp` whose own kernel holds it, and beside
+`flytui serve`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from mcp.client import Client
+from mcp_types import ToolListChangedNotification
+
+from clikit import LONGEST, Desk
+from clikit import until as ready
+from flycore.kernel.lock import read_holder
+from kernelkit import ECHO, Root, tool, until
+from mcpkit import OLD, over_stdio
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    made = Root(tmp_path)
+    made.sidecar("echo", ECHO, tool("echo.free"))
+    made.policy(
+        {"tool": "echo.free", "decision": "allow", "because": "it only echoes"},
+        {"tool": "web.*", "decision": "deny", "because": "not now"},
+    )
+    return made
+
+
+def desk_of(root: Root) -> Desk:
+    """The command line on the same root."""
+    return Desk(root.folder, root.base)
+
+
+async def run(root: Root, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command without a terminal, while the loop goes on."""
+    return await anyio.to_thread.run_sync(lambda: desk_of(root).run(*words))
+
+
+async def document(root: Root, *words: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((await run(root, *words, "--json")).stdout)
+    return value
+
+
+@asynccontextmanager
+async def idling(root: Root, changed: Callable[[], None] = lambda: None) -> AsyncIterator[Client]:
+    """A client of a `flytui mcp` that holds the root with a kernel of its own."""
+
+    async def handler(message: Any) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            changed()
+
+    async with over_stdio(root, OLD, message_handler=handler) as client:
+        await client.list_tools()
+        holder = read_holder(root.places)
+        assert holder is not None
+        assert holder.role == "provisional"
+        yield client
+
+
+async def names(client: Client) -> set[str]:
+    return {one.name for one in (await client.list_tools()).tools}
+
+
+async def test_trust_is_given_and_the_server_goes_on_with_the_new_tools(root: Root) -> None:
+    changes: list[bool] = []
+    async with idling(root, lambda: changes.append(True)) as client:
+        assert "echo_free" not in await names(client)
+        digest = (await document(root, "trust", "--print-digest"))["digest"]
+        done = await run(root, "trust", "--digest", digest)
+        assert (done.returncode, "trusted: echo" in done.stderr) == (0, True), done.stderr
+        await until(lambda: changes, LONGEST)
+        assert "echo_free" in await names(client)
+        assert not (await client.call_tool("echo_free", {})).is_error
+        assert (await run(root, "trust", "--revoke")).returncode == 0
+        await until(lambda: len(changes) > 1, LONGEST)
+        assert "echo_free" not in await names(client)
+
+
+async def test_an_allow_is_taken_out_and_what_forbids_is_asked_at_the_terminal(root: Root) -> None:
+    async with idling(root) as client:
+        allow, deny = (rule["digest"] for rule in (await document(root, "grants"))["rules"])
+        assert (await run(root, "grants", "revoke", allow)).returncode == 0
+        refused = await run(root, "grants", "revoke", deny)
+        assert (refused.returncode, "on a terminal" in refused.stderr) == (4, True)
+
+        def agreed() -> int:
+            with desk_of(root).terminal("grants", "revoke", deny) as shown:
+                shown.until("y/N")
+                shown.press("y\n")
+                return shown.end()
+
+        assert await anyio.to_thread.run_sync(agreed) == 0
+        assert (await document(root, "grants"))["rules"] == []
+        assert await names(client)
+    removed = [line for line in root.audit() if line["event"] == "RULE_CHANGED"]
+    assert [line["decidedBy"] for line in removed] == ["flytui grants"] * 2
+
+
+async def test_a_stop_is_released_at_the_terminal(root: Root) -> None:
+    async with idling(root) as client:
+        stopped = await document(root, "panic")
+        assert (stopped["kernel"], "panic --release" in stopped["message"]) == (True, True)
+
+        def released() -> int:
+            with desk_of(root).terminal("panic", "--release") as shown:
+                shown.until("y/N")
+                shown.press("y\n")
+                return shown.end()
+
+        assert await anyio.to_thread.run_sync(released) == 0
+        assert await names(client)
+        assert (await document(root, "status"))["panic"] is False
+
+
+SLOW = """#!/bin/sh
+read -r request
+touch {base}/started
+while [ ! -e {base}/go ]; do sleep 0.02; done
+printf '{{"ok": true}}\\n'
+"""
+
+
+async def test_a_call_that_runs_is_waited_for(root: Root) -> None:
+    root.sidecar("slow", SLOW.format(base=root.base), tool("slow.do"))
+    root.policy({"tool": "slow.do", "decision": "allow", "because": "test"})
+    digest = (await document(root, "trust", "--print-digest"))["digest"]
+    assert (await run(root, "trust", "--digest", digest)).returncode == 0
+    root.sidecar("late", ECHO, tool("late.do"))
+    results: list[bool] = []
+    async with idling(root) as client, anyio.create_task_group() as group:
+
+        async def call() -> None:
+            results.append((await client.call_tool("slow_do", {})).is_error)
+
+        group.start_soon(call)
+        await until(lambda: (root.base / "started").exists(), LONGEST)
+        digest = (await document(root, "trust", "--print-digest"))["digest"]
+        waits = await anyio.open_process(
+            desk_of(root).argv("trust", "--digest", digest),
+            env=root.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        assert waits.stderr is not None
+        said = b""
+        with anyio.fail_after(LONGEST):
+            while b"waits until pid" not in said:
+                said += await waits.stderr.receive()
+        assert (b"provisional" in said, results) == (True, [])
+        (root.base / "go").touch()
+        assert await waits.wait() == 0
+        await waits.aclose()
+    assert results == [False]
+
+
+def test_beside_flytui_serve_a_console_on_it_is_the_place(root: Root) -> None:
+    desk = desk_of(root)
+    serving = desk.start("serve")
+    try:
+        ready("it serves", lambda: desk.document("status")["running"])
+        refused = desk.run("trust", "--digest", desk.document("trust", "--print-digest")["digest"])
+        assert (refused.returncode, "a console on it" in refused.stderr) == (4, True)
+        with desk.terminal("trust") as shown:
+            shown.until("Waiting")
+            assert ("flytui serve" in shown.shown, "y/N" in shown.shown) == (True, False)
+            shown.process.send_signal(signal.SIGINT)
+            assert shown.end() == 128 + signal.SIGINT
+        assert "panic --release" not in desk.document("panic")["message"]
+        with desk.terminal("panic", "--release") as shown:
+            shown.until("in a console on flytui serve")
+            assert shown.end() == 4
+    finally:
+        serving.terminate()
+        serving.communicate(timeout=LONGEST)
