@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from flycore.model.enums import Decision
 from flytui.cli.agent_tools import PASSED
 from kernelkit import Root, kernel_of
 from mcpkit import about
+from needs import needs
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
@@ -48,11 +52,22 @@ async def root(tmp_path: Path) -> Root:
     return root
 
 
+def ended(root: Root, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """The command in the root's folder, with more in its environment, run to its end."""
+    return subprocess.run(
+        argv,
+        cwd=root.folder,
+        env={**root.environ, **more},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 def ran(root: Root, *argv: str) -> str:
     """What the command prints."""
-    done = subprocess.run(
-        argv, cwd=root.folder, env=root.environ, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = ended(root, *argv)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -71,6 +86,45 @@ async def test_its_program_gets_the_digest(root: Root) -> None:
     [text] = block("python file=own.py")
     (root.folder / "own.py").write_text(text)
     assert re.fullmatch(r"[0-9a-f]{64}\n", ran(root, sys.executable, "own.py"))
+
+
+@pytest.mark.anyio
+async def test_its_program_in_another_language_gets_the_digest(root: Root) -> None:
+    needs("node")
+    [text] = block("js file=call.mjs")
+    (root.folder / "call.mjs").write_text(text)
+    done = ended(root, "node", "call.mjs", PATH=f"{BIN}:{os.environ['PATH']}")
+    assert re.fullmatch(r"[0-9a-f]{64}\n", done.stdout), done.stderr
+
+
+@contextmanager
+def listening(root: Root) -> Iterator[str]:
+    """The address at which `flytui serve --http` listens."""
+    with subprocess.Popen(
+        [str(BIN / "flytui"), "serve", "--http", "--port", "0"],
+        cwd=root.folder,
+        env=root.environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as serving:
+        try:
+            assert serving.stdout is not None
+            yield next(line.split()[-1] for line in serving.stdout if line.startswith("listens"))
+        finally:
+            serving.terminate()
+
+
+@pytest.mark.anyio
+async def test_its_program_over_http_gets_the_digest_with_its_token_and_nothing_without(root: Root) -> None:
+    [text] = block("python file=over_http.py")
+    (root.folder / "over_http.py").write_text(text)
+    token = ran(root, str(BIN / "flytui"), "token", "new", "notes").strip()
+    with listening(root) as address:
+        done = ended(root, sys.executable, "over_http.py", address, TOKEN=token)
+        assert re.fullmatch(r"[0-9a-f]{64}\n", done.stdout), done.stderr
+        done = ended(root, sys.executable, "over_http.py", address, TOKEN=f"{token}x")
+        assert (done.returncode, done.stdout) == (1, "")
 
 
 def configured(client: str, text: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The HTTP door: an ASGI application on loopback, behind the same admission as the TCP door.
 
 Built as a wrapper of the application: nothing of a request reaches it before Host, Origin and token were
-looked at and the body, bounded in size and time, is there.
+looked at and the body, bounded in size and time, is there and is JSON that every program reads the same.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 
 from flycore.kernel.kernel import Kernel
+from flycore.runners.strict_json import NotStrict, read_strict
 from flycore.serve.admission import HEALTH, UNKNOWN_TOKEN, Refusal, bearer, refusal
 from flycore.serve.gate import Gate
 from flycore.serve.listening import LOOPBACK, bind_loopback, quiet, watch_tokens
@@ -36,6 +37,11 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _TOO_LARGE = Refusal(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body is at most {MAX_BODY_BYTES} bytes")
+_NOT_STRICT = Refusal(
+    http.HTTPStatus.BAD_REQUEST,
+    '{"jsonrpc": "2.0", "id": null, "error": {"code": -32700, '
+    '"message": "the body is not JSON, or two programs could read it differently"}}',
+)
 _TOO_SLOW = Refusal(http.HTTPStatus.REQUEST_TIMEOUT, f"a body arrives within {BODY_SECONDS:.0f} seconds")
 
 
@@ -63,6 +69,9 @@ class Admission:
         if refused is not None:
             await _answer(send, refused)
             return
+        if body and not _is_strict(body):
+            await _answer(send, _NOT_STRICT, b"application/json")
+            return
         await self._app(scope, _given(body, receive), send)
 
     def _refusal(self, scope: Scope) -> Refusal | None:
@@ -88,12 +97,20 @@ class Admission:
         return self._gate.admit(peer, token)
 
 
-async def _answer(send: Send, said: Refusal) -> None:
+def _is_strict(body: bytes) -> bool:
+    try:
+        read_strict(body)
+    except NotStrict:
+        return False
+    return True
+
+
+async def _answer(send: Send, said: Refusal, kind: bytes = b"text/plain; charset=utf-8") -> None:
     """A line of text, after which the connection ends."""
     body = f"{said.reason}\n".encode("ascii")
     headers = [
         *((name.lower().encode(), value.encode()) for name, value in said.headers),
-        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-type", kind),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]

@@ -55,6 +55,39 @@ def status(answer: bytes) -> int:
     return int(answer.split()[1])
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}',
+        (
+            b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", '
+            b'"params": {"name": "echo_free", "arguments": {"a": 1, "a": 2}}}'
+        ),
+        b"{]",
+        b"[" * 900_000,
+        b"\xff\xfe",
+    ],
+)
+async def test_a_body_that_two_programs_could_read_differently_is_not_read(root: Root, body: bytes) -> None:
+    async with listening_http(root) as at:
+        opened = await sent(at.port, posted(at, at.host, at.bearer))
+        session = next(line for line in opened.split(b"\r\n") if line.lower().startswith(b"mcp-session-id"))
+        answer = await sent(at.port, posted(at, at.host, at.bearer, session.decode(), body=body))
+        assert status(answer) == 400
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == -32700
+        assert at.kernel.activity() == ()
+
+
+async def test_what_the_sdk_warns_of_is_written_nowhere(
+    root: Root, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("flycore.serve.mcp.http.MAX_SESSIONS", 1)
+    async with listening_http(root) as at:
+        answers = [status(await sent(at.port, posted(at, at.host, at.bearer))) for _ in range(2)]
+    assert answers == [200, 503]
+    assert [record for record in caplog.records if record.name.startswith("mcp")] == []
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_token_s_name_is_the_caller(root: Root, mode: Any) -> None:
     async with listening_http(root) as at:

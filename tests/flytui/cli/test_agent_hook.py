@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,19 @@ def test_the_printed_settings_start_this_hook(desk: Desk) -> None:
     assert told(ran)[0] == "allow"
     words = command["command"].split()
     assert float(words[words.index("--wait") + 1]) < command["timeout"]
+    folder = os.open("/", os.O_RDONLY)  # no interpreter starts with such a standard input
+    try:
+        ran = subprocess.run(
+            ["sh", "-c", command["command"]],
+            env=desk.environ,
+            stdin=folder,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(folder)
+    assert (ran.returncode, ran.stdout) == (2, b"")
 
 
 # --- the table

@@ -118,6 +118,8 @@ def test_explain_in_words(ruled: Desk) -> None:
     assert f"{user_file(ruled)}:1" in said
     assert "a greeting (tool try.echo, input as in `when`)" in said
     assert "default (not used: a rule matches)\nask: no rule matches, and it is not known" in said
+    said = ruled.run("policy", "explain", "agent.shell", '{"command": "git status"}').stdout
+    assert said.startswith("agent.shell: ask\nrisk high; what is allowed here, the agent does itself\n")
 
 
 @pytest.mark.parametrize(

@@ -60,12 +60,13 @@ def _toml(text: str) -> str:
 
 
 def hook_settings(places: Places, without_console: str) -> str:
-    """For `.claude/settings.json`."""
+    """For `.claude/settings.json`. Only exit code 2 blocks a tool: the shell ends with it as well where the
+    hook is not found, cannot start or is killed."""
     wait = HOOK_SECONDS - SPARE_SECONDS
     words = [program(), "--root", str(places.app_root), "hook", "claude-code", "--wait", str(wait)]
     if without_console != "deny":
         words += ["--without-console", without_console]
-    command = {"type": "command", "command": shlex.join(words), "timeout": HOOK_SECONDS}
+    command = {"type": "command", "command": f"{shlex.join(words)} || exit 2", "timeout": HOOK_SECONDS}
     return json.dumps({"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [command]}]}}, indent=2)
 
 

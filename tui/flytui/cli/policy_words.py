@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flycore.approval.conditions import Fit
+from flycore.catalog.agent_actions import AGENT_ACTIONS
 from flytui.cli.documents import ExplainedRule, PolicyExplainDocument
 from flytui.cli.output import clock_time, say, table
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from flytui.cli.judging import Judgement
 
 NO_TOOL = "nothing offers this tool, so a call would end unavailable"
+BY_THE_AGENT = "what is allowed here, the agent does itself"
 
 
 def explain_document(
@@ -67,7 +69,8 @@ def _explained(item: Looked) -> ExplainedRule:
 def explain_lines(invocation: Invocation, document: PolicyExplainDocument) -> None:
     """Print it: the decision, the rules, the default."""
     decision = document.decision.value if document.decision is not None else "not decided"
-    offered = f"offered by {document.sidecar}" if document.sidecar else NO_TOOL
+    nobody = BY_THE_AGENT if document.tool in AGENT_ACTIONS else NO_TOOL
+    offered = f"offered by {document.sidecar}" if document.sidecar else nobody
     say(f"{document.tool}: {decision}")
     say(f"risk {document.risk.value if document.risk else 'unknown'}; {offered}")
     if any(rule.counts is Fit.UNKNOWN for rule in document.rules):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -26,6 +27,9 @@ DoorOf = Callable[[str], McpDoor]
 def http_app(door_of: DoorOf, look: Look) -> ASGIApp:
     """Serves `/mcp`, for each caller, by the key that admission left, with a server and sessions of its own;
     a request without one is refused. Needs the ASGI lifespan."""
+    log = logging.getLogger("mcp")
+    log.propagate = False
+    log.addHandler(logging.NullHandler())  # what a peer sends is written nowhere
     servers = _Servers(door_of, look)
     return Starlette(routes=[Route(PATH, endpoint=servers)], lifespan=lambda _: servers.open())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -11,12 +12,20 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
 
 from flycore.runners.strict_json import NotStrict, read_strict
 from flycore.serve.mcp.door import McpDoor
 from flycore.serve.mcp.images import Look
+from flycore.serve.mcp.owed import Owed
 from flycore.serve.mcp.server import build_server
 from flysafe.text import safe_text
 
@@ -25,8 +34,12 @@ MAX_LINE_BYTES = 4 * 1024 * 1024
 READ_BYTES = 65_536
 WRITE_BYTES = 4_096
 """A pipe that can be written to takes this much at once (POSIX PIPE_BUF)."""
+LOOK_SECONDS = 1.0
+LEFT_SECONDS = 2.0
+"""What a client that has left may leave unread for so long."""
 
 Incoming = SessionMessage | Exception
+_LOG = logging.getLogger("mcp.flytui")
 
 
 async def serve_stdio(door: McpDoor, look: Look) -> None:
@@ -62,34 +75,54 @@ async def _streams(
 ) -> AsyncIterator[tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]]:
     taken, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, to_write = anyio.create_memory_object_stream[SessionMessage](0)
+    owed = Owed()
     async with anyio.create_task_group() as group:
-        group.start_soon(_read, source, taken, outgoing.clone())
-        group.start_soon(_write, sink, to_write)
+        group.start_soon(_read, source, owed, taken, outgoing.clone())
+        group.start_soon(_write, sink, owed, to_write)
         with incoming, outgoing:
             yield incoming, outgoing
         group.cancel_scope.cancel()
 
 
 async def _read(
-    source: int, taken: MemoryObjectSendStream[Incoming], back: MemoryObjectSendStream[SessionMessage]
+    source: int,
+    owed: Owed,
+    taken: MemoryObjectSendStream[Incoming],
+    back: MemoryObjectSendStream[SessionMessage],
 ) -> None:
-    """Hand on each message; one that is none is answered. Ends with the input, or where a line is too long to
-    be one of ours: what follows it could be read as anything."""
-    async with taken, back:
-        try:
+    """Hand on each message; one that is none, or is one too many, is answered. Ends with the input, or where
+    a line is too long to be one of ours: what follows it could be read as anything."""
+    async with taken, back, anyio.create_task_group() as group:
+        group.start_soon(_until_left, source, group.cancel_scope)
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for line in _lines(source):
                 message = _parsed(line)
-                if isinstance(message, JSONRPCError):
-                    await back.send(SessionMessage(message))
-                else:
+                refused = message if isinstance(message, JSONRPCError) else owed.refusal(message.message)
+                if refused is not None:
+                    await back.send(SessionMessage(refused))
+                elif isinstance(message, SessionMessage):
                     await taken.send(message)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return
+        group.cancel_scope.cancel()
+
+
+async def _until_left(source: int, scope: anyio.CancelScope) -> None:
+    """End the scope some time after the client has closed its end, whatever is left to be read: one that
+    reads no answers holds up the reading, and so its end."""
+    poll = select.poll()
+    poll.register(source, select.POLLRDHUP)
+    while not poll.poll(0):  # noqa: ASYNC110 - no loop waits for the other end alone, only for data as well
+        await anyio.sleep(LOOK_SECONDS)
+    await anyio.sleep(LEFT_SECONDS)
+    scope.cancel()
 
 
 def _parsed(line: bytes) -> SessionMessage | JSONRPCError:
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_python(read_strict(line), by_name=False))
+        said = read_strict(line)
+        message = jsonrpc_message_adapter.validate_python(said, by_name=False)
+        if not isinstance(message, JSONRPCNotification) or not isinstance(said, dict) or "id" not in said:
+            return SessionMessage(message)
+        error = ErrorData(code=INVALID_REQUEST, message="an id is a text or a whole number")
     except NotStrict as problem:
         error = ErrorData(code=PARSE_ERROR, message=f"the line {problem.reason}")
     except ValidationError:
@@ -106,6 +139,7 @@ async def _lines(source: int) -> AsyncIterator[bytes]:
             if line.strip():
                 yield line
         if len(held) > MAX_LINE_BYTES:
+            _LOG.warning("ended: a message is at most %d MiB", MAX_LINE_BYTES // 1024 // 1024)
             return
 
 
@@ -119,13 +153,14 @@ async def _some(source: int) -> bytes:
         return b""
 
 
-async def _write(sink: int, to_write: MemoryObjectReceiveStream[SessionMessage]) -> None:
+async def _write(sink: int, owed: Owed, to_write: MemoryObjectReceiveStream[SessionMessage]) -> None:
     """Write each message as one line. A client that reads no more ends it; then there is nobody to tell."""
     async with to_write:
         try:
             async for message in to_write:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await _put(sink, text.encode("utf-8") + b"\n")
+                owed.answered(message.message)
         except OSError:
             return
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
+from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from doorkit import served
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.enums import RequestState
+from flycore.serve.mcp.owed import MOST_OWED, Owed
 from kernelkit import ECHO, PATIENCE, Root, kernel_of, tool, until, waiting_ask
 from mcpkit import OLD, about, command, over_stdio
 
@@ -106,6 +109,12 @@ def plain(root: Root, *words: str) -> Iterator[Plain]:
             stream.close()
 
 
+def about_plain(answer: dict[str, Any]) -> str:
+    """How the call ended."""
+    status: str = answer["result"]["_meta"]["flytui/result"]["status"]
+    return status
+
+
 def state_of(kernel: Kernel, ask: Ask) -> RequestState:
     return next(one.state for one in kernel.asks() if one.request.id == ask.request.id)
 
@@ -120,6 +129,8 @@ async def test_what_is_no_message_is_answered_and_the_next_one_served(root: Root
         b"[]": -32600,
         b"null": -32600,
         b'{"id":1}': -32600,
+        b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}': -32600,
+        b'{"jsonrpc":"2.0","id":null,"method":"ping"}': -32600,
     }
     with plain(root) as client:
         await client.begin()
@@ -130,6 +141,72 @@ async def test_what_is_no_message_is_answered_and_the_next_one_served(root: Root
         client.send(b"")
         client.say("ping", id="x")
         assert (await client.heard())["id"] == "x"
+
+
+async def test_an_id_in_use_is_refused_and_its_call_goes_on(root: Root) -> None:
+    with plain(root) as client:
+        await client.begin()
+        client.say("tools/call", {"name": "slow_free", "arguments": {}}, id=1)
+        await until(lambda: (root.base / "started").exists())
+        for again in (1, "1"):
+            client.say("tools/call", {"name": "slow_free", "arguments": {}}, id=again)
+            answer = await client.heard()
+            assert (answer["id"], answer["error"]["message"]) == (None, "that id is in use")
+        (root.base / "go").touch()
+        answer = await client.heard()
+        assert (answer["id"], about_plain(answer)) == (1, "success")
+        client.say("ping", id=1)
+        assert await client.heard() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert len((root.base / "started").read_text().split()) == 1
+
+
+async def test_a_message_that_is_too_large_ends_it_and_it_says_so(root: Root) -> None:
+    with plain(root) as client:
+        stdin, stderr = client.process.stdin, client.process.stderr
+        assert stdin is not None
+        assert stderr is not None
+        large = b'{"x":"' + b"x" * (5 * 1024 * 1024)
+
+        def write() -> None:
+            with suppress(BrokenPipeError):
+                stdin.write(large)
+                stdin.flush()
+
+        await anyio.to_thread.run_sync(write)
+        assert await client.ended() == 0
+        assert stderr.read() == b"flytui mcp: ended: a message is at most 4 MiB\n"
+        with suppress(BrokenPipeError):
+            stdin.close()
+
+
+async def test_it_ends_with_a_client_that_never_reads(root: Root) -> None:
+    with plain(root) as client:
+        await client.begin()
+        stdin, stdout = client.process.stdin, client.process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        fcntl.fcntl(stdout, fcntl.F_SETPIPE_SZ, 4096)
+        for number in range(4 * MOST_OWED):
+            client.say("tools/list", id=number)
+        stdin.close()
+        assert await client.ended() == 0
+
+
+def test_so_many_requests_wait_for_their_answers_and_no_more() -> None:
+    def asked(id: int) -> JSONRPCRequest:
+        return JSONRPCRequest(jsonrpc="2.0", id=id, method="tools/list")
+
+    owed = Owed()
+    assert [owed.refusal(asked(number)) for number in range(MOST_OWED)] == [None] * MOST_OWED
+    refused = owed.refusal(asked(MOST_OWED))
+    assert refused is not None
+    assert (refused.id, refused.error.code) == (MOST_OWED, -32603)
+    owed.answered(JSONRPCResponse(jsonrpc="2.0", id=5, result={}))
+    assert owed.refusal(asked(MOST_OWED)) is None
+    cancel = JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params={"requestId": 7})
+    assert owed.refusal(cancel) is None
+    assert owed.refusal(asked(7)) is None
+    assert owed.refusal(asked(8)) is not None
 
 
 @pytest.mark.parametrize("leave", ["closes", "killed", "told to end"])
