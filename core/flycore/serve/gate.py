@@ -39,13 +39,14 @@ class Gate:
         seconds: float = HANDSHAKE_SECONDS,
     ) -> None:
         self._half_open, self._open, self._per_token = half_open, open_in_all, per_token
-        self._seconds = seconds
+        self.seconds = seconds
+        """How long a connection may take to bring its token, or the lines of its next request."""
         self._places: dict[Hashable, _Place] = {}
 
     def came(self, key: Hashable, close: Callable[[], None]) -> None:
         """Somebody has connected. `close` drops the connection; it may be called once."""
         loop = asyncio.get_running_loop()
-        deadline = loop.call_later(self._seconds, self._drop, key)
+        deadline = loop.call_later(self.seconds, self._drop, key)
         self._places[key] = _Place(close, deadline)
         waiting = [other for other, place in self._places.items() if place.token is None]
         if len(waiting) > self._half_open:

@@ -63,13 +63,39 @@ def configured(app: Any, gate: Gate, end_seconds: int) -> uvicorn.Config:
     """The settings of a server for `app`, an ASGI application, behind `gate`."""
 
     class Counted(H11Protocol):
-        """A connection that stands in the door until a request of it has been admitted."""
+        """A connection that stands in the door until a request of it has been admitted. The lines of a later
+        request have to arrive as soon as those of the first."""
+
+        _late: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
             super().connection_made(transport)
             gate.came(self.client, transport.abort)
 
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._look_at_the_next()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._look_at_the_next()
+
+        def _look_at_the_next(self) -> None:
+            """Between two requests: once the next one has begun, its time runs. One that has not is timed by
+            uvicorn."""
+            between = self.cycle is not None and self.cycle.response_complete
+            if not between or not self.conn.trailing_data[0]:
+                self._in_time()
+            elif self._late is None:
+                self._late = self.loop.call_later(gate.seconds, self.transport.abort)
+
+        def _in_time(self) -> None:
+            if self._late is not None:
+                self._late.cancel()
+                self._late = None
+
         def connection_lost(self, exc: Exception | None) -> None:
+            self._in_time()
             gate.left(self.client)
             super().connection_lost(exc)
 

@@ -10,8 +10,10 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import INTERNAL_ERROR
 from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -22,6 +24,7 @@ from flycore.serve.mcp.images import Look
 from flycore.serve.mcp.server import MAX_SESSIONS, build_server
 
 DoorOf = Callable[[str], McpDoor]
+_LOG = logging.getLogger("flytui.http")
 
 
 def http_app(door_of: DoorOf, look: Look) -> ASGIApp:
@@ -31,7 +34,18 @@ def http_app(door_of: DoorOf, look: Look) -> ASGIApp:
     log.propagate = False
     log.addHandler(logging.NullHandler())  # what a peer sends is written nowhere
     servers = _Servers(door_of, look)
-    return Starlette(routes=[Route(PATH, endpoint=servers)], lifespan=lambda _: servers.open())
+    return Starlette(
+        routes=[Route(PATH, endpoint=servers)],
+        lifespan=lambda _: servers.open(),
+        exception_handlers={Exception: _broken},
+    )
+
+
+async def _broken(request: Request, problem: Exception) -> Response:
+    """A fault of our own: its sender is told no more than that, the log one line without anybody's data."""
+    _LOG.error("a request over HTTP met a fault of our own: %s", type(problem).__name__)
+    error = {"code": INTERNAL_ERROR, "message": "internal error"}
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 500, {"connection": "close"})
 
 
 class _Servers:
