@@ -56,9 +56,9 @@ REGISTRY = """{
       "command": "flytui-sidecar",
       /* builtin */ "tools": ["workspace.read"],
     },
-    "kind.mcp": {
+    "kind.http": {
       "command": "flytui-sidecar",
-      "kind": "mcp",
+      "kind": "http",
       "tools": ["lsp.symbols"],
     },
     "no.interpreter": {
@@ -149,10 +149,10 @@ FAULTS = (
         written=True,
     ),
     Fault(
-        "kind.mcp",
+        "kind.http",
         "kind-unsupported",
-        '"kind": "mcp"',
-        "does not run the kind mcp",
+        '"kind": "http"',
+        "does not run the kind http",
         "this version runs: process-json",
     ),
     Fault(

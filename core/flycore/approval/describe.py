@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from flycore.model.canonical import Json
-from flycore.model.enums import PathState
+from flycore.model.enums import Kind, PathState
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Permissions, SidecarEntry
 
@@ -23,12 +23,17 @@ def describe_entry(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgra
 
 
 def _lines(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> Iterator[str]:
-    yield f"command {_command(entry.command, entry.args, resolutions.get(COMMAND))}"
+    if entry.url:
+        yield f"url {_quoted(entry.url)}"
+    else:
+        yield f"command {_command(entry.command, entry.args, resolutions.get(COMMAND))}"
+    for name, value in sorted(entry.headers.items()):
+        yield f"header {_quoted(name)} = {_quoted(value)}"
     for name, delegate in sorted(entry.delegates.items()):
         followed = _command(delegate.command, delegate.args, resolutions.get(name))
         yield f"delegate {_quoted(name)} {followed}"
     yield f"kind {entry.kind.value}, started in the {entry.cwd.value} folder"
-    yield f"tools {', '.join(_quoted(name) for name in entry.tool_names) or 'none'}"
+    yield f"tools {_tools(entry)}"
     yield from _permissions(entry.permissions)
     for name, value in sorted(entry.env.items()):
         yield f"environment {_quoted(name)} = {_quoted(value)}"
@@ -40,6 +45,16 @@ def _lines(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> I
         yield "runs in place: its files are not sealed"
     position = entry.position
     yield f"declared in {_quoted(position.file)} line {position.line}"
+
+
+def _tools(entry: SidecarEntry) -> str:
+    """By their names; of an MCP server, which are taken of those it will turn out to offer."""
+    if entry.kind is Kind.MCP and entry.picked is None:
+        return "all that the server offers once it is trusted; what is new or changed later waits"
+    names = (
+        entry.tool_names if entry.kind is not Kind.MCP else tuple(pick.name for pick in entry.picked or ())
+    )
+    return ", ".join(_quoted(name) for name in names) or "none"
 
 
 def _command(command: str, args: tuple[str, ...], program: ResolvedProgram | None) -> str:

@@ -141,9 +141,14 @@ def _sound(item: JsonObject, pointer: str, origin: RuleSource) -> Rule:
     )
 
 
+def _may_be(pattern: str, name: str) -> bool:
+    """Whether the pattern is about that tool, or about one of the tools that `name.*` stands for."""
+    return matches(pattern, name) or (name.endswith(".*") and matches(name, pattern))
+
+
 def _doubts(rule: Rule, pointer: str, origin: RuleSource) -> Iterator[Fault]:
     """What may not be meant in a rule that can be understood."""
-    if origin.names and not any(matches(rule.tool, name) for name in origin.names):
+    if origin.names and not any(_may_be(rule.tool, name) for name in origin.names):
         near = nearest_patterns(rule.tool, origin.names)
         remedy = (
             f"did you mean {' or '.join(map(repr, near))}?" if near else "flytui catalog lists every tool"

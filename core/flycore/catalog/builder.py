@@ -15,13 +15,15 @@ from flycore.catalog.planned import plan_names, plan_view
 from flycore.catalog.runtime import READY, RuntimeFinding
 from flycore.catalog.snapshot import SidecarFacts, missing_stability, narrowing, sidecar_stability
 from flycore.catalog.sources import placed
+from flycore.catalog.upstream import gone_names, upstream_capability, waiting_names
 from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
-from flycore.model.enums import Decision, Level, Source
+from flycore.model.enums import Decision, Kind, Level, Source
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.source import Described
 from flycore.model.stability import SandboxReport, Stability
+from flycore.model.upstream import Offer
 
 PROTOCOLS = ("1",)
 """Versions of process-json this kernel speaks."""
@@ -58,6 +60,8 @@ class CatalogFacts:
     minimum: Mapping[str, Level] = field(default_factory=dict)
     """Tool to the weakest level it may run at."""
     blocked: frozenset[str] = frozenset()
+    offers: Mapping[str, Offer] = field(default_factory=dict)
+    """What MCP servers offer; the registry's entries have their tools already, see `with_offers`."""
     bundled: frozenset[str] = frozenset()
     """Sidecars whose program is that of this distribution."""
     machine: Machine = NO_MACHINE
@@ -82,7 +86,7 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
             views[name] = CapabilityView(
                 capability=capabilities[name],
                 sidecar=entry.id,
-                source=f"registry:{entry.source}",
+                source=f"mcp:{entry.id}" if entry.kind is Kind.MCP else f"registry:{entry.source}",
                 stability=stability,
                 decision=known.policy(name)[0],
                 because=known.policy(name)[1],
@@ -131,7 +135,8 @@ def _offered(entry: SidecarEntry, winners: Mapping[str, str]) -> Iterator[tuple[
         if winners[claim.name] != entry.id or is_builtin_name(claim.name) or claim.name in plan_names():
             continue
         try:
-            yield claim.name, capability_from_spec(claim, entry.id)
+            described = upstream_capability if entry.kind is Kind.MCP else capability_from_spec
+            yield claim.name, described(claim, entry.id)
         except (KeyError, msgspec.ValidationError):
             if claim.name in KNOWN:
                 yield claim.name, KNOWN[claim.name]
@@ -148,6 +153,7 @@ def _facts_of(
             decided[tool] = (Decision.ASK, "") if capability is None else facts.policy(capability, entry)
         return decided[tool]
 
+    offer = facts.offers.get(entry.id, Offer())
     return SidecarFacts(
         entry=entry,
         program=facts.programs.get(entry.id),
@@ -164,6 +170,8 @@ def _facts_of(
         exceeded=facts.exceeded.get(entry.id, ()),
         minimum=facts.minimum,
         blocked=facts.blocked,
+        changed_tools=waiting_names(entry, offer),
+        gone_tools=gone_names(entry, offer),
         bundled=entry.id in facts.bundled,
         machine=facts.machine,
     )

@@ -226,6 +226,28 @@ def folder_untrusted(entry: SidecarEntry) -> Reason:
     )
 
 
+def definition_changed(tool: str, *, new: bool) -> Reason:
+    """The MCP server describes the tool otherwise than when it was approved, or offers it since then."""
+    said = "is new since its server was approved" if new else "changed since it was approved"
+    return Reason(
+        code=ReasonCode.FOLDER_UNTRUSTED,
+        dimension="sandbox",
+        message=f"{tool} {said}, and nobody has looked at that yet",
+        remedy="press T in the console, or run flytui trust beside it, to see the difference and decide",
+        fix=Fix(kind=FixKind.TRUST, words="see what changed, and decide"),
+    )
+
+
+def offered_no_longer(tool: str, sidecar: str) -> Reason:
+    """The MCP server does not list the tool any more."""
+    return Reason(
+        code=ReasonCode.TOOL_UNAVAILABLE,
+        dimension="probe",
+        message=f"the server of {sidecar} does not offer {tool} any more",
+        remedy=f"flytui inspect {sidecar} shows what it offers; ask who makes the server",
+    )
+
+
 def policy_denied(tool: str, because: str) -> Reason:
     """A rule denies the tool whatever the input."""
     return Reason(

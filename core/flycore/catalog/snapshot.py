@@ -83,6 +83,10 @@ class SidecarFacts:
     minimum: Mapping[str, Level] = field(default_factory=dict)
     """Tools that may run at this level or a stronger one only."""
     blocked: frozenset[str] = frozenset()
+    changed_tools: Mapping[str, bool] = field(default_factory=dict)
+    """Tools of an MCP server that wait for a person; whether each is new."""
+    gone_tools: frozenset[str] = frozenset()
+    """Tools that their MCP server offers no longer."""
     bundled: bool = False
     """Whether its program is that of this distribution."""
     machine: Machine = NO_MACHINE
@@ -133,6 +137,7 @@ def narrowing(facts: SidecarFacts, tool: str) -> Hashable:
         broken and broken[0],
         facts.policy(tool),
         tool in facts.blocked,
+        tool if tool in facts.changed_tools or tool in facts.gone_tools else None,
         NEEDED.get(tool),
         _too_weak(facts, tool),
     )
@@ -210,6 +215,8 @@ def _narrowed(facts: SidecarFacts, tool: str) -> tuple[ProbeState, Reason] | Non
     broken = _broken_delegate(facts, tool)
     if broken is not None:
         return ProbeState.UNAVAILABLE, reasons.delegate_missing(facts.entry, *broken, facts.machine)
+    if tool in facts.gone_tools:
+        return ProbeState.UNAVAILABLE, reasons.offered_no_longer(tool, facts.entry.id)
     probed = facts.probe.evidence.tools.get(tool) if facts.probe and facts.probe.evidence else None
     if probed is None or probed.status not in (ProbeState.DEGRADED, ProbeState.UNAVAILABLE):
         return None
@@ -272,6 +279,8 @@ def _refused(facts: SidecarFacts, tool: str | None) -> Reason | None:
 def _tool_refused(facts: SidecarFacts, tool: str) -> Reason | None:
     if tool in facts.blocked:
         return reasons.blocked(tool)
+    if tool in facts.changed_tools:
+        return reasons.definition_changed(tool, new=facts.changed_tools[tool])
     if (weak := _too_weak(facts, tool)) is not None:
         return reasons.sandbox_unavailable(facts.entry, weak)
     decision, because = facts.policy(tool)

@@ -7,7 +7,7 @@ switch every sidecar off. A version nobody declared is *unknown*, which matters 
 from __future__ import annotations
 
 from flycore.catalog import reasons
-from flycore.model.enums import RUNNABLE_KINDS, VersionState
+from flycore.model.enums import RUNNABLE_KINDS, Kind, VersionState
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Reason, VersionEvidence
 
@@ -39,7 +39,8 @@ def _compare(
         return VersionState.INCOMPATIBLE, reasons.kind_unsupported(entry)
     if entry.compatible_core is not None and not _inside(core, entry.compatible_core):
         return VersionState.INCOMPATIBLE, reasons.core_incompatible(entry, core)
-    if entry.protocol_version is not None and not _speaks(entry.protocol_version, protocols):
+    protocol = entry.protocol_version if entry.kind is not Kind.MCP else None
+    if protocol is not None and not _speaks(protocol, protocols):
         return VersionState.INCOMPATIBLE, reasons.protocol_incompatible(entry, protocols)
     if entry.package_id is not None or entry.package_version is not None:
         if installed is None or not _same(entry.package_version, installed):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import anyio
 
 from flycore.approval.blocks import BLOCKS_FILE, BlockBook
+from flycore.approval.definitions import DEFINITIONS_FILE, DefinitionBook
 from flycore.approval.trust import TrustStore
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.probe_cache import ProbeCache
@@ -19,6 +20,7 @@ from flycore.kernel.probing import probe_spawn, probe_work
 from flycore.kernel.strays import new_session
 from flycore.kernel.world import Ground, Observed, blocked_tools, build_world, find_ground, read_files
 from flycore.model.catalog import Catalog
+from flycore.model.enums import Kind
 from flycore.registry.places import Places
 
 
@@ -55,6 +57,13 @@ def _built(
     places: Places, ground: Ground, held: InForce, trust: TrustStore, found: Mapping[str, ProbeFinding]
 ) -> Catalog:
     blocks = BlockBook.load(places.state_dir / BLOCKS_FILE)
+    book = DefinitionBook.load(places.state_dir / DEFINITIONS_FILE)
+    registry = held.files.registry
+    offers = {
+        entry.id: book.offer(entry, None)
+        for entry in registry.entries
+        if entry.kind is Kind.MCP and entry.id in held.trusted
+    }
     seen = Observed(
         trusted=held.trusted,
         probes=found,
@@ -62,6 +71,7 @@ def _built(
         diagnostics=(*trust.diagnostics, *blocks.diagnostics),
         described=look(grounds_of(places, ground.environ)),
         changed=held.changed,
-        blocked=blocked_tools(held.files.registry, blocks),
+        offers=offers,
+        blocked=blocked_tools(registry, blocks, offers),
     )
     return build_world(ground, held.files, seen, version=1, now=time.time()).catalog

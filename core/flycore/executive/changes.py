@@ -6,6 +6,7 @@ from flycore.executive.prepare import Prepared
 from flycore.model.approval import Preview
 from flycore.model.base import Value
 from flycore.model.canonical import Json, JsonObject, digest
+from flycore.model.capability import Capability
 from flycore.model.difference import json_difference
 from flycore.model.program import Seal
 from flycore.sandbox.masks import MASK
@@ -51,6 +52,7 @@ def _document(prepared: Prepared) -> JsonObject:
         "program": _seal(prepared.seal),
         "delegates": delegates,
         "entry": prepared.target.entry.raw,
+        "definition": _definition(prepared.target.capability),
         "level": subject.level.value,
         "environment": list(subject.env_names),
         "policy": {"rules": rules, "version": subject.policy},
@@ -58,6 +60,19 @@ def _document(prepared: Prepared) -> JsonObject:
         "page": _page(subject.preview),
         "file": _file(subject.preview),
         "risk": prepared.risk.value,
+    }
+
+
+def _definition(capability: Capability) -> Json:
+    """How an MCP server describes the tool."""
+    if not capability.definition:
+        return None
+    return {
+        "name": capability.upstream,
+        "description": capability.description,
+        "inputSchema": capability.input_schema,
+        "outputSchema": capability.output_schema,
+        "sha256": capability.definition,
     }
 
 

@@ -30,6 +30,8 @@ class Runs:
 
 async def runs_of(rooms: Rooms, prepared: Prepared) -> Runs:
     """Exactly the programs that were sealed. Raises SealBroken. A package is looked at beside the loop."""
+    if prepared.target.entry.url:
+        return Runs(prepared.sealed.program, {})
     seals = (prepared.seal, *(item.seal for item in prepared.delegates))
     if any(seal.kind is SealKind.PACKAGE for seal in seals):
         return await anyio.to_thread.run_sync(_materialised, rooms, prepared)

@@ -14,19 +14,18 @@ from flycore.executive.call import Call
 from flycore.executive.decided import allowed
 from flycore.executive.job import job_of, runs_of
 from flycore.executive.prepare import Prepared
-from flycore.executive.rooms import Rooms
+from flycore.executive.rooms import CallPlace, Rooms
 from flycore.executive.stop import Stop, failed
 from flycore.executive.violations import worded
 from flycore.model.enums import Code, Kind, Phase, Status
 from flycore.runners.answer import OnEvent, SidecarEvent
 from flycore.runners.persistent import call_alone
-from flycore.runners.pool import Place
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome, call_sidecar
 from flycore.sandbox.seals import SealBroken
 
 
 async def perform(
-    rooms: Rooms, call: Call, prepared: Prepared, permit: Permit, place: Place | None
+    rooms: Rooms, call: Call, prepared: Prepared, permit: Permit, place: CallPlace | None
 ) -> RunOutcome | Stop:
     """Write the start line, run the sidecar, check its output; at `place`, or in a process of its own. A
     start line that cannot be written raises AuditUnwritable and nothing runs. Where the decision is all that
@@ -35,7 +34,7 @@ async def perform(
         _started(rooms, call, prepared, permit)
         return allowed(prepared.input)
     try:
-        artifacts = rooms.folders.take(call.request.call_id, place and place.key)
+        artifacts = rooms.folders.take(call.request.call_id, place.key if place is not None else None)
     except OSError as error:
         hint = "make room there, or see to it that flytui may write there"
         return failed(
@@ -53,12 +52,12 @@ async def perform(
         hint = "make room for its copy, or find out what changes the program, then call again"
         return failed(Code.SPAWN, f"the program could not be copied as it was sealed: {error}", hint)
     finally:
-        rooms.folders.give_back(artifacts, settled=settled, whose=place and place.key)
+        rooms.folders.give_back(artifacts, settled=settled, whose=place.key if place is not None else None)
     return _checked(prepared, outcome)
 
 
 async def _answered(
-    rooms: Rooms, prepared: Prepared, place: Place | None, job: ProcessJsonJob, tell: OnEvent
+    rooms: Rooms, prepared: Prepared, place: CallPlace | None, job: ProcessJsonJob, tell: OnEvent
 ) -> RunOutcome:
     """Run it. Where a process that stays died over a tool that only reads, once more in a new one.
 

@@ -21,14 +21,13 @@ from flycore.executive.page_look import with_page
 from flycore.executive.perform import perform
 from flycore.executive.prepare import Prepared, masks_for, prepare
 from flycore.executive.resolve import Target, resolve
-from flycore.executive.rooms import Rooms
+from flycore.executive.rooms import CallPlace, Rooms
 from flycore.executive.staying import take_place
 from flycore.executive.stop import Stop, failed, refused
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest, ToolResult
 from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.enums import Code, Risk
-from flycore.runners.pool import Place
 from flycore.sandbox.masks import Masks
 
 LINES_LOGGED = 100
@@ -63,6 +62,7 @@ class _Walk:
     async def result(self) -> ToolResult:
         """Walk to the end."""
         rooms, call = self._rooms, self._call
+        await rooms.upstreams.ready(call.request.tool)
         world = rooms.world()
         view = world.index.get(call.request.tool)
         self.sidecar = view.sidecar if view is not None else None
@@ -149,7 +149,7 @@ class _Walk:
         with self._rooms.queue.grants.standing_still(granted.grant_id):
             return await enter_group(self._rooms, self._call, group, stack)
 
-    async def _run(self, prepared: Prepared, granted: Permit, place: Place | None) -> ToolResult | Stop:
+    async def _run(self, prepared: Prepared, granted: Permit, place: CallPlace | None) -> ToolResult | Stop:
         outcome = await perform(self._rooms, self._call, prepared, granted, place)
         if isinstance(outcome, Stop):
             return outcome

@@ -104,7 +104,7 @@ async def prepare(
         input=input,
         seal=seal.digest,
         delegates=sealed.delegate_digests(),
-        entry=entry.digest,
+        entry=_entry_digest(target),
         permissions=_permissions_digest(entry.permissions),
         level=sandbox.level,
         env_names=tuple(sorted(environment)),
@@ -165,6 +165,12 @@ async def _look(
     blind = accepts_unchecked(target.entry, rooms.environ)
     preview = await take_preview(rooms.desktop, rooms.seat(), tool, input, earlier, unchecked=blind)
     return preview if isinstance(preview, Stop) else _Looked(preview=preview)
+
+
+def _entry_digest(target: Target) -> str:
+    """The entry, with what its MCP server says of the tool: a yes holds for both or for neither."""
+    definition = target.capability.definition
+    return digest([target.entry.digest, definition]) if definition else target.entry.digest
 
 
 @lru_cache(maxsize=1024)

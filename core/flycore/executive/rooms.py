@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -21,8 +22,38 @@ from flycore.executive.world import World
 from flycore.model.approval import Checks, MatchedRule, Subject
 from flycore.model.events import Publish
 from flycore.registry.places import Places
+from flycore.runners.answer import OnEvent
 from flycore.runners.pool import InstancePool
+from flycore.runners.process_json import ProcessJsonJob, RunOutcome
+from flycore.runners.upstream.calling import Asked
 from flycore.sandbox.seals import Distribution
+
+
+class CallPlace(Protocol):
+    """Where a call is run that gets no process of its own."""
+
+    @property
+    def key(self) -> Hashable:
+        """Whose files its process may hold open; None where it is handed none."""
+        ...
+
+    async def call(self, job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
+        """Run the call; every end is an outcome."""
+        ...
+
+
+class Upstreams(Protocol):
+    """The sessions with MCP servers."""
+
+    async def ready(self, tool: str) -> None:
+        """Wait, bounded, for the first list of the server that the tool's name points to."""
+        ...
+
+    def hold(
+        self, sidecar: str, asked: Asked, waits: Callable[[str], None]
+    ) -> AbstractAsyncContextManager[CallPlace]:
+        """Have a place for one call for the block; `waits` is told why that takes waiting."""
+        ...
 
 
 class PastCalls(Protocol):
@@ -62,6 +93,7 @@ class Rooms:
     seat: Callable[[], Seat]
     folders: ArtifactFolders
     instances: InstancePool
+    upstreams: Upstreams
     approver_within: Callable[[int], Awaitable[bool]]
     """Whether a console can decide, waiting so many milliseconds at most for one to open."""
     stopped: Callable[[], bool]

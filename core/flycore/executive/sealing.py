@@ -13,10 +13,11 @@ from flycore.executive.stop import Stop, failed
 from flycore.executive.world import World
 from flycore.model.base import Value
 from flycore.model.canonical import digest
-from flycore.model.enums import Code, PathState, ReasonCode, Status
+from flycore.model.enums import Code, Kind, PathState, ReasonCode, Status
 from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
-from flycore.registry.resolve import resolve_program
+from flycore.registry.resolve import at_url, resolve_program
 from flycore.sandbox.members import PACKAGES
+from flycore.sandbox.names import by_name, seal_address
 from flycore.sandbox.seals import seal_program
 from flycore.sandbox.trees import Unsealable
 
@@ -46,6 +47,8 @@ async def seal_entry(rooms: Rooms, world: World, target: Target) -> Sealed | Sto
 
 def _sealed(rooms: Rooms, world: World, target: Target, packages: Path) -> Sealed | Stop:
     entry = target.entry
+    if entry.url:
+        return Sealed(program=at_url(entry), seal=seal_address(entry), delegates=(), delegate_programs={})
     program = _follow(rooms, world, target, entry.command, entry.args)
     if program.state is not PathState.RESOLVED:
         return _unresolved(program)
@@ -53,7 +56,7 @@ def _sealed(rooms: Rooms, world: World, target: Target, packages: Path) -> Seale
         seal_program, in_place=entry.seal_in_place, distribution=rooms.distribution, packages=packages
     )
     try:
-        own = seal(program)
+        own = by_name(entry, program, seal(program)) if entry.kind is Kind.MCP else seal(program)
         delegates, programs = [], {}
         for name, delegate in sorted(entry.delegates.items()):
             followed = _follow(rooms, world, target, delegate.command, delegate.args)

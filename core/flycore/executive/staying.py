@@ -11,23 +11,26 @@ from contextlib import AsyncExitStack
 from flycore.approval.hands import uses_hands
 from flycore.executive.call import Call
 from flycore.executive.prepare import Prepared
-from flycore.executive.rooms import Rooms
+from flycore.executive.rooms import CallPlace, Rooms
 from flycore.executive.world import World
 from flycore.model.canonical import digest
 from flycore.model.enums import Kind, Phase
-from flycore.runners.pool import InstanceKey, Place
+from flycore.runners.pool import InstanceKey
+from flycore.runners.upstream.calling import Asked
 
 _OF_THE_INPUT = "${input."
 
 
 async def take_place(
     rooms: Rooms, call: Call, prepared: Prepared, grant_id: str, stack: AsyncExitStack
-) -> tuple[Place | None, bool]:
-    """A place at a process of the call's key for as long as `stack` is open, None where the call gets a
-    process of its own; and whether that took waiting, while the grant's clock stood still."""
-    if not stays(prepared):
-        return None, False
+) -> tuple[CallPlace | None, bool]:
+    """A place at a process of the call's key, or at its MCP server's session, for as long as `stack` is open,
+    None where the call gets a process of its own; and whether that took waiting, while the grant's clock
+    stood still."""
     entry = prepared.target.entry
+    upstream = entry.kind is Kind.MCP
+    if not upstream and not stays(prepared):
+        return None, False
     waited: list[str] = []
 
     def waits(words: str) -> None:
@@ -36,13 +39,23 @@ async def take_place(
 
     began = call.wait_from()
     with rooms.queue.grants.standing_still(grant_id):
-        hold = rooms.instances.hold(
-            instance_key(prepared), instances=entry.instances, idle_ms=entry.idle_ms, waits=waits
-        )
-        place = await stack.enter_async_context(hold)
+        place: CallPlace
+        if upstream:
+            place = await stack.enter_async_context(rooms.upstreams.hold(entry.id, asked_of(prepared), waits))
+        else:
+            hold = rooms.instances.hold(
+                instance_key(prepared), instances=entry.instances, idle_ms=entry.idle_ms, waits=waits
+            )
+            place = await stack.enter_async_context(hold)
     if waited:
         call.waited_since(began)
     return place, bool(waited)
+
+
+def asked_of(prepared: Prepared) -> Asked:
+    """What the call asks of its MCP server: exactly what was approved."""
+    capability = prepared.target.capability
+    return Asked(tool=capability.upstream, definition=capability.definition, program=prepared.seal.digest)
 
 
 def stays(prepared: Prepared) -> bool:

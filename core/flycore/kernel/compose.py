@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import NamedTuple
 
 import anyio
@@ -45,6 +46,7 @@ from flycore.kernel.sweep import sweep
 from flycore.kernel.tickets import keeper, load_tickets
 from flycore.kernel.unfinished import begin_session, tell_unfinished
 from flycore.kernel.upkeep import Upkeep
+from flycore.kernel.upstreams import Upstreams
 from flycore.kernel.world import Ground, find_ground
 from flycore.model.approval import Ask
 from flycore.model.canonical import JsonObject
@@ -87,7 +89,7 @@ async def open_kernel(
         limits = LiveLimits(lambda: upkeep.world.settings)
         seats = _seats(clock, bus)
         standing, queue = _approval(ground, clock, bus, audit, upkeep, limits, hands, blocks)
-        asking = _asking(places, clock, bus, audit, queue, upkeep, lambda: len(seats) > 0)
+        asking = _asking(ground, clock, bus, audit, queue, upkeep, lambda: len(seats) > 0)
         reach = _reach(queue, upkeep, asking, seats, standing, hands)
         attaching = Attaching(reach, clock, bus.publish, audit, holder.role)
         rooms = _rooms(
@@ -96,8 +98,7 @@ async def open_kernel(
         notifier = Notifier(
             bus, clock, surroundings, queue.asks, lambda: upkeep.world.settings.notify_command
         )
-        book, panic, _, asked = asking
-        panic.halt = rooms.instances.halt
+        book, panic, _, asked, _ = asking
         kernel = Kernel(
             rooms, book, bus, upkeep, past, notifier, holder, standing, panic, asked, attaching, session
         )
@@ -107,6 +108,7 @@ async def open_kernel(
             group.start_soon(_group_sync, audit)
             group.start_soon(tell_unfinished, past, audit, session, bus, clock)
             group.start_soon(keep_instances, rooms.instances, bus)
+            await group.start(asking.upstreams.run, bus)
             if holder.role in FOR_GOOD:
                 group.start_soon(notifier.run)
             try:
@@ -210,10 +212,11 @@ class _Asking(NamedTuple):
     panic: Panic
     loops: LoopGuard
     questions: QuestionBook
+    upstreams: Upstreams
 
 
 def _asking(
-    places: Places,
+    ground: Ground,
     clock: SystemClock,
     bus: Bus,
     audit: AuditLog,
@@ -222,7 +225,13 @@ def _asking(
     present: Callable[[], bool],
 ) -> _Asking:
     book = ActivityBook(clock, bus.publish)
-    panic = Panic(places.state_dir, clock, bus.publish, audit, queue, book, upkeep.start_probes)
+    upstreams = _upstreams(ground, clock, upkeep)
+
+    def start_all() -> None:
+        upkeep.start_probes()
+        upstreams.review()
+
+    panic = Panic(ground.places.state_dir, clock, bus.publish, audit, queue, book, start_all)
     upkeep.held = panic.active
     if panic.active():
         end_standing(queue)
@@ -234,7 +243,7 @@ def _asking(
     )
     trust = TrustQuestions(clock, upkeep.pending_trust, upkeep.trust)
     questions = QuestionBook(clock, bus.publish, audit, (panic, loops, trust))
-    return _Asking(book, panic, loops, questions)
+    return _Asking(book, panic, loops, questions, upstreams)
 
 
 def _rooms(
@@ -252,6 +261,9 @@ def _rooms(
     standing: Standing,
     asking: _Asking,
 ) -> Rooms:
+    instances = InstancePool(clock.monotonic, lambda key: key_holds(upkeep.world, key))
+    asking.panic.halt = partial(_halt, instances, asking.upstreams)
+
     async def approver_within(milliseconds: int) -> bool:
         """A console that holds the root is there in a moment; to others a caller has to give the time."""
         settles = CONSOLE_SETTLES_MS if holder.role == "console" else 0
@@ -276,13 +288,36 @@ def _rooms(
         note_rules=standing.note_rules,
         desktop=X11Desktop(ground.environ),
         seat=lambda: seats.seat,
-        instances=InstancePool(clock.monotonic, lambda key: key_holds(upkeep.world, key)),
+        instances=instances,
+        upstreams=asking.upstreams,
         folders=ArtifactFolders(ground.places.state_dir / "artifacts"),
         approver_within=approver_within,
         stopped=asking.panic.active,
         loops=asking.loops,
         publish=bus.publish,
     )
+
+
+def _upstreams(ground: Ground, clock: SystemClock, upkeep: Upkeep) -> Upstreams:
+    """The sessions with MCP servers, and who looks after them."""
+    upstreams = Upstreams(
+        ground,
+        clock,
+        lambda: upkeep.files,
+        lambda: upkeep.world,
+        upkeep.note_upstream,
+        lambda: upkeep.held(),
+        upkeep.renewed,
+    )
+    upkeep.asked_again = upstreams.again
+    return upstreams
+
+
+async def _halt(instances: InstancePool, upstreams: Upstreams) -> None:
+    """End every process that stays."""
+    async with anyio.create_task_group() as ending:
+        ending.start_soon(instances.halt)
+        ending.start_soon(upstreams.halt)
 
 
 async def _group_sync(audit: AuditLog) -> None:

@@ -12,7 +12,7 @@ from flycore.catalog.probes import ProbeSpawn, ProbeWork
 from flycore.kernel.world import Files, Ground
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Code, ProbeMode, Status
-from flycore.model.program import ResolvedProgram
+from flycore.model.program import ResolvedProgram, Seal
 from flycore.model.sidecar import SidecarEntry
 from flycore.registry.resolve import anchor_folder
 from flycore.runners.probe import probe_sidecar
@@ -58,9 +58,9 @@ def _job(ground: Ground, files: Files, entry: SidecarEntry, tool: str, probe_id:
     if current is None or current.digest != entry.digest or program is None:
         raise SealBroken(None, "the entry changed while it waited to be asked", entry.id)
     found = {name: item for name, item in files.delegates.get(entry.id, {}).items() if item.argv}
-    runs = _sealed(ground, entry, program)
+    runs = sealed(ground, entry, program)
     delegates: JsonObject = {
-        name: {"argv": list(_sealed(ground, entry, item).argv)} for name, item in found.items()
+        name: {"argv": list(sealed(ground, entry, item).argv)} for name, item in found.items()
     }
     values, _ = declared_secrets(entry.permissions, ground.environ)
     return ProcessJsonJob(
@@ -77,8 +77,13 @@ def _job(ground: Ground, files: Files, entry: SidecarEntry, tool: str, probe_id:
     )
 
 
-def _sealed(ground: Ground, entry: SidecarEntry, program: ResolvedProgram) -> ResolvedProgram:
+def sealed(ground: Ground, entry: SidecarEntry, program: ResolvedProgram) -> ResolvedProgram:
     """The program as a call would run it. Raises SealBroken."""
+    return sealed_as(ground, entry, program)[0]
+
+
+def sealed_as(ground: Ground, entry: SidecarEntry, program: ResolvedProgram) -> tuple[ResolvedProgram, Seal]:
+    """The same, with the seal. Raises SealBroken."""
     places = ground.places
     try:
         seal = seal_program(
@@ -89,7 +94,7 @@ def _sealed(ground: Ground, entry: SidecarEntry, program: ResolvedProgram) -> Re
         )
     except OSError as error:
         raise SealBroken(error.errno, error.strerror or "cannot be read", error.filename) from error
-    return materialise(program, seal, places.data_dir / STORE)
+    return materialise(program, seal, places.data_dir / STORE), seal
 
 
 def _answer(outcome: RunOutcome, masks: Masks) -> ProbeAnswer:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+import msgspec
+
+from flycore.approval.definitions import DEFINITIONS_FILE, DefinitionBook
 from flycore.approval.describe import describe_entry
 from flycore.approval.trust import TrustStore
 from flycore.audit import events as audit_events
@@ -13,11 +16,12 @@ from flycore.kernel.in_force import InForce, in_force
 from flycore.kernel.world import Ground, read_files
 from flycore.model.approval import DecideOutcome
 from flycore.model.canonical import JsonObject
-from flycore.model.diagnostics import Diagnostic
-from flycore.model.enums import Source
+from flycore.model.diagnostics import Diagnostic, Position, Severity
+from flycore.model.enums import Kind, Source
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.source import Import
 from flycore.model.trust import TrustItem
+from flycore.model.upstream import Listing, Offer
 from flycore.registry.adding import add_entry
 from flycore.registry.places import REGISTRY_FILE
 from flycore.registry.starter import starter_entries, write_starter
@@ -28,6 +32,14 @@ Given = tuple[tuple[str, str], ...]
 Lines = tuple[tuple[str, JsonObject], ...]
 """Lines for the log: event and fields."""
 _CONSOLE = "console"
+_ACCEPTED = DecideOutcome(accepted=True)
+
+
+class Heard(NamedTuple):
+    """What an MCP server offers, and the digest of the entry it was started by."""
+
+    entry: str
+    listing: Listing
 
 
 class Told(NamedTuple):
@@ -43,33 +55,108 @@ class Trusting:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._store = TrustStore.load(ground.places.state_dir / "trust.json")
+        self._book = DefinitionBook.load(ground.places.state_dir / DEFINITIONS_FILE)
+        self._heard: Mapping[str, Heard] = {}
+        self._unkept = ""
         self._declared = read_files(ground, None)
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Why the kept trust could not be relied on."""
-        return self._store.diagnostics
+        faults = [why for why in (self._book.why_unread, self._unkept) if why]
+        return (*self._store.diagnostics, *(self._fault(why) for why in faults))
+
+    def _fault(self, why: str) -> Diagnostic:
+        return Diagnostic(
+            severity=Severity.ERROR,
+            rule="definitions-file",
+            message=f"it is not known what MCP servers offered when they were approved: {why}",
+            remedy="press T in the console: what is accepted there is written anew",
+            position=Position(file=str(self._ground.places.state_dir / DEFINITIONS_FILE), line=1, column=1),
+        )
 
     def read(self) -> None:
         """Read the files again. A registry that does not parse keeps its last good entries."""
         self._declared = read_files(self._ground, self._declared)
 
-    def hold(self) -> tuple[InForce, tuple[TrustItem, ...]]:
-        """What is in force, and the entries that wait, described by what they would run."""
+    def _hear(self, heard: Mapping[str, Heard], now: float) -> None:
+        """A first list comes with the trust in its entry."""
+        self._heard = heard
+        for entry in self._entries():
+            listing = self._listing(entry)
+            if listing is not None and self._store.is_trusted(entry):
+                self._unkept = self._book.first(entry, listing, now)
+
+    def offers(self, held: InForce) -> dict[str, Offer]:
+        """What MCP servers in force offer, by sidecar."""
+        return {
+            entry.id: self._book.offer(entry, self._listing(entry))
+            for entry in held.files.registry.entries
+            if entry.kind is Kind.MCP and entry.id in held.trusted
+        }
+
+    def hold(self, heard: Mapping[str, Heard], now: float) -> tuple[InForce, tuple[TrustItem, ...]]:
+        """What is in force, and what waits: entries described by what they would run, and tools of servers
+        that changed, by what was `heard` of them. Where both wait for one entry, the entry is first."""
+        self._hear(heard, now)
         declared = self._declared
 
         def describe(entry: SidecarEntry) -> tuple[str, ...]:
             return describe_entry(entry, declared.resolutions(entry.id))
 
         held = in_force(self._ground, declared, self._store)
-        return held, self._store.pending(declared.registry, describe)
+        waiting = self._store.pending(declared.registry, describe)
+        first = {item.sidecar for item in waiting}
+        changed = (self._changed(entry) for entry in self._entries() if entry.id not in first)
+        return held, (*waiting, *(item for item in changed if item is not None))
+
+    def _entries(self) -> Iterator[SidecarEntry]:
+        return (entry for entry in self._declared.registry.entries if entry.kind is Kind.MCP)
+
+    def _listing(self, entry: SidecarEntry) -> Listing | None:
+        """What the server of exactly this value of the entry offers, of what the entry takes."""
+        heard = self._heard.get(entry.id)
+        if heard is None or heard.entry != entry.digest:
+            return None
+        if entry.picked is None:
+            return heard.listing
+        names = {pick.name for pick in entry.picked}
+        return msgspec.structs.replace(
+            heard.listing,
+            tools=tuple(tool for tool in heard.listing.tools if tool.name in names),
+            refused=tuple(tool for tool in heard.listing.refused if tool.name in names),
+        )
+
+    def _changed(self, entry: SidecarEntry) -> TrustItem | None:
+        """The tools that wait, of an entry that is trusted itself."""
+        listing = self._listing(entry)
+        if listing is None or not self._store.is_trusted(entry):
+            return None
+        return self._book.pending(entry, self._book.offer(entry, listing), listing)
+
+    def _accept_changed(self, accepted: Given, now: float) -> tuple[Given, tuple[str, ...]]:
+        """Trust the tools that were shown and still are so; those pairs, and why others failed."""
+        taken: list[tuple[str, str]] = []
+        failed: list[str] = []
+        for entry in self._entries():
+            item, listing = self._changed(entry), self._listing(entry)
+            if item is None or listing is None or (entry.id, item.digest) not in accepted:
+                continue
+            taken.append((entry.id, item.digest))
+            outcome = self._book.accept(entry, listing, now)
+            failed += [] if outcome.accepted else [outcome.why_not]
+        return tuple(taken), tuple(failed)
 
     def accept(self, accepted: Given, now: float) -> Told:
         """Trust entries, as shown, that still are so in the files. `now` is Unix time."""
         self.read()
-        outcome = self._store.accept(accepted, self._declared.registry, now)
-        given = tuple(pair for pair in accepted if self._holds(*pair))
-        return Told(outcome, _trusted(given))
+        tools, failed = self._accept_changed(accepted, now)
+        rest = tuple(pair for pair in accepted if pair not in tools)
+        outcome = self._store.accept(rest, self._declared.registry, now) if rest or not tools else _ACCEPTED
+        given = tuple(pair for pair in rest if self._holds(*pair))
+        if failed:
+            outcome = DecideOutcome(accepted=False, why_not="; ".join(failed))
+        return Told(outcome, _trusted((*given, *(() if failed else tools))))
 
     def revoke(self, by: str) -> Told:
         """Trust nothing any longer; `by` says in the log who wished it."""

@@ -10,7 +10,6 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from flycore.approval.blocks import BlockBook
-from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.catalog.difference import difference
 from flycore.catalog.findings import ProbeFinding
@@ -22,16 +21,16 @@ from flycore.kernel.collector import uncollected
 from flycore.kernel.describing import Describing
 from flycore.kernel.in_force import InForce
 from flycore.kernel.probing import probe_work
-from flycore.kernel.trusting import Given, Trusting, Wish
+from flycore.kernel.telling import Telling
+from flycore.kernel.trusting import Given, Heard, Trusting, Wish
 from flycore.kernel.world import Files, Ground, Observed, blocked_tools, build_world
 from flycore.model.approval import DecideOutcome
-from flycore.model.canonical import JsonObject
 from flycore.model.catalog import SidecarView
-from flycore.model.enums import PathState, ProbeState
-from flycore.model.errors import AuditUnwritable
-from flycore.model.events import Event, EventClass, Publish
+from flycore.model.enums import Kind, PathState, ProbeState
+from flycore.model.events import EventClass, Publish
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.trust import TrustItem
+from flycore.model.upstream import Listing
 from flycore.registry.watch import Stamps, stamps_of, watch_files
 
 FIRST_VERSION = 1
@@ -63,8 +62,7 @@ class Upkeep:
     ) -> None:
         self._ground = ground
         self._clock = clock
-        self._publish = publish
-        self._audit = audit
+        self._telling = Telling(clock, publish, audit)
         self._runtime = runtime
         self._prober = prober
         self._blocks = blocks
@@ -77,6 +75,7 @@ class Upkeep:
         self._renewing = anyio.Lock()
         """One world at a time is made, and no trust given meanwhile."""
         self._pending: tuple[TrustItem, ...] = ()
+        self._heard: dict[str, Heard] = {}
         self._seen: Stamps = ()
         self._wanted: set[str] = set()
         self._probing: set[str] = set()
@@ -84,6 +83,8 @@ class Upkeep:
         self._stop = anyio.Event()
         self.held: Callable[[], bool] = lambda: False
         """Whether nothing may be started now."""
+        self.asked_again: Callable[[str], None] = lambda sidecar: None
+        """Told of a sidecar that is to be looked at again and that no probe is for."""
 
     @uncollected()
     def load(self) -> None:
@@ -91,10 +92,10 @@ class Upkeep:
         self._seen = stamps_of(self._ground.places)
         self._trusting = Trusting(self._ground)
         self.describing.read()
-        held, self._pending = self._trusting.hold()
+        held, self._pending = self._trusting.hold({}, self._clock.now())
         self.files = held.files
         for entry in held.files.registry.entries:
-            if entry.id in held.trusted and _leads(held.files, entry.id):
+            if entry.id in held.trusted and entry.kind is not Kind.MCP and _leads(held.files, entry.id):
                 known = self._prober.known(probe_work(self._ground, self.files, entry))
                 self._remembered.update({entry.id: known} if known is not None else {})
         self.world = self._built(held)
@@ -134,10 +135,10 @@ class Upkeep:
             now = self._clock.now()
             outcome, lines = await anyio.to_thread.run_sync(wish, self._trusting, now)
             for event, fields in lines:
-                self._record(event, fields)
+                self._telling.record(event, fields)
             self._note_change()  # whoever answered may leave before the world stands
             await self._renew()
-            self._tell(EventClass.SNAPSHOT, "trust.changed", {})
+            self._telling.tell(EventClass.SNAPSHOT, "trust.changed", {})
         return outcome
 
     def probe_again(self, sidecar: str) -> None:
@@ -148,6 +149,7 @@ class Upkeep:
             self._wanted.add(sidecar)
             self.start_probes()
         else:
+            self.asked_again(sidecar)
             self.reload()
 
     def note_run(self, sidecar: str, code: str, message: str, stderr_tail: str) -> None:
@@ -158,8 +160,20 @@ class Upkeep:
         if self._runtime.finding(sidecar, now).state is not before:
             self._note_change()
 
+    def note_upstream(self, sidecar: str, entry: str, found: ProbeFinding, listing: Listing | None) -> None:
+        """An MCP server was reached or not, by the entry of that digest; `listing` is what it offers."""
+        now = self.files.registry.entry(sidecar)
+        if now is None or now.digest != entry:
+            return
+        self._probes[sidecar] = found
+        if listing is not None:
+            self._heard[sidecar] = Heard(entry, listing)
+            self._runtime.note(sidecar, "", self._clock.now())
+        self._note_change()
+
     def _built(self, held: InForce) -> World:
         now = self._clock.now()
+        offers = self._trusting.offers(held)
         seen = Observed(
             trusted=held.trusted,
             probes={**self._remembered, **self._probes},
@@ -167,7 +181,8 @@ class Upkeep:
             diagnostics=(*self._trusting.diagnostics, *self._blocks.diagnostics),
             described=self.describing.described,
             changed=held.changed,
-            blocked=blocked_tools(held.files.registry, self._blocks),
+            offers=offers,
+            blocked=blocked_tools(held.files.registry, self._blocks, offers),
         )
         return build_world(self._ground, held.files, seen, version=FIRST_VERSION, now=now)
 
@@ -210,46 +225,41 @@ class Upkeep:
     async def _renew(self) -> None:
         """Make the world anew from the files as they were read. Only while `_renewing` is held."""
         before = self.files
-        held, pending = await anyio.to_thread.run_sync(self._trusting.hold)
+        now = self._clock.now()
+        held, pending = await anyio.to_thread.run_sync(self._trusting.hold, dict(self._heard), now)
         self.files = held.files
         for sidecar in _changed(before, held.files):  # its answers say nothing of what it is now
             self._probes.pop(sidecar, None)
+            self._heard.pop(sidecar, None)
             self._remembered.pop(sidecar, None)
         world = await anyio.to_thread.run_sync(self._built, held)
         self._pending = pending
         self._replace(world)
-        self._tell_policy(before)
-
-    def _tell_policy(self, before: Files) -> None:
-        """Another policy holds: said once calls are judged by it, not before."""
-        policy = self.files.policy
-        if (before.policy.version, before.policy.ok) != (policy.version, policy.ok):
-            files = tuple(layer.file for layer in policy.layers)
-            fields = audit_events.policy_changed(policy.version, files, problems=len(policy.diagnostics))
-            self._record(audit_events.POLICY_CHANGED, fields)
-            self._tell(EventClass.APPROVAL, "policy.changed", {"ok": policy.ok})
+        self._telling.policy(before.policy, self.files.policy)
 
     def _replace(self, new: World) -> None:
-        changed = difference(self.world.catalog, new.catalog)
-        version = self.world.catalog.version + bool(changed)
+        before = self.world.catalog
+        changed = difference(before, new.catalog)
+        version = before.version + bool(changed)
         self.world = replace(new, catalog=msgspec.structs.replace(new.catalog, version=version))
         if changed:
-            told = audit_events.snapshot_changed(self.world.catalog, changed)
-            self._record(audit_events.SNAPSHOT_CHANGED, told)
-            names: JsonObject = {"version": version, "names": list(changed[:200])}
-            self._tell(EventClass.CATALOG, "catalog.changed", names)
+            self._telling.catalog(before, changed, version)
         self._want_probes()
         self.start_probes()
 
     def _want_probes(self) -> None:
         """Everything that may be asked and has not been."""
-        may = {view.id for view in self.world.catalog.sidecars if _may_be_asked(view)}
+        may = {
+            view.id
+            for view in self.world.catalog.sidecars
+            if _may_be_asked(view) and view.entry.kind is not Kind.MCP
+        }
         self._wanted |= may - self._probes.keys() - self._probing
 
     def _askable(self, sidecar: str) -> SidecarEntry | None:
         """The entry in force now, where that very value is trusted and leads to a program."""
         view, entry = self.world.catalog.sidecar(sidecar), self.files.registry.entry(sidecar)
-        if view is None or entry is None or not _leads(self.files, sidecar):
+        if view is None or entry is None or entry.kind is Kind.MCP or not _leads(self.files, sidecar):
             return None
         return entry if _may_be_asked(view) and view.entry.digest == entry.digest else None
 
@@ -280,17 +290,6 @@ class Upkeep:
         self._probes[entry.id] = finding
         if finding.state is ProbeState.HEALTHY:
             self._runtime.note(entry.id, "", self._clock.now())
-
-    def _record(self, event: str, fields: JsonObject) -> None:
-        """Write what happened. Nothing runs because of these lines, so a full disk stops only the line;
-        calls are refused by their own."""
-        try:
-            self._audit.append(event, fields)
-        except AuditUnwritable as error:
-            self._tell(EventClass.AUDIT, "audit.unwritable", {"cause": error.cause})
-
-    def _tell(self, cls: EventClass, kind: str, payload: JsonObject) -> None:
-        self._publish(Event(cls=cls, type=kind, at=self._clock.now(), payload=payload))
 
 
 def _until_ready(runtime: RuntimeTracker, files: Files, now: float) -> float:

@@ -24,16 +24,19 @@ from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.known import KNOWN
 from flycore.catalog.planned import plan_names
 from flycore.catalog.runtime import RuntimeFinding
+from flycore.catalog.upstream import with_offers
 from flycore.executive.world import World
 from flycore.kernel.machine import machine_of
 from flycore.model.capability import Capability
 from flycore.model.diagnostics import Diagnostic
+from flycore.model.enums import Kind
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.source import Described
+from flycore.model.upstream import Offer
 from flycore.registry.load import load_registry
 from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places
-from flycore.registry.resolve import resolve_program
+from flycore.registry.resolve import at_url, resolve_program
 from flycore.registry.settings import Settings, load_settings
 from flycore.sandbox.environment import declared_secrets
 from flycore.sandbox.levels import report
@@ -107,13 +110,18 @@ class Observed:
     """Tools that a person has blocked."""
     described: tuple[Described, ...] = ()
     """Kits, skills, plugins and other clients' servers."""
+    offers: Mapping[str, Offer] = field(default_factory=dict)
+    """What MCP servers offer, by sidecar."""
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Sidecars whose file's value waits, with what differs from the one in force."""
 
 
-def blocked_tools(registry: Registry, blocks: BlockBook) -> frozenset[str]:
-    """Those of the registry's tools, and of the plans, that are blocked."""
-    names = {name for entry in registry.entries for name in entry.tool_names} | plan_names()
+def blocked_tools(
+    registry: Registry, blocks: BlockBook, offers: Mapping[str, Offer] | None = None
+) -> frozenset[str]:
+    """Those of the registry's tools, of MCP servers' tools, and of the plans, that are blocked."""
+    found = with_offers(registry, offers or {})
+    names = {name for entry in found.entries for name in entry.tool_names} | plan_names()
     return frozenset(name for name in names if blocks.of(name) is not None)
 
 
@@ -124,6 +132,7 @@ def read_files(ground: Ground, last: Files | None) -> Files:
         ground.places, known=known, environ=ground.environ, previous=last.registry if last else None
     )
     claimed = {name for entry in registry.entries for name in entry.tool_names}
+    claimed |= {f"{entry.id}.*" for entry in registry.entries if entry.kind is Kind.MCP}
     before = last.policy if last else None
     policy = load_policy(ground.places, before, names=known | AGENT_ACTIONS | claimed, system=SystemFile())
     settings, problems = load_settings(ground.places.config_dir)
@@ -136,6 +145,7 @@ def followed(ground: Ground, registry: Registry, entries: tuple[SidecarEntry, ..
     """Where the commands of these entries lead, and their delegates; those that are invalid lead nowhere."""
     usable = [entry for entry in entries if entry.valid and entry.command]
     programs = {entry.id: ground.follow(registry, entry, entry.command, entry.args) for entry in usable}
+    programs |= {entry.id: at_url(entry) for entry in entries if entry.valid and entry.url}
     delegates = {
         entry.id: {
             name: ground.follow(registry, entry, delegate.command, delegate.args)
@@ -153,7 +163,7 @@ def _with_diagnostics(registry: Registry, more: tuple[Diagnostic, ...]) -> Regis
 
 def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, now: float) -> World:
     """The catalog of these files and observations, with everything that belongs to it."""
-    registry = _with_diagnostics(files.registry, seen.diagnostics)
+    registry = with_offers(_with_diagnostics(files.registry, seen.diagnostics), seen.offers)
     bundled = {sid for sid, program in files.programs.items() if ground.bundled(program)}
 
     def plan_denied(plan: Capability) -> str:
@@ -177,6 +187,7 @@ def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, n
         runtime=seen.runtime,
         blocked=seen.blocked,
         described=seen.described,
+        offers=seen.offers,
         bundled=frozenset(bundled),
         exceeded={
             entry.id: beyond(entry.permissions, files.settings.max_permissions) for entry in registry.entries

@@ -47,5 +47,9 @@ class Capability(Value, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     result_limit: int = 65_536
     """Most bytes of output an agent is meant to be handed."""
+    upstream: str = ""
+    """Of an MCP server's tool: the server's own name of it."""
+    definition: str = ""
+    """Of an MCP server's tool: digest over its description by the server, as it was approved."""
     known: bool = True
     """Whether the kernel's own table describes it. What a project says of risk can only raise it."""

@@ -30,7 +30,7 @@ class CapabilityView(Value, frozen=True, kw_only=True):
     sidecar: str | None
     """Id of the entry that offers it; None when nothing does."""
     source: str
-    """`registry:project`, `registry:user`, `builtin`, `plan` or `none`."""
+    """`registry:project`, `registry:user`, `mcp:<id of the entry>`, `builtin`, `plan` or `none`."""
     stability: Stability
     decision: str = ""
     """What policy says of it before an input is known: `allow`, `ask` or `deny`."""

@@ -50,7 +50,7 @@ class Kind(StrEnum):
     MCP = "mcp"
 
 
-RUNNABLE_KINDS = (Kind.PROCESS_JSON, Kind.PERSISTENT)
+RUNNABLE_KINDS = (Kind.PROCESS_JSON, Kind.PERSISTENT, Kind.MCP)
 
 
 class Anchor(StrEnum):

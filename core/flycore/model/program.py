@@ -11,7 +11,7 @@ class ResolvedProgram(Value, frozen=True, kw_only=True):
 
     state: PathState
     mode: str
-    """`relative` (`./…`) or `path` (a bare name)."""
+    """`relative` (`./…`), `path` (a bare name) or `url` (an MCP server on HTTP: no path, no `argv`)."""
     base: Anchor
     declared: str
     """The command as the entry names it."""

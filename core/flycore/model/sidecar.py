@@ -63,6 +63,10 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     """Where the entry's key stands."""
     command: str = ""
     args: tuple[str, ...] = ()
+    url: str = ""
+    """Of an MCP server that is reached over HTTP; then there is no command."""
+    headers: dict[str, str] = {}
+    """With `url`. `${NAME}` stands for a declared secret."""
     cwd: Anchor = Anchor.APP
     env: dict[str, str] = {}
     pass_env: tuple[str, ...] = ()
@@ -84,6 +88,9 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     limits: Limits = Limits()
     seal_in_place: bool = False
     tools: tuple[ToolClaim, ...] = ()
+    """Of an MCP server: what it was found to offer, as capabilities; nothing in the value that was read."""
+    picked: tuple[ToolClaim, ...] | None = None
+    """Of an MCP server: those of its tools that are taken, by its own names; None for all."""
     upgrade: UpgradeState = UpgradeState.IDLE
     raw: JsonObject = {}
     """The entry as written, without comments: what trust is given to."""

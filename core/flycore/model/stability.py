@@ -73,6 +73,8 @@ class ProbeEvidence(Value, frozen=True, kw_only=True):
     """Unix time of the answer, seconds."""
     duration_ms: int = 0
     stderr_tail: str = ""
+    note: str = ""
+    """Of an MCP server: what it calls itself, and how many tools it offers."""
     tools: dict[str, ToolProbe] = {}
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 
 from flycore.model.canonical import Json
-from flycore.model.enums import Source
+from flycore.model.enums import Kind, Source
 from flycore.registry.located import Findings
 from flycore.registry.names import RESERVED_PREFIX, is_builtin, looks_secret, nearest
 from flycore.registry.schema import known_keys, nested_keys, refuse_retrieval, tool_keys
 from flycore.registry.spans import pointer_join
+from flycore.registry.upstream_checks import check_upstream
 
 
 def check_entry(raw: dict[str, Any], findings: Findings, known: frozenset[str]) -> None:
@@ -29,6 +30,13 @@ def check_entry(raw: dict[str, Any], findings: Findings, known: frozenset[str]) 
     for key, check in _KEY_CHECKS.items():
         if key in raw:
             check(raw[key], findings)
+    if raw.get("kind") == Kind.MCP:
+        check_upstream(raw, findings)
+        return
+    for key in ("url", "headers"):
+        if key in raw:
+            remedy = 'write "kind": "mcp", or remove it'
+            findings.add(f"/{key}", "not-an-mcp-server", "is for the kind mcp only", remedy)
     _check_tools(raw, findings, known)
 
 

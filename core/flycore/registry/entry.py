@@ -76,12 +76,15 @@ def _build(raw: dict[str, Any], findings: Findings, written: Written) -> Sidecar
     source = findings.file.source
     default = Anchor.CONFIG if source is Source.USER else Anchor.APP
     config = get("config", {})
+    upstream = get("kind") == Kind.MCP
     return SidecarEntry(
         id=findings.sidecar,
         source=source,
         position=written.position,
         command=get("command", ""),
         args=tuple(get("args", ())),
+        url=get("url", ""),
+        headers=get("headers", {}),
         cwd=_ANCHORS[raw["cwd"]] if "cwd" in raw else default,
         env=get("env", {}),
         pass_env=tuple(get("passEnv", ())),
@@ -102,7 +105,8 @@ def _build(raw: dict[str, Any], findings: Findings, written: Written) -> Sidecar
         permissions=_permissions(raw["permissions"]) if "permissions" in raw else _NO_PERMISSIONS,
         limits=_limits(raw["limits"]) if "limits" in raw else _NO_LIMITS,
         seal_in_place=get("seal") == "in-place",
-        tools=_claims(raw),
+        tools=() if upstream else _claims(raw),
+        picked=_claims(raw) if upstream and "tools" in raw else None,
         upgrade=_upgrade(raw),
         raw=raw,
         digest=entry_digest(findings.sidecar, written.encoded or sorted_json(raw)),
@@ -121,7 +125,7 @@ def _broken(raw: object, findings: Findings, source: Source, written: Written) -
         command=command if isinstance(command, str) else "",
         enabled=fields.get("enabled") is not False,
         disabled_reason=reason if isinstance(reason, str) else "",
-        tools=_claims(fields),
+        tools=() if fields.get("kind") == Kind.MCP else _claims(fields),
         raw=fields,
         problems=tuple(findings.problems),
         text=written.text,

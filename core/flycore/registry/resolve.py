@@ -74,6 +74,18 @@ def resolve_program(
     return _bare(asked, interpreter_dir, path_env)
 
 
+def at_url(entry: SidecarEntry) -> ResolvedProgram:
+    """What stands for the program of an MCP server on HTTP: there is nothing to follow on this machine."""
+    return ResolvedProgram(
+        state=PathState.RESOLVED,
+        mode="url",
+        base=entry.cwd,
+        declared=entry.url,
+        portable=True,
+        root_safe=True,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """What is to be resolved, and the outcomes that carry it."""

@@ -61,6 +61,8 @@ def clean_validator(known: frozenset[str], source: Source) -> jsonschema_rs.Draf
     properties["cwd"] = {"enum": [own, "project", "workspace"] if own == "app" else [own, "workspace"]}
     sidecar["required"] = ["tools"]
     properties["tools"] |= {"minItems": 1, "uniqueItems": True}
+    properties["kind"]["enum"].remove("mcp")
+    del properties["url"], properties["headers"]
     tool |= {"if": {"type": "string"}, "then": {"enum": sorted(known)}}
     tool["properties"]["name"]["not"] = {"pattern": f"^(?:{'|'.join(map(re.escape, BUILTIN_PREFIXES))})"}
     of_objects = {"properties": {"type": {"const": "object"}}}
@@ -94,6 +96,12 @@ def nested_keys() -> dict[str, frozenset[str]]:
 def tool_keys() -> frozenset[str]:
     """The keys a tool's object may have."""
     return frozenset(_node(("$defs", "tool"))["properties"])
+
+
+@cache
+def upstream_tool_keys() -> frozenset[str]:
+    """The keys an object about an MCP server's tool may have."""
+    return frozenset(_node(("$defs", "upstreamTool"))["properties"])
 
 
 def violations(entry: object) -> Iterator[tuple[str, str, str]]:

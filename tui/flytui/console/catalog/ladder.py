@@ -97,6 +97,8 @@ def _facts(stability: Stability, dimension: str, now: float) -> Iterator[str]:
                 yield f"protocol {version.protocol_version}"
         case "probe" if evidence.probe and evidence.probe.at:
             yield f"{age(now - evidence.probe.at)} ago in {took(evidence.probe.duration_ms)}"
+            if evidence.probe.note:
+                yield evidence.probe.note
             for name, tool in evidence.probe.tools.items():
                 yield f"{name}: {tool.status.value}{' · ' + tool.reason if tool.reason else ''}"
             yield from _stderr(evidence.probe.stderr_tail)

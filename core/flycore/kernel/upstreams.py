@@ -1,0 +1,262 @@
+"""Keeps a session with each MCP server that is trusted and enabled, and hands calls a place at it.
+
+One session an entry, for all callers, for as long as the kernel runs and the entry is what was trusted: the
+list of tools is known by it, and a change is heard of. Over stdio it carries one call at a time.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from flycore.catalog.ceiling import beyond
+from flycore.catalog.findings import ProbeFinding
+from flycore.executive.rooms import Clock
+from flycore.executive.world import World
+from flycore.kernel.bus import Bus
+from flycore.kernel.probing import sealed_as
+from flycore.kernel.world import Files, Ground
+from flycore.model.catalog import SidecarView
+from flycore.model.enums import Kind, PathState, ProbeState, ReasonCode, VersionState
+from flycore.model.events import EventClass
+from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, SidecarEntry
+from flycore.model.stability import ProbeEvidence, Reason
+from flycore.model.upstream import Listing
+from flycore.registry.resolve import anchor_folder
+from flycore.runners.answer import OnEvent
+from flycore.runners.process_json import ProcessJsonJob, RunOutcome
+from flycore.runners.spawn import SpawnSpec
+from flycore.runners.upstream.calling import Asked, crashed
+from flycore.runners.upstream.contact import Contact, StartFault
+from flycore.runners.upstream.session import Started, UpstreamSession
+from flycore.sandbox.environment import child_environment, declared_secrets
+from flycore.sandbox.masks import Masks
+from flycore.sandbox.names import by_name, seal_address
+from flycore.sandbox.seals import SealBroken
+
+FIRST_LIST_S = 20.0
+"""How long a call to a tool that is not known waits for the first list of the server it may be of."""
+MESSAGE_MARGIN = 4_194_304
+"""Bytes a message may have beyond `maxOutputBytes`: files are written in base64, lists of tools are long."""
+_MAY_CHANGE = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
+
+Note = Callable[[str, str, ProbeFinding, Listing | None], None]
+"""Told how a server is: sidecar, digest of its entry, finding, what it offers."""
+
+
+@dataclass(eq=False, slots=True)
+class _Kept:
+    """A session under way."""
+
+    entry: SidecarEntry
+    session: UpstreamSession
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    over: anyio.Event = field(default_factory=anyio.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamPlace:
+    """The right of one call to ask one session."""
+
+    session: UpstreamSession | None
+    asked: Asked
+    key: None = None
+
+    async def call(self, job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
+        """Run the call; every end is an outcome."""
+        if self.session is None:
+            return crashed("is not connected", None)
+        return await self.session.call(job, self.asked, on_event)
+
+
+class Upstreams:
+    """All sessions. `held` says whether nothing may be started now; once `renewed` returns, the catalog shows
+    what was noted."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        clock: Clock,
+        files: Callable[[], Files],
+        world: Callable[[], World],
+        note: Note,
+        held: Callable[[], bool],
+        renewed: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._ground, self._clock, self._files, self._world = ground, clock, files, world
+        self._note, self._held, self._renewed = note, held, renewed
+        self._kept: dict[str, _Kept] = {}
+        self._group: TaskGroup | None = None
+
+    async def run(
+        self, bus: Bus, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Keep the sessions that the catalog asks for until cancelled; then none of them is left."""
+        with bus.subscribe(_MAY_CHANGE) as changes:
+            async with anyio.create_task_group() as group:
+                self._group = group
+                self.review()
+                task_status.started()
+                async for _ in changes:
+                    self.review()
+
+    def review(self) -> None:
+        """Start the sessions that are wanted, end those that are not."""
+        if self._group is None:
+            return
+        wanted = {} if self._held() else {entry.id: entry for entry in self._wanted()}
+        for sidecar, kept in tuple(self._kept.items()):
+            now = wanted.get(sidecar)
+            if now is None or now.digest != kept.entry.digest:
+                kept.scope.cancel()
+        for sidecar, entry in wanted.items():
+            if sidecar not in self._kept:
+                told = partial(self._told, entry)
+                kept = _Kept(entry, UpstreamSession(partial(self._start, entry), told))
+                self._kept[sidecar] = kept
+                self._group.start_soon(self._keep, kept)
+
+    def again(self, sidecar: str) -> None:
+        """Connect to the server now, or look at its tools again."""
+        if sidecar in self._kept:
+            self._kept[sidecar].session.retry()
+
+    async def ready(self, tool: str) -> None:
+        """See executive.rooms.Upstreams."""
+        kept = self._kept.get(tool.rpartition(".")[0])
+        if kept is None or kept.session.settled.is_set() or tool in self._world().index:
+            return
+        with anyio.move_on_after(FIRST_LIST_S):
+            await kept.session.settled.wait()
+            await self._renewed()
+
+    @asynccontextmanager
+    async def hold(
+        self, sidecar: str, asked: Asked, waits: Callable[[str], None]
+    ) -> AsyncIterator[UpstreamPlace]:
+        """See executive.rooms.Upstreams."""
+        kept = self._kept.get(sidecar)
+        if kept is None:
+            yield UpstreamPlace(None, asked)
+            return
+        async with kept.session.hold(waits):
+            yield UpstreamPlace(kept.session, asked)
+
+    async def halt(self) -> None:
+        """End every session at once; returns when nothing of them is left."""
+        ending = tuple(self._kept.values())
+        for kept in ending:
+            kept.scope.cancel()
+        with anyio.CancelScope(shield=True):
+            for kept in ending:
+                await kept.over.wait()
+
+    async def _keep(self, kept: _Kept) -> None:
+        try:
+            with kept.scope:
+                await kept.session.run()
+        finally:
+            if self._kept.get(kept.entry.id) is kept:
+                del self._kept[kept.entry.id]
+            kept.over.set()
+        self.review()
+
+    def _wanted(self) -> list[SidecarEntry]:
+        """Entries in force that are trusted and may run, by the values of the files."""
+        world, files = self._world(), self._files()
+        found = []
+        for view in world.catalog.sidecars:
+            entry = files.registry.entry(view.id)
+            if entry is not None and entry.digest == view.entry.digest and _may_run(view):
+                over = beyond(entry.permissions, files.settings.max_permissions)
+                missing = declared_secrets(entry.permissions, self._ground.environ)[1]
+                found += [entry] if not over and not missing else []
+        return found
+
+    async def _start(self, entry: SidecarEntry) -> Started:
+        values, _ = declared_secrets(entry.permissions, self._ground.environ)
+        most = max(DEFAULT_MAX_OUTPUT_BYTES, entry.max_output_bytes) * 2 + MESSAGE_MARGIN
+        if entry.url:
+            from flycore.runners.upstream.http import HttpLink, filled
+
+            return Started(
+                HttpLink(entry.url, filled(entry.headers, values), most), seal_address(entry).digest
+            )
+        from flycore.runners.upstream.stdio import StdioLink
+
+        spec, program = await anyio.to_thread.run_sync(self._spawn, entry, values)
+        return Started(StdioLink(spec, most), program)
+
+    def _spawn(self, entry: SidecarEntry, values: dict[str, str]) -> tuple[SpawnSpec, str]:
+        """What is started, and the digest of its seal. Raises StartFault."""
+        files = self._files()
+        program = files.programs.get(entry.id)
+        current = files.registry.entry(entry.id)
+        if program is None or current is None or current.digest != entry.digest:
+            raise StartFault(
+                "the entry changed while its server was started", "it is started again by itself"
+            )
+        try:
+            runs, seal = sealed_as(self._ground, entry, program)
+        except SealBroken as fault:
+            raise StartFault(f"the program cannot be sealed: {fault}", "find out what changes it") from fault
+        name = f"stays-{secrets.token_hex(8)}"
+        spec = SpawnSpec(
+            argv=runs.argv,
+            cwd=str(anchor_folder(entry.cwd, files.registry)),
+            env=child_environment(entry, runs, environ=self._ground.environ, secrets=values, call_id=name),
+            call_id=name,
+            limits=entry.limits,
+        )
+        return spec, by_name(entry, program, seal).digest
+
+    def _told(self, entry: SidecarEntry, contact: Contact) -> None:
+        masks = Masks(declared_secrets(entry.permissions, self._ground.environ)[0])
+        self._note(entry.id, entry.digest, finding_of(contact, masks, self._clock.now()), contact.listing)
+
+
+def _may_run(view: SidecarView) -> bool:
+    """Trusted, enabled, leading somewhere, of a version that fits."""
+    stability = view.stability
+    return (
+        view.entry.kind is Kind.MCP
+        and view.trusted
+        and view.entry.enabled
+        and stability.path is PathState.RESOLVED
+        and stability.version in (VersionState.COMPATIBLE, VersionState.UNKNOWN)
+    )
+
+
+def finding_of(contact: Contact, masks: Masks, now: float) -> ProbeFinding:
+    """The probe's dimension: connected, connected with less than all, or not."""
+    listing = contact.listing
+    stderr_tail = masks.text(contact.stderr_tail, cut=True)
+    if listing is None:
+        reason = Reason(
+            code=ReasonCode.PROBE_UNAVAILABLE,
+            dimension="probe",
+            message=masks.text(contact.fault, cut=True),
+            remedy=masks.text(contact.remedy, cut=True),
+        )
+        evidence = ProbeEvidence(at=now, stderr_tail=stderr_tail, note="not connected")
+        return ProbeFinding(state=ProbeState.UNAVAILABLE, reason=reason, evidence=evidence, fresh=True)
+    count = len(listing.tools)
+    note = f"connected: {masks.text(contact.server, cut=True)}, {count} tool{'' if count == 1 else 's'}"
+    evidence = ProbeEvidence(at=now, duration_ms=contact.took_ms, stderr_tail=stderr_tail, note=note)
+    if not listing.more:
+        return ProbeFinding(state=ProbeState.HEALTHY, evidence=evidence, fresh=True)
+    reason = Reason(
+        code=ReasonCode.PROBE_DEGRADED,
+        dimension="probe",
+        message=f"{listing.more}: the rest is left out",
+        remedy='name those that are needed in "tools" of the entry',
+    )
+    return ProbeFinding(state=ProbeState.DEGRADED, reason=reason, evidence=evidence, fresh=True)

@@ -1,0 +1,214 @@
+"""An MCP server on streamable HTTP. Connections lead only where the entry says: a literal address and
+`localhost` to just that, any other name to public addresses, checked and then connected to; redirects are
+not followed, nothing is read from the environment, and one answer is bounded."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from ipaddress import IPv6Address
+from typing import TYPE_CHECKING
+
+import anyio
+import httpcore2
+import httpx2
+
+from flycore.registry.upstream_checks import SECRET_REFERENCE
+from flysafe.addresses import Address, is_public, parse_address
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+CONNECT_S = 15.0
+WRITE_S = 30.0
+MOST_ADDRESSES = 32
+_REDIRECTS = range(300, 400)
+
+
+class AddressRefused(httpcore2.ConnectError):
+    """The host leads to an address that may not be reached."""
+
+
+class _Backend(httpcore2.AsyncNetworkBackend):
+    """Connects to addresses that were looked at."""
+
+    def __init__(self) -> None:
+        self._inner = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """Connect to the first address that answers."""
+        failed: httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
+        for address in await addresses_of(host, port):
+            try:
+                return await self._inner.connect_tcp(str(address), port, timeout)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as refused:
+                failed = refused
+        raise failed or httpcore2.ConnectError(f"no address is known for {host}")
+
+    async def sleep(self, seconds: float) -> None:
+        """See httpcore2."""
+        await anyio.sleep(seconds)
+
+
+async def addresses_of(host: str, port: int) -> list[Address]:
+    """Where a host of an entry may be reached. Raises AddressRefused where one of its addresses may not be,
+    and httpcore2.ConnectError where there is none."""
+    literal = parse_address(host.strip("[]"))
+    if literal is not None:
+        return [literal]
+    try:
+        rows = await anyio.getaddrinfo(host, port)
+    except (OSError, UnicodeError) as failed:
+        raise httpcore2.ConnectError(f"no address is known for {host}") from failed
+    found = [parse_address(str(row[4][0])) for row in rows]
+    whole = list(dict.fromkeys(address for address in found if address is not None))
+    if not whole or len(whole) > MOST_ADDRESSES:
+        raise httpcore2.ConnectError(f"no usable answer about {host}")
+    permitted = _is_loopback if host.casefold() == "localhost" else is_public
+    if not all(permitted(address) for address in whole):
+        raise AddressRefused(f"{host} leads to an address that is not public; write the address itself")
+    return whole
+
+
+def _is_loopback(address: Address) -> bool:
+    return address.is_loopback and not (isinstance(address, IPv6Address) and address.scope_id)
+
+
+class _Body(httpx2.AsyncByteStream):
+    """An answer's body, ended where it is longer than it may be; 0 stands for no end."""
+
+    def __init__(self, response: httpcore2.Response, most: int, link: HttpLink) -> None:
+        self._response, self._most, self._link = response, most, link
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        count = 0
+        async for piece in self._response.aiter_stream():
+            count += len(piece)
+            if self._most and count > self._most:
+                self._link.break_off(f"said more than {self._most} bytes in one message")
+                raise httpx2.ReadError(self._link.fault)
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+class _Transport(httpx2.AsyncBaseTransport):
+    """Requests over connections of `_Backend`."""
+
+    def __init__(self, link: HttpLink, most: int, tls: ssl.SSLContext | None) -> None:
+        self._link, self._most = link, most
+        self._pool = httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=_Backend())
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """See httpx2. A redirect comes without where it leads to."""
+        asked = httpcore2.Request(
+            method=request.method,
+            url=httpcore2.URL(
+                scheme=request.url.raw_scheme,
+                host=request.url.raw_host,
+                port=request.url.port,
+                target=request.url.raw_path,
+            ),
+            headers=request.headers.raw,
+            content=request.stream,
+            extensions=request.extensions,
+        )
+        try:
+            said = await self._pool.handle_async_request(asked)
+        except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError) as fault:
+            self._link.note(str(fault) or type(fault).__name__)
+            raise httpx2.ConnectError(str(fault), request=request) from fault
+        headers = httpx2.Headers(said.headers)
+        if said.status in _REDIRECTS:
+            self._link.note(f"answered HTTP {said.status}, a redirect, which is not followed")
+            del headers["location"]
+        elif said.status >= 400:
+            self._link.note(f"answered HTTP {said.status}")
+        if headers.get("content-encoding", "identity").casefold() != "identity":
+            self._link.note("answered packed, which it was asked not to")
+            await said.aclose()
+            raise httpx2.DecodingError(self._link.noted, request=request)
+        events = headers.get("content-type", "").casefold().startswith("text/event-stream")
+        return httpx2.Response(
+            said.status,
+            headers=headers,
+            stream=_Body(said, 0 if events else self._most, self._link),
+            request=request,
+        )
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+
+class HttpLink:
+    """See `Link`. `headers` hold secrets; `most` bounds one message, in bytes."""
+
+    stays_alone = False
+    stderr_tail = ""
+    exit_code: int | None = None
+    survivors = 0
+
+    def __init__(self, url: str, headers: dict[str, str], most: int) -> None:
+        self._url, self._headers, self._most = url, headers, most
+        self.fault = ""
+        self.noted = ""
+        """What the last answer that was none, or the last connection that failed, said."""
+        self.ended, self.closed = anyio.Event(), anyio.Event()
+
+    def note(self, what: str) -> None:
+        """Remember why a request failed: the SDK's own words leave it out."""
+        self.noted = what
+
+    def break_off(self, why: str) -> None:
+        """See Link."""
+        self.fault = self.fault or why
+        self.ended.set()
+
+    def begin_call(self) -> None:
+        """See Link."""
+
+    async def calmed(self) -> bool:
+        """See Link. The request is closed, and nothing of ours runs for it."""
+        return True
+
+    @asynccontextmanager
+    async def transport(self) -> AsyncIterator[TransportStreams]:
+        """See Link."""
+        from mcp.client.streamable_http import streamable_http_client
+
+        tls = httpx2.create_ssl_context() if self._url.startswith("https:") else None
+        timeout = httpx2.Timeout(CONNECT_S, read=None, write=WRITE_S, pool=CONNECT_S)
+        client = httpx2.AsyncClient(
+            headers={"User-Agent": "flytui", "Accept-Encoding": "identity", **self._headers},
+            transport=_Transport(self, self._most, tls),
+            timeout=timeout,
+            trust_env=False,
+            follow_redirects=False,
+        )
+        try:
+            async with (
+                client,
+                streamable_http_client(
+                    self._url, http_client=client, max_sse_event_size=self._most, terminate_on_close=False
+                ) as streams,
+            ):
+                yield streams
+        finally:
+            self.break_off(self.noted or "was left")
+            self.closed.set()
+
+
+def filled(headers: dict[str, str], secrets: dict[str, str]) -> dict[str, str]:
+    """The headers with secrets in place of their names; every name is one of `secrets`."""
+    return {
+        name: SECRET_REFERENCE.sub(lambda match: secrets[match[1]], value) for name, value in headers.items()
+    }

@@ -1,0 +1,110 @@
+"""Asking a server for its tools, page by page and bounded, and reading each as a definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from flycore.catalog.schemas import check_schema
+from flycore.model.canonical import JsonObject, canonical_json
+from flycore.model.upstream import Definition, Listing, Unreadable
+
+if TYPE_CHECKING:
+    from mcp import ClientSession
+    from mcp_types import Tool
+
+MOST_TOOLS = 500
+MOST_PAGES = 50
+MOST_BYTES = 1_048_576
+"""Of all definitions together, as canonical JSON."""
+MOST_DEFINITION = 131_072
+"""Bytes of one definition."""
+_DIALECTS = (
+    "http://json-schema.org/draft-06/schema#",
+    "http://json-schema.org/draft-07/schema#",
+    "http://json-schema.org/draft-07/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "https://json-schema.org/draft/2020-12/schema",
+)
+"""What servers write by habit: read as 2020-12, whose rules a schema still has to follow."""
+
+
+async def list_tools(session: ClientSession) -> Listing:
+    """What the server offers. Raises what the SDK does for an answer that is none."""
+    from mcp_types import PaginatedRequestParams
+
+    found: list[Tool] = []
+    cursor: str | None = None
+    more = f"it has more than {MOST_PAGES} pages of tools"
+    for _ in range(MOST_PAGES):
+        params = None if cursor is None else PaginatedRequestParams(cursor=cursor)
+        page = await session.list_tools(params=params)
+        found += page.tools
+        cursor = page.next_cursor
+        if len(found) > MOST_TOOLS:
+            more = f"it offers more than {MOST_TOOLS} tools"
+            break
+        if cursor is None:
+            more = ""
+            break
+    return await anyio.to_thread.run_sync(partial(read_tools, found[:MOST_TOOLS], more))
+
+
+def read_tools(tools: list[Tool], more: str) -> Listing:
+    """The tools as definitions, and why others cannot be used. `more`: why the list is not whole."""
+    definitions: dict[str, Definition] = {}
+    refused: list[Unreadable] = []
+    size = 0
+    for tool in tools:
+        definition = _definition(tool)
+        why, bytes_ = _fault(definition)
+        if tool.name in definitions:
+            why = "is offered twice"
+        if why:
+            refused.append(Unreadable(name=tool.name[:256], why=why))
+        elif (size := size + bytes_) > MOST_BYTES:
+            return Listing(
+                tools=tuple(definitions.values()),
+                refused=tuple(refused),
+                more=f"its definitions are more than {MOST_BYTES} bytes",
+            )
+        else:
+            definitions[tool.name] = definition
+    return Listing(tools=tuple(definitions.values()), refused=tuple(refused), more=more)
+
+
+def _definition(tool: Tool) -> Definition:
+    hints = tool.annotations
+    return Definition(
+        name=tool.name,
+        description=tool.description or tool.title or "",
+        input_schema=_plain(tool.input_schema),
+        output_schema=_plain(tool.output_schema or {}),
+        destructive=hints is not None and hints.destructive_hint is True,
+    )
+
+
+def _plain(schema: JsonObject) -> JsonObject:
+    return {key: value for key, value in schema.items() if key != "$schema" or value not in _DIALECTS}
+
+
+def _fault(definition: Definition) -> tuple[str, int]:
+    """Why it cannot be used, and its size."""
+    try:
+        size = len(canonical_json([definition.name, definition.shown]))
+    except (ValueError, TypeError, RecursionError):
+        return "is described by what is not JSON that every program reads", 0
+    if size > MOST_DEFINITION:
+        return f"is described by more than {MOST_DEFINITION} bytes", size
+    if definition.input_schema.get("type", "object") != "object":
+        return "takes something other than an object", size
+    return next(_unusable(definition), ""), size
+
+
+def _unusable(definition: Definition) -> Iterator[str]:
+    for what, schema in (("input", definition.input_schema), ("output", definition.output_schema)):
+        for fault in check_schema(schema) if schema else ():
+            yield f"has an {what} schema that cannot be used: {fault}"
