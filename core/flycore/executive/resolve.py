@@ -11,7 +11,7 @@ from flycore.executive.world import World
 from flycore.model.base import Value
 from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView
-from flycore.model.enums import Code, Effective, ReasonCode, Status
+from flycore.model.enums import Code, Effective, Kind, ReasonCode, Status
 from flycore.model.sidecar import SidecarEntry
 
 CALLABLE = (Effective.AVAILABLE, Effective.DEGRADED)
@@ -72,7 +72,8 @@ def _blocked(tool: str) -> Stop:
 def _not_found(world: World, tool: str) -> Stop:
     near = nearest(tool, tuple(world.index))
     usable = [name for name, view in world.index.items() if view.stability.effective in CALLABLE]
-    hint = f"did you mean {' or '.join(near)}?" if near else "flytui catalog lists every tool"
+    hint = _of_its_server(world, tool)
+    hint = hint or (f"did you mean {' or '.join(near)}?" if near else "flytui catalog lists every tool")
     return failed(
         Code.NOT_FOUND,
         f"no tool is named {tool[:200]}",
@@ -80,6 +81,15 @@ def _not_found(world: World, tool: str) -> Stop:
         nearest=[*near],
         available=[*sorted(usable)[:NAMED_AT_MOST]],
     )
+
+
+def _of_its_server(world: World, tool: str) -> str:
+    """Why nothing is known of the MCP server that the name points to; empty where it is, or there is none."""
+    view = world.catalog.sidecar(tool.rpartition(".")[0])
+    if view is None or view.entry.kind is not Kind.MCP or view.entry.tools or not view.stability.reasons:
+        return ""
+    reason = view.stability.reasons[0]
+    return f"the tools of {view.id} are not known: {reason.message}; {reason.remedy}"
 
 
 def _not_callable(view: CapabilityView) -> Stop:

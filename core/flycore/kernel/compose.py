@@ -89,7 +89,8 @@ async def open_kernel(
         limits = LiveLimits(lambda: upkeep.world.settings)
         seats = _seats(clock, bus)
         standing, queue = _approval(ground, clock, bus, audit, upkeep, limits, hands, blocks)
-        asking = _asking(ground, clock, bus, audit, queue, upkeep, lambda: len(seats) > 0)
+        upstreams = _upstreams(ground, clock, upkeep, session)
+        asking = _asking(ground, clock, bus, audit, queue, upkeep, upstreams, lambda: len(seats) > 0)
         reach = _reach(queue, upkeep, asking, seats, standing, hands)
         attaching = Attaching(reach, clock, bus.publish, audit, holder.role)
         rooms = _rooms(
@@ -222,10 +223,10 @@ def _asking(
     audit: AuditLog,
     queue: ApprovalQueue,
     upkeep: Upkeep,
+    upstreams: Upstreams,
     present: Callable[[], bool],
 ) -> _Asking:
     book = ActivityBook(clock, bus.publish)
-    upstreams = _upstreams(ground, clock, upkeep)
 
     def start_all() -> None:
         upkeep.start_probes()
@@ -298,7 +299,7 @@ def _rooms(
     )
 
 
-def _upstreams(ground: Ground, clock: SystemClock, upkeep: Upkeep) -> Upstreams:
+def _upstreams(ground: Ground, clock: SystemClock, upkeep: Upkeep, session: str) -> Upstreams:
     """The sessions with MCP servers, and who looks after them."""
     upstreams = Upstreams(
         ground,
@@ -307,7 +308,8 @@ def _upstreams(ground: Ground, clock: SystemClock, upkeep: Upkeep) -> Upstreams:
         lambda: upkeep.world,
         upkeep.note_upstream,
         lambda: upkeep.held(),
-        upkeep.renewed,
+        upkeep.caught_up,
+        session,
     )
     upkeep.asked_again = upstreams.again
     return upstreams

@@ -12,6 +12,7 @@ from flycore.approval.describe import describe_entry
 from flycore.approval.trust import TrustStore
 from flycore.audit import events as audit_events
 from flycore.catalog.known import KNOWN
+from flycore.kernel.hearing import Heard
 from flycore.kernel.in_force import InForce, in_force
 from flycore.kernel.world import Ground, read_files
 from flycore.model.approval import DecideOutcome
@@ -33,13 +34,6 @@ Lines = tuple[tuple[str, JsonObject], ...]
 """Lines for the log: event and fields."""
 _CONSOLE = "console"
 _ACCEPTED = DecideOutcome(accepted=True)
-
-
-class Heard(NamedTuple):
-    """What an MCP server offers, and the digest of the entry it was started by."""
-
-    entry: str
-    listing: Listing
 
 
 class Told(NamedTuple):
@@ -116,7 +110,7 @@ class Trusting:
     def _listing(self, entry: SidecarEntry) -> Listing | None:
         """What the server of exactly this value of the entry offers, of what the entry takes."""
         heard = self._heard.get(entry.id)
-        if heard is None or heard.entry != entry.digest:
+        if heard is None or heard.listing is None or heard.entry != entry.digest:
             return None
         if entry.picked is None:
             return heard.listing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import anyio
@@ -19,10 +19,11 @@ from flycore.executive.rooms import Clock
 from flycore.executive.world import World
 from flycore.kernel.collector import uncollected
 from flycore.kernel.describing import Describing
+from flycore.kernel.hearing import Heard, Hearing, findings_of
 from flycore.kernel.in_force import InForce
 from flycore.kernel.probing import probe_work
 from flycore.kernel.telling import Telling
-from flycore.kernel.trusting import Given, Heard, Trusting, Wish
+from flycore.kernel.trusting import Given, Trusting, Wish
 from flycore.kernel.world import Files, Ground, Observed, blocked_tools, build_world
 from flycore.model.approval import DecideOutcome
 from flycore.model.catalog import SidecarView
@@ -75,7 +76,7 @@ class Upkeep:
         self._renewing = anyio.Lock()
         """One world at a time is made, and no trust given meanwhile."""
         self._pending: tuple[TrustItem, ...] = ()
-        self._heard: dict[str, Heard] = {}
+        self._hearing = Hearing()
         self._seen: Stamps = ()
         self._wanted: set[str] = set()
         self._probing: set[str] = set()
@@ -98,7 +99,7 @@ class Upkeep:
             if entry.id in held.trusted and entry.kind is not Kind.MCP and _leads(held.files, entry.id):
                 known = self._prober.known(probe_work(self._ground, self.files, entry))
                 self._remembered.update({entry.id: known} if known is not None else {})
-        self.world = self._built(held)
+        self.world = self._built(held, {})
         self._want_probes()
 
     async def run(self) -> None:
@@ -162,21 +163,20 @@ class Upkeep:
 
     def note_upstream(self, sidecar: str, entry: str, found: ProbeFinding, listing: Listing | None) -> None:
         """An MCP server was reached or not, by the entry of that digest; `listing` is what it offers."""
-        now = self.files.registry.entry(sidecar)
-        if now is None or now.digest != entry:
+        if not _in_force(self.files, sidecar, entry):
             return
-        self._probes[sidecar] = found
+        self._hearing.note(sidecar, entry, found, listing)
         if listing is not None:
-            self._heard[sidecar] = Heard(entry, listing)
             self._runtime.note(sidecar, "", self._clock.now())
         self._note_change()
 
-    def _built(self, held: InForce) -> World:
+    def _built(self, held: InForce, heard: Mapping[str, Heard]) -> World:
         now = self._clock.now()
+        upstream = findings_of(heard, held.files.registry)
         offers = self._trusting.offers(held)
         seen = Observed(
             trusted=held.trusted,
-            probes={**self._remembered, **self._probes},
+            probes={**self._remembered, **self._probes, **upstream},
             runtime={entry.id: self._runtime.finding(entry.id, now) for entry in held.files.registry.entries},
             diagnostics=(*self._trusting.diagnostics, *self._blocks.diagnostics),
             described=self.describing.described,
@@ -222,17 +222,23 @@ class Upkeep:
                 await anyio.to_thread.run_sync(self._trusting.read)
             await self._renew()
 
+    async def caught_up(self) -> None:
+        """Once this returns, the catalog shows whatever MCP servers had said before."""
+        async with self._renewing:
+            if self._hearing.unshown:
+                await self._renew()
+
     async def _renew(self) -> None:
         """Make the world anew from the files as they were read. Only while `_renewing` is held."""
         before = self.files
-        now = self._clock.now()
-        held, pending = await anyio.to_thread.run_sync(self._trusting.hold, dict(self._heard), now)
+        heard, now = self._hearing.now, self._clock.now()
+        held, pending = await anyio.to_thread.run_sync(self._trusting.hold, heard, now)
         self.files = held.files
         for sidecar in _changed(before, held.files):  # its answers say nothing of what it is now
             self._probes.pop(sidecar, None)
-            self._heard.pop(sidecar, None)
             self._remembered.pop(sidecar, None)
-        world = await anyio.to_thread.run_sync(self._built, held)
+        world = await anyio.to_thread.run_sync(self._built, held, heard)
+        self._hearing.shown(heard, held.files.registry)
         self._pending = pending
         self._replace(world)
         self._telling.policy(before.policy, self.files.policy)
@@ -249,17 +255,13 @@ class Upkeep:
 
     def _want_probes(self) -> None:
         """Everything that may be asked and has not been."""
-        may = {
-            view.id
-            for view in self.world.catalog.sidecars
-            if _may_be_asked(view) and view.entry.kind is not Kind.MCP
-        }
+        may = {view.id for view in self.world.catalog.sidecars if _may_be_asked(view)}
         self._wanted |= may - self._probes.keys() - self._probing
 
     def _askable(self, sidecar: str) -> SidecarEntry | None:
         """The entry in force now, where that very value is trusted and leads to a program."""
         view, entry = self.world.catalog.sidecar(sidecar), self.files.registry.entry(sidecar)
-        if view is None or entry is None or entry.kind is Kind.MCP or not _leads(self.files, sidecar):
+        if view is None or entry is None or not _leads(self.files, sidecar):
             return None
         return entry if _may_be_asked(view) and view.entry.digest == entry.digest else None
 
@@ -284,8 +286,7 @@ class Upkeep:
 
     def _keep(self, entry: SidecarEntry, finding: ProbeFinding) -> None:
         """What was found, unless the entry is another by now: then it says nothing of that one."""
-        now = self.files.registry.entry(entry.id)
-        if now is None or now.digest != entry.digest:
+        if not _in_force(self.files, entry.id, entry.digest):
             return
         self._probes[entry.id] = finding
         if finding.state is ProbeState.HEALTHY:
@@ -308,6 +309,12 @@ def _changed(before: Files, after: Files) -> set[str]:
     return {sidecar for sidecar in old.keys() | new.keys() if old.get(sidecar) != new.get(sidecar)}
 
 
+def _in_force(files: Files, sidecar: str, digest: str) -> bool:
+    """Whether the sidecar's entry is still the one of that digest."""
+    entry = files.registry.entry(sidecar)
+    return entry is not None and entry.digest == digest
+
+
 def _leads(files: Files, sidecar: str) -> bool:
     """Whether the sidecar's command leads to a program."""
     program = files.programs.get(sidecar)
@@ -315,5 +322,5 @@ def _leads(files: Files, sidecar: str) -> bool:
 
 
 def _may_be_asked(view: SidecarView) -> bool:
-    """Trusted, and everything before the sandbox in order."""
-    return view.trusted and view.stability.sandbox is not None
+    """Trusted, and everything before the sandbox in order; an MCP server's session is its own probe."""
+    return view.trusted and view.stability.sandbox is not None and view.entry.kind is not Kind.MCP

@@ -78,8 +78,8 @@ class UpstreamPlace:
 
 
 class Upstreams:
-    """All sessions. `held` says whether nothing may be started now; once `renewed` returns, the catalog shows
-    what was noted."""
+    """All sessions. `held` says whether nothing may be started now; once `caught_up` returns, the catalog
+    shows what was noted. `session` is the kernel's own, which the next one looks for."""
 
     def __init__(
         self,
@@ -89,10 +89,11 @@ class Upstreams:
         world: Callable[[], World],
         note: Note,
         held: Callable[[], bool],
-        renewed: Callable[[], Awaitable[None]],
+        caught_up: Callable[[], Awaitable[None]],
+        session: str,
     ) -> None:
         self._ground, self._clock, self._files, self._world = ground, clock, files, world
-        self._note, self._held, self._renewed = note, held, renewed
+        self._note, self._held, self._caught_up, self._session = note, held, caught_up, session
         self._kept: dict[str, _Kept] = {}
         self._group: TaskGroup | None = None
 
@@ -131,12 +132,16 @@ class Upstreams:
 
     async def ready(self, tool: str) -> None:
         """See executive.rooms.Upstreams."""
-        kept = self._kept.get(tool.rpartition(".")[0])
-        if kept is None or kept.session.settled.is_set() or tool in self._world().index:
+        sidecar = tool.rpartition(".")[0]
+        view = self._world().catalog.sidecar(sidecar)
+        if view is None or view.entry.kind is not Kind.MCP or tool in self._world().index:
             return
-        with anyio.move_on_after(FIRST_LIST_S):
-            await kept.session.settled.wait()
-            await self._renewed()
+        self.review()  # the catalog may have said a moment ago that it is wanted
+        kept = self._kept.get(sidecar)
+        if kept is not None:
+            with anyio.move_on_after(FIRST_LIST_S):
+                await kept.session.settled.wait()
+                await self._caught_up()
 
     @asynccontextmanager
     async def hold(
@@ -166,6 +171,7 @@ class Upstreams:
         finally:
             if self._kept.get(kept.entry.id) is kept:
                 del self._kept[kept.entry.id]
+            kept.session.settled.set()
             kept.over.set()
         self.review()
 
@@ -208,7 +214,7 @@ class Upstreams:
             runs, seal = sealed_as(self._ground, entry, program)
         except SealBroken as fault:
             raise StartFault(f"the program cannot be sealed: {fault}", "find out what changes it") from fault
-        name = f"stays-{secrets.token_hex(8)}"
+        name = f"{self._session}-mcp-{secrets.token_hex(6)}"
         spec = SpawnSpec(
             argv=runs.argv,
             cwd=str(anchor_folder(entry.cwd, files.registry)),

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
+from flycore.executive.world import World
+from flycore.kernel.hearing import Heard, Hearing
+from flycore.kernel.trusting import Trusting
+from flycore.kernel.upkeep import Upkeep
 from flycore.model.enums import Code, Effective, ProbeState, ReasonCode, Risk, Status
-from kernelkit import Root, approved_call, kernel_of, request, until
+from kernelkit import PATIENCE, Root, approved_call, kernel_of, request, until
 from upstreamkit import NOTES, capability, connected, server_of, sidecar
 
 pytestmark = pytest.mark.anyio
@@ -191,3 +198,63 @@ async def test_the_environment_is_the_allow_list(root: Root) -> None:
             assert os.getsid(pid) == pid
     finally:
         del os.environ["UPSTREAM_MUST_NOT_SEE"]
+
+
+async def test_calls_that_come_before_the_first_list_wait_for_it(root: Root) -> None:
+    root.policy(ALLOW)
+    async with kernel_of(root) as kernel:
+        outputs = []
+
+        async def run(number: int) -> None:
+            result = await kernel.call(request(kernel, "notes.add", {"a": number, "b": 2}))
+            outputs.append(result.output)
+
+        async with anyio.create_task_group() as group:
+            for number in range(3):
+                group.start_soon(run, number)
+        assert sorted(str(output) for output in outputs) == [
+            str({"result": number + 2}) for number in range(3)
+        ]
+
+
+async def test_a_name_of_a_server_that_cannot_be_reached_says_why(root: Root) -> None:
+    (root.folder / "tools" / "bin-notes" / "run").write_text("#!/bin/sh\nexit 3\n")
+    async with kernel_of(root) as kernel:
+        result = await kernel.call(request(kernel, "notes.add", {"a": 1, "b": 2}))
+        assert result.error is not None
+        assert result.error.code == Code.NOT_FOUND
+        assert sidecar(kernel, "notes").stability.reasons[0].message in result.error.hint
+
+
+async def test_a_server_that_is_well_is_never_shown_without_its_tools(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer comes while a world is made that has read already what was heard."""
+    answered, worlds = threading.Event(), []
+    hold, note, replaced = Trusting.hold, Hearing.note, Upkeep._replace
+
+    def slow_hold(self: Trusting, heard: Mapping[str, Heard], now: float) -> Any:
+        held = hold(self, heard, now)
+        if self.offers(held[0]):
+            assert answered.wait(PATIENCE)
+        return held
+
+    def noted(self: Hearing, *told: Any) -> None:
+        note(self, *told)
+        answered.set()
+
+    def seen(self: Upkeep, new: World) -> None:
+        replaced(self, new)
+        worlds.append(self.world)
+
+    async with kernel_of(root) as kernel:
+        monkeypatch.setattr(Trusting, "hold", slow_hold)
+        monkeypatch.setattr(Hearing, "note", noted)
+        monkeypatch.setattr(Upkeep, "_replace", seen)
+        kernel.probe("notes")
+        await connected(kernel, "notes")
+    assert len(worlds) >= 2
+    for world in worlds:
+        view = world.catalog.sidecar("notes")
+        assert view is not None
+        assert (view.stability.probe is ProbeState.HEALTHY) == ("notes.add" in world.index)
