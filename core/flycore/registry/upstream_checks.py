@@ -12,6 +12,7 @@ from flycore.registry.located import Findings
 from flycore.registry.names import looks_secret, nearest
 from flycore.registry.schema import upstream_tool_keys
 from flycore.registry.spans import pointer_join
+from flysafe.addresses import parse_address
 
 SECRET_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,127})\}")
 """In a header's value: the secret that stands there when a request is made."""
@@ -108,6 +109,9 @@ def _check_address(url: str, findings: Findings) -> None:
         return
     if not host:
         findings.add("/url", "url", "names no host", example)
+    elif parts.scheme == "http" and not _stays_here(host):
+        remedy = "write https; http is for localhost and addresses of loopback only"
+        findings.add("/url", "in-the-clear", "sends everything in the clear beyond this machine", remedy)
     if "@" in parts.netloc:
         findings.add("/url", "url", "holds a login", 'send it in "headers", from a declared secret')
     if parts.fragment or url.endswith("#"):
@@ -115,6 +119,11 @@ def _check_address(url: str, findings: Findings) -> None:
     if any(looks_secret(name) for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
         remedy = 'send it in "headers", from a declared secret'
         findings.add("/url", "secret-name", "holds what looks like a secret", remedy)
+
+
+def _stays_here(host: str) -> bool:
+    address = parse_address(host)
+    return host.casefold() == "localhost" or (address is not None and address.is_loopback)
 
 
 def _check_header(header: str, value: str, declared: frozenset[Json], findings: Findings) -> None:
