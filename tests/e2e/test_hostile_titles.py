@@ -43,6 +43,7 @@ def test_a_windows_title_is_shown_and_not_obeyed(root: Root, tmp_path: Path, tex
         tmux.sees("confirm with ‹")
         tmux.sees("THERE")
         tmux.keys("NPage", "End")
+        tmux.sees("keys ready ●")
         tmux.keys("d")
         out, _ = agent.communicate(timeout=60)
         assert json.loads(out)["status"] == "denied"

@@ -112,8 +112,11 @@ async def test_columns_follow_the_width() -> None:
         middle = ["STATE", "TOOL", "POLICY", "WHY", "/", "FIX"]
         await until(pilot, lambda: drawn(app, "#titles").split() == middle)
         await pilot.resize_terminal(60, 20)
-        for row in rows_drawn(app, "#catalog-rows").splitlines():
-            assert len(row) <= 60
+
+        def narrow() -> bool:
+            return all(len(row) <= 60 for row in rows_drawn(app, "#catalog-rows").splitlines())
+
+        await until(pilot, narrow)
         assert "computer.keyboard" in rows_drawn(app, "#catalog-rows")
 
 
