@@ -11,7 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from consolekit import request_of, world
+import pytest
+
+from consolekit import app_of, request_of, until, world
 from flycore.model.enums import Risk
 from flytui.console.desk import Desk
 from flytui.console.title import away_sequence
@@ -79,3 +81,25 @@ def read_until(leader: int, words: str) -> str:
             if words in seen.decode("utf-8", "replace"):
                 return seen.decode("utf-8", "replace")
     raise AssertionError(f"{words!r} never came")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("decision", "words"), [("made", "made: who has it comes in as"), ("revoked", "revoked:")]
+)
+async def test_a_token_that_was_made_or_revoked_is_told(decision: str, words: str) -> None:
+    place = world()
+    app = app_of(place)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: place.streams and app.desk.status is not None)
+        place.publish(
+            "token.changed", name="ci\x1b[2J", decision=decision, by="flytui token, bash via socket"
+        )
+        await until(pilot, lambda: app._notifications)
+        (told,) = (note.message for note in app._notifications)
+        assert (words in told, "ci" in told, "bash via socket" in told, "\x1b" in told) == (
+            True,
+            True,
+            True,
+            False,
+        )

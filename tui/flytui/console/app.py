@@ -51,7 +51,7 @@ class FlytuiApp(TellingApp):
         self.drawn = anyio.Event()
         """The first frame is on the terminal."""
         self._guard = VisibleOnly()
-        self._pump = Pump(desk, self._told, self._hands)
+        self._pump = Pump(desk, self._told, self._hands, self._token)
         self._trust_shown: frozenset[str] = frozenset()
 
     def get_line_filters(self) -> Sequence[LineFilter]:

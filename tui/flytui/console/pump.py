@@ -14,11 +14,15 @@ PACE_S = 0.05
 """At most so often are values fetched and screens redrawn."""
 
 
+def _nobody(event: Event) -> None:
+    """Nobody is told of tokens."""
+
+
 class Pump:
     """Listens and fetches until it is cancelled or the kernel goes away.
 
     `told` gets the topics that were fetched; `hands` is told at once, before anything is coalesced,
-    because approve keys die with it.
+    because approve keys die with it; `tokens` every change of who comes in over TCP and HTTP.
     """
 
     def __init__(
@@ -26,10 +30,12 @@ class Pump:
         desk: Desk,
         told: Callable[[frozenset[Topic]], Awaitable[None]],
         hands: Callable[[bool], None],
+        tokens: Callable[[Event], None] = _nobody,
     ) -> None:
         self._desk = desk
         self._told = told
         self._hands = hands
+        self._tokens = tokens
         self._due: frozenset[Topic] = ALL_TOPICS
         self._wake = anyio.Event()
 
@@ -54,6 +60,8 @@ class Pump:
     def _note(self, event: Event) -> None:
         if event.type == "hands.changed":
             self._hands(event.payload.get("on") is not False)
+        elif event.type == "token.changed":
+            self._tokens(event)
         self.again(topics_of(event))
 
     async def _refresh(self) -> None:

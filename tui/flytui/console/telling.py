@@ -5,12 +5,16 @@ from __future__ import annotations
 from textual.notifications import SeverityLevel
 
 from flycore.model.approval import Ask
+from flycore.model.events import Event
 from flysafe.text import safe_text
 from flytui.console.approvals.card import CardScreen
 from flytui.console.main import MainScreen
 from flytui.console.pages import PageScreen
 from flytui.console.title import away_sequence, title_sequence
 from flytui.console.urgent import UrgentApp
+
+TOKEN_S = 30.0
+"""How long a notice about a token stays."""
 
 
 class TellingApp(UrgentApp):
@@ -53,6 +57,12 @@ class TellingApp(UrgentApp):
             self._notify_told = problem
             if problem:
                 self._say(problem)
+
+    def _token(self, event: Event) -> None:
+        """Who comes in over TCP and HTTP is another; the token itself is in no event."""
+        name, by = event.payload.get("name"), event.payload.get("by")
+        words = "made: who has it comes in as" if event.payload.get("decision") == "made" else "revoked:"
+        self.notify(f"token {words} {name} ({by})", severity="warning", timeout=TOKEN_S)
 
     def _write(self, sequence: str) -> None:
         """To the terminal itself, past the screen."""
