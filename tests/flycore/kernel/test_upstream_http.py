@@ -130,6 +130,16 @@ async def test_what_http_says_is_told(root: Root) -> None:
             assert "HTTP 401" in view.stability.reasons[0].message
 
 
+async def test_a_server_that_is_not_there_is_unavailable_in_a_sentence(root: Root) -> None:
+    async with serving() as port:
+        pass
+    entry(root, port)
+    async with kernel_of(root) as kernel:
+        view = await connected(kernel, "web")
+        assert view.stability.probe is ProbeState.UNAVAILABLE
+        assert view.stability.reasons[0].message.startswith("the server could not be reached (")
+
+
 async def test_nothing_is_connected_to_before_trust(root: Root) -> None:
     async with answering(b"HTTP/1.1 200 OK\r\n") as (port, asked):
         entry(root, port)

@@ -125,7 +125,7 @@ class _Transport(httpx2.AsyncBaseTransport):
         try:
             said = await self._pool.handle_async_request(asked)
         except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError) as fault:
-            self._link.note(str(fault) or type(fault).__name__)
+            self._link.note(f"could not be reached ({str(fault) or type(fault).__name__})")
             raise httpx2.ConnectError(str(fault), request=request) from fault
         headers = httpx2.Headers(said.headers)
         if said.status in _REDIRECTS:
