@@ -144,6 +144,18 @@ async def test_a_client_that_does_not_wait_comes_back_for_its_ticket(root: Root,
         assert ran(root) == 1
 
 
+async def test_a_client_that_is_told_progress_gets_its_ticket_all_the_same(root: Root, era: str) -> None:
+    config = root.base / "config" / "flytui" / "config.jsonc"
+    config.write_text(json.dumps({"approvals": {"inlineWaitMs": 500}}))
+    told = Told()
+    async with kernel_of(root) as kernel, client_of(root, kernel, era) as client:
+        first = await client.call_tool("back_ask", {"n": 1}, progress_callback=told)
+        assert "waiting for approval" in told.words
+        assert about(first)["error"]["code"] == "approval-pending"
+        assert (await waiting_ask(kernel)).request.id == about(first)["error"]["details"]["ticket"]
+    assert ran(root) == 0
+
+
 async def test_progress_goes_on_while_a_person_thinks(
     root: Root, era: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
