@@ -134,6 +134,7 @@ class World:
     called: list[tuple[str, JsonObject]] = field(default_factory=list)
     call_phase: Phase = Phase.RUNNING
     call_ends: anyio.Event = field(default_factory=anyio.Event)
+    refused: list[int] = field(default_factory=list)
     attached: list[object] = field(default_factory=list)
     streams: list[anyio.abc.ObjectSendStream[Event]] = field(default_factory=list)
 
@@ -232,6 +233,10 @@ class World:
         self.imported.append((path, name, digest))
         return DecideOutcome(accepted=not self.refuse, why_not=self.refuse)
 
+    async def refuse_pairing(self, pid: int) -> bool:
+        self.refused.append(pid)
+        return self.refuse == ""
+
     async def write_starter(self) -> DecideOutcome:
         self.started += 1
         return DecideOutcome(accepted=not self.refuse, why_not=self.refuse)
@@ -321,6 +326,12 @@ class World:
         self.trust_value = ()
         self.publish("trust.changed")
         return DecideOutcome(accepted=True)
+
+    def end(self) -> None:
+        """The kernel goes away: everybody who listens is told by the end of the stream."""
+        for stream in self.streams:
+            stream.close()
+        self.streams.clear()
 
     def publish(self, type: str, **payload: object) -> None:
         """An event to every listener."""

@@ -71,6 +71,10 @@ class SocketApprover:
         said: JsonObject = {"sidecar": sidecar, "enabled": enabled, "reason": reason}
         return await self._done("sidecar.enable", said)
 
+    async def refuse_pairing(self, pid: int) -> bool:
+        """See Approver."""
+        return (await self._done("console.refuse", {"pid": pid})).accepted
+
     async def write_starter(self) -> DecideOutcome:
         """See Approver."""
         return await self._done("starter.write", {})

@@ -19,6 +19,9 @@ from flycore.registry.places import Places
 
 NAME = "flytui console"
 
+MOST_OF_A_CODE = 64
+SeatFacts = tuple[tuple[int, ...], tuple[int, ...]]
+"""Window ids and processes of a console."""
 Code = Callable[[], Awaitable[str]]
 """Gives what the person typed. Called once the code is shown, and again after a wrong one."""
 
@@ -57,49 +60,81 @@ class AttachedClient(RelayClient):
             )
 
 
+class Attachment:
+    """A console's connection to a kernel of another process. `client` shows everything from the start;
+    `approver` decides once the code was right, and what it is told before is refused."""
+
+    def __init__(self, places: Places, connection: SocketClient, seat: SeatFacts) -> None:
+        self._connection = connection
+        self._windows, self._pids = seat
+        self.kernel = connection.kernel
+        """What the kernel said of itself when it greeted."""
+        self.client: Client = AttachedClient(places, connection)
+        self.approver: Approver = SocketApprover(connection)
+
+    async def ask(self) -> None:
+        """Have a fresh code shown where a person sits. Raises NotPaired, which says why none is,
+        and ConnectionLost."""
+        seat: JsonObject = {"windowIds": list(self._windows), "pids": list(self._pids)}
+        await self._say("console.attach", seat)
+
+    async def pair(self, code: str) -> None:
+        """Present the code that a person typed. Raises NotPaired, which says why it does not count, and
+        ConnectionLost."""
+        await self._say("console.pair", {"code": code[:MOST_OF_A_CODE]})
+
+    async def _say(self, kind: str, payload: JsonObject) -> None:
+        if self._connection.ended.is_set():
+            raise ConnectionLost("the kernel went away")
+        try:
+            await self._connection.ask_for(kind, payload)
+        except ProtocolError as error:
+            raise NotPaired(error.said) from error
+
+
+@asynccontextmanager
+async def attach_console(places: Places, seat: SeatFacts = ((), ())) -> AsyncIterator[Attachment]:
+    """Attach to the kernel that runs, as a viewer until paired. `seat` is the console's windows and
+    processes, which no tool may touch once it is.
+
+    Raises KernelUnreachable, and OtherVersion where the kernel is of another version than this program.
+    """
+    async with connect_socket(places.socket, viewer=True, name=NAME) as connection:
+        kernel = connection.kernel
+        if kernel.version != flycore.__version__:
+            raise OtherVersion(f"flytui {flycore.__version__}", f"flytui {kernel.version}", kernel.pid)
+        yield Attachment(places, connection, seat)
+
+
 @asynccontextmanager
 async def open_attached_console(
     places: Places,
     *,
     code: Code,
-    seat: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
+    seat: SeatFacts = ((), ()),
     told: Callable[[str], None] = lambda why_not: None,
 ) -> AsyncIterator[tuple[Client, Approver]]:
-    """A console of the kernel that runs. `seat` is the console's windows and processes, which no tool may
-    touch from then on; `told` is told why a code did not count, before `code` is asked again.
+    """A paired console of the kernel that runs; see attach_console. `told` is told why a code did not count,
+    before `code` is asked again.
 
-    Raises KernelUnreachable, ConnectionLost, OtherVersion where the kernel is of another version than this
-    program, NotPaired where no code is shown, after three wrong ones and after two minutes.
+    Raises what attach_console does, ConnectionLost, and NotPaired where no code is shown, after three wrong
+    ones and after two minutes.
     """
-    async with connect_socket(places.socket, viewer=True, name=NAME) as client:
-        kernel = client.kernel
-        if kernel.version != flycore.__version__:
-            raise OtherVersion(f"flytui {flycore.__version__}", f"flytui {kernel.version}", kernel.pid)
-        await _pair(client, code, seat, told)
-        yield AttachedClient(places, client), SocketApprover(client)
+    async with attach_console(places, seat) as attachment:
+        await attachment.ask()
+        await _pair(attachment, code, told)
+        yield attachment.client, attachment.approver
 
 
-async def _pair(
-    client: SocketClient,
-    code: Code,
-    seat: tuple[tuple[int, ...], tuple[int, ...]],
-    told: Callable[[str], None],
-) -> None:
-    windows, pids = seat
-    try:
-        await client.ask_for("console.attach", {"windowIds": list(windows), "pids": list(pids)})
-    except ProtocolError as error:
-        raise NotPaired(error.said) from error
+async def _pair(attachment: Attachment, code: Code, told: Callable[[str], None]) -> None:
     until = time.monotonic() + VALID_SECONDS
     for left in reversed(range(TRIES)):
         typed = await code()
-        if client.ended.is_set():
-            raise ConnectionLost("the kernel went away")
         try:
-            await client.ask_for("console.pair", {"code": typed[:64]})
-        except ProtocolError as error:
+            await attachment.pair(typed)
+        except NotPaired as error:
             if not left or time.monotonic() >= until:
-                raise NotPaired(error.said) from error
-            told(error.said)
+                raise
+            told(str(error))
         else:
             return

@@ -84,6 +84,10 @@ class NoApprover:
         """Refused."""
         return _REFUSED
 
+    async def refuse_pairing(self, pid: int) -> bool:
+        """There is none."""
+        return False
+
     async def write_starter(self) -> DecideOutcome:
         """Refused."""
         return _REFUSED

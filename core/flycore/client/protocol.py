@@ -172,6 +172,10 @@ class Approver(Protocol):
         the file offers another by now nothing is written. Nothing that is there is changed."""
         ...
 
+    async def refuse_pairing(self, pid: int) -> bool:
+        """Have the codes that the program of that process asked for count no more; False where none did."""
+        ...
+
     async def write_starter(self) -> DecideOutcome:
         """Write the starter registry into a project that has none; its entries are trusted, as the person
         was shown its text. Nothing that is there is overwritten."""

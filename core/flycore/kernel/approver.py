@@ -47,6 +47,8 @@ class Reach(NamedTuple):
     seats: Seats
     revocations: Callable[[], Revocations]
     """A console takes back what it has revoked itself."""
+    refuse: Callable[[int], bool]
+    """Refuses the pairing codes that a process asked for."""
 
 
 class KernelApprover:
@@ -58,6 +60,7 @@ class KernelApprover:
         self._entries = reach.entries
         self._answer = reach.answer
         self._seats = reach.seats
+        self._refuse = reach.refuse
         self.who = who
 
     def attach(self, window_ids: tuple[int, ...], pids: tuple[int, ...]) -> None:
@@ -118,6 +121,10 @@ class KernelApprover:
         return await self._entries.settled(
             lambda trusting, now: trusting.switch(sidecar, enabled, reason, now)
         )
+
+    async def refuse_pairing(self, pid: int) -> bool:
+        """See Approver."""
+        return self._refuse(pid)
 
     async def write_starter(self) -> DecideOutcome:
         """See Approver."""

@@ -26,9 +26,9 @@ PROVISIONAL = "this kernel lives for one command only: ask it to yield, and open
 NOWHERE = "nobody could see the code: no console is open here, and flytui serve has no terminal of its own"
 TOO_OFTEN = "too many codes were asked for: try again in two minutes"
 _WHY_NOT = {
-    Presented.WRONG: "this is not the code that was shown",
-    Presented.SPENT: "this is not the code that was shown, and it counts no longer: attach again",
-    Presented.NONE: "no code waits for this connection, or its two minutes are over: attach again",
+    Presented.WRONG: "this is not the code that was shown; tries left: {}",
+    Presented.SPENT: "this is not the code that was shown, and it counts no longer; attach again",
+    Presented.NONE: "no code counts here: it was refused, or its two minutes are over; attach again",
 }
 
 
@@ -45,6 +45,8 @@ class Attaching:
         self._role = role
         self._book = PairingBook()
         self._terminals = 0
+        self._asking: dict[Hashable, tuple[Caller, int]] = {}
+        """Connections that were shown a code and have not been paired, with their process."""
 
     @property
     def consoles(self) -> int:
@@ -65,8 +67,8 @@ class Attaching:
         finally:
             self._terminals -= 1
 
-    def ask(self, connection: Hashable, caller: Caller) -> str:
-        """Show a person a code for that connection; why not, in words, else empty."""
+    def ask(self, connection: Hashable, caller: Caller, pid: int) -> str:
+        """Show a person a code for that connection of the process `pid`; why not, in words, else empty."""
         if self._role not in FOR_GOOD:
             return PROVISIONAL
         if not self.consoles and not self._terminals:
@@ -75,7 +77,8 @@ class Attaching:
         if code is None:
             return TOO_OFTEN
         expires = self._clock.now() + VALID_SECONDS
-        self._tell(PAIRING, {"code": code, **_named(caller), "expiresAt": round(expires, 3)})
+        self._asking[connection] = caller, pid
+        self._tell(PAIRING, {"code": code, **_named(caller), "pid": pid, "expiresAt": round(expires, 3)})
         return ""
 
     def pair(
@@ -85,7 +88,10 @@ class Attaching:
         presented = self._book.present(connection, code, self._clock.monotonic())
         if presented is not Presented.PAIRED:
             self._record(audit_events.CONSOLE_REFUSED, caller, pid, reason=presented.value)
-            return _WHY_NOT[presented]
+            if presented is Presented.SPENT and self._asking.pop(connection, None) is not None:
+                self._tell("console.refused", {**_named(caller), "pid": pid})
+            return _WHY_NOT[presented].format(self._book.tries_left(connection))
+        self._asking.pop(connection, None)
         approver = KernelApprover(self._reach, f"the console on pid {pid}")
         self._record(audit_events.CONSOLE_ATTACHED, caller, pid)
         approver.attach(seat.window_ids, seat.pids)
@@ -95,10 +101,22 @@ class Attaching:
     def left(self, connection: Hashable, approver: KernelApprover | None, caller: Caller, pid: int) -> None:
         """The connection is gone: its code counts no longer, its seat is free, and nothing is decided."""
         self._book.leave(connection)
+        asked = self._asking.pop(connection, None)
         if approver is not None:
             approver.lose()
             self._record(audit_events.CONSOLE_LEFT, caller, pid)
+        if approver is not None or asked is not None:
             self._tell("console.left", {**_named(caller), "pid": pid})
+
+    def refuse(self, pid: int) -> bool:
+        """A person refuses the codes that process asked for; False where it waits for none."""
+        found = [connection for connection, (_, asker) in self._asking.items() if asker == pid]
+        for connection in found:
+            caller, _ = self._asking.pop(connection)
+            self._book.leave(connection)
+            self._record(audit_events.CONSOLE_REFUSED, caller, pid, reason="refused")
+            self._tell("console.refused", {**_named(caller), "pid": pid})
+        return bool(found)
 
     def _record(self, event: str, caller: Caller, pid: int, reason: str = "") -> None:
         """Nothing runs because of these lines, so a full disk stops only the line."""

@@ -91,7 +91,7 @@ async def open_kernel(
         standing, queue = _approval(ground, clock, bus, audit, upkeep, limits, hands, blocks)
         upstreams = _upstreams(ground, clock, upkeep, session)
         asking = _asking(ground, clock, bus, audit, queue, upkeep, upstreams, lambda: len(seats) > 0)
-        reach = _reach(queue, upkeep, asking, seats, standing, hands)
+        reach = _reach(queue, upkeep, asking, seats, standing, hands, lambda pid: attaching.refuse(pid))
         attaching = Attaching(reach, clock, bus.publish, audit, holder.role)
         rooms = _rooms(
             ground, clock, bus, audit, past, upkeep, limits, queue, hands, seats, holder, standing, asking
@@ -148,6 +148,7 @@ def _reach(
     seats: Seats,
     standing: Standing,
     hands: HandsOn,
+    refuse: Callable[[int], bool],
 ) -> Reach:
     """What every console has its hand on."""
     return Reach(
@@ -156,6 +157,7 @@ def _reach(
         asking.questions.answer,
         seats,
         lambda: Revocations(standing, queue.leases, hands.active),
+        refuse,
     )
 
 

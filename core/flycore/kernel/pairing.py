@@ -82,6 +82,11 @@ class PairingBook:
         del self._open[connection]
         return Presented.SPENT
 
+    def tries_left(self, connection: Hashable) -> int:
+        """How many more codes that connection may present before its own counts no longer."""
+        open_ = self._open.get(connection)
+        return open_.tries if open_ is not None else 0
+
     def leave(self, connection: Hashable) -> None:
         """The connection is gone, its code with it."""
         self._open.pop(connection, None)

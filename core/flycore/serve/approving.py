@@ -84,7 +84,7 @@ class Approving:
 
     async def _attach(self, message: m.Envelope, wanted: c.Attach, caller: Caller) -> None:
         self._seat = Seat(window_ids=wanted.window_ids, pids=wanted.pids)
-        why_not = self._kernel.attaching.ask(self, caller)
+        why_not = self._kernel.attaching.ask(self, caller, self._pid)
         if why_not:
             await self._refuse(message, m.ErrorCode.UNAUTHORIZED, why_not)
         else:
@@ -170,6 +170,10 @@ async def _enable(approver: KernelApprover, payload: JsonObject) -> object:
     return await approver.enable(said.sidecar, said.enabled, said.reason)
 
 
+async def _refuse_pairing(approver: KernelApprover, payload: JsonObject) -> object:
+    return _did(await approver.refuse_pairing(msgspec.convert(payload, c.RefusePairing).pid))
+
+
 async def _write_starter(approver: KernelApprover, payload: JsonObject) -> object:
     msgspec.convert(payload, m.Nothing)
     return await approver.write_starter()
@@ -193,4 +197,5 @@ _CARRIED: Mapping[str, Carry] = {
     "sidecar.enable": _enable,
     "starter.write": _write_starter,
     "server.import": _import_server,
+    "console.refuse": _refuse_pairing,
 }

@@ -105,6 +105,12 @@ class ServerImport(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     digest: str
 
 
+class RefusePairing(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`console.refuse`: the codes that this process asked for count no more."""
+
+    pid: int
+
+
 CONSOLE_PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "console.attach": Attach,
     "console.pair": Pair,
@@ -120,5 +126,6 @@ CONSOLE_PAYLOADS: dict[str, type[msgspec.Struct]] = {
     "sidecar.enable": SidecarEnable,
     "starter.write": Nothing,
     "server.import": ServerImport,
+    "console.refuse": RefusePairing,
 }
 """By the type of the message."""

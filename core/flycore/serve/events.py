@@ -129,7 +129,9 @@ EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
         (EventClass.APPROVAL, Nothing),
     ),
     PAIRING: (EventClass.APPROVAL, PairingTold),
-    **dict.fromkeys(("console.attached", "console.left"), (EventClass.APPROVAL, ConsoleTold)),
+    **dict.fromkeys(
+        ("console.attached", "console.refused", "console.left"), (EventClass.APPROVAL, ConsoleTold)
+    ),
     "hands.changed": (EventClass.APPROVAL, HandsTold),
     "policy.changed": (EventClass.APPROVAL, PolicyTold),
     "tickets.unwritable": (EventClass.APPROVAL, Unwritable),

@@ -44,6 +44,7 @@ ASKING = {
     "token.revoke": {"name": "a"},
     "console.attach": {"windowIds": [7], "pids": [1]},
     "console.pair": {"code": "2222-2222"},
+    "console.refuse": {"pid": 1},
     "ask.decide": {"id": "x", "subjectDigest": "0", "answer": {"choice": "approve-once"}},
     "ask.edit": {"id": "x", "subjectDigest": "0", "input": {}},
     "ask.hold": {"id": "x", "held": True},

@@ -79,7 +79,7 @@ async def test_it_is_drawn_and_walked_before_the_kernel_is_open(sit: Sit) -> Non
         gate.may.set()
         await until(pilot, lambda: app.desk.catalog is not None)
         await until(pilot, lambda: "policy ok" in drawn(app, "#header"))
-        assert "● available" in rows_drawn(app, "#catalog-rows")
+        await until(pilot, lambda: "● available" in rows_drawn(app, "#catalog-rows"))
         assert not gate.ended
 
     await sit(gate.opening, person)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from flytui.cli.bench import find_bench
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation
+from flytui.cli.joining import join_kernel
 from flytui.cli.output import clock_time
 from flytui.cli.terminal import find_terminal, run_tool
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 
 def open_console(invocation: Invocation) -> int:
-    """Open the console and stay until the person leaves. Raises RootBusy where another one is open."""
+    """Open the console and stay until the person leaves. Where another one has the root it attaches to that;
+    raises RootBusy where that does not answer."""
     gc.disable()  # nothing of what is imported until the first frame is garbage; see open_beside
     places = invocation.places()
 
@@ -38,6 +40,7 @@ def open_console(invocation: Invocation) -> int:
                 lambda tell: open_beside(places, tell),
                 str(places.app_root),
                 seat=find_seat,
+                joining=lambda: join_kernel(places, find_seat),
                 ledger=Ledger.of(places),
                 demo=play_demo,
                 bench=find_bench(places, os.environ),

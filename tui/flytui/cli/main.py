@@ -126,7 +126,7 @@ def busy_sentence(busy: RootBusy) -> str:
         return f"this root is held by {who}. One kernel serves a root: end it before you start another."
     if busy.role != "console":
         return f"this root is held by {who}. Try again when that has ended."
-    return f"this root is held by {who}. Only one console can be open on a root: go there, or end it first."
+    return f"this root is held by {who}. Go there, or end it first."
 
 
 def _refuse(problem: click.ClickException) -> int:

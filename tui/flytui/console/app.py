@@ -18,20 +18,20 @@ from flytui.console.approvals.view import ApprovalsView
 from flytui.console.colourless import Colourless
 from flytui.console.desk import ALL_TOPICS, Armed, Desk, Topic, Watching
 from flytui.console.guard import VisibleOnly
+from flytui.console.guest import TICK_S, GuestApp
 from flytui.console.help import help_screen, screens_of
+from flytui.console.leaving import leaving_question
 from flytui.console.lending import lend_terminal
 from flytui.console.main import MainScreen
 from flytui.console.pages import AgainScreen, PageScreen
 from flytui.console.palette import palette_commands
 from flytui.console.pump import Pump
 from flytui.console.style import CSS, LIGHT, THEME
-from flytui.console.telling import TellingApp
 from flytui.console.terminal import lasting
 from flytui.console.trust import TrustScreen
-from flytui.console.words import plural
 
 
-class FlytuiApp(TellingApp):
+class FlytuiApp(GuestApp):
     """Composes; decides nothing. `desk` holds client, approver, clocks and the last known values."""
 
     CSS = CSS
@@ -51,7 +51,7 @@ class FlytuiApp(TellingApp):
         self.drawn = anyio.Event()
         """The first frame is on the terminal."""
         self._guard = VisibleOnly()
-        self._pump = Pump(desk, self._told, self._hands, self._token)
+        self._pump = Pump(desk, self._told, self._hands, self.heard)
         self._trust_shown: frozenset[str] = frozenset()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -82,7 +82,8 @@ class FlytuiApp(TellingApp):
         for screen in self.screen_stack:
             if isinstance(screen, MainScreen):
                 await screen.complete()
-        self.run_worker(self._pump.run(), group="pump")
+        self.set_interval(TICK_S, self.tick)
+        self.run_worker(self._listen(), group="pump")
 
     def awaits(self, whom: str) -> None:
         """The kernel cannot be opened yet: say who is waited for."""
@@ -107,6 +108,7 @@ class FlytuiApp(TellingApp):
                 screen.changed(topics)
         self._tell_title()
         self._tell_notify()
+        self.offer_pairing()
         if Topic.ASKS in topics:
             self._greet()
         if Topic.TRUST in topics:
@@ -159,22 +161,13 @@ class FlytuiApp(TellingApp):
         self.notify(f"{keys.shown('app.leave')} quits. {keys.shown('app.say-quit')} ends nothing here.")
 
     def action_leave(self) -> None:
-        """Quit; ask first while someone waits or runs."""
-        waiting = len(self.desk.waiting)
-        running = max(0, (self.desk.status.running if self.desk.status else 0) - waiting)
+        """Quit; ask first while someone waits or runs that would be ended by it."""
+        question = leaving_question(self.desk)
         if isinstance(self.screen, AgainScreen):
             return
-        if not waiting and not running:
+        if not question:
             self.exit()
             return
-        question = ["Quit flytui?"]
-        if waiting:
-            question.append(
-                f"{plural(waiting, 'request waits', 'requests wait')}: refused, because nobody decided."
-            )
-        if running:
-            question.append(f"{plural(running, 'call runs', 'calls run')}: ended, with all their processes.")
-        question.append("Without a console, whatever needs a person is refused.")
 
         def answered(again: bool | None) -> None:
             if again:

@@ -28,6 +28,7 @@ from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 from flytui.console.doctor.terminal import TerminalFacts
 from flytui.console.fix.bench import Workbench
+from flytui.console.joined import Asking, Gone, Joined
 from flytui.console.keymap import Keys
 from flytui.console.own import Own
 
@@ -134,9 +135,17 @@ class Desk:
     """Who has the root and is waited for, before the kernel opens; `""` where nobody is."""
     lost: str = ""
     """Why the kernel no longer answers; `""` while it does."""
+    joined: Joined | None = None
+    """The attachment to another one's kernel; None while the kernel is in this process."""
+    gone: Gone | None = None
+    """The kernel that this console was attached to is gone, and looked for."""
+    asking: tuple[Asking, ...] = ()
+    """Consoles that ask to decide here, too; those whose code is over are left in, and not shown."""
     notice: str = ""
     inputs: dict[str, JsonObject] = field(default_factory=dict)
     """What was last written into the test-call form of a tool, in this session."""
+    test_calls: int = 0
+    """Test calls from this console that have not ended."""
     own: Own = field(default_factory=Own)
     """The person's own keys and theme, and what is wrong with them in the settings."""
     last_key: float = field(default=float("-inf"))
@@ -145,6 +154,22 @@ class Desk:
     def keys(self) -> Keys:
         """The keys in force."""
         return self.own.keys
+
+    @property
+    def askers(self) -> tuple[Asking, ...]:
+        """Consoles whose code can still be typed."""
+        return tuple(asking for asking in self.asking if asking.expires_at > self.now())
+
+    @property
+    def cannot(self) -> str:
+        """Why nothing can be decided here; `""` where it can."""
+        if self.gone is not None:
+            return (
+                f"the kernel is gone: nothing can be decided · {self.keys.shown('app.take')} opens one here"
+            )
+        if self.joined is None or self.joined.paired:
+            return ""
+        return f"viewer · cannot decide · {self.keys.shown('app.pair')} pairs"
 
     @property
     def waiting(self) -> tuple[Ask, ...]:

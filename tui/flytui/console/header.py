@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from flycore.model.enums import Phase, QuestionKind
 from flytui.console.desk import Desk
+from flytui.console.joined import shown_code
 from flytui.console.paint import Line, Span, Tone, column, fit, line, span, width_of
-from flytui.console.words import clock, plural
+from flytui.console.words import clock, clock_of, plural
 
 SCREENS = (
     ("1", "Catalog"),
@@ -77,6 +78,8 @@ def _spread(left: Line, facts: Sequence[Span], width: int) -> Line:
 def _facts(desk: Desk, short: bool) -> list[Span]:
     """Least needed first: what does not fit beside the root goes below, from the front."""
     status = desk.status
+    if desk.gone is not None:
+        return [span(f"kernel gone {desk.gone.seconds(desk.clock())} s", Tone.ALARM)]
     if desk.lost:
         return [span("kernel gone", Tone.ALARM)]
     if status is None:
@@ -89,6 +92,7 @@ def _facts(desk: Desk, short: bool) -> list[Span]:
         span(plural(status.clients, "agent"), Tone.DIM),
         *([policy] if status.policy_ok else []),
         span(f"{waiting} waiting", _waiting_tone(desk)),
+        *_joined(desk),
         *_hands(desk),
         *([] if status.policy_ok else [policy]),
         *(
@@ -98,6 +102,19 @@ def _facts(desk: Desk, short: bool) -> list[Span]:
         ),
         *([_STOPPING] if desk.stopping and not desk.stopped else []),
     ]
+
+
+def _joined(desk: Desk) -> list[Span]:
+    """Whose kernel it is, and whether that lets us decide; and consoles that ask the same of ours."""
+    facts = []
+    if desk.joined is not None:
+        if desk.joined.paired:
+            facts.append(span(f"at pid {desk.joined.pid}", Tone.ACCENT))
+        else:
+            facts.append(span("viewer · cannot decide", Tone.WARN))
+    if desk.askers:
+        facts.append(span(f"{plural(len(desk.askers), 'console asks', 'consoles ask')}", Tone.WARN))
+    return facts
 
 
 def _hands(desk: Desk) -> list[Span]:
@@ -160,19 +177,46 @@ def _questions(desk: Desk) -> list[Line]:
     return [(*note, span(loops[0].title))]
 
 
-def alert_lines(desk: Desk, width: int) -> list[Line]:
-    """What needs the person now, at the bottom of every screen but the card."""
-    lines: list[Line] = []
+def _kernel_lines(desk: Desk) -> list[Line]:
+    """The kernel is gone, or not there yet."""
+    if desk.gone is not None:
+        left = desk.gone.left(desk.clock())
+        take = span(desk.keys.shown("app.take"), Tone.KEY)
+        looks = f"  looking for it {left} s more" if left else "  none came back"
+        note = line(span(" ! ", Tone.ALARM), span(" the kernel is gone  "))
+        return [(*note, take, span(" opens one here", Tone.DIM), span(looks))]
     if desk.lost:
-        lines.append(
-            line(
-                span(" ! ", Tone.ALARM),
-                span(f" {desk.lost}. Press {desk.keys.shown('app.leave')} and start again."),
-            )
-        )
+        words = f" {desk.lost}. Press {desk.keys.shown('app.leave')} and start again."
+        return [line(span(" ! ", Tone.ALARM), span(words))]
     if desk.awaited:
         note = line(span(" … ", Tone.WARN), span(f"waiting for {desk.awaited}"))
-        lines.append((*note, span("  its end opens this root", Tone.DIM)))
+        return [(*note, span("  its end opens this root", Tone.DIM))]
+    return []
+
+
+def _pairing_lines(desk: Desk) -> list[Line]:
+    """Whose kernel this is, where that does not let us decide; the codes of consoles that ask."""
+    pair = span(desk.keys.shown("app.pair"), Tone.KEY)
+    if desk.joined is not None and not desk.joined.paired and desk.gone is None:
+        whom = f"{desk.joined.whom}, since {clock_of(desk.joined.since)}"
+        note = line(span(" ⇄ only looking on  ", Tone.WARN), pair, span(" pairs  ", Tone.DIM))
+        return [(*note, span(f"attached to {whom}"))]
+    return [
+        line(
+            span(" ⇄ code ", Tone.WARN),
+            span(f" {shown_code(asking.code)} ", Tone.HEAD),
+            span(f" {clock(asking.expires_at - desk.now())}  "),
+            pair,
+            span(" refuses  ", Tone.DIM),
+            span(f"another console asks to decide: {asking.program or 'a program'} (pid {asking.pid})"),
+        )
+        for asking in desk.askers
+    ]
+
+
+def alert_lines(desk: Desk, width: int) -> list[Line]:
+    """What needs the person now, at the bottom of every screen but the card."""
+    lines = [*_kernel_lines(desk), *_pairing_lines(desk)]
     if desk.trust:
         what = plural(len(desk.trust), "entry waits", "entries wait")
         changed = all(item.difference for item in desk.trust)

@@ -50,6 +50,18 @@ SECTIONS: tuple[Section, ...] = (
                 "the request that waits longest; where none does, the first question; releases a stop",
             ),
             Entry("app.trust", "T", "Trust", "entries of the registry that wait for trust"),
+            Entry(
+                "app.pair",
+                "P",
+                "Pair",
+                "type the code of the console that has the kernel; there: see which console asks",
+            ),
+            Entry(
+                "app.take",
+                "O",
+                "Take the root",
+                "the other console's kernel is gone: open one here, with its requests that wait",
+            ),
             Entry("", "ctrl+p", "", "command palette"),
             Entry("app.help", "?", "Help", "this page: first what is before you, then everything else"),
             Entry("app.leave", "ctrl+q", "Quit", "quit; asks first while requests wait"),
@@ -208,6 +220,25 @@ SECTIONS: tuple[Section, ...] = (
             Entry("", "w", "", "write words to the caller, that go with the answer"),
             Entry("", "n p", "", "next and previous question"),
             Entry("", "escape", "", "leave it waiting"),
+        ),
+    ),
+    Section(
+        "pair",
+        "Typing a code",
+        (
+            Entry(
+                "", "enter", "", "pair with the code that the other console shows; case and dashes are one"
+            ),
+            Entry("pair.ask", "f2", "", "have another code shown, with three tries of its own"),
+            Entry("pair.back", "escape", "", "only look on: everything is shown, nothing can be decided"),
+        ),
+    ),
+    Section(
+        "pairing",
+        "A console that asks",
+        (
+            Entry("pairing.refuse", "d", "Refuse the console", "its code counts no more, at once"),
+            Entry("pairing.back", "escape", "", "back; its code counts until its time is over"),
         ),
     ),
     Section("words", "Writing words", (Entry("words.back", "escape", "", "back; nothing is decided"),)),

@@ -20,10 +20,14 @@ from flytui.console.form.screen import FormScreen
 from flytui.console.keytable import ENTRIES, SECTIONS
 from flytui.console.main import MainScreen
 from flytui.console.pages import PageScreen
+from flytui.console.pairing import PAIRING
 from flytui.console.trust import TrustScreen
 from flytui.console.urgent import UrgentApp
 
-LEAVES = (PageScreen, FormScreen, CardScreen, QuestionScreen, TrustScreen, BatchScreen, ActScreen)
+LEAVES = (
+    *(PageScreen, FormScreen, CardScreen, QuestionScreen, TrustScreen, BatchScreen, ActScreen),
+    *PAIRING,
+)
 """Screens that are left without deciding anything."""
 
 

@@ -15,14 +15,15 @@ PACE_S = 0.05
 
 
 def _nobody(event: Event) -> None:
-    """Nobody is told of tokens."""
+    """Nobody is told."""
 
 
 class Pump:
     """Listens and fetches until it is cancelled or the kernel goes away.
 
     `told` gets the topics that were fetched; `hands` is told at once, before anything is coalesced,
-    because approve keys die with it; `tokens` every change of who comes in over TCP and HTTP.
+    because approve keys die with it; `heard` gets events that carry what cannot be fetched. It may be run
+    again, at another kernel.
     """
 
     def __init__(
@@ -30,17 +31,18 @@ class Pump:
         desk: Desk,
         told: Callable[[frozenset[Topic]], Awaitable[None]],
         hands: Callable[[bool], None],
-        tokens: Callable[[Event], None] = _nobody,
+        heard: Callable[[Event], None] = _nobody,
     ) -> None:
         self._desk = desk
         self._told = told
         self._hands = hands
-        self._tokens = tokens
+        self._heard = heard
         self._due: frozenset[Topic] = ALL_TOPICS
         self._wake = anyio.Event()
 
     async def run(self) -> None:
         """Subscribe first, then fetch everything, so that nothing falls between."""
+        self._due = ALL_TOPICS
         try:
             async with self._desk.client.events() as stream, anyio.create_task_group() as group:
                 group.start_soon(self._refresh)
@@ -60,8 +62,8 @@ class Pump:
     def _note(self, event: Event) -> None:
         if event.type == "hands.changed":
             self._hands(event.payload.get("on") is not False)
-        elif event.type == "token.changed":
-            self._tokens(event)
+        elif event.type == "token.changed" or event.type.startswith("console."):
+            self._heard(event)
         self.again(topics_of(event))
 
     async def _refresh(self) -> None:

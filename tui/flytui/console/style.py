@@ -83,7 +83,7 @@ CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView, PackagesView, D
 #card-title { background: $panel; }
 #card { border-left: outer $accent; }
 
-AgainScreen, JumpScreen, WordsScreen, LeaseScreen, RuleScreen, EditScreen {
+AgainScreen, PairScreen, AskedScreen, JumpScreen, WordsScreen, LeaseScreen, RuleScreen, EditScreen {
     align: center middle;
     background: $background 70%;
 }
@@ -109,4 +109,6 @@ AgainScreen, JumpScreen, WordsScreen, LeaseScreen, RuleScreen, EditScreen {
 #jump:focus { border: none; }
 #reason { border: none; height: 1; padding: 0 1; margin: 1 0; background: $panel; }
 #reason:focus { border: none; }
+#code { border: none; height: 1; padding: 0 1; margin: 1 0; background: $panel; }
+#code:focus { border: none; }
 """

@@ -21,6 +21,7 @@ from flytui.console.desk import Desk
 from flytui.console.fix.screen import ActScreen
 from flytui.console.main import MainScreen
 from flytui.console.pages import AgainScreen, PageScreen
+from flytui.console.pairing import PAIRING
 from flytui.console.trust import TrustScreen
 from flytui.console.views import Bar
 
@@ -119,7 +120,7 @@ class UrgentApp(App[None]):
 
     def _free(self) -> bool:
         """Whether nothing that is decided lies on the screen already: they never stack up."""
-        taken = (CardScreen, BatchScreen, TrustScreen, AgainScreen, QuestionScreen, ActScreen)
+        taken = (CardScreen, BatchScreen, TrustScreen, AgainScreen, QuestionScreen, ActScreen, *PAIRING)
         return not any(isinstance(screen, taken) for screen in self.screen_stack)
 
     def _put(self, question: Question) -> None:

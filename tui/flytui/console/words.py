@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 from flycore.model.canonical import Json
 from flycore.model.enums import Effective, Phase, Risk, Status
@@ -55,6 +56,13 @@ def clock(seconds: float) -> str:
     hours, rest = divmod(whole, 3600)
     minutes, second = divmod(rest, 60)
     return f"{hours}:{minutes:02}:{second:02}" if hours else f"{minutes}:{second:02}"
+
+
+def clock_of(at: float) -> str:
+    """A Unix time as the person's own clock shows it: `14:03:11`, with its date where that is not today."""
+    then = time.localtime(at)
+    day = "" if then[:3] == time.localtime()[:3] else "%Y-%m-%d "
+    return time.strftime(f"{day}%H:%M:%S", then)
 
 
 def age(seconds: float) -> str:

@@ -131,6 +131,8 @@ def console_line(event: Event) -> str:
         return f"a console asks to decide here ({who}). If it is yours, type there: {halves} (until {clock})"
     if event.type == "console.attached":
         return f"a console has come in: {who}"
+    if event.type == "console.refused":
+        return f"a console was refused: {who}"
     if event.type == "console.left":
         return f"a console has left: {who}"
     return ""

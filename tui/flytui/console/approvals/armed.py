@@ -28,17 +28,19 @@ class ArmedLines(LinesView, can_focus=False):
         super().__init__(build, id=id)
         self._desk = desk
         self._read_at = 0
-        self.arming = arming
+        self.arming = replace(arming, off=desk.cannot)
 
     def ask(self, arming: Arming) -> None:
         """Another question: from its first line, with keys as cold as the desk knows them."""
-        self.arming = replace(arming, last_key=self._desk.last_key, hands_on=self._desk.hands_on)
+        desk = self._desk
+        self.arming = replace(arming, last_key=desk.last_key, hands_on=desk.hands_on, off=desk.cannot)
         self.rebuild()
         self.scroll_to(y=0, animate=False)
 
     def look(self) -> None:
         """Take note of what is on screen now. What has not been painted, is covered, or has not been taken by
         the terminal does not count."""
+        self.arming = self.arming.deciding(self._desk.cannot, self._desk.clock())
         if not self.is_attached or not self.screen.is_current or not self.painted or unread(self.app):
             return
         if self.arming.shown_at is None:
@@ -60,6 +62,7 @@ class ArmedLines(LinesView, can_focus=False):
 
     def press(self, key: str, now: float) -> Pressed:
         """A key, pressed at `now` on the desk's clock."""
+        self.arming = self.arming.deciding(self._desk.cannot, now)
         self.arming, pressed = self.arming.press(key, now)
         return pressed
 

@@ -53,12 +53,28 @@ class CardScreen(AskScreen):
         elif self._outcome or self._ask.state is not RequestState.WAITING:
             self._card.note(now)
             self._key_after(key)
+        elif self._desk.cannot:
+            self._card.note(now)
+            self._key_viewing(key)
         elif self._block_open(now):
             self._card.note(now)
             self._key_blocking(key, now)
         else:
             self._key_waiting(key, now)
         self._redraw()
+
+    def _key_viewing(self, key: str) -> None:
+        """A console that cannot decide only reads; the ways to deciding are open from a card, too."""
+        self._block = None
+        if self._key_other(key):
+            return
+        keys = self._desk.keys
+        action = next((name for name in ("pair", "take") if key in keys.of(f"app.{name}")), None)
+        if action is None:
+            self._notice = self._desk.cannot
+        else:
+            self.dismiss()
+            self.app.call_later(self.app.run_action, action)
 
     def _key_waiting(self, key: str, now: float) -> None:
         belongs = self._arming.accepts(now)

@@ -39,6 +39,13 @@ ENDED: dict[RequestState, str] = {
 }
 
 
+_READING = frozenset(("v", "w", "n/p", "Esc"))
+"""Keys of the card that only show: all that one has that cannot decide."""
+
+
+_ANSWERED = {Choice.APPROVE_ONCE: "approved once", Choice.LEASE: "leased", Choice.BLOCK: "blocked"}
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """What stands round the card's body at one moment."""
@@ -129,7 +136,9 @@ def foot_lines(frame: Frame, width: int) -> list[Line]:
     if frame.blocking:
         return _blocking(frame, width)
     pairs = [
-        (frame.keys.drawn("card", hint.key), hint.words) for hint in card_keys(request, held=frame.ask.held)
+        (frame.keys.drawn("card", hint.key), hint.words)
+        for hint in card_keys(request, held=frame.ask.held)
+        if not arming.off or hint.key in _READING
     ]
     said = wrap(line(span(f" {frame.notice}", Tone.WARN)), width, 1) if frame.notice else []
     return [*said, *_state(arming, frame.clock, width), *_flow(pairs, width)]
@@ -162,20 +171,20 @@ def why_lines(request: ApprovalRequest, width: int) -> list[Line]:
 
 
 def outcome_of(ask: Ask) -> tuple[str, bool]:
-    """What to say of a request that ended without this person's answer."""
-    by = f" by {ask.decided_by}" if ask.decided_by else ""
+    """What to say of a request that ended without this person's answer here; whose answer it was first."""
+    good = ask.state is RequestState.APPROVED
     word = ENDED.get(ask.state, "no longer waiting")
     if ask.code is Code.PANIC:
         word = "refused: everything was stopped"
-    if ask.answer is not None and ask.answer.choice is Choice.LEASE:
-        word = "leased"
-    return f"{word}{by}", ask.state is RequestState.APPROVED
+    if ask.answer is not None:
+        word = _ANSWERED.get(ask.answer.choice, word)
+    return (f"answered by {ask.decided_by}: {word}" if ask.decided_by else word), good
 
 
 def _state(arming: Arming, now: float, width: int) -> list[Line]:
     blocked = arming.blocked(now)
     if blocked:
-        tone = Tone.WARN if arming.hands_on or arming.strict else Tone.DIM
+        tone = Tone.WARN if arming.off or arming.hands_on or arming.strict else Tone.DIM
         return [_right(line(span(f"{blocked} ○", tone)), width)]
     below = span("more below ↓  ", Tone.WARN)
     return [_right(line(*([] if arming.seen_all else [below]), span("keys ready ●", Tone.GOOD)), width)]
@@ -194,6 +203,8 @@ def _confirming(request: ApprovalRequest, arming: Arming, width: int) -> list[Li
 
 def _after(frame: Frame, width: int) -> list[Line]:
     text, good = (frame.outcome, frame.good) if frame.outcome else outcome_of(frame.ask)
+    if frame.outcome and not frame.good and frame.ask.decided_by:
+        text = f"{outcome_of(frame.ask)[0]}; your answer did not count"
     mark = span(" ✓ " if good else " ✗ ", Tone.GOOD if good else Tone.WARN)
     pairs = [(frame.keys.shown("card.next"), "next")] if frame.waiting else []
     return [

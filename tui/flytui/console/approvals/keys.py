@@ -7,7 +7,8 @@ Rules, each from a bug that a well-known product shipped:
 - high risk: `a` opens a window in which the letter on the card counts, from `CONFIRM_FROM_S` to
   `CONFIRM_UNTIL_S`; every other key closes it. Critical: four letters, `CODE_UNTIL_S` for all of them;
 - for both, approve stays off until the last line has been on screen and masked fields are revealed;
-- while a tool has its hands on the machine approve is off, and arms anew afterwards.
+- while a tool has its hands on the machine approve is off, and arms anew afterwards;
+- a console that only views another one's kernel decides nothing.
 
 Refusing is one key, at once.
 """
@@ -59,6 +60,8 @@ class Arming:
     hands_on: bool = False
     opened_at: float | None = None
     typed: str = ""
+    off: str = ""
+    """Why nothing at all may be approved from here; `""` where it may."""
     whole: bool = False
     """Whether it has to be read to its end whatever the risk: what permits more than one call is."""
 
@@ -95,6 +98,13 @@ class Arming:
         shown_at = now if self.shown_at is not None else None
         return replace(self, hands_on=on, shown_at=shown_at, opened_at=None, typed="")
 
+    def deciding(self, off: str, now: float) -> Arming:
+        """What may be decided from here changed; once it may, the card arms like a new one."""
+        if off == self.off:
+            return self
+        shown_at = now if self.shown_at is not None else None
+        return replace(self, off=off, shown_at=shown_at, opened_at=None, typed="")
+
     def accepts(self, pressed_at: float) -> bool:
         """Whether a key pressed then belongs to this card at all."""
         return self.shown_at is not None and pressed_at > self.shown_at
@@ -105,6 +115,8 @@ class Arming:
 
     def blocked(self, now: float) -> str:
         """Why approve is off, in words; `""` when it is armed."""
+        if self.off:
+            return self.off
         if self.hands_on:
             return "hands on the machine: approve is off"
         if self.strict and len(self.letter) != self._letters:
@@ -124,7 +136,7 @@ class Arming:
     def press(self, key: str, now: float) -> tuple[Arming, Pressed]:
         """The key pressed at `now`; the arming after it and what it did."""
         after = self.noted(now)
-        if not self.accepts(now) or self.hands_on:
+        if not self.accepts(now) or self.hands_on or self.off:
             return after, Pressed.NOTHING
         if self.open(now):
             return self._confirm(key, now, after)

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from msgspec import structs
 from textual import events
 from textual.app import ComposeResult
 from textual.screen import Screen
 
-from flycore.model.approval import Ask
+from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.enums import RequestState
 from flytui.console.approvals.armed import ArmedLines
 from flytui.console.approvals.drawing import Frame, body_lines, foot_lines, title_lines
@@ -26,6 +27,12 @@ from flytui.console.views import Bar
 TICK_S = 0.1
 ADVANCE_S = 2.0
 """After so long, and without a key, a card that is over gives way to the next; `n` does so at once."""
+
+
+def _drawn(request: ApprovalRequest) -> ApprovalRequest:
+    """All of it but its time, which a hold moves: what is another, even by what a console may see of it, is
+    another card."""
+    return structs.replace(request, expires_at=0.0)
 
 
 class AskScreen(Screen[None]):
@@ -67,7 +74,7 @@ class AskScreen(Screen[None]):
             ask = self._desk.ask(self._ask.request.id)
             if ask is None:
                 self._end("no longer there", good=False)
-            elif ask.request.subject_digest != self._ask.request.subject_digest:
+            elif _drawn(ask.request) != _drawn(self._ask.request):
                 self._take(ask)
             else:
                 self._ask = ask

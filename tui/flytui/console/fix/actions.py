@@ -201,6 +201,9 @@ class Mending(Fixing):
     def _switchable(self) -> CatalogRow | None:
         """The row, if a registry's entry is behind it."""
         row = self.row
+        if self._desk.cannot:
+            self._notice(self._desk.cannot)
+            return None
         if row is None or row.offered_by is None:
             self._notice("no entry of a registry offers this")
             return None

@@ -12,7 +12,6 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from flycore.client.protocol import Client
 from flycore.model.call import Activity, Progress, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Phase
@@ -47,17 +46,20 @@ class Sent:
         known = self.result or self.progress
         return known.call_id if known else ""
 
-    async def run(self, client: Client, told: Callable[[], None]) -> None:
+    async def run(self, desk: Desk, told: Callable[[], None]) -> None:
         """Make the call, as any caller does; `told` whenever there is news."""
 
         def heard(progress: Progress) -> None:
             self.progress = progress
             told()
 
+        call, desk.test_calls = desk.client.call, desk.test_calls + 1
         try:
-            self.result = await client.call(self.tool, self.input, inline_wait_ms=WAIT_MS, on_progress=heard)
+            self.result = await call(self.tool, self.input, inline_wait_ms=WAIT_MS, on_progress=heard)
         except FlyError as error:
             self.lost = str(error) or "the kernel went away"
+        finally:
+            desk.test_calls -= 1
         told()
 
     def as_json(self) -> str:
@@ -113,7 +115,7 @@ def begin_call(
     form anew."""
     sent = Sent(tool, input, desk.now())
     page = CallPage(desk, sent, again)
-    app.run_worker(sent.run(desk.client, page.news), group="test-call")
+    app.run_worker(sent.run(desk, page.news), group="test-call")
     return page
 
 

@@ -88,6 +88,9 @@ class GrantsView(Vertical):
         row = self._row
         if row is None:
             return
+        if self._desk.cannot:
+            self._say(self._desk.cannot)
+            return
         if not row.loosens:
             self.run_worker(self._take_away(row), group="grants")
             return
@@ -97,7 +100,9 @@ class GrantsView(Vertical):
     def action_undo(self) -> None:
         """Take back what was taken away last."""
         last = self._done[-1] if self._done else None
-        if last is None:
+        if self._desk.cannot:
+            self._say(self._desk.cannot)
+        elif last is None:
             self._say("nothing was taken away here")
         elif last.loosens:
             self.run_worker(self._undo(), group="grants")

@@ -1,0 +1,60 @@
+"""`flytui` where the root is held already: the console attaches to the kernel of whoever holds it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flycore.client.attached import Attachment
+    from flycore.registry.places import Places
+    from flytui.console.joined import Joined
+
+Seat = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
+
+
+class SocketPairing:
+    """See flytui.console.joined.Pairing."""
+
+    def __init__(self, attachment: Attachment) -> None:
+        self._attachment = attachment
+
+    async def ask(self) -> None:
+        """See Pairing."""
+        await self._attachment.ask()
+
+    async def pair(self, code: str) -> str:
+        """See Pairing."""
+        from flycore.model.errors import NotPaired
+
+        try:
+            await self._attachment.pair(code)
+        except NotPaired as why_not:
+            return str(why_not)
+        return ""
+
+
+@asynccontextmanager
+async def join_kernel(places: Places, seat: Seat) -> AsyncIterator[Joined]:
+    """Attached to the kernel of that root. Raises KernelUnreachable, also where only a provisional kernel
+    runs, which yields to a console, and FlyErrors of what does not go together."""
+    from anyio import to_thread
+
+    from flycore.client.attached import attach_console
+    from flycore.kernel.lock import FOR_GOOD
+    from flycore.model.errors import KernelUnreachable
+    from flytui.console.joined import Joined
+
+    async with attach_console(places, await to_thread.run_sync(seat)) as attachment:
+        kernel = attachment.kernel
+        if kernel.role not in FOR_GOOD:
+            raise KernelUnreachable(str(places.socket))
+        yield Joined(
+            client=attachment.client,
+            approver=attachment.approver,
+            pairing=SocketPairing(attachment),
+            pid=kernel.pid,
+            since=kernel.since,
+            role=kernel.role,
+        )
