@@ -53,7 +53,8 @@ class LeaseMove(StrEnum):
     """Its time was over, its caller had left, or its tool was blocked."""
 
 
-Told = Callable[[LeaseMove, Lease], None]
+Told = Callable[[LeaseMove, Lease, str], None]
+"""What happened to which lease, and which console took it away or back; empty where none did."""
 
 
 def lives(caller: Caller) -> bool:
@@ -134,7 +135,7 @@ class LeaseBook:
     """The leases of one kernel. They live in memory: a kernel that ends takes them along."""
 
     def __init__(
-        self, clock: Clock, told: Told = lambda move, lease: None, caller_lives: Lives = lives
+        self, clock: Clock, told: Told = lambda move, lease, by: None, caller_lives: Lives = lives
     ) -> None:
         self._clock = clock
         self._told = told
@@ -206,15 +207,15 @@ class LeaseBook:
         """End a lease by its id; False when it no longer held. Other leases are untouched."""
         return self.withdraw(lease_id) is not None
 
-    def withdraw(self, lease_id: str) -> Held | None:
-        """End a lease and give what `restore` needs; None when it no longer held."""
+    def withdraw(self, lease_id: str, by: str = "") -> Held | None:
+        """End a lease and give what `restore` needs; None when it no longer held. `by` says who did."""
         held = next((held for held in self._live() if held.lease.id == lease_id), None)
         if held is not None:
             del self._held[lease_id]
-            self._tell(LeaseMove.REVOKED, held.lease)
+            self._tell(LeaseMove.REVOKED, held.lease, by)
         return held
 
-    def restore(self, held: Held) -> str:
+    def restore(self, held: Held, by: str = "") -> str:
         """Take back a revocation: the lease holds on with the time and calls it had left. Why not, in
         words, where its time is over by now; empty where it holds."""
         if held.era != self._era:
@@ -222,7 +223,7 @@ class LeaseBook:
         if self._over(held):
             return "the lease would have ended by now"
         self._held[held.lease.id] = held
-        self._tell(LeaseMove.RESTORED, held.lease)
+        self._tell(LeaseMove.RESTORED, held.lease, by)
         return ""
 
     def end_tool(self, tool: str) -> None:
@@ -300,10 +301,10 @@ class LeaseBook:
             return not self._lives(held.lease.caller)
         return self._clock.monotonic() >= held.deadline
 
-    def _tell(self, move: LeaseMove, lease: Lease) -> None:
+    def _tell(self, move: LeaseMove, lease: Lease, by: str = "") -> None:
         self._moved.set()
         self._moved = anyio.Event()
-        self._told(move, lease)
+        self._told(move, lease, by)
 
 
 def _condition_fault(request: ApprovalRequest, condition: JsonObject) -> str:

@@ -112,7 +112,7 @@ class LoopGuard:
         asking = [pause for pause in self._pauses.values() if pause.question is not None]
         return tuple(pause.question for pause in asking if pause.question and not self._let_go(pause))
 
-    async def answer(self, question: Question, option: str, text: str) -> DecideOutcome:
+    async def answer(self, question: Question, option: str, text: str, by: str) -> DecideOutcome:
         """Carry a person's answer out."""
         pause = self._pauses.get(question.about)
         if pause is None or pause.question is None or pause.question.id != question.id:

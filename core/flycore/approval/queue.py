@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 import anyio
 import msgspec
 
-from flycore.approval.book import First, Limits, RequestBook
+from flycore.approval.book import Limits, RequestBook
 from flycore.approval.clock import Clock
 from flycore.approval.editing import edited
 from flycore.approval.grants import Grant, GrantBook
@@ -37,6 +37,8 @@ from flycore.model.events import Event, EventClass, Publish
 
 Keep = Callable[[tuple[Ticket, ...]], None]
 """Writes the tickets where a restart finds them; never raises."""
+StandOn = Callable[[ApprovalRequest, Answer, str], str]
+"""Writes the rule or block that an answer stands on, and who did it; why it could not, in words."""
 Unattended = Callable[[Ask], None]
 """Told of requests that were settled while nobody waited inline, who would have written it down."""
 
@@ -51,8 +53,8 @@ class ApprovalQueue:
         limits: Limits,
         hands: HandsOn,
         *,
-        first: First = lambda request, answer: "",
-        told: Told = lambda move, lease: None,
+        first: StandOn = lambda request, answer, by: "",
+        told: Told = lambda move, lease, by: None,
         keep: Keep = lambda tickets: None,
         unattended: Unattended = lambda ask: None,
     ) -> None:
@@ -118,9 +120,10 @@ class ApprovalQueue:
         return waiter.outcome or self._book.waits(pending.request_id)
 
     def decide(
-        self, request_id: str, subject_digest: str, answer: Answer, *, by: str = "console"
+        self, request_id: str, subject_digest: str, answer: Answer, *, by: str = "console", hand: str = ""
     ) -> DecideOutcome:
-        """A person's answer; exactly one counts, and only for the very request that was shown."""
+        """A person's answer, once, for the very request that was shown. `hand` names, where `by` does not,
+        who wrote its rule or block."""
         outcome, ask = self._book.decide(
             request_id,
             subject_digest,
@@ -129,7 +132,7 @@ class ApprovalQueue:
             now=self._clock.monotonic(),
             at=self._clock.now(),
             hands=self._hands.active(),
-            first=self._first,
+            first=lambda request, given: self._first(request, given, hand or by),
         )
         if ask is not None:
             self._refusals.remember(ask)
@@ -288,6 +291,6 @@ class ApprovalQueue:
         if ask is not None:
             self._publish(ask_event(ask, self._clock.now(), kind))
 
-    def _lease_moved(self, move: LeaseMove, lease: Lease) -> None:
-        self._told(move, lease)
+    def _lease_moved(self, move: LeaseMove, lease: Lease, by: str) -> None:
+        self._told(move, lease, by)
         self._publish(Event(cls=EventClass.APPROVAL, type="leases.changed", at=self._clock.now()))

@@ -239,9 +239,9 @@ def token_changed(name: str, decision: str, *, by: str) -> JsonObject:
     return {"token": _bounded(name), "decision": decision, "decidedBy": _bounded(by)}
 
 
-def lease_changed(lease: Lease, decision: str) -> JsonObject:
+def lease_changed(lease: Lease, decision: str, *, by: str = "") -> JsonObject:
     """A lease was made, revoked, restored, or has ended by itself. `authority` is what the start lines of
-    its calls say."""
+    its calls say, `by` names the console that took it away or back."""
     fields: JsonObject = {
         "authority": f"lease {lease.id}",
         "decision": decision,
@@ -252,7 +252,7 @@ def lease_changed(lease: Lease, decision: str) -> JsonObject:
         "used": lease.used,
         "callsLeft": lease.calls_left,
     }
-    return fields | _known(group=_bounded(lease.group), host=_bounded(lease.host))
+    return fields | _known(group=_bounded(lease.group), host=_bounded(lease.host), decidedBy=by)
 
 
 def rule_changed(where: str, rule: JsonObject, decision: str, *, by: str, request: str = "") -> JsonObject:

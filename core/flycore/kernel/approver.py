@@ -22,8 +22,8 @@ class Entries(Protocol):
     describing: Describing
     """What is described around the root, and could be taken over."""
 
-    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
-        """Trust entries that still are what was shown."""
+    async def trust(self, accepted: tuple[tuple[str, str], ...], by: str) -> DecideOutcome:
+        """Trust entries that still are what was shown; `by` says in the log who wished it."""
         ...
 
     async def settled(self, wish: Wish) -> DecideOutcome:
@@ -35,7 +35,7 @@ class Entries(Protocol):
         ...
 
 
-AnswerQuestion = Callable[[str, str, str], Awaitable[DecideOutcome]]
+AnswerQuestion = Callable[[str, str, str, str], Awaitable[DecideOutcome]]
 
 
 class Reach(NamedTuple):
@@ -45,23 +45,24 @@ class Reach(NamedTuple):
     entries: Entries
     answer: AnswerQuestion
     seats: Seats
-    revocations: Callable[[], Revocations]
-    """A console takes back what it has revoked itself."""
+    revocations: Callable[[str], Revocations]
+    """A console takes back what it has revoked itself; named for the log."""
     refuse: Callable[[int], bool]
     """Refuses the pairing codes that a process asked for."""
 
 
 class KernelApprover:
-    """See flycore.client.protocol.Approver. One console's; `who` names it to other consoles and the log."""
+    """See flycore.client.protocol.Approver. One console's; `who` names it to other consoles and in the log's
+    lines on requests, `by` in its other lines."""
 
-    def __init__(self, reach: Reach, who: str) -> None:
+    def __init__(self, reach: Reach, who: str, by: str) -> None:
         self._queue = reach.queue
-        self._revocations = reach.revocations()
+        self._revocations = reach.revocations(by)
         self._entries = reach.entries
         self._answer = reach.answer
         self._seats = reach.seats
         self._refuse = reach.refuse
-        self.who = who
+        self.who, self._by = who, by
 
     def attach(self, window_ids: tuple[int, ...], pids: tuple[int, ...]) -> None:
         """See Approver."""
@@ -79,7 +80,7 @@ class KernelApprover:
 
     async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> DecideOutcome:
         """See Approver. While a tool has its hands on the machine only refusals count."""
-        outcome = self._queue.decide(request_id, subject_digest, answer, by=self.who)
+        outcome = self._queue.decide(request_id, subject_digest, answer, by=self.who, hand=self._by)
         return await self._in_force(outcome) if answer.choice == Choice.RULE else outcome
 
     async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> DecideOutcome:
@@ -108,18 +109,18 @@ class KernelApprover:
 
     async def answer(self, question_id: str, option: str, text: str = "") -> DecideOutcome:
         """See Approver."""
-        return await self._answer(question_id, option, text)
+        return await self._answer(question_id, option, text, self._by)
 
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
         """See Approver."""
-        return await self._entries.trust(accepted)
+        return await self._entries.trust(accepted, self._by)
 
     async def enable(self, sidecar: str, enabled: bool, reason: str) -> DecideOutcome:
         """See Approver. Nothing is switched on while a tool may be pressing keys."""
         if enabled and self._revocations.hands():
             return DecideOutcome(accepted=False, why_not=HANDS)
         return await self._entries.settled(
-            lambda trusting, now: trusting.switch(sidecar, enabled, reason, now)
+            lambda trusting, now: trusting.switch(sidecar, enabled, reason, now, self._by)
         )
 
     async def refuse_pairing(self, pid: int) -> bool:
@@ -130,7 +131,7 @@ class KernelApprover:
         """See Approver."""
         if self._revocations.hands():
             return DecideOutcome(accepted=False, why_not=HANDS)
-        return await self._entries.settled(lambda trusting, now: trusting.start(now))
+        return await self._entries.settled(lambda trusting, now: trusting.start(now, self._by))
 
     async def import_server(self, path: str, name: str, digest: str) -> DecideOutcome:
         """See Approver. What the file says now counts, and only if that is what was shown."""
@@ -140,7 +141,9 @@ class KernelApprover:
         if offered is None or offered.digest != digest:
             said = "it is not what was shown any more: look at it again"
             return DecideOutcome(accepted=False, why_not=said)
-        return await self._entries.settled(lambda trusting, now: trusting.import_server(offered, now))
+        return await self._entries.settled(
+            lambda trusting, now: trusting.import_server(offered, now, self._by)
+        )
 
     async def _in_force(self, outcome: DecideOutcome) -> DecideOutcome:
         """The outcome, once the next call finds the rules as they are written now."""

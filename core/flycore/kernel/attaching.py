@@ -25,6 +25,8 @@ from flycore.model.events import PAIRING, Event, EventClass, Publish
 PROVISIONAL = "this kernel lives for one command only: ask it to yield, and open a console"
 NOWHERE = "nobody could see the code: no console is open here, and flytui serve has no terminal of its own"
 TOO_OFTEN = "too many codes were asked for: try again in two minutes"
+OWN = "console"
+"""What the log calls the console in the kernel's own process where its line has no pid."""
 _WHY_NOT = {
     Presented.WRONG: "this is not the code that was shown; tries left: {}",
     Presented.SPENT: "this is not the code that was shown, and it counts no longer; attach again",
@@ -37,7 +39,7 @@ class Attaching:
 
     def __init__(self, reach: Reach, clock: Clock, publish: Publish, audit: AuditLog, role: str) -> None:
         self._reach = reach
-        self.own = KernelApprover(reach, f"the console on pid {os.getpid()}")
+        self.own = KernelApprover(reach, f"the console on pid {os.getpid()}", OWN)
         """Of the console in this process."""
         self._clock = clock
         self._publish = publish
@@ -92,7 +94,8 @@ class Attaching:
                 self._tell("console.refused", {**_named(caller), "pid": pid})
             return _WHY_NOT[presented].format(self._book.tries_left(connection))
         self._asking.pop(connection, None)
-        approver = KernelApprover(self._reach, f"the console on pid {pid}")
+        who = f"the console on pid {pid}"
+        approver = KernelApprover(self._reach, who, who)
         self._record(audit_events.CONSOLE_ATTACHED, caller, pid)
         approver.attach(seat.window_ids, seat.pids)
         self._tell("console.attached", {**_named(caller), "pid": pid})

@@ -156,7 +156,7 @@ def _reach(
         upkeep,
         asking.questions.answer,
         seats,
-        lambda: Revocations(standing, queue.leases, hands.active),
+        lambda by: Revocations(standing, queue.leases, hands.active, by),
         refuse,
     )
 

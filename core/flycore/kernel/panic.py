@@ -161,10 +161,10 @@ class Panic:
             ),
         )
 
-    async def answer(self, question: Question, option: str, text: str) -> DecideOutcome:
+    async def answer(self, question: Question, option: str, text: str, by: str) -> DecideOutcome:
         """Release it. Written to the log first, and the file has to go: else everything stays stopped."""
         try:
-            fields = audit_events.panic_released("console")
+            fields = audit_events.panic_released(by)
             self._audit.append(audit_events.PANIC_RELEASED, fields, sync=True)
             clear_panic(self._state_dir)
         except AuditUnwritable as error:

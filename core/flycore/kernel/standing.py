@@ -59,24 +59,25 @@ class Standing:
         """Digest of a rule to the request it was written for."""
         self._uses: dict[tuple[str, str, str], _Use] = {}
 
-    def before(self, request: ApprovalRequest, answer: Answer) -> str:
-        """Write the rule or block that an answer stands on; why it could not, in words."""
+    def before(self, request: ApprovalRequest, answer: Answer, by: str) -> str:
+        """Write the rule or block that an answer stands on; why it could not, in words. `by` says in the
+        log who answered."""
         if answer.choice == Choice.BLOCK:
             fault = self.blocks.block(request.tool, self._clock.now(), answer.reason)
-            return fault or self.tell_block(request.tool, "blocked", request.id)
+            return fault or self.tell_block(request.tool, "blocked", by, request.id)
         if answer.choice == Choice.RULE and answer.rule is not None:
             done = write_rule(self.policy, request, answer.rule, names=self._names(), now=self._clock.now())
             if not done.written:
                 return f"no rule was written: {done.why_not}"
             rule: JsonObject = msgspec.to_builtins(answer.rule)
             self._remember(done.where, request.id)
-            return self.tell_rule("written", done.where, rule, request.id)
+            return self.tell_rule("written", done.where, rule, by, request.id)
         return ""
 
-    def lease_moved(self, move: LeaseMove, lease: Lease) -> None:
-        """Write down what happened to a lease; its calls have lines of their own."""
+    def lease_moved(self, move: LeaseMove, lease: Lease, by: str) -> None:
+        """Write down what happened to a lease, and who did it; its calls have lines of their own."""
         if move is not LeaseMove.USED:
-            self._record(audit_events.LEASE_CHANGED, audit_events.lease_changed(lease, move.value))
+            self._record(audit_events.LEASE_CHANGED, audit_events.lease_changed(lease, move.value, by=by))
 
     def note_rules(self, rules: tuple[MatchedRule, ...]) -> None:
         """A call was judged by these."""
@@ -92,15 +93,15 @@ class Standing:
             self._rules, self._stamp = read_rules(self.policy), stamp
         return tuple(self._used(rule) for rule in self._rules)
 
-    def tell_block(self, tool: str, decision: str, request_id: str = "") -> str:
+    def tell_block(self, tool: str, decision: str, by: str, request_id: str = "") -> str:
         """A tool was blocked or unblocked. Gives no fault: what is done is done."""
-        fields = audit_events.block_changed(tool, decision, by="console", request=request_id)
+        fields = audit_events.block_changed(tool, decision, by=by, request=request_id)
         self._record(audit_events.BLOCK_CHANGED, fields)
         return self._moved("blocks.changed")
 
-    def tell_rule(self, decision: str, where: str, rule: JsonObject, request_id: str = "") -> str:
+    def tell_rule(self, decision: str, where: str, rule: JsonObject, by: str, request_id: str = "") -> str:
         """A rule was written, removed or put back. Gives no fault: what is done is done."""
-        fields = audit_events.rule_changed(where, rule, decision, by="console", request=request_id)
+        fields = audit_events.rule_changed(where, rule, decision, by=by, request=request_id)
         self._record(audit_events.RULE_CHANGED, fields)
         return self._moved("rules.changed")
 
@@ -135,18 +136,20 @@ class Standing:
 
 
 class Revocations:
-    """Takes standing permissions away, and takes that back: the last first, in this session only."""
+    """Takes standing permissions away, and takes that back: the last first, in this session only. `by` says
+    in the log at which console."""
 
-    def __init__(self, standing: Standing, leases: LeaseBook, hands: Callable[[], bool]) -> None:
+    def __init__(self, standing: Standing, leases: LeaseBook, hands: Callable[[], bool], by: str) -> None:
         self._standing = standing
         self._leases = leases
+        self._by = by
         self.hands = hands
         """Whether a tool may be pressing keys: then nothing is done that lets more through."""
         self._done: list[Held | Removed | Block] = []
 
     def revoke(self, lease_id: str) -> bool:
         """See Approver."""
-        held = self._leases.withdraw(lease_id)
+        held = self._leases.withdraw(lease_id, self._by)
         if held is not None:
             self._keep(held)
         return held is not None
@@ -159,7 +162,7 @@ class Revocations:
         if removed.rule is None:
             return DecideOutcome(accepted=False, why_not=removed.why_not)
         self._keep(removed)
-        self._standing.tell_rule("removed", where, removed.rule)
+        self._standing.tell_rule("removed", where, removed.rule, self._by)
         return DecideOutcome(accepted=True)
 
     def unblock(self, tool: str) -> bool:
@@ -167,7 +170,7 @@ class Revocations:
         block = None if self.hands() else self._standing.blocks.unblock(tool)
         if block is not None:
             self._keep(block)
-            self._standing.tell_block(tool, "unblocked")
+            self._standing.tell_block(tool, "unblocked", self._by)
         return block is not None
 
     def undo(self) -> DecideOutcome:
@@ -182,13 +185,14 @@ class Revocations:
 
     def _take_back(self, last: Held | Removed | Block) -> str:
         if isinstance(last, Held):
-            return self._leases.restore(last)
+            return self._leases.restore(last, self._by)
         if isinstance(last, Removed):
             rule = last.rule or {}
             why_not = put_back(self._standing.policy, last)
-            return why_not or self._standing.tell_rule("restored", str(self._standing.policy), rule)
+            where = str(self._standing.policy)
+            return why_not or self._standing.tell_rule("restored", where, rule, self._by)
         why_not = self._standing.blocks.block(last.tool, last.since, last.reason)
-        return why_not or self._standing.tell_block(last.tool, "restored")
+        return why_not or self._standing.tell_block(last.tool, "restored", self._by)
 
     def _keep(self, done: Held | Removed | Block) -> None:
         self._done.append(done)

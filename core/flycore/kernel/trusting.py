@@ -32,7 +32,6 @@ Given = tuple[tuple[str, str], ...]
 """Entries as (sidecar id, digest)."""
 Lines = tuple[tuple[str, JsonObject], ...]
 """Lines for the log: event and fields."""
-_CONSOLE = "console"
 _ACCEPTED = DecideOutcome(accepted=True)
 
 
@@ -141,8 +140,9 @@ class Trusting:
             failed += [] if outcome.accepted else [outcome.why_not]
         return tuple(taken), tuple(failed)
 
-    def accept(self, accepted: Given, now: float) -> Told:
-        """Trust entries, as shown, that still are so in the files. `now` is Unix time."""
+    def accept(self, accepted: Given, now: float, by: str) -> Told:
+        """Trust entries, as shown, that still are so in the files. `now` is Unix time, `by` says in the log
+        who wished it."""
         self.read()
         tools, failed = self._accept_changed(accepted, now)
         rest = tuple(pair for pair in accepted if pair not in tools)
@@ -150,7 +150,7 @@ class Trusting:
         given = tuple(pair for pair in rest if self._holds(*pair))
         if failed:
             outcome = DecideOutcome(accepted=False, why_not="; ".join(failed))
-        return Told(outcome, _trusted((*given, *(() if failed else tools))))
+        return Told(outcome, _trusted((*given, *(() if failed else tools)), by))
 
     def revoke(self, by: str) -> Told:
         """Trust nothing any longer; `by` says in the log who wished it."""
@@ -160,7 +160,7 @@ class Trusting:
         told = outcome.accepted and bool(given)
         return Told(outcome, ((audit_events.TRUST_DECIDED, fields),) if told else ())
 
-    def switch(self, sidecar: str, enabled: bool, reason: str, now: float) -> Told:
+    def switch(self, sidecar: str, enabled: bool, reason: str, now: float, by: str) -> Told:
         """Switch an entry on or off in the file that declares it. Trust goes on where it was given to a value
         that is equal but for the switch: then the person has changed nothing else."""
         self.read()
@@ -172,13 +172,13 @@ class Trusting:
         if made.why_not:
             return Told(DecideOutcome(accepted=False, why_not=made.why_not))
         self.read()
-        fields = audit_events.entry_switched(sidecar, file, enabled=enabled, reason=reason, by=_CONSOLE)
+        fields = audit_events.entry_switched(sidecar, file, enabled=enabled, reason=reason, by=by)
         return Told(
             DecideOutcome(accepted=True),
-            ((audit_events.REGISTRY_EDITED, fields), *self._trust_on(entry, enabled, now)),
+            ((audit_events.REGISTRY_EDITED, fields), *self._trust_on(entry, enabled, now, by)),
         )
 
-    def _trust_on(self, before: SidecarEntry, enabled: bool, now: float) -> Lines:
+    def _trust_on(self, before: SidecarEntry, enabled: bool, now: float, by: str) -> Lines:
         """Trust what the switch made of a trusted entry, and nothing that came with it."""
         entry = self._declared.registry.entry(before.id)
         last = self._store.last_trusted(before.id)
@@ -187,25 +187,25 @@ class Trusting:
         same = otherwise(last.raw) == otherwise(before.raw) == otherwise(entry.raw)
         if not same or entry.enabled is not enabled:
             return ()
-        return self._give(((entry.id, entry.digest),), now)
+        return self._give(((entry.id, entry.digest),), now, by)
 
-    def start(self, now: float) -> Told:
+    def start(self, now: float, by: str) -> Told:
         """Write the starter registry where there is none. Its entries are trusted, as the person was shown
         the very text; another's that stand there instead are not."""
         why_not = write_starter(self._ground.places)
         if why_not:
             return Told(DecideOutcome(accepted=False, why_not=why_not))
         self.read()
-        fields = audit_events.starter_written(REGISTRY_FILE, by=_CONSOLE)
+        fields = audit_events.starter_written(REGISTRY_FILE, by=by)
         shown = tuple((entry.id, entry.digest) for entry in starter_entries(frozenset(KNOWN)))
         there = {entry.id: entry.digest for entry in self._declared.registry.entries}
         given = tuple((sidecar, digest) for sidecar, digest in shown if there.get(sidecar) == digest)
         return Told(
             DecideOutcome(accepted=True),
-            ((audit_events.REGISTRY_EDITED, fields), *self._give(given, now)),
+            ((audit_events.REGISTRY_EDITED, fields), *self._give(given, now, by)),
         )
 
-    def import_server(self, offered: Import, now: float, by: str = _CONSOLE) -> Told:
+    def import_server(self, offered: Import, now: float, by: str) -> Told:
         """Write an entry for a server of another client's file, and trust it, as the person was shown every
         key of it. `offered` is what was found in that file just now, `by` says in the log who did."""
         made = add_entry(self._ground.places, offered.id, offered.entry)
@@ -221,7 +221,7 @@ class Trusting:
             ((audit_events.REGISTRY_EDITED, fields), *self._give(given, now, by)),
         )
 
-    def _give(self, pairs: Given, now: float, by: str = _CONSOLE) -> Lines:
+    def _give(self, pairs: Given, now: float, by: str) -> Lines:
         self._store.accept(pairs, self._declared.registry, now)
         return _trusted(tuple(pair for pair in pairs if self._holds(*pair)), by)
 
@@ -231,7 +231,7 @@ class Trusting:
         return entry is not None and entry.digest == shown and self._store.is_trusted(entry)
 
 
-def _trusted(given: Given, by: str = _CONSOLE) -> Lines:
+def _trusted(given: Given, by: str) -> Lines:
     fields = audit_events.trust_decided(given, by=by)
     return ((audit_events.TRUST_DECIDED, fields),) if given else ()
 

@@ -122,9 +122,9 @@ class Upkeep:
         """Entries that wait for trust, described by what they would run."""
         return self._pending
 
-    async def trust(self, accepted: Given) -> DecideOutcome:
-        """Trust entries that still are what was shown."""
-        return await self.settled(lambda trusting, now: trusting.accept(accepted, now))
+    async def trust(self, accepted: Given, by: str) -> DecideOutcome:
+        """Trust entries that still are what was shown; `by` goes to the log."""
+        return await self.settled(lambda trusting, now: trusting.accept(accepted, now, by))
 
     async def revoke_trust(self, by: str) -> DecideOutcome:
         """Trust nothing of the project any longer; `by` goes to the log. Calls that run go on."""

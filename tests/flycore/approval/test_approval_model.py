@@ -87,7 +87,7 @@ class Run:
         self.scopes: dict[str, anyio.CancelScope] = {}
         self.executed = self.refused = self.shared = self.count = 0
 
-    def told(self, move: LeaseMove, lease) -> None:
+    def told(self, move: LeaseMove, lease, by: str) -> None:
         if move is LeaseMove.MADE:
             self.made.append(lease.id)
 

@@ -37,7 +37,7 @@ def moves() -> list[tuple[LeaseMove, str]]:
 @pytest.fixture
 def leases(clock, living, moves) -> LeaseBook:
     return LeaseBook(
-        clock, lambda move, lease: moves.append((move, lease.id)), lambda caller: caller.pid in living
+        clock, lambda move, lease, by: moves.append((move, lease.id)), lambda caller: caller.pid in living
     )
 
 

@@ -59,7 +59,7 @@ class Bench:
 
     async def answers(self, option: str, text: str = "") -> None:
         [question] = self.guard.questions()
-        assert (await self.guard.answer(question, option, text)).accepted
+        assert (await self.guard.answer(question, option, text, "console")).accepted
 
 
 def caller(pid: int = 7) -> Caller:
@@ -189,7 +189,7 @@ async def test_an_answer_to_another_question_decides_nothing(bench: Bench) -> No
     first = bench.asked[0]
     await bench.answers(CONTINUE)
     bench.tries(3)
-    assert not (await bench.guard.answer(first, CONTINUE, "")).accepted
+    assert not (await bench.guard.answer(first, CONTINUE, "", "console")).accepted
     assert bench.guard.refusal(caller().key)
     assert len(bench.guard.questions()) == 1
 

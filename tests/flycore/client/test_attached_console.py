@@ -205,6 +205,44 @@ async def test_one_console_does_not_take_back_what_another_has_done(root: Root) 
         assert [block.tool for block in kernel.blocks()] == ["echo.ask"]
 
 
+def deciders(root: Root, *events: str) -> list[tuple[str, str]]:
+    """(event, who) of those lines that name a console."""
+    lines = (line for line in root.audit() if line["event"] in events)
+    return [(line["event"], line["decidedBy"]) for line in lines if "decidedBy" in line]
+
+
+async def test_the_log_says_at_which_of_two_consoles_something_was_decided(root: Root) -> None:
+    answers = (Answer(choice=Choice.BLOCK), Answer(choice=Choice.LEASE, lease=LeaseTerms(minutes=5, calls=3)))
+    other = f"the console on pid {os.getpid()}"
+    async with (
+        kernel_of(root) as kernel,
+        serve_unix(kernel, root.places.socket),
+        attached(root, kernel) as (client, approver),
+    ):
+        for hand in (kernel.approver, approver):
+            for answer in answers:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(kernel.call, request(kernel, "echo.ask"))
+                    ask = (await waiting_ask(kernel)).request
+                    assert (await hand.decide(ask.id, ask.subject_digest, answer)).accepted
+                if answer.choice == Choice.BLOCK:
+                    assert await hand.unblock("echo.ask")
+            assert await hand.revoke(kernel.leases()[0].id)
+            assert (await hand.enable("echo", False, "")).accepted
+            assert (await hand.enable("echo", True, "")).accepted
+            assert await client.panic()
+            assert (await hand.answer("panic", "release")).accepted
+    lines = {
+        "BLOCK_CHANGED": 2,
+        "LEASE_CHANGED": 1,
+        "REGISTRY_EDITED": 2,
+        "TRUST_DECIDED": 2,
+        "PANIC_RELEASED": 1,
+    }
+    for event, count in lines.items():
+        assert deciders(root, event)[-2 * count :] == [(event, "console")] * count + [(event, other)] * count
+
+
 async def test_the_console_s_own_calls_go_over_a_connection_of_their_own(root: Root) -> None:
     async with serving(root) as kernel, attached(root, kernel) as (client, _):
         assert (await client.call("echo.free", {})).status is Status.SUCCESS
