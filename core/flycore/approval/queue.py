@@ -122,8 +122,7 @@ class ApprovalQueue:
     def decide(
         self, request_id: str, subject_digest: str, answer: Answer, *, by: str = "console", hand: str = ""
     ) -> DecideOutcome:
-        """A person's answer, once, for the very request that was shown. `hand` names, where `by` does not,
-        who wrote its rule or block."""
+        """A person's answer, once, for the very request shown; `hand`, else `by`, wrote its rule or block."""
         outcome, ask = self._book.decide(
             request_id,
             subject_digest,
