@@ -69,6 +69,17 @@ def test_it_serves_until_it_is_told_to_stop(desk: Desk, ending: signal.Signals, 
     assert not desk.document("status")["running"]
 
 
+def test_it_says_what_waits_for_trust_and_where_it_is_decided(desk: Desk) -> None:
+    (desk.root / "tools").mkdir()
+    entry = {"command": "cat", "tools": ["mock.echo"]}
+    registry = {"schemaVersion": 2, "sidecars": {"one": entry}}
+    (desk.root / "tools" / "external.tools.jsonc").write_text(json.dumps(registry))
+    with serving(desk) as process:
+        assert process.stderr is not None
+        told = process.stderr.readline().decode()
+    assert told.startswith("1 entry waits for trust and does not run: open flytui")
+
+
 def test_the_second_one_says_who_holds_the_root(desk: Desk) -> None:
     with serving(desk) as process:
         second = desk.run("serve")

@@ -85,6 +85,7 @@ class PairScreen(WritingScreen[bool]):
     async def _ask(self) -> None:
         try:
             await self._joined.pairing.ask()
+            self._line.clear()
             self._say("")
         except FlyError as error:
             self._say(f"no code is shown: {error}")

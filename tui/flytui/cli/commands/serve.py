@@ -60,6 +60,8 @@ def serve(invocation: Invocation, tcp: bool, http: bool, port: int | None) -> in
             open_doors(kernel, places, tcp=ports[0], http=ports[1]) as addresses,
         ):
             _tell_where(invocation, places, addresses)
+            if waiting := len(kernel.pending_trust()):
+                note(_untrusted(waiting))
             terminal = own_terminal()
             if terminal is None:
                 await anyio.sleep_forever()
@@ -94,6 +96,11 @@ def _tell_where(invocation: Invocation, places: Places, addresses: tuple[str, ..
         for address in addresses:
             say(f"listens {address}")
     sys.stdout.flush()
+
+
+def _untrusted(count: int) -> str:
+    waits = "1 entry waits for trust and does" if count == 1 else f"{count} entries wait for trust and do"
+    return f"{waits} not run: open flytui in another terminal, and press T there"
 
 
 def own_terminal() -> TextIO | None:
