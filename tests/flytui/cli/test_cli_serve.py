@@ -71,7 +71,7 @@ def test_it_serves_until_it_is_told_to_stop(desk: Desk, ending: signal.Signals, 
 
 def test_it_says_what_waits_for_trust_and_where_it_is_decided(desk: Desk) -> None:
     (desk.root / "tools").mkdir()
-    entry = {"command": "cat", "tools": ["mock.echo"]}
+    entry = {"command": "cat", "tools": ["file.hash"]}
     registry = {"schemaVersion": 2, "sidecars": {"one": entry}}
     (desk.root / "tools" / "external.tools.jsonc").write_text(json.dumps(registry))
     with serving(desk) as process:
