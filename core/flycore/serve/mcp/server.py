@@ -3,20 +3,22 @@ requests that stand alone (2026)."""
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
-from mcp_types import NotificationParams
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, NotificationParams
 
 import flycore
-from flycore.serve.mcp.calls import Calls
+from flycore.serve.mcp.calls import Calls, Context
 from flycore.serve.mcp.door import McpDoor
 from flycore.serve.mcp.images import Look
 from flycore.serve.mcp.listing import Listing
@@ -31,6 +33,11 @@ MAX_SESSIONS = 256
 """Sessions of the older era that one caller may have open."""
 NOTIFY_SECONDS = 5.0
 """How long a client may take to be told that the list has changed."""
+FAULT = "internal error"
+_LOG = logging.getLogger("flytui.mcp")
+
+Params = TypeVar("Params")
+Answer = TypeVar("Answer")
 
 
 class _Server(Server[dict[str, Any]]):
@@ -72,6 +79,31 @@ async def _notified(session: ServerSession) -> None:
         await session.send_tool_list_changed()
 
 
+def _told_nothing(
+    handler: Callable[[Context, Params], Awaitable[Answer]],
+) -> Callable[[Context, Params], Awaitable[Answer]]:
+    """The handler, whose faults of our own tell the client no more than that, and the log their type: the
+    SDK would send an exception's words, and log them."""
+
+    async def handle(ctx: Context, params: Params) -> Answer:
+        try:
+            return await handler(ctx, params)
+        except MCPError:
+            raise
+        except Exception as fault:  # noqa: BLE001 - whatever it is, its words stay in this process
+            _LOG.error("a request met a fault of our own: %s", _kind(fault))
+            raise MCPError(INTERNAL_ERROR, FAULT) from None
+
+    return handle
+
+
+def _kind(fault: BaseException) -> str:
+    """Type of the first fault in whatever groups it came in."""
+    while isinstance(fault, BaseExceptionGroup):
+        fault = fault.exceptions[0]
+    return type(fault).__name__
+
+
 def build_server(door: McpDoor, look: Look) -> Server[dict[str, Any]]:
     """A server whose calls go through `door`. It follows the catalog for as long as it runs."""
     listing, sessions, bus = Listing(door), Sessions(), InMemorySubscriptionBus()
@@ -94,8 +126,8 @@ def build_server(door: McpDoor, look: Look) -> Server[dict[str, Any]]:
         title="flytui",
         instructions=INSTRUCTIONS,
         lifespan=lifespan,
-        on_list_tools=calls.list_tools,
-        on_call_tool=calls.call_tool,
+        on_list_tools=_told_nothing(calls.list_tools),
+        on_call_tool=_told_nothing(calls.call_tool),
         on_subscriptions_listen=ListenHandler(bus, max_subscriptions=MAX_SESSIONS),
     )
     server.add_notification_handler("notifications/initialized", NotificationParams, sessions.begun)

@@ -186,12 +186,15 @@ class _Prose(logging.Handler):
 
 @contextmanager
 def _to_standard_error() -> Iterator[None]:
-    """What the SDK warns of becomes prose."""
-    logger, handler = logging.getLogger("mcp"), _Prose(logging.WARNING)
-    before, logger.propagate = logger.propagate, False
-    logger.addHandler(handler)
+    """What the SDK and the server warn of becomes prose."""
+    handler = _Prose(logging.WARNING)
+    loggers = {logger: logger.propagate for logger in map(logging.getLogger, ("mcp", "flytui"))}
+    for logger in loggers:
+        logger.propagate = False
+        logger.addHandler(handler)
     try:
         yield
     finally:
-        logger.removeHandler(handler)
-        logger.propagate = before
+        for logger, before in loggers.items():
+            logger.removeHandler(handler)
+            logger.propagate = before

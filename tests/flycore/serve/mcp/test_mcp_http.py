@@ -18,7 +18,8 @@ import pytest
 import uvicorn
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import ToolListChangedNotification
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, ToolListChangedNotification
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from flycore.client.local import LocalClient
@@ -219,3 +220,17 @@ async def test_what_is_no_message_is_refused_and_harms_nobody(root: Root) -> Non
                 assert 400 <= answer.status_code < 500, (body[:20], answer.status_code, answer.text)
         async with over_http(address, OLD) as client:
             assert not (await client.call_tool("echo_free", {})).is_error
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_fault_of_our_own_tells_the_client_nothing(
+    root: Root, era: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*args: object, **more: object) -> None:
+        raise KeyError("/secret/place")
+
+    monkeypatch.setattr(LocalClient, "call", broken)
+    async with kernel_of(root) as kernel, served(root, kernel) as address, over_http(address, era) as client:
+        with pytest.raises(MCPError) as raised:
+            await client.call_tool("echo_free", {})
+    assert (raised.value.error.code, raised.value.error.message) == (INTERNAL_ERROR, "internal error")
