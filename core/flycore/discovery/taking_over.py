@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from flycore.discovery.faults import cut
 from flycore.discovery.secretish import secret_arguments, secret_header, secret_url, secret_variable
 from flycore.model.canonical import JsonObject, digest
 from flycore.model.diagnostics import Severity
@@ -151,6 +152,9 @@ def _variables(draft: _Draft, env: dict[str, str]) -> None:
         draft.entry["env"] = kept
     if passed:
         draft.entry["passEnv"] = passed
+    if kept or passed:
+        names = ", ".join(sorted((*kept, *passed)))
+        draft.notes.append(f"it sets environment variables, which may change what runs: {cut(names, 200)}")
 
 
 def _declared(name: str, other: str) -> str:

@@ -29,7 +29,7 @@ from flycore.model.enums import Kind, PathState, ProbeState, ReasonCode, Version
 from flycore.model.events import EventClass
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, SidecarEntry
 from flycore.model.stability import ProbeEvidence, Reason
-from flycore.model.upstream import Listing
+from flycore.model.upstream import Listing, Unreadable
 from flycore.registry.resolve import anchor_folder
 from flycore.runners.answer import OnEvent
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome
@@ -226,7 +226,8 @@ class Upstreams:
 
     def _told(self, entry: SidecarEntry, contact: Contact) -> None:
         masks = Masks(declared_secrets(entry.permissions, self._ground.environ)[0])
-        self._note(entry.id, entry.digest, finding_of(contact, masks, self._clock.now()), contact.listing)
+        listing = None if contact.listing is None else without_secrets(contact.listing, masks)
+        self._note(entry.id, entry.digest, finding_of(contact, masks, self._clock.now()), listing)
 
 
 def _may_run(view: SidecarView) -> bool:
@@ -239,6 +240,22 @@ def _may_run(view: SidecarView) -> bool:
         and stability.path is PathState.RESOLVED
         and stability.version in (VersionState.COMPATIBLE, VersionState.UNKNOWN)
     )
+
+
+def without_secrets(listing: Listing, masks: Masks) -> Listing:
+    """The listing without the tools in whose words one of the secrets stands: catalogs are for everybody."""
+    tools, refused = [], []
+    for tool in listing.tools:
+        if masks.text(tool.name) != tool.name or masks.json(tool.shown) != tool.shown:
+            why = "has a secret of its entry in its name, description or schema"
+            refused.append(Unreadable(name=masks.text(tool.name), why=why))
+        else:
+            tools.append(tool)
+    masked = (
+        Unreadable(name=masks.text(tool.name, cut=True), why=masks.text(tool.why, cut=True))
+        for tool in listing.refused
+    )
+    return Listing(tools=tuple(tools), refused=(*masked, *refused), more=listing.more)
 
 
 def finding_of(contact: Contact, masks: Masks, now: float) -> ProbeFinding:

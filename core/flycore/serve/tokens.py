@@ -33,6 +33,9 @@ MOST_TOKENS = 256
 MARK = "flytui_"
 """What every token begins with, so that one in a log or a repository is known for what it is."""
 SECRET_BYTES = 32
+TOLD_APART = 12
+"""Hexadecimal digits of a digest by which callers of one name are told apart; as a number it is exact in
+JSON."""
 MOST_PRESENTED = 256
 """Characters of what somebody presents; a longer one is none of ours."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
@@ -50,8 +53,8 @@ class Token(Value, frozen=True, kw_only=True):
 
     def caller(self, door: str) -> Caller:
         """Who calls with it. A token made anew under an old name is another caller: what the old one left
-        behind, a lease or a ticket, is not its."""
-        return Caller(door=door, program=self.name, started=int(self.created_at))
+        behind, a lease or a ticket, is not its. So a piece of its digest stands for when it began."""
+        return Caller(door=door, program=self.name, started=int(self.digest[:TOLD_APART], 16))
 
     @property
     def keys(self) -> tuple[str, ...]:

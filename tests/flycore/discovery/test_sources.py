@@ -16,6 +16,7 @@ from flycore.discovery.folder import MOST_LISTED, Text
 from flycore.discovery.look import grounds_of, look, stamps
 from flycore.discovery.servers import servers_of
 from flycore.discovery.skills import front_matter, skill
+from flycore.discovery.taking_over import offer_of
 from flycore.model.source import Described, DescribedState, Origin, SourceKind
 from flycore.registry.places import find_places
 from kernelkit import folders
@@ -326,3 +327,10 @@ def test_a_home_that_is_the_project_is_not_looked_in_twice(tmp_path: Path) -> No
     environ = folders(tmp_path)
     places = find_places(str(tmp_path), None, environ, tmp_path)
     assert grounds_of(places, environ).home is None
+
+
+@pytest.mark.parametrize("name", ["LD_PRELOAD", "PYTHONPATH", "NODE_OPTIONS", "PLAIN"])
+def test_an_offer_says_which_variables_it_sets(name: str) -> None:
+    raw: dict[str, Any] = {"command": "server", "env": {name: "./x", "PASSED": "${PASSED}"}}
+    (note,) = [it for it in offer_of("one", raw, "/app", frozenset()).notes if "variables" in it]
+    assert note.endswith(f"which may change what runs: {', '.join(sorted((name, 'PASSED')))}")

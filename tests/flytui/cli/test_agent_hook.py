@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,49 @@ def test_a_kernel_that_cannot_be_had_blocks_the_tool(desk: Desk) -> None:
     (desk.home / "state").write_text("no folder")
     done = hooked(desk, event("Bash", {"command": "git status"}))
     assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("redirected", [">&-", ">/dev/null", ">/dev/full", "| true"])
+def test_an_answer_that_nobody_gets_blocks_the_tool(desk: Desk, redirected: str) -> None:
+    """Without an answer the agent would go by its own rules."""
+    script = f'set -o pipefail; trap "" PIPE; "$@" {redirected}'
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", *desk.argv("hook", "claude-code")],
+        env=desk.environ,
+        cwd=desk.root,
+        input=json.dumps(event("Edit", {"file_path": "a", "old_string": "b", "new_string": "c"})),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_kernel_that_dies_during_the_question_blocks_the_tool(desk: Desk) -> None:
+    with desk.terminal() as console:
+        console.until("Catalog")
+        process = subprocess.Popen(
+            desk.argv("hook", "claude-code"),
+            env=desk.environ,
+            cwd=desk.root,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(event("Bash", {"command": "make"})))
+        process.stdin.close()
+        console.until_so("the request waits", lambda: waiting(desk) == 1)
+        os.kill(desk.document("status")["kernel"]["pid"], signal.SIGKILL)
+        assert process.wait(60) in (0, 2)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        said = process.stdout.read()
+        assert process.returncode == 2 or '"permissionDecision":"deny"' in said
+        process.stdout.close()
+        process.stderr.close()
 
 
 def test_a_forged_decision_decides_nothing(desk: Desk) -> None:

@@ -23,6 +23,8 @@ REFUSED = "input-required"
 """`details.code` where the server wants something answered that only a person could."""
 NOT_GIVEN_BACK = "did not come back from a cancelled call"
 """`fault` of a link whose server was ended for that."""
+SOON_S = 1.0
+"""Within which a connection that broke is known to have."""
 CLOSING_S = 5.0
 """For the end of a server that went during a call."""
 
@@ -102,10 +104,14 @@ def _answers() -> TypeAdapter[Any]:
 
 
 async def _error(link: Link, error: Any) -> RunOutcome:
-    """The server's error, or its end."""
+    """The server's error, or its end; servers use the code by which the SDK tells of an end for errors of
+    their own, too."""
     from mcp_types import CONNECTION_CLOSED
 
     if error.code == CONNECTION_CLOSED:
+        with anyio.move_on_after(SOON_S):
+            await link.ended.wait()
+    if error.code == CONNECTION_CLOSED and link.ended.is_set():
         with anyio.move_on_after(CLOSING_S):
             await link.closed.wait()
         how = link.fault if link.fault not in ("", "was left", "has left") else "has left"
@@ -116,6 +122,7 @@ async def _error(link: Link, error: Any) -> RunOutcome:
         status=Status.FAILED,
         code=Code.FAILED,
         message=str(error.message)[:LONGEST_ERROR] or "the server answered with an error",
+        hint="it may have acted in part" if error.code == CONNECTION_CLOSED else "",
         details={"code": "mcp-error", "rpcCode": error.code},
     )
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 CONNECT_S = 15.0
 WRITE_S = 30.0
 MOST_ADDRESSES = 32
+GET_PAUSE_S = 1.0
+"""From one GET to the next: a server says how soon a stream that ended is asked for again, and may say 0."""
 _REDIRECTS = range(300, 400)
 
 
@@ -106,10 +108,13 @@ class _Transport(httpx2.AsyncBaseTransport):
 
     def __init__(self, link: HttpLink, most: int, tls: ssl.SSLContext | None) -> None:
         self._link, self._most = link, most
+        self._next_get = 0.0
         self._pool = httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=_Backend())
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """See httpx2. A redirect comes without where it leads to."""
+        if request.method == "GET":
+            await self._pause()
         asked = httpcore2.Request(
             method=request.method,
             url=httpcore2.URL(
@@ -144,6 +149,12 @@ class _Transport(httpx2.AsyncBaseTransport):
             stream=_Body(said, 0 if events else self._most, self._link),
             request=request,
         )
+
+    async def _pause(self) -> None:
+        now = anyio.current_time()
+        begins = max(now, self._next_get)
+        self._next_get = begins + GET_PAUSE_S
+        await anyio.sleep(begins - now)
 
     async def aclose(self) -> None:
         await self._pool.aclose()

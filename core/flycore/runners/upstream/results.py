@@ -22,6 +22,8 @@ TOOL_ERROR = "tool-error"
 """`details.code` where the tool itself says that it failed."""
 LONGEST_ERROR = 4_000
 """Characters of a tool's own error that become the message."""
+MOST_WARNINGS = 20
+"""Parts left out that are told one by one."""
 _TYPE = re.compile(r"[a-z]{1,16}/[a-z0-9.+-]{1,64}")
 _ENDINGS = {
     "image/png": "png",
@@ -41,6 +43,7 @@ def outcome_of_result(result: CallToolResult, job: ProcessJsonJob) -> RunOutcome
     read = _Contents(job)
     for block in result.content:
         read.take(block)
+    read.close()
     output = _output(result, read)
     try:
         size = len(canonical_json(output)) + read.bytes
@@ -124,6 +127,7 @@ class _Contents:
         self.bytes = 0
         """Of the files."""
         self.over = False
+        self._left_out = 0
 
     def take(self, block: Any) -> None:
         """One block, of whichever kind."""
@@ -137,7 +141,17 @@ class _Contents:
             case "resource":
                 self._resource(block.resource)
             case _:
-                self.warnings.append("a part of the answer is of a kind that is not known here")
+                self._leave_out("a part of the answer is of a kind that is not known here")
+
+    def close(self) -> None:
+        """No block follows: how many were left out beyond those that were told."""
+        if self._left_out > MOST_WARNINGS:
+            self.warnings.append(f"and {self._left_out - MOST_WARNINGS} more parts of the answer")
+
+    def _leave_out(self, why: str) -> None:
+        self._left_out += 1
+        if self._left_out <= MOST_WARNINGS:
+            self.warnings.append(why)
 
     def _resource(self, resource: Any) -> None:
         uri = str(resource.uri)
@@ -153,7 +167,7 @@ class _Contents:
         try:
             content = base64.b64decode(data, validate=True)
         except (binascii.Error, ValueError):
-            self.warnings.append(f"a part of the answer, {kind}, cannot be decoded and was left out")
+            self._leave_out(f"a part of the answer, {kind}, cannot be decoded and was left out")
             return
         self.bytes += len(content)
         if self.bytes > self._most:
@@ -167,6 +181,6 @@ class _Contents:
             with open(path, "xb") as file:
                 file.write(content)
         except OSError as error:
-            self.warnings.append(f"a part of the answer, {kind}, could not be written: {error.strerror}")
+            self._leave_out(f"a part of the answer, {kind}, could not be written: {error.strerror}")
             return
         self.artifacts.append(Artifact(path=path, mime_type=mime_type, bytes=len(content)))

@@ -72,6 +72,11 @@ class UpstreamSession:
         """It was connected once, or could not be."""
         self._places: anyio.Semaphore | None = None
         self._again = False
+        self._announced = self._looked = 0
+        """How many changes it told of, and how many of them the last look came after."""
+        self._noted = anyio.Event()
+        """Of the next look."""
+        self._calls = 0
 
     async def run(self) -> None:
         """Keep it connected."""
@@ -126,19 +131,27 @@ class UpstreamSession:
         if self._client is None:
             with anyio.move_on_after(min(WAIT_S, job.timeout_ms / 1000)):
                 await self._connected.wait()
+        if not await self._is_current(job.timeout_ms / 1000):
+            return _changed("the server says that its tools are others, and does not say which")
         client, started, listing = self._client, self._started, self._listing
         if client is None or started is None or listing is None:
             return crashed("is not connected", None)
         definition = next((tool for tool in listing.tools if tool.name == asked.tool), None)
         if started.program != asked.program or definition is None or definition.digest() != asked.definition:
-            return RunOutcome(
-                status=Status.FAILED,
-                code=Code.FAILED,
-                message="the server describes the tool otherwise by now, and nobody has approved that",
-                hint="call again once the change was looked at: flytui trust, or T in the console",
-                details={"code": "definition-changed"},
-            )
-        return await ask(client, started.link, job, asked, tell)
+            return _changed("the server describes the tool otherwise by now, and nobody has approved that")
+        self._calls += 1
+        try:
+            return await ask(client, started.link, job, asked, tell)
+        finally:
+            self._calls -= 1
+
+    async def _is_current(self, longest_s: float) -> bool:
+        """Whether its tools were looked at after each change that it has told of so far; waits for it."""
+        told = self._announced
+        with anyio.move_on_after(min(WAIT_S, longest_s)):
+            while self._client is not None and self._looked < told:
+                await self._noted.wait()
+        return self._looked >= told
 
     async def _once(self) -> Contact:
         """Connect, and stay for as long as it goes; why it went."""
@@ -172,21 +185,30 @@ class UpstreamSession:
                 async with client, anyio.create_task_group() as inner:
                     server = named(client)
                     self._relist = anyio.Event()
+                    told = self._announced
                     inner.start_soon(self._listen, client)
                     listing = await list_tools(client.session)
                     connecting.deadline = float("inf")
                     self._begin(client, started)
                     while True:
+                        self._looked = told
                         self._note(listing, server, round((time.monotonic() - begun) * 1000))
-                        listing = await self._next_listing(client)
+                        told, listing = await self._next_listing(client)
 
-    async def _next_listing(self, client: Client) -> Listing:
-        with anyio.move_on_after(RELIST_S):
-            await self._relist.wait()
-        await anyio.sleep(RELIST_PAUSE_S)
-        self._relist = anyio.Event()
-        with anyio.fail_after(self._connect_s):
-            return await list_tools(client.session)
+    async def _next_listing(self, client: Client) -> tuple[int, Listing]:
+        """How many changes were told of before it was asked for, and the next list. A server that is busy
+        with a call may leave it unanswered; it is asked again then."""
+        while True:
+            with anyio.move_on_after(RELIST_S):
+                await self._relist.wait()
+            await anyio.sleep(RELIST_PAUSE_S)
+            self._relist = anyio.Event()
+            told, calls = self._announced, self._calls
+            with anyio.move_on_after(self._connect_s):
+                return told, await list_tools(client.session)
+            if not calls and not self._calls:
+                raise TimeoutError
+            self._relist.set()
 
     async def _listen(self, client: Client) -> None:
         """Hear of changes from servers of the newer protocol; the older one says so unasked."""
@@ -198,7 +220,7 @@ class UpstreamSession:
             try:
                 async with client.listen(tools_list_changed=True) as changes:
                     async for _ in changes:
-                        self._relist.set()
+                        self._change()
             except ListenNotSupportedError:
                 return
             except (MCPError, SubscriptionLost):
@@ -210,7 +232,11 @@ class UpstreamSession:
         from mcp_types import ToolListChangedNotification
 
         if isinstance(message, ToolListChangedNotification):
-            self._relist.set()
+            self._change()
+
+    def _change(self) -> None:
+        self._announced += 1
+        self._relist.set()
 
     def _begin(self, client: Client, started: Started) -> None:
         self._client, self._started = client, started
@@ -218,6 +244,8 @@ class UpstreamSession:
 
     def _note(self, listing: Listing, server: str, took_ms: int) -> None:
         self._listing = listing
+        self._noted.set()
+        self._noted = anyio.Event()
         self._told(Contact(listing=listing, server=server, took_ms=took_ms))
         self._connected.set()
         self.settled.set()
@@ -225,6 +253,18 @@ class UpstreamSession:
     def _lost(self) -> None:
         self._client = self._started = self._listing = None
         self._connected = anyio.Event()
+        self._noted.set()
+        self._noted = anyio.Event()
+
+
+def _changed(message: str) -> RunOutcome:
+    return RunOutcome(
+        status=Status.FAILED,
+        code=Code.FAILED,
+        message=message,
+        hint="call again once the change was looked at: flytui trust, or T in the console",
+        details={"code": "definition-changed"},
+    )
 
 
 async def _leave_when_ended(link: Link, scope: anyio.CancelScope) -> None:

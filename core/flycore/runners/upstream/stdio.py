@@ -28,7 +28,8 @@ LEAVE_GRACE_S = 1.0
 CANCEL_GRACE_S = 2.0
 """Between `notifications/cancelled` and the end of a server that does not answer the request."""
 MOST_GARBAGE = 1_000
-"""Lines on stdout that are no message, such as a log printed there by mistake, before it counts as broken."""
+"""Lines on stdout in a row that are no message, such as a log printed there by mistake, before it counts as
+broken."""
 MOST_ASKED = 64
 """Requests of the server that wait for it to read the answers."""
 
@@ -150,6 +151,8 @@ class StdioLink:
                             await incoming.send(message)
                         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                             return self.break_off("was left")
+                    elif self.ended.is_set():
+                        return None
                 scanned = len(line)
                 if scanned > self._most:
                     return self.break_off(f"said more than {self._most} bytes in one message")
@@ -161,8 +164,6 @@ class StdioLink:
         from mcp.shared.message import SessionMessage
         from mcp_types.jsonrpc import JSONRPCRequest, jsonrpc_message_adapter
 
-        if not line.strip():
-            return None
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
@@ -170,6 +171,7 @@ class StdioLink:
             if self._garbage > MOST_GARBAGE:
                 self.break_off("writes to stdout what is no message")
             return None
+        self._garbage = 0
         if isinstance(message, JSONRPCRequest):
             self._asked += 1
             if self._asked > MOST_ASKED:

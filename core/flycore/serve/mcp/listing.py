@@ -36,7 +36,9 @@ class Listing:
         if held is not None and self._watched:
             return held
         moment = self._moment
-        fresh = self._known = shown(await self._door.catalog())
+        catalog = await self._door.catalog()
+        before = self._known.names if self._known is not None else None
+        fresh = self._known = shown(catalog, before)
         if moment == self._moment and self._watched:
             self._held = fresh
         return fresh

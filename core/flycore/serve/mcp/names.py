@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from flycore.model.catalog import CapabilityView, Catalog
 
 LONGEST = 64
+MOST_GONE = 4_096
+"""Names that are remembered for tools that are there no longer."""
 _HASHED = 8
 """Hex digits that stand for what was cut from a longer name."""
 RESERVED = ("glee_tool", "glee_tools_list", "glee_tool_create")
@@ -20,24 +22,35 @@ _SOURCES = ("builtin", "plan", "registry:user", "registry:project")
 
 class Names:
     """One MCP name for each capability. They depend on all capabilities, not on what is visible now: a tool
-    that becomes unavailable gives its name to no other."""
+    that becomes unavailable gives its name to no other, nor does one that goes."""
 
-    def __init__(self, tools: Iterable[str]) -> None:
-        """`tools` in order: of two that would be given one name, the later gets `_2`."""
-        self.tool_of: dict[str, str] = {}
-        taken = set(RESERVED)
+    def __init__(self, tools: Iterable[str], before: Mapping[str, str] | None = None) -> None:
+        """`tools` in order: of two that would be given one name, the later gets `_2`. `before`: `tool_of` of
+        the names that were handed out until now; what they mean they mean still."""
+        known = dict(before or {})
+        self.name_of = {tool: name for name, tool in known.items()}
+        taken = {*RESERVED, *known}
+        tools = tuple(tools)
         for tool in tools:
-            self.tool_of[_free(spelled(tool), taken)] = tool
-        self.name_of = {tool: name for name, tool in self.tool_of.items()}
+            if tool not in self.name_of:
+                known[_free(spelled(tool), taken)] = tool
+                self.name_of[tool] = next(reversed(known))
+        there = frozenset(tools)
+        gone = [name for name, tool in known.items() if tool not in there]
+        for name in gone[: max(0, len(gone) - MOST_GONE)]:
+            del self.name_of[known.pop(name)]
+        self.tool_of = known
 
     def tool(self, called: str) -> str:
         """The capability a client means: by the name that is listed, else by the name itself."""
         return self.tool_of.get(called, called)
 
 
-def of_catalog(catalog: Catalog) -> Names:
-    """Names for a catalog: what the kernel itself describes comes first, then by source, then by name."""
-    return Names(view.capability.name for view in sorted(catalog.capabilities, key=_order))
+def of_catalog(catalog: Catalog, before: Names | None = None) -> Names:
+    """Names for a catalog: what the kernel itself describes comes first, then by source, then by name.
+    `before`: what whoever asks was told last."""
+    tools = (view.capability.name for view in sorted(catalog.capabilities, key=_order))
+    return Names(tools, before.tool_of if before is not None else None)
 
 
 def spelled(tool: str) -> str:

@@ -122,6 +122,8 @@ def _meta(result: ToolResult) -> dict[str, Any]:
     whole: dict[str, Any] = msgspec.to_builtins(result)
     for name in ("output", "stderrTail"):
         whole.pop(name)
+    if result.error is not None:
+        whole["error"]["details"] = fitted(result.error.details, DEFAULT_LIMIT)
     return whole
 
 

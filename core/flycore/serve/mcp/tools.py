@@ -62,9 +62,9 @@ class Shown:
         return page, f"{_CURSOR}{page[-1].name}" if more else None
 
 
-def shown(catalog: Catalog) -> Shown:
-    """The catalog with its names."""
-    return Shown(catalog, of_catalog(catalog))
+def shown(catalog: Catalog, before: Names | None = None) -> Shown:
+    """The catalog with its names; `before` are those that were handed out until now."""
+    return Shown(catalog, of_catalog(catalog, before))
 
 
 def is_visible(view: CapabilityView) -> bool:

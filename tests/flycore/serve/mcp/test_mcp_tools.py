@@ -19,7 +19,7 @@ from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.enums import Discovery, Effective
 from flycore.model.stability import Stability
 from flycore.serve.mcp import tools as listed_tools
-from flycore.serve.mcp.names import LONGEST, Names, of_catalog, spelled
+from flycore.serve.mcp.names import LONGEST, MOST_GONE, Names, of_catalog, spelled
 from flycore.serve.mcp.tools import BadCursor, shown
 from kernelkit import ECHO, Root, kernel_of, tool, until
 from mcpkit import ERAS, NEW, OLD, client_of
@@ -51,6 +51,22 @@ def test_a_dot_becomes_an_underscore_and_what_collides_gets_a_number() -> None:
     assert names.tool("file_hash") == names.tool("file.hash") == "file.hash"
     assert names.tool("file_hash_2") == "file_hash"
     assert names.tool("nobody") == "nobody"
+
+
+@pytest.mark.parametrize("left", [["a_b"], ["a_b", "a.b"], ["a.b", "a_b", "a-b"], []])
+def test_a_name_that_was_handed_out_never_means_another_tool(left: list[str]) -> None:
+    before = Names(["a.b", "a_b"])
+    after = Names(left, before.tool_of)
+    assert (after.tool("a_b"), after.tool("a_b_2")) == ("a.b", "a_b")
+    again = Names(["a b", *left], after.tool_of)
+    assert (again.tool("a_b"), again.tool("a_b_2"), again.tool("a_b_3")) == ("a.b", "a_b", "a b")
+
+
+def test_names_of_tools_that_are_gone_are_bounded() -> None:
+    names = Names(["a.b"])
+    for number in range(3):
+        names = Names([f"t{number}.{it}" for it in range(MOST_GONE)], names.tool_of)
+    assert len(names.tool_of) == len(names.name_of) == 2 * MOST_GONE
 
 
 def test_long_and_odd_names_stay_apart_and_fit_model_apis() -> None:

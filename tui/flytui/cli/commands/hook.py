@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
@@ -72,12 +73,20 @@ def claude_code(invocation: Invocation, print_config: bool, without_console: str
         if answer is not None:
             from flycore.model.canonical import canonical_json
 
-            click.echo(canonical_json(answer))
+            _hand_over(canonical_json(answer))
     except (Interrupted, KeyboardInterrupt, SystemExit):
         return _block("ended by a signal")
     except Exception as error:  # noqa: BLE001 - a process boundary: any exit code but 2 would let the tool run
         return _block(f"{type(error).__name__}: {error}")
     return 0
+
+
+def _hand_over(answer: str) -> None:
+    """Print it. Raises OSError where nobody gets it: no answer would leave the tool to the agent's rules."""
+    sink, null = os.fstat(sys.stdout.fileno()), os.stat(os.devnull)
+    if stat.S_ISCHR(sink.st_mode) and sink.st_rdev == null.st_rdev:
+        raise OSError("standard output is closed or the null device, and the answer would be lost")
+    click.echo(answer)
 
 
 def _answered(invocation: Invocation, without_console: str, wait: float) -> JsonObject | None:
@@ -155,7 +164,10 @@ def _told(decided: str, why: str) -> JsonObject:
 
 
 def _block(why: str) -> int:
-    from flytui.cli.output import note
+    """Say why on standard error. What of an answer could not be written is dropped: it would fail once more
+    at the end of the process, which would leave with another code then."""
+    from flytui.cli.output import discard, note
 
+    discard(sys.stdout)
     note(f"flytui hook: nothing is allowed: {why}")
     return BLOCKED
