@@ -10,6 +10,10 @@ from flycore.model.canonical import Json
 
 MOST_VISITS = 50_000
 """Visits of subschemas beyond one visit of each. At this bound a check takes about a second."""
+MOST_PATTERNS = 64
+"""Different patterns in one schema. Each may take milliseconds to be made, and nothing else goes on then."""
+LARGEST_PATTERN = 1_048_576
+"""Bytes of a pattern that was made."""
 _ONLY_NAMED = frozenset(("$defs", "definitions"))
 """What stands there at the top counts only where a reference leads to it."""
 
@@ -22,6 +26,20 @@ def too_costly(schema: Json) -> bool:
         return book.visits(schema) > MOST_VISITS + book.parts
     except RecursionError:
         return True
+
+
+def patterns(schema: Json) -> frozenset[str]:
+    """Every text in it that may be made into a pattern."""
+    found: set[str] = set()
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            own, named = part.get("pattern"), part.get("patternProperties")
+            found.update((own,) if isinstance(own, str) else ())
+            found.update(named if isinstance(named, dict) else ())
+        waiting.extend(_inside(part))
+    return frozenset(found)
 
 
 class _Book:

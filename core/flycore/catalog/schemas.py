@@ -8,10 +8,11 @@ quote whole values; here a message holds at most a short piece of one.
 from __future__ import annotations
 
 import json
+import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from flycore.catalog.schema_cost import too_costly
+from flycore.catalog.schema_cost import LARGEST_PATTERN, MOST_PATTERNS, patterns, too_costly
 from flycore.model.base import Value
 from flycore.model.canonical import Json, JsonObject, canonical_json, digest
 
@@ -25,6 +26,8 @@ VIOLATIONS = 200
 """More are counted, not listed."""
 KEPT = 4_096
 """Validators kept; the least lately used goes first."""
+KEPT_PATTERNS = 512
+"""Patterns in all that are kept: one may take a megabyte."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _MASK = "\x00"
 _ALTERNATIVES = "fits none, or more than one, of the alternatives"
@@ -114,6 +117,10 @@ def _fill_object(schema: JsonObject, value: JsonObject) -> JsonObject:
 
 
 _validators: OrderedDict[str, Validator] = OrderedDict()
+_weights: dict[str, int] = {}
+"""How many patterns those of `_validators` hold that hold any."""
+_keeping = threading.Lock()
+"""Schemas are read in several threads."""
 _by_object: dict[int, tuple[JsonObject, Validator]] = {}
 """The same by the very object, which is held, so that its number stays its own. No schema is ever changed."""
 
@@ -151,14 +158,30 @@ def _by_digest(schema: JsonObject) -> Validator:
         key = digest(schema)
     except (ValueError, TypeError, RecursionError) as problem:
         raise UnusableSchema("it is no JSON") from problem
-    known = _validators.get(key)
-    if known is None:
-        known = _validators[key] = _build(schema)
+    with _keeping:
+        known = _validators.get(key)
+        if known is not None:
+            _validators.move_to_end(key)
+            return known
+    made, count = _build(schema), len(patterns(schema))
+    with _keeping:
+        if count and sum(_weights.values()) + count > KEPT_PATTERNS:
+            _forget()
+        _validators[key] = made
+        if count:
+            _weights[key] = count
         if len(_validators) > KEPT:
-            _validators.popitem(last=False)
-    else:
-        _validators.move_to_end(key)
-    return known
+            oldest, _ = _validators.popitem(last=False)
+            _weights.pop(oldest, None)
+    return made
+
+
+def _forget() -> None:
+    """Keep no validator that holds patterns."""
+    for key in _weights:
+        del _validators[key]
+    _weights.clear()
+    _by_object.clear()
 
 
 def _build(schema: JsonObject) -> Validator:
@@ -168,12 +191,14 @@ def _build(schema: JsonObject) -> Validator:
         raise UnusableSchema(f"its $schema is not {DIALECT}")
     if too_costly(schema):
         raise UnusableSchema("its references repeat its parts too many times")
+    if len(patterns(schema)) > MOST_PATTERNS:
+        raise UnusableSchema(f"it has more than {MOST_PATTERNS} patterns")
     try:
         return jsonschema_rs.Draft202012Validator(
             schema,
             retriever=_refuse,
             mask=_MASK,
-            pattern_options=jsonschema_rs.RegexOptions(),
+            pattern_options=jsonschema_rs.RegexOptions(size_limit=LARGEST_PATTERN),
         )
     except jsonschema_rs.ValidationError as problem:
         raise UnusableSchema(_message(problem)[:MESSAGE]) from problem

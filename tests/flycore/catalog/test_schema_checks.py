@@ -194,3 +194,25 @@ def test_references_in_a_ring_and_large_plain_schemas_stay_usable() -> None:
     assert check_schema(ring) == ()
     wide: JsonObject = {"properties": {f"p{n}": {"enum": list(range(20))} for n in range(20_000)}}
     assert check_schema(wide) == ()
+
+
+def patterned(count: int, pattern: str) -> JsonObject:
+    """A schema of that many patterns, each another."""
+    fields: JsonObject = {f"p{number}": {"pattern": f"{pattern}{number}"} for number in range(count)}
+    return {"type": "object", "properties": fields}
+
+
+def test_patterns_that_take_long_to_make_are_refused() -> None:
+    """Nothing else goes on while one is made, and each may take ten megabytes."""
+    assert check_schema(patterned(64, "^[a-z]{1,64}-")) == ()
+    assert "64 patterns" in check_schema(patterned(65, "a"))[0]
+    assert "64 patterns" in check_schema({"patternProperties": dict.fromkeys(map(str, range(65)), True)})[0]
+    assert check_schema(patterned(1, "^[\\p{L}\\p{N} .-]{0,300}"))
+
+
+def test_schemas_with_patterns_are_still_checked_once_many_were_seen() -> None:
+    schemas = [patterned(60, f"^{letter}") for letter in "abcdefghijklmnopqrstuvwxyz"]
+    for _ in range(2):
+        for schema, letter in zip(schemas, "abcdefghijklmnopqrstuvwxyz", strict=True):
+            assert check_input(schema, {"p7": f"{letter}7"})[1] == ()
+            assert check_input(schema, {"p7": f"-{letter}7"})[1]

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flycore.catalog.known import KNOWN
-from flycore.model.call import Artifact, ToolResult
-from flycore.model.enums import Status
+from flycore.model.call import Artifact, CallError, ToolResult
+from flycore.model.enums import Code, Status
 from flycore.serve.mcp import images
 from flycore.serve.mcp.images import look_below, type_of
 from flycore.serve.mcp.results import answer
@@ -149,3 +149,13 @@ def test_an_output_of_too_many_keys_is_its_text_s_beginning_and_no_structure() -
     assert result.is_error
     assert result.structured_content is None
     assert len(text_of(result)) < 80_000
+
+
+def test_details_of_an_error_are_cut_as_outputs_are() -> None:
+    error = CallError(code=Code.FAILED, message="no", details={"code": "tool-error", "output": "x" * 500_000})
+    result = ToolResult(status=Status.FAILED, tool="big.do", sidecar="big", call_id="1", error=error)
+    told = answer(result, None, lambda artifact, left: None)
+    assert len(told.model_dump_json()) < 100_000
+    assert told.meta is not None
+    assert told.meta["flytui/result"]["error"]["details"]["code"] == "tool-error"
+    assert len(error.details["output"]) == 500_000
