@@ -13,11 +13,13 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from websockets.asyncio.client import ClientConnection, connect
 
+from attachkit import codes_of, shown_code
 from doorkit import say
+from flycore.client.attached import open_attached_console
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
 from flycore.model.enums import Choice, RequestState
-from kernelkit import ECHO, Root, approve, tool, until, waiting_ask
+from kernelkit import ECHO, PATIENCE, Root, approve, tool, until, waiting_ask
 from tcpkit import client, listening, listening_http, mcp_client
 
 pytestmark = pytest.mark.anyio
@@ -198,3 +200,23 @@ async def test_over_http_another_token_gets_neither_ticket_nor_session(root: Roo
                     waiting = [ask for ask in at.kernel.asks() if ask.state is RequestState.WAITING]
                     assert [ask.request.id for ask in waiting] == [second.request.id]
     assert ran(root) == 1
+
+
+async def test_no_token_is_told_a_pairing_code(root: Root) -> None:
+    async with listening(root) as at, client(at) as agent:
+        assert (await say(agent, "event.subscribe"))["type"] == "ack"
+        codes: list[str] = []
+        with codes_of(at.kernel) as shown:
+
+            async def code() -> str:
+                codes.append(await shown_code(shown))
+                return codes[-1]
+
+            async with open_attached_console(root.places, code=code):
+                pass
+        heard: list[str] = []
+        with anyio.fail_after(PATIENCE):
+            while not heard or '"console.left"' not in heard[-1]:
+                heard.append(str(await agent.recv()))
+        assert codes
+        assert not any(codes[0] in frame or "console.pairing" in frame for frame in heard)
