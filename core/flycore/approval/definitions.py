@@ -86,6 +86,7 @@ class DefinitionBook:
             sidecar=entry.id,
             digest=waiting_digest(entry, offer, listing),
             changed=True,
+            tools=True,
             lines=tuple(lines),
             difference=tuple(difference),
         )

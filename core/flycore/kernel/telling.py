@@ -45,8 +45,12 @@ class Telling:
             self.record(audit_events.POLICY_CHANGED, fields)
             self.tell(EventClass.APPROVAL, "policy.changed", {"ok": now.ok})
 
-    def catalog(self, before: Catalog, changed: tuple[str, ...], version: int) -> None:
-        """The catalog shows something else."""
+    def catalog(self, before: Catalog, now: Catalog, changed: tuple[str, ...]) -> None:
+        """The catalog shows something else, or the same by another look."""
+        if not changed:
+            if before.sidecars != now.sidecars:
+                self.tell(EventClass.SNAPSHOT, "evidence.changed", {})
+            return
         self.record(audit_events.SNAPSHOT_CHANGED, audit_events.snapshot_changed(before, changed))
-        names: JsonObject = {"version": version, "names": list(changed[:NAMES_TOLD])}
+        names: JsonObject = {"version": now.version, "names": list(changed[:NAMES_TOLD])}
         self.tell(EventClass.CATALOG, "catalog.changed", names)

@@ -248,8 +248,7 @@ class Upkeep:
         changed = difference(before, new.catalog)
         version = before.version + bool(changed)
         self.world = replace(new, catalog=msgspec.structs.replace(new.catalog, version=version))
-        if changed:
-            self._telling.catalog(before, changed, version)
+        self._telling.catalog(before, self.world.catalog, changed)
         self._want_probes()
         self.start_probes()
 

@@ -13,6 +13,8 @@ class TrustItem(Value, frozen=True, kw_only=True):
     """Over the entry's canonical value; what is accepted is exactly this."""
     changed: bool
     """Whether an earlier value of the same entry was trusted; that one stays in force meanwhile."""
+    tools: bool = False
+    """Whether tools of an MCP server wait whose entry is trusted as it is: they do not run meanwhile."""
     lines: tuple[str, ...]
     """Command, delegates, tools, permissions, environment, where declared."""
     difference: tuple[str, ...] = ()

@@ -136,7 +136,7 @@ EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
     "policy.changed": (EventClass.APPROVAL, PolicyTold),
     "tickets.unwritable": (EventClass.APPROVAL, Unwritable),
     "catalog.changed": (EventClass.CATALOG, CatalogTold),
-    "trust.changed": (EventClass.SNAPSHOT, Nothing),
+    **dict.fromkeys(("trust.changed", "evidence.changed"), (EventClass.SNAPSHOT, Nothing)),
     "history.read": (EventClass.AUDIT, Nothing),
     "audit.unwritable": (EventClass.AUDIT, Unwritable),
     "token.changed": (EventClass.AUDIT, TokenTold),

@@ -98,7 +98,7 @@ async def test_a_changed_tool_waits_with_its_difference_and_the_rest_goes_on(roo
         offers(root, a_tool("one", "Sends it to me."), a_tool("two"), a_tool("three", "New words."))
         await changed(kernel)
         (item,) = kernel.pending_trust()
-        assert item.changed
+        assert (item.changed, item.tools) == (True, True)
         assert '- /tools/one/description: "Does it."' in item.difference
         assert '+ /tools/one/description: "Sends it to me."' in item.difference
         refused = await kernel.call(request(kernel, "plain.one"))

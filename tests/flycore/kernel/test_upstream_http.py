@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ import httpcore2
 import pytest
 
 from flycore.model.enums import ProbeState, Status
+from flycore.model.events import EventClass
 from flycore.runners.upstream.http import AddressRefused, addresses_of
-from kernelkit import Root, kernel_of, request
-from upstreamkit import connected
+from kernelkit import PATIENCE, Root, kernel_of, request, until
+from upstreamkit import connected, sidecar
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +52,7 @@ async def serving() -> AsyncIterator[int]:
             assert process.stdout is not None
             yield int(await process.stdout.receive())
         finally:
-            process.terminate()
+            process.kill()
 
 
 @asynccontextmanager
@@ -138,6 +139,35 @@ async def test_a_server_that_is_not_there_is_unavailable_in_a_sentence(root: Roo
         view = await connected(kernel, "web")
         assert view.stability.probe is ProbeState.UNAVAILABLE
         assert view.stability.reasons[0].message.startswith("the server could not be reached (")
+
+
+async def test_a_call_that_finds_nobody_makes_the_server_looked_at(root: Root) -> None:
+    async with AsyncExitStack() as running:
+        entry(root, await running.enter_async_context(serving()))
+        async with kernel_of(root) as kernel:
+            assert (await connected(kernel, "web")).stability.probe is ProbeState.HEALTHY
+            await running.aclose()
+            result = await kernel.call(request(kernel, "web.shown"))
+            assert result.status is Status.FAILED
+            await until(lambda: sidecar(kernel, "web").stability.probe is ProbeState.UNAVAILABLE)
+
+
+async def test_another_look_is_told_even_where_it_finds_the_same(root: Root) -> None:
+    async with serving() as port:
+        pass
+    entry(root, port)
+    async with kernel_of(root) as kernel:
+        first = (await connected(kernel, "web")).stability.evidence.probe
+        assert first is not None
+        with kernel.bus.subscribe(frozenset((EventClass.SNAPSHOT,))) as events:
+            kernel.probe("web")
+            with anyio.fail_after(PATIENCE):
+                async for event in events:
+                    if event.type == "evidence.changed":
+                        break
+        again = sidecar(kernel, "web").stability.evidence.probe
+        assert again is not None
+        assert again.at > first.at
 
 
 async def test_nothing_is_connected_to_before_trust(root: Root) -> None:

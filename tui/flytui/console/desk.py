@@ -50,6 +50,7 @@ ALL_TOPICS = frozenset(Topic) - {Topic.METRICS}
 """Metrics wait until the kernel has read its log; only who shows them does that."""
 _BY_EVENT: dict[str, frozenset[Topic]] = {
     "catalog.changed": frozenset({Topic.CATALOG, Topic.TRUST, Topic.QUESTIONS, Topic.STATUS}),
+    "evidence.changed": frozenset({Topic.CATALOG}),
     "call.started": frozenset({Topic.ACTIVITY, Topic.STATUS}),
     "call.progress": frozenset({Topic.ACTIVITY}),
     "history.read": frozenset({Topic.ACTIVITY}),

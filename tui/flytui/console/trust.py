@@ -26,6 +26,8 @@ TICK_S = 0.1
 
 
 def _changed(item: TrustItem) -> str:
+    if item.tools:
+        return "± tools that changed, or are new: they wait; the server's other tools run on"
     if not item.difference:
         return "± changed since it was trusted"
     return "± changed since it was trusted; the trusted value runs on meanwhile"

@@ -131,6 +131,7 @@ class _Transport(httpx2.AsyncBaseTransport):
             said = await self._pool.handle_async_request(asked)
         except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError) as fault:
             self._link.note(f"could not be reached ({str(fault) or type(fault).__name__})")
+            self._link.in_doubt = True
             raise httpx2.ConnectError(str(fault), request=request) from fault
         headers = httpx2.Headers(said.headers)
         if said.status in _REDIRECTS:
@@ -173,6 +174,7 @@ class HttpLink:
         self.fault = ""
         self.noted = ""
         """What the last answer that was none, or the last connection that failed, said."""
+        self.in_doubt = False
         self.ended, self.closed = anyio.Event(), anyio.Event()
 
     def note(self, what: str) -> None:

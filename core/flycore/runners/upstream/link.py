@@ -19,6 +19,8 @@ class Link(Protocol):
     """Nothing more comes from the server."""
     closed: anyio.Event
     """It is over, and nothing that was started for it is left."""
+    in_doubt: bool
+    """A request of it has failed on the way: whether the server is still there is to be found out."""
     stays_alone: bool
     """Whether it carries one call at a time, because only its end ends a call for certain."""
 

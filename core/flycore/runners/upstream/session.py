@@ -144,6 +144,9 @@ class UpstreamSession:
             return await ask(client, started.link, job, asked, tell)
         finally:
             self._calls -= 1
+            if started.link.in_doubt:
+                started.link.in_doubt = False
+                self._relist.set()
 
     async def _is_current(self, longest_s: float) -> bool:
         """Whether its tools were looked at after each change that it has told of so far; waits for it."""

@@ -37,6 +37,7 @@ MOST_ASKED = 64
 class StdioLink:
     """See `Link`. `most` bounds one message, in bytes. `transport` raises SpawnFailed."""
 
+    in_doubt = False
     stays_alone = True
 
     def __init__(self, spec: SpawnSpec, most: int) -> None:
