@@ -22,12 +22,14 @@ from consolekit import (
     until,
     world,
 )
+from flycore.catalog.reasons import definition_changed
 from flycore.model.approval import Ask, Lease
 from flycore.model.audit import Metrics, ToolMetrics
 from flycore.model.catalog import Catalog
 from flycore.model.enums import LeaseScope, ReasonCode, RequestState
 from flycore.model.fix import Fix, FixKind
 from flycore.model.stability import Reason
+from flycore.model.trust import TrustItem
 from flytui.console.app import FlytuiApp
 from flytui.console.catalog.model import Heading
 from flytui.console.catalog.reason import why_fix
@@ -230,6 +232,28 @@ async def test_a_program_that_changed_since_it_was_approved_marks_its_tool() -> 
         assert [row.tool for row in view.finder.shown if row.changed] == ["computer.mouse"]
         await press(pilot, "colon", *"computer.mouse", "enter", "D")
         assert "/program/sha256" in drawn(app, "#page")
+
+
+async def test_of_a_server_only_the_tools_that_wait_are_marked() -> None:
+    place, catalog = world(), sample_catalog()
+    both = [view for view in catalog.capabilities if view.sidecar == "computer.native"]
+    assert len(both) > 1
+    waits = both[0].capability.name
+    why = definition_changed(waits, new=False)
+    views = tuple(
+        msgspec.structs.replace(view, stability=msgspec.structs.replace(view.stability, reasons=(why,)))
+        if view.capability.name == waits
+        else view
+        for view in catalog.capabilities
+    )
+    place.catalog_value = msgspec.structs.replace(catalog, capabilities=views)
+    place.trust_value = (
+        TrustItem(sidecar="computer.native", digest="0" * 64, changed=True, tools=True, lines=("tools",)),
+    )
+    async with console(place, HandClock(), (120, 40)) as (app, pilot):
+        await press(pilot, "escape")
+        view = app.screen.query_one(CatalogView)
+        await until(pilot, lambda: [row.tool for row in view.finder.shown if row.changed] == [waits])
 
 
 async def test_rows_that_say_the_same_are_not_made_again() -> None:

@@ -128,12 +128,13 @@ async def _error(link: Link, error: Any) -> RunOutcome:
 
 
 def crashed(how: str, exit_code: int | None) -> RunOutcome:
-    """The server went before it answered."""
+    """The server went before it answered; a program has an exit code, and may have said more."""
+    said = "its stderr may say why" if exit_code is not None else "its entry in the catalog says how it is"
     return RunOutcome(
         status=Status.FAILED,
         code=Code.CRASHED,
         message=f"the server {how} before it answered",
-        hint="its stderr may say why; it may have acted in part",
+        hint=f"{said}; it may have acted in part",
         exit_code=exit_code,
     )
 

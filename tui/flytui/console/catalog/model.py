@@ -11,8 +11,9 @@ from typing import cast
 
 from flycore.catalog.query import BLOCKED, CHANGED, Listed, is_blocked, listed_sidecar, listed_tool
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
-from flycore.model.enums import Discovery, Effective
+from flycore.model.enums import Discovery, Effective, ReasonCode
 from flycore.model.stability import Stability
+from flycore.model.trust import TrustItem
 from flytui.console.catalog.beside import Beside
 from flytui.console.catalog.columns import Cells, drawn
 from flytui.console.catalog.reason import why_fix
@@ -124,8 +125,9 @@ def rows_of(
 ) -> CatalogRows:
     """Tools that something offers, by name; then sidecars without tools; then what nothing offers.
 
-    `changed` are sidecars whose entry waits for trust again, `drifted` tools whose program is not the one
-    that was approved. `before` are rows by key: a row whose values are equal is taken over as it is.
+    `changed` are sidecars whose entry waits for trust again, `drifted` tools whose program or definition is
+    not the one that was approved. `before` are rows by key: a row whose values are equal is taken over as it
+    is.
     """
     beside = beside or Beside()
     sidecars = {view.id: view for view in catalog.sidecars}
@@ -158,6 +160,18 @@ def rows_of(
     for rows in parts:
         rows.sort(key=lambda row: row.tool or row.sidecar)
     return (*parts[0], *parts[1], *parts[2])
+
+
+def changed_parts(catalog: Catalog, trust: Iterable[TrustItem]) -> tuple[frozenset[str], frozenset[str]]:
+    """What waits for trust again: the sidecars whose entry does, and single tools of MCP servers."""
+    servers = {item.sidecar for item in trust if item.tools}
+    tools = frozenset(
+        view.capability.name
+        for view in catalog.capabilities
+        if view.sidecar in servers
+        and any(reason.code is ReasonCode.FOLDER_UNTRUSTED for reason in view.stability.reasons)
+    )
+    return frozenset(item.sidecar for item in trust if item.changed and not item.tools), tools
 
 
 def by_key(rows: Iterable[CatalogRow]) -> dict[str, CatalogRow]:

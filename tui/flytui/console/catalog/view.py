@@ -18,7 +18,7 @@ from flytui.console.catalog.details import as_json, details_lines, diagnostics_l
 from flytui.console.catalog.finder import Finder
 from flytui.console.catalog.jump import JumpScreen
 from flytui.console.catalog.ladder import headline, ladder_lines
-from flytui.console.catalog.model import CatalogRow, CatalogRows, by_key, counts, rows_of
+from flytui.console.catalog.model import CatalogRow, CatalogRows, by_key, changed_parts, counts, rows_of
 from flytui.console.catalog.notes import note_lines, problems_of
 from flytui.console.catalog.usage import usage_of
 from flytui.console.catalog.why import changed_since, why_json, why_lines
@@ -108,16 +108,16 @@ class CatalogView(Mending):
         if topics & _OF_ROWS and desk.catalog is not None:
             self._beside.leases = leases_by_tool(desk.catalog, desk.leases)
             self._drift = drifted_tools(desk.asks)
-            changed = frozenset(item.sidecar for item in desk.trust if item.changed)
-            marks = (changed, frozenset(self._drift), self._beside.leased)
+            changed, waiting = changed_parts(desk.catalog, desk.trust)
+            marks = (changed, waiting | frozenset(self._drift), self._beside.leased)
             if self._catalog is not desk.catalog or self._marks != marks:
                 self._catalog, self._marks = desk.catalog, marks
-                self._remake(desk.catalog, changed)
+                self._remake(desk.catalog, *marks[:2])
             self.finder.list.refresh()
 
-    def _remake(self, catalog: Catalog, changed: frozenset[str]) -> None:
+    def _remake(self, catalog: Catalog, changed: frozenset[str], drifted: frozenset[str]) -> None:
         known = by_key(self._rows)
-        self._rows = rows_of(catalog, changed, known, self._beside, frozenset(self._drift))
+        self._rows = rows_of(catalog, changed, known, self._beside, drifted)
         self._problems, self._summary = (*problems_of(catalog), *self._desk.own.problems), counts(self._rows)
         self.finder.take(self._rows)
 
