@@ -149,6 +149,7 @@ class World:
             version="0.1.0",
             approver=True,
             clients=2,
+            agents=2,
             waiting=waiting,
             running=running,
             leases=0,

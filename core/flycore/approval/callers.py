@@ -39,6 +39,14 @@ def _passes_through(pid: int, proc: Path) -> bool:
     return name in SHELLS or is_own_command(name, command_line(pid, proc))
 
 
+def told_apart(pid: int, caller: Caller, *, proc: Path = PROC) -> str:
+    """The process `pid` as a person recognises it, and for whom it was started: `flytui (pid 12) in tmux
+    (pid 8)`, where `caller` is the one behind it. As the processes show themselves; untrusted text."""
+    name = os.path.basename(executable_of(pid, proc)) or _process_name(pid, proc) or UNKNOWN
+    own = f"{OWN_COMMAND if is_own_command(name, command_line(pid, proc)) else name} (pid {pid})"
+    return own if caller.pid == pid else f"{own} in {caller.program} (pid {caller.pid})"
+
+
 def is_own_command(name: str, arguments: tuple[str, ...]) -> bool:
     """Whether a program of that name and command line is the `flytui` command."""
     if name == OWN_COMMAND:

@@ -13,6 +13,11 @@ _DELETED = " (deleted)"
 _FIELDS_NEEDED = 20
 """Fields of `stat` after the name: state is the first, the parent the second, the start the twentieth."""
 
+_PSEUDO_TERMINALS = range(136, 144)
+_CONSOLES = 4
+_FIRST_SERIAL = 64
+"""Device numbers, as Documentation/admin-guide/devices.txt of Linux has them."""
+
 
 class Process(NamedTuple):
     """One process as it was at one moment."""
@@ -72,6 +77,24 @@ def ancestors(pid: int, proc: Path = PROC) -> tuple[int, ...]:
         found.append(current.parent)
         current = read_process(current.parent, proc)
     return tuple(found)
+
+
+def kin(pid: int, proc: Path = PROC) -> tuple[str, ...]:
+    """The parents, nearest first, each as its name and pid: `bash 4121`."""
+    found = (read_process(parent, proc) for parent in ancestors(pid, proc))
+    return tuple(f"{process.name} {process.pid}" for process in found if process is not None)
+
+
+def terminal_of(pid: int, proc: Path = PROC) -> str:
+    """The controlling terminal, `pts/3` or `tty2`, another by its numbers; empty where there is none."""
+    fields = _read(proc / str(pid) / "stat").rpartition(b")")[2].split()
+    number = int(fields[4]) if len(fields) >= _FIELDS_NEEDED else 0
+    if number <= 0:
+        return ""
+    major, minor = os.major(number), os.minor(number)
+    if major in _PSEUDO_TERMINALS:
+        return f"pts/{minor}"
+    return f"tty{minor}" if major == _CONSOLES and minor < _FIRST_SERIAL else f"{major}:{minor}"
 
 
 def _read(path: Path) -> bytes:

@@ -43,6 +43,7 @@ PANIC = "PANIC"
 PANIC_RELEASED = "PANIC_RELEASED"
 QUESTION_ASKED = "QUESTION_ASKED"
 QUESTION_ANSWERED = "QUESTION_ANSWERED"
+CONSOLE_OPENED = "CONSOLE_OPENED"
 CONSOLE_ATTACHED = "CONSOLE_ATTACHED"
 CONSOLE_LEFT = "CONSOLE_LEFT"
 CONSOLE_REFUSED = "CONSOLE_REFUSED"
@@ -312,9 +313,13 @@ def question_answered(question: Question, option: str, text: str, *, by: str) ->
     return fields | _known(reason=_bounded(text))
 
 
-def console(caller: Caller, pid: int, *, reason: str = "") -> JsonObject:
-    """A console of another process came in, left, or had no right code. Who it is said to be is a hint."""
-    return {**_caller(caller), "pid": pid} | _known(reason=reason)
+def console(
+    caller: Caller, pid: int, *, terminal: str = "", kin: tuple[str, ...] = (), reason: str = ""
+) -> JsonObject:
+    """A console was opened, came in from another process, left, or had no right code. Who it is said to be,
+    on which terminal and beneath which processes (nearest first) are hints."""
+    fields: JsonObject = {**_caller(caller), "pid": pid, "beneath": [_bounded(name) for name in kin]}
+    return fields | _known(terminal=terminal, reason=reason)
 
 
 def _asked(request: ApprovalRequest) -> JsonObject:

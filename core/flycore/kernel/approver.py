@@ -55,7 +55,8 @@ class KernelApprover:
     """See flycore.client.protocol.Approver. One console's; `who` names it to other consoles and in the log's
     lines on requests, `by` in its other lines."""
 
-    def __init__(self, reach: Reach, who: str, by: str) -> None:
+    def __init__(self, reach: Reach, who: str, by: str, opened: Callable[[], None] = lambda: None) -> None:
+        """`opened` is told when the console takes its seat."""
         self._queue = reach.queue
         self._revocations = reach.revocations(by)
         self._entries = reach.entries
@@ -63,10 +64,12 @@ class KernelApprover:
         self._seats = reach.seats
         self._refuse = reach.refuse
         self.who, self._by = who, by
+        self._opened = opened
 
     def attach(self, window_ids: tuple[int, ...], pids: tuple[int, ...]) -> None:
         """See Approver."""
-        self._seats.take(self, Seat(window_ids=window_ids, pids=pids))
+        if self._seats.take(self, Seat(window_ids=window_ids, pids=pids)):
+            self._opened()
 
     def detach(self) -> None:
         """See Approver. Where it was the only console, whoever waits inline is told that nobody is there."""

@@ -10,7 +10,9 @@ import os
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 
+from flycore.approval.callers import identify_peer, told_apart
 from flycore.approval.clock import Clock
+from flycore.approval.processes import kin, terminal_of
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.executive.preview import Seat
@@ -39,7 +41,7 @@ class Attaching:
 
     def __init__(self, reach: Reach, clock: Clock, publish: Publish, audit: AuditLog, role: str) -> None:
         self._reach = reach
-        self.own = KernelApprover(reach, f"the console on pid {os.getpid()}", OWN)
+        self.own = KernelApprover(reach, f"the console on pid {os.getpid()}", OWN, self._opened)
         """Of the console in this process."""
         self._clock = clock
         self._publish = publish
@@ -49,6 +51,8 @@ class Attaching:
         self._terminals = 0
         self._asking: dict[Hashable, tuple[Caller, int]] = {}
         """Connections that were shown a code and have not been paired, with their process."""
+        self._who: dict[Hashable, str] = {}
+        """How a person recognises who has asked; a process that has ended says nothing any more."""
 
     @property
     def consoles(self) -> int:
@@ -78,9 +82,11 @@ class Attaching:
         code = self._book.attach(connection, caller.key, self._clock.monotonic())
         if code is None:
             return TOO_OFTEN
+        self._who[connection] = told_apart(pid, caller)
         expires = self._clock.now() + VALID_SECONDS
         self._asking[connection] = caller, pid
-        self._tell(PAIRING, {"code": code, **_named(caller), "pid": pid, "expiresAt": round(expires, 3)})
+        named = self._named(connection, caller, pid)
+        self._tell(PAIRING, {"code": code, **named, "expiresAt": round(expires, 3)})
         return ""
 
     def pair(
@@ -91,14 +97,14 @@ class Attaching:
         if presented is not Presented.PAIRED:
             self._record(audit_events.CONSOLE_REFUSED, caller, pid, reason=presented.value)
             if presented is Presented.SPENT and self._asking.pop(connection, None) is not None:
-                self._tell("console.refused", {**_named(caller), "pid": pid})
+                self._tell("console.refused", self._named(connection, caller, pid))
             return _WHY_NOT[presented].format(self._book.tries_left(connection))
         self._asking.pop(connection, None)
         who = f"the console on pid {pid}"
         approver = KernelApprover(self._reach, who, who)
         self._record(audit_events.CONSOLE_ATTACHED, caller, pid)
         approver.attach(seat.window_ids, seat.pids)
-        self._tell("console.attached", {**_named(caller), "pid": pid})
+        self._tell("console.attached", self._named(connection, caller, pid))
         return approver
 
     def left(self, connection: Hashable, approver: KernelApprover | None, caller: Caller, pid: int) -> None:
@@ -109,7 +115,8 @@ class Attaching:
             approver.lose()
             self._record(audit_events.CONSOLE_LEFT, caller, pid)
         if approver is not None or asked is not None:
-            self._tell("console.left", {**_named(caller), "pid": pid})
+            self._tell("console.left", self._named(connection, caller, pid))
+        self._who.pop(connection, None)
 
     def refuse(self, pid: int) -> bool:
         """A person refuses the codes that process asked for; False where it waits for none."""
@@ -118,17 +125,22 @@ class Attaching:
             caller, _ = self._asking.pop(connection)
             self._book.leave(connection)
             self._record(audit_events.CONSOLE_REFUSED, caller, pid, reason="refused")
-            self._tell("console.refused", {**_named(caller), "pid": pid})
+            self._tell("console.refused", self._named(connection, caller, pid))
         return bool(found)
+
+    def _opened(self) -> None:
+        pid = os.getpid()
+        self._record(audit_events.CONSOLE_OPENED, identify_peer(pid, "console"), pid)
 
     def _record(self, event: str, caller: Caller, pid: int, reason: str = "") -> None:
         """Nothing runs because of these lines, so a full disk stops only the line."""
         with suppress(AuditUnwritable):
-            self._audit.append(event, audit_events.console(caller, pid, reason=reason), sync=True)
+            fields = audit_events.console(caller, pid, terminal=terminal_of(pid), kin=kin(pid), reason=reason)
+            self._audit.append(event, fields, sync=True)
 
     def _tell(self, kind: str, payload: JsonObject) -> None:
         self._publish(Event(cls=EventClass.APPROVAL, type=kind, at=self._clock.now(), payload=payload))
 
-
-def _named(caller: Caller) -> JsonObject:
-    return {"program": caller.program, "pid": caller.pid}
+    def _named(self, connection: Hashable, caller: Caller, pid: int) -> JsonObject:
+        who = self._who.get(connection, f"{caller.program} (pid {pid})")
+        return {"program": caller.program, "pid": pid, "who": who}

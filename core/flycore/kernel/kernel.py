@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -27,6 +27,7 @@ from flycore.kernel.notify import Notifier
 from flycore.kernel.panic import STOP_SECONDS, Panic
 from flycore.kernel.past import Past
 from flycore.kernel.pictures import Pictures
+from flycore.kernel.presence import Presence, Present
 from flycore.kernel.questions import QuestionBook
 from flycore.kernel.standing import Standing
 from flycore.kernel.upkeep import Upkeep
@@ -82,7 +83,7 @@ class Kernel:
         self._panic = panic
         self._questions = questions
         self._pictures = Pictures(rooms.places)
-        self._clients = 0
+        self._presence = Presence()
         self._listening: tuple[str, ...] = ()
         self._idle = anyio.Event()
         self._numbers = itertools.count(1)
@@ -208,7 +209,8 @@ class Kernel:
             version=flycore.__version__,
             approver=self.attaching.consoles > 0,
             consoles=self.attaching.consoles,
-            clients=self._clients,
+            clients=self._presence.clients,
+            agents=self._presence.agents,
             waiting=self._rooms.queue.waiting,
             running=self._book.running(),
             leases=len(self._rooms.queue.leases.active()),
@@ -245,14 +247,9 @@ class Kernel:
         finally:
             self._listening = tuple(other for other in self._listening if other != address)
 
-    @contextmanager
-    def client(self) -> Iterator[None]:
+    def client(self) -> AbstractContextManager[Present]:
         """Around one attached client."""
-        self._clients += 1
-        try:
-            yield
-        finally:
-            self._clients -= 1
+        return self._presence.enter()
 
     def yield_root(self) -> bool:
         """Take no more calls, so that a console may have the root; only a provisional kernel does."""

@@ -17,11 +17,13 @@ class Seats:
         self._taken: dict[Hashable, Seat] = {}
         self._arrived = anyio.Event()
 
-    def take(self, console: Hashable, seat: Seat) -> None:
-        """A console is open; where it was already, that is its seat now."""
+    def take(self, console: Hashable, seat: Seat) -> bool:
+        """A console is open; where it was already, that is its seat now, and this gives False."""
+        opened = console not in self._taken
         self._taken[console] = seat
         self._arrived.set()
         self._moved()
+        return opened
 
     def leave(self, console: Hashable) -> bool:
         """A console is gone; False where it was none."""

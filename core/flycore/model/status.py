@@ -21,6 +21,9 @@ class Status(Value, frozen=True, kw_only=True):
     consoles: int = 0
     """How many consoles can."""
     clients: int
+    """How many connections there are."""
+    agents: int = 0
+    """How many of them may call: all but viewers, which consoles and commands such as `status` are."""
     waiting: int
     running: int
     leases: int

@@ -77,15 +77,18 @@ class PairingTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     code: str
     program: str
     pid: int
+    who: str
+    """The process and for whom it was started, such as `flytui (pid 12) in tmux (pid 8)`."""
     expires_at: float
     """Unix time, seconds."""
 
 
 class ConsoleTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A console of another process has come in, or left."""
+    """A console of another process has come in, was refused, or left."""
 
     program: str
     pid: int
+    who: str
 
 
 class PolicyTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

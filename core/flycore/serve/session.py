@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed
 
 from flycore.catalog.document import catalog_document, kits_document, without_rules
 from flycore.kernel.kernel import Kernel
+from flycore.kernel.presence import Present
 from flycore.model.approval import Ask
 from flycore.model.call import Caller
 from flycore.model.canonical import JsonObject, canonical_json
@@ -89,6 +90,7 @@ class Session:
         self._kernel = kernel
         self._connection = connection
         self._caller = caller
+        self._present = Present()
         self._viewer = False
         self._greeted = False
         self._ids = itertools.count(1)
@@ -119,7 +121,7 @@ class Session:
 
     async def run(self) -> None:
         """Serve until the peer leaves; its calls are cancelled, its requests withdrawn."""
-        with self._kernel.client(), suppress(ConnectionClosed):
+        with self._kernel.client() as self._present, suppress(ConnectionClosed):
             await self._greet()
             try:
                 async with anyio.create_task_group() as group:
@@ -191,7 +193,7 @@ class Session:
             await self._error(message, m.ErrorCode.UNAUTHORIZED, remote.ONLY_LOCAL)
             return
         self._greeted = True
-        self._viewer = hello.viewer
+        self._viewer = self._present.viewer = hello.viewer
         self._approving.version = hello.version
         self._caller = msgspec.structs.replace(self._caller, claims=hello.client[:200])
         await self._send("ack", {}, message)

@@ -75,7 +75,7 @@ async def test_a_served_kernel_is_decided_by_the_console_that_comes(root: Root) 
     decided = [line for line in root.audit() if line["event"] == "APPROVAL_DECIDED"]
     assert [line["decidedBy"] for line in decided] == [f"the console on pid {os.getpid()}"]
     events = [line["event"] for line in root.audit() if line["event"].startswith("CONSOLE_")]
-    assert events == ["CONSOLE_ATTACHED", "CONSOLE_LEFT"]
+    assert events == ["CONSOLE_OPENED", "CONSOLE_ATTACHED", "CONSOLE_LEFT"]
 
 
 async def test_the_first_decision_counts_and_the_other_console_is_told_who_made_it(root: Root) -> None:

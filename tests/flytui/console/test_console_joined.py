@@ -374,7 +374,8 @@ async def test_leaving_another_kernel_asks_nothing(sit: Sit) -> None:
 
 
 def ask_in(place: World, program: str = "flytui", pid: int = 555, until: float = NOW + 90) -> None:
-    place.publish("console.pairing", code=CODE, program=program, pid=pid, expiresAt=until)
+    who = f"{program} (pid {pid}) in tmux (pid 8)"
+    place.publish("console.pairing", code=CODE, program="tmux", pid=pid, who=who, expiresAt=until)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -385,6 +386,8 @@ async def test_the_code_is_shown_beside_what_the_person_does_and_opens_nothing(s
         ask_in(place)
         await until(pilot, lambda: "K7QM-4TXP" in drawn(app, "#alert"))
         assert "1:30" in drawn(app, "#alert")
+        if size[0] >= 100:
+            assert "flytui (pid 555) in tmux" in drawn(app, "#alert")
         assert isinstance(app.screen, MainScreen)
         await press(pilot, "P", "d")
         assert app.screen.query_one("#filter", Input).value == "coPd"
@@ -441,7 +444,7 @@ async def test_a_code_that_is_over_is_not_drawn() -> None:
 async def test_an_event_that_says_no_code_shows_nothing() -> None:
     place = world()
     async with console(place, HandClock()) as (app, pilot):
-        place.publish("console.pairing", program="x", pid="7", code=3)
+        place.publish("console.pairing", program="x", pid="7", who="x", code=3)
         ask_in(place, until=NOW - 1)
         place.publish("status.changed")
         await pilot.pause(0.2)

@@ -17,7 +17,7 @@ from flytui.console.fix.screen import ActScreen
 from flytui.console.joined import Asking, Gone, Joined
 from flytui.console.main import MainScreen
 from flytui.console.pages import PageScreen
-from flytui.console.pairing import PAIRING, AskedScreen, PairScreen, asker
+from flytui.console.pairing import PAIRING, AskedScreen, PairScreen
 from flytui.console.pump import Pump
 from flytui.console.telling import TellingApp
 from flytui.console.trust import TrustScreen
@@ -132,7 +132,7 @@ class GuestApp(TellingApp):
         if done:
             self.desk.asking = tuple(it for it in self.desk.askers if it != asking)
             self._refresh_screens()
-        return "" if done else f"{asker(asking)} does not ask any more"
+        return "" if done else f"{asking.who} does not ask any more"
 
     def tick(self) -> None:
         """Draw what runs with the clock."""
@@ -154,7 +154,9 @@ class GuestApp(TellingApp):
 def asking_of(event: Event) -> Asking | None:
     """The console that asks, out of an event; None where that does not say it."""
     said = event.payload
-    code, program, pid, until = (said.get(name) for name in ("code", "program", "pid", "expiresAt"))
-    if not isinstance(code, str) or not isinstance(pid, int) or not isinstance(until, (int, float)):
+    code, who, pid, until = (said.get(name) for name in ("code", "who", "pid", "expiresAt"))
+    if not (isinstance(code, str) and isinstance(who, str)):
         return None
-    return Asking(code, str(program or ""), pid, float(until))
+    if not (isinstance(pid, int) and isinstance(until, (int, float))):
+        return None
+    return Asking(code, who, pid, float(until))

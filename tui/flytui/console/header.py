@@ -89,7 +89,8 @@ def _facts(desk: Desk, short: bool) -> list[Span]:
     return [
         span(f"{'box' if short else 'sandbox'} {status.sandbox}", Tone.DIM),
         span(plural(status.leases, "lease"), Tone.ACCENT if status.leases else Tone.DIM),
-        span(plural(status.clients, "agent"), Tone.DIM),
+        *([span(f"{status.consoles} consoles", Tone.DIM)] if status.consoles > 1 else []),
+        span(plural(status.agents, "agent"), Tone.DIM),
         *([policy] if status.policy_ok else []),
         span(f"{waiting} waiting", _waiting_tone(desk)),
         *_joined(desk),
@@ -208,7 +209,7 @@ def _pairing_lines(desk: Desk) -> list[Line]:
             span(f" {clock(asking.expires_at - desk.now())}  "),
             pair,
             span(" refuses  ", Tone.DIM),
-            span(f"another console asks to decide: {asking.program or 'a program'} (pid {asking.pid})"),
+            span(f"{asking.who} asks to decide here, too"),
         )
         for asking in desk.askers
     ]

@@ -61,7 +61,8 @@ class Asking:
     """Another console that asks to decide here, too."""
 
     code: str
-    program: str
+    who: str
+    """As the kernel found out: the process, and for whom it was started."""
     pid: int
     expires_at: float
     """Unix time, seconds."""

@@ -180,7 +180,7 @@ class AskedScreen(ModalScreen[None]):
 
     def _lines(self, width: int) -> Sequence[Line]:
         asking, keys = self._asking, [(self._desk.keys.shown("pairing.back"), "back")]
-        rows = [line(span(f"{asker(asking)} asks to decide here, too", Tone.STRONG)), ()]
+        rows = [line(span(f"{asking.who} asks to decide here, too", Tone.STRONG)), ()]
         if asking in self._desk.askers:
             left = clock(asking.expires_at - self._desk.now())
             rows += [
@@ -196,8 +196,3 @@ class AskedScreen(ModalScreen[None]):
 
 
 PAIRING = (PairScreen, AskedScreen)
-
-
-def asker(asking: Asking) -> str:
-    """Who asks, as the kernel found out."""
-    return f"{asking.program or 'a program'} (pid {asking.pid})"

@@ -121,7 +121,7 @@ def status_lines(document: StatusDocument) -> list[str]:
             f"console  {consoles(kernel)}",
             f"calls    {kernel.running} running, {kernel.waiting} waiting for approval{_risk(kernel)}",
             f"leases   {kernel.leases}",
-            f"agents   {kernel.clients}",
+            f"agents   {kernel.agents}",
             *(f"listens  {address}" for address in kernel.listening),
             f"policy   {'loaded' if kernel.policy_ok else 'failed to load: flytui doctor says where'}",
             f"sandbox  {kernel.sandbox}",
