@@ -204,6 +204,21 @@ def holder(root: Root, kind: str) -> Iterator[Tmux]:
         serve.end()
 
 
+def hold_text(person: Tmux) -> None:
+    """No card opens by itself while a text field is being written in."""
+    person.sees("Catalog")
+    person.keys("/")
+    person.text("do")
+    person.sees("keep the filter")
+
+
+@contextmanager
+def agent_held_off(root: Root, person: Tmux) -> Iterator[Agent]:
+    hold_text(person)
+    with agent_of(root) as agent:
+        yield agent
+
+
 def waiting(root: Root) -> int:
     """How many requests do; -1 where the kernel has not said so in time."""
     kernel = json.loads(root.flytui("status", "--json").stdout)["kernel"]
@@ -231,11 +246,10 @@ def three_wrong(agent: Agent) -> None:
 def test_nothing_that_it_types_decides_and_no_code_comes_to_it(root: Root, kind: str) -> None:
     codes: list[str] = []
     with holder(root, kind) as person:
+        hold_text(person)
         before = [line["event"] for line in root.audit()]
         with agent_of(root) as agent:
             until("both wait", lambda: waiting(root) == len(TOOLS))
-            if READY in person.screen() or "not armed" in person.screen():
-                person.keys("Escape")
             until("its console asks", lambda: "Attached to" in agent.shown)
             new_code(person, agent, codes)
             three_wrong(agent)
@@ -247,8 +261,7 @@ def test_nothing_that_it_types_decides_and_no_code_comes_to_it(root: Root, kind:
             agent.types(f"\x1b[200~{WRONG}\x1b[201~\r{CLICKS}")
             agent.after("\x1b", "cannot decide")
             write_registry(root, {"do": _entry(root), "new": _entry(root)})
-            person.sees("Esc trust nothing now")
-            person.keys("Escape")
+            person.sees("entry waits")
             agent.after("\x0f", "viewer · cannot decide · P pairs")
             for key in f"a{LETTERS}a":
                 agent.types(key)
@@ -266,6 +279,7 @@ def test_nothing_that_it_types_decides_and_no_code_comes_to_it(root: Root, kind:
             assert not (root.folder / "ran").exists()
             assert not list((root.home / "config").glob("flytui/policy.jsonc"))
 
+            person.keys("Escape")
             for _ in TOOLS:
                 person.keys("C-o")
                 person.sees(READY)
@@ -275,12 +289,12 @@ def test_nothing_that_it_types_decides_and_no_code_comes_to_it(root: Root, kind:
 
 
 def test_a_stop_is_not_released_from_there(root: Root) -> None:
-    with console(root) as person, agent_of(root) as agent:
+    with console(root) as person, agent_held_off(root, person) as agent:
         until("its console asks", lambda: "Attached to" in agent.shown)
         agent.after("\x1b", "cannot decide")
         assert root.flytui("panic").returncode == 0
         until("it is told", lambda: "STOPPED" in agent.shown)
-        agent.after("\x0f", "Everything is stopped")
+        until("it is open", lambda: agent.types("\x0f") or "Everything is stopped" in agent.shown)
         agent.types(f"\r{'r' * 20}{LETTERS}\r\x1b[200~r\x1b[201~{CLICKS}")
         agent.leaves()
         assert [agent.result(at)["error"]["code"] for at in range(2)] == ["panic", "panic"]
@@ -290,11 +304,12 @@ def test_a_stop_is_not_released_from_there(root: Root) -> None:
 
 def test_once_nobody_holds_the_root_its_console_is_the_roots_own_and_the_log_says_whose(root: Root) -> None:
     """Who may decide is the console in the kernel's process; terminal and ancestry are hints in the log."""
-    with console(root) as person, agent_of(root) as agent:
+    with console(root) as person, agent_held_off(root, person) as agent:
         until("its console asks", lambda: "Attached to" in agent.shown)
         agent.after("\x1b", "cannot decide")
         until("both wait", lambda: waiting(root) == len(TOOLS))
-        person.keys("Escape")
+        person.keys("Escape", "Escape")
+        person.lacks("keep the filter")
         person.keys("q")
         person.sees("Quit flytui")
         person.keys("q")

@@ -90,8 +90,7 @@ class Session:
         self._kernel = kernel
         self._connection = connection
         self._caller = caller
-        self._present = Present()
-        self._viewer = False
+        self._present, self._viewer = Present(), False
         self._greeted = False
         self._ids = itertools.count(1)
         self._calls = ConnectionCalls(kernel, self._send)
