@@ -130,7 +130,7 @@ def console_line(event: Event) -> str:
     from flysafe.text import safe_text
 
     said = event.payload
-    who = safe_text(str(said["who"]))
+    who = safe_text(str(said.get("who", "")))
     if event.type == PAIRING:
         code, until = str(said["code"]), said["expiresAt"]
         halves = f"{code[:HALVES]}-{code[HALVES:]}"
