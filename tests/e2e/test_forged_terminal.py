@@ -27,20 +27,17 @@ from e2e.staging import described, program, write_registry
 pytestmark = [pytest.mark.e2e, pytest.mark.suite, pytest.mark.timeout(300)]
 
 AGENT = """
-import os, pty, selectors, signal, subprocess, sys, termios
+import os, pty, selectors, subprocess, sys, termios
 flytui, root, shown, *results = sys.argv[1:]
-def call():
-    return [
-        subprocess.Popen(
-            [flytui, "--root", root, "call", tool, "{}", "--json"],
-            stdin=subprocess.DEVNULL,
-            stdout=open(result, "wb"),
-            stderr=subprocess.DEVNULL,
-        )
-        for tool, result in zip(("do.it", "do.high"), results)
-    ]
-calls = call()
-signal.signal(signal.SIGUSR1, lambda *_: calls.extend(call()))
+calls = [
+    subprocess.Popen(
+        [flytui, "--root", root, "call", tool, "{}", "--json"],
+        stdin=subprocess.DEVNULL,
+        stdout=open(result, "wb"),
+        stderr=subprocess.DEVNULL,
+    )
+    for tool, result in zip(("do.it", "do.high"), results)
+]
 child, terminal = pty.fork()
 if not child:
     termios.tcsetwinsize(0, (40, 120))
@@ -115,10 +112,6 @@ class Agent:
         )
         assert self.process.stdout is not None
         self.pid, self.console = (int(word) for word in self.process.stdout.readline().split())
-
-    def calls_again(self) -> None:
-        """The same two calls."""
-        self.process.send_signal(signal.SIGUSR1)
 
     def leaves(self) -> None:
         """Its console is left by its own key, once it has taken every key before it."""

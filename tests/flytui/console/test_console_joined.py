@@ -438,7 +438,7 @@ async def test_a_code_that_is_over_is_not_drawn() -> None:
         await until(pilot, lambda: "K7QM" in drawn(app, "#alert"))
         app.desk.now = lambda: NOW + 91
         await until(pilot, lambda: "K7QM" not in drawn(app, "#alert"))
-        assert app.desk.asking == ()
+        await until(pilot, lambda: app.desk.asking == ())
 
 
 async def test_an_event_that_says_no_code_shows_nothing() -> None:
