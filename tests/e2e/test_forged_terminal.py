@@ -181,6 +181,29 @@ def agent_of(root: Root) -> Iterator[Agent]:
         agent.end()
 
 
+@contextmanager
+def holder(root: Root, kind: str) -> Iterator[Tmux]:
+    """A console in which a person sits: the root's own, or one let in at `flytui serve`."""
+    if kind == "console":
+        with console(root) as tmux:
+            yield tmux
+        return
+    serve = Tmux(root)
+    serve.open(str(BIN / "flytui"), "--root", str(root.folder), "serve")
+    try:
+        serve.sees(r"socket +/")
+        with console(root) as tmux:
+            tmux.sees("Attached to")
+            code = serve.sees(CODE)[0]
+            assert re.search(r"flytui \(pid \d+\) in tmux \(pid \d+\)", serve.screen().replace("\n", ""))
+            tmux.text(code)
+            tmux.keys("Enter")
+            tmux.sees(r"at pid \d+")
+            yield tmux
+    finally:
+        serve.end()
+
+
 def hold_text(person: Tmux) -> None:
     """No card opens by itself while a text field is being written in."""
     person.sees("Catalog")
@@ -219,9 +242,10 @@ def three_wrong(agent: Agent) -> None:
     agent.after(f"{WRONG}\r", "counts no longer")
 
 
-def test_nothing_that_it_types_decides_and_no_code_comes_to_it(root: Root) -> None:
+@pytest.mark.parametrize("kind", ["console", "serve"])
+def test_nothing_that_it_types_decides_and_no_code_comes_to_it(root: Root, kind: str) -> None:
     codes: list[str] = []
-    with console(root) as person:
+    with holder(root, kind) as person:
         hold_text(person)
         before = [line["event"] for line in root.audit()]
         with agent_of(root) as agent:
