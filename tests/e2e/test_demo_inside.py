@@ -21,8 +21,10 @@ def test_the_demo_plays_on_this_terminal_and_gives_it_back(tmp_path: Path) -> No
         tmux.sees("Nothing waits for you")
         tmux.keys("!")
         tmux.sees(r"TOOL +demo\.medium")
+        tmux.sees("keys ready ●")
         tmux.keys("d")
         tmux.sees(r"TOOL +demo\.high")
+        tmux.sees("keys ready ●")
         assert root.flytui("call", "file.hash", "path=tools/external.tools.jsonc").returncode == 0
         tmux.keys("d")
         tmux.lacks(r"TOOL +demo")

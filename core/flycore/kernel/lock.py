@@ -16,6 +16,7 @@ from flycore.model.errors import RootBusy
 from flycore.registry.places import Places
 from flysafe.atomic import private_folder
 
+PROVISIONAL = "provisional"
 FOR_GOOD = ("console", "serve")
 """Roles that keep the root until their person ends them; consoles attach to them."""
 
@@ -60,7 +61,7 @@ class RootLock:
         private_folder(places.state_dir)
         fd = _open(lock_path(places))
         try:
-            if not _locked(fd) or (role == "provisional" and _console_waits(places)):
+            if not _locked(fd) or (role == PROVISIONAL and _console_waits(places)):
                 other = read_holder(places) or Holder(pid=0, since=0.0, role="unknown")
                 raise RootBusy(other.pid, other.since, other.role)
             holder = Holder(pid=os.getpid(), since=time.time(), role=role)

@@ -161,12 +161,15 @@ def test_the_console_is_found_by_the_others(trusted: Desk) -> None:
         console.until_so(
             "somebody can decide", lambda: bool(trusted.document("status")["kernel"]["approver"])
         )
-        second = trusted.run("--json", "trust", "--digest", "0" * 64)
-        assert second.returncode == 4
+        assert trusted.run("--json", "trust", "--digest", "0" * 64).returncode == 4
+        second = trusted.run("serve")
+        assert second.returncode == 5
         assert f"pid {console.process.pid}" in second.stderr
         with trusted.terminal() as other:
-            assert other.end() == 5
-        assert f"pid {console.process.pid}" in other.shown
+            other.until(f"on pid {console.process.pid}")
+            other.until("Typed here, it lets you decide")
+            other.process.send_signal(signal.SIGTERM)
+            assert other.end() == 143
         waiting = trusted.start("call", "try.echo", "message=please", "--json")
         console.until_so("it waits", lambda: bool(trusted.document("approvals")["asks"]))
         (ask,) = trusted.document("approvals")["asks"]

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from flycore.registry.places import Places
 
 LONGEST_WAIT_SECONDS = 30.0
-"""For the calls of a provisional kernel that has been asked to yield, or for another command to end."""
+"""For the calls of a provisional kernel that has been asked to yield."""
+LONGEST_COMMAND_SECONDS = 5.0
+"""For another command to end."""
 SAID_AFTER_SECONDS = 1.0
 LOOK_AGAIN_SECONDS = 0.1
 
@@ -25,7 +27,8 @@ def held_root(places: Places, role: str) -> Iterator[Holder]:
 
     A provisional kernel, as `flytui mcp` and `flytui call` have one, is asked to yield as by a console; its
     clients find the next kernel when the block has ended. Raises RootBusy where a console or `flytui serve`
-    holds the root, and where another has not left it after LONGEST_WAIT_SECONDS.
+    holds the root, and where another has not left it after LONGEST_WAIT_SECONDS, or is a command and has not
+    after LONGEST_COMMAND_SECONDS.
     """
     from flycore.kernel.lock import next_in_line
 
@@ -36,7 +39,7 @@ def held_root(places: Places, role: str) -> Iterator[Holder]:
 
 
 def _taken(places: Places, role: str, stack: ExitStack) -> Holder:
-    from flycore.kernel.lock import FOR_GOOD, RootLock
+    from flycore.kernel.lock import FOR_GOOD, PROVISIONAL, RootLock
     from flycore.model.errors import OtherVersion, ProtocolError, RootBusy
     from flytui.cli.reading import ask_running
 
@@ -46,7 +49,8 @@ def _taken(places: Places, role: str, stack: ExitStack) -> Holder:
             return stack.enter_context(RootLock.acquire(places, role))
         except RootBusy as busy:
             waited = time.monotonic() - began
-            if busy.role in FOR_GOOD or waited >= LONGEST_WAIT_SECONDS:
+            longest = LONGEST_WAIT_SECONDS if busy.role == PROVISIONAL else LONGEST_COMMAND_SECONDS
+            if busy.role in FOR_GOOD or waited >= longest:
                 raise
             if waited >= SAID_AFTER_SECONDS and not said:
                 said = _say_who(busy)

@@ -123,11 +123,17 @@ def _accept(told: Invocation, places: Places, shown: str) -> int:
     from flytui.cli.holding import held_root
     from flytui.cli.pending import read_pending
 
+    def refused(pending: Pending) -> int:
+        message = "not trusted: what waits is not what that digest stands for; run flytui trust again"
+        return _report(told, places, pending, "refused", message, EXIT_NOT_TRUSTED)
+
+    pending = read_pending(places)
+    if pending.digest != shown:  # nobody has to make way for that
+        return refused(pending)
     with held_root(places, role="trust"):
         pending = read_pending(places)
         if not pending.items or pending.digest != shown:
-            message = "not trusted: what waits is not what that digest stands for; run flytui trust again"
-            return _report(told, places, pending, "refused", message, EXIT_NOT_TRUSTED)
+            return refused(pending)
         pairs = tuple((item.sidecar, item.digest) for item in pending.items)
         _record(places, trust_decided(pairs, by="flytui trust"))
         outcome = pending.store.accept(pairs, pending.files.registry, time.time())
