@@ -745,7 +745,8 @@ async def until(pilot: Pilot[None], holds: object) -> None:
         if callable(holds) and holds():
             return
         await pilot.pause(0.01)
-    raise AssertionError("it never came to hold")
+    app = pilot.app
+    raise AssertionError(f"it never came to hold on {app.screen!r}, focus on {app.focused!r}")
 
 
 def drawn(app: FlytuiApp, name: str) -> str:

@@ -27,7 +27,10 @@ async def opened(app: FlytuiApp, pilot: Pilot[None], place: World, *requests: Ap
     """The table over the Approvals list, painted."""
     await press(pilot, "2")
     place.ask_for(*requests)
-    await until(pilot, lambda: len(app.desk.waiting) == len(requests))
+    rows = app.screen.query_one("#ask-rows")
+    await until(
+        pilot, lambda: len(app.desk.waiting) == len(requests) and rows.display and app.focused is rows
+    )
     await press(pilot, "B")
     await until(pilot, lambda: isinstance(app.screen, BatchScreen) and app.screen._card.arming.shown_at)
     assert isinstance(app.screen, BatchScreen)

@@ -195,6 +195,7 @@ async def test_escape_paste_and_clicks_leave_it_waiting_and_busy_people_are_not_
         assert "1 question waits" in drawn(app, "#alert")
         await press(pilot, "2")
         assert "repeats a call" in rows_drawn(app, "#ask-rows")
+        await until(pilot, lambda: app.focused is app.screen.query_one("#ask-rows"))
         await press(pilot, "enter")
         await opened(app, pilot)
         clock.advance(3)
