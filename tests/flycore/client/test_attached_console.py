@@ -20,7 +20,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.kernel.pairing import MOST_OF_ONE
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.call import ToolResult
-from flycore.model.enums import Choice, Code, RequestState, Status
+from flycore.model.enums import Choice, Code, ReasonCode, RequestState, Status
 from flycore.model.errors import ConnectionLost, NotPaired, ProtocolError, RootBusy
 from flycore.serve.unix import serve_unix
 from kernelkit import ECHO, Root, kernel_of, request, tool, until, waiting_ask
@@ -211,6 +211,12 @@ def deciders(root: Root, *events: str) -> list[tuple[str, str]]:
     return [(line["event"], line["decidedBy"]) for line in lines if "decidedBy" in line]
 
 
+def is_blocked(kernel: Kernel) -> bool:
+    """What the catalog says of it, which calls are judged by."""
+    views = [view for view in kernel.catalog().capabilities if view.capability.name == "echo.ask"]
+    return any(reason.code is ReasonCode.BLOCKED for view in views for reason in view.stability.reasons)
+
+
 async def test_the_log_says_at_which_of_two_consoles_something_was_decided(root: Root) -> None:
     answers = (Answer(choice=Choice.BLOCK), Answer(choice=Choice.LEASE, lease=LeaseTerms(minutes=5, calls=3)))
     other = f"the console on pid {os.getpid()}"
@@ -226,7 +232,9 @@ async def test_the_log_says_at_which_of_two_consoles_something_was_decided(root:
                     ask = (await waiting_ask(kernel)).request
                     assert (await hand.decide(ask.id, ask.subject_digest, answer)).accepted
                 if answer.choice == Choice.BLOCK:
+                    await until(lambda: is_blocked(kernel))
                     assert await hand.unblock("echo.ask")
+                    await until(lambda: not is_blocked(kernel))
             assert await hand.revoke(kernel.leases()[0].id)
             assert (await hand.enable("echo", False, "")).accepted
             assert (await hand.enable("echo", True, "")).accepted
