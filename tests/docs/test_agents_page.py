@@ -139,11 +139,13 @@ def configured(client: str, text: str) -> dict[str, Any]:
 @pytest.mark.anyio
 @pytest.mark.parametrize("client", ["claude-code", "codex", "cursor"])
 async def test_what_is_printed_for_a_client_starts_a_server(root: Root, tmp_path: Path, client: str) -> None:
-    odd = root.folder.parent / 'a "shop" \\ of ours'
+    odd = root.folder.parent / 'a "shop" \\ of ours \u202e\x7f\U0001f6d2'
     shutil.copytree(root.folder, odd)
     for folder in (root.folder, odd):
         printed = ran(root, str(BIN / "flytui"), "--root", str(folder), "mcp", "--print-config", client)
         server = configured(client, printed)
+        assert printed.isascii()
+        assert "\x7f" not in printed
         assert server["args"] == ["--root", str(folder), "mcp"]
     server = configured(client, ran(root, str(BIN / "flytui"), "mcp", "--print-config", client))
     environ = {**root.environ, "PATH": f"{BIN}:{root.environ['PATH']}"}

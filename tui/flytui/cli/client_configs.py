@@ -55,8 +55,10 @@ def codex_toml(places: Places) -> str:
 
 
 def _toml(text: str) -> str:
-    """A TOML basic string; JSON's escapes are among its own, but for DEL, which it wants escaped."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """A TOML basic string in ASCII, so that no letter of a folder's name acts on a terminal. JSON's escapes
+    are among its own, but for DEL and for pairs of surrogates."""
+    quoted = json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return "".join(char if char.isascii() else f"\\U{ord(char):08X}" for char in quoted)
 
 
 def hook_settings(places: Places, without_console: str) -> str:
