@@ -6,12 +6,14 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clikit import Desk
+from clikit import Desk, Terminal
 from flycore.catalog.agent_actions import agent_actions
 from flycore.catalog.schemas import check_input
 from flycore.runners.strict_json import read_strict
@@ -141,10 +143,12 @@ def test_an_answer_that_nobody_gets_blocks_the_tool(desk: Desk, redirected: str)
     assert "Traceback" not in done.stderr
 
 
-def test_a_kernel_that_dies_during_the_question_blocks_the_tool(desk: Desk) -> None:
+@contextmanager
+def asking(desk: Desk) -> Iterator[tuple[Terminal, subprocess.Popen[str]]]:
+    """An open console, and a hook whose request waits there."""
     with desk.terminal() as console:
         console.until("Catalog")
-        process = subprocess.Popen(
+        with subprocess.Popen(
             desk.argv("hook", "claude-code"),
             env=desk.environ,
             cwd=desk.root,
@@ -152,19 +156,20 @@ def test_a_kernel_that_dies_during_the_question_blocks_the_tool(desk: Desk) -> N
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-        )
-        assert process.stdin is not None
-        process.stdin.write(json.dumps(event("Bash", {"command": "make"})))
-        process.stdin.close()
-        console.until_so("the request waits", lambda: waiting(desk) == 1)
+        ) as process:
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(event("Bash", {"command": "make"})))
+            process.stdin.close()
+            console.until_so("the request waits", lambda: waiting(desk) == 1)
+            yield console, process
+
+
+def test_a_kernel_that_dies_during_the_question_blocks_the_tool(desk: Desk) -> None:
+    with asking(desk) as (_, process):
         os.kill(desk.document("status")["kernel"]["pid"], signal.SIGKILL)
         assert process.wait(60) in (0, 2)
         assert process.stdout is not None
-        assert process.stderr is not None
-        said = process.stdout.read()
-        assert process.returncode == 2 or '"permissionDecision":"deny"' in said
-        process.stdout.close()
-        process.stderr.close()
+        assert process.returncode == 2 or '"permissionDecision":"deny"' in process.stdout.read()
 
 
 def test_a_forged_decision_decides_nothing(desk: Desk) -> None:
@@ -186,26 +191,10 @@ def test_text_from_outside_stays_data(desk: Desk) -> None:
 
 
 def test_an_agent_that_ends_the_hook_withdraws_its_request(desk: Desk) -> None:
-    with desk.terminal() as console:
-        console.until("Catalog")
-        process = subprocess.Popen(
-            desk.argv("hook", "claude-code"),
-            env=desk.environ,
-            cwd=desk.root,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        assert process.stdin is not None
-        process.stdin.write(json.dumps(event("Bash", {"command": "make"})).encode())
-        process.stdin.close()
-        console.until_so("the request waits", lambda: waiting(desk) == 1)
+    with asking(desk) as (console, process):
         process.terminate()
         assert process.wait(60) == 2
         console.until_so("the request is gone", lambda: waiting(desk) == 0)
-        for stream in (process.stdout, process.stderr):
-            assert stream is not None
-            stream.close()
 
 
 @pytest.mark.parametrize(
