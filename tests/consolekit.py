@@ -739,10 +739,33 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
         await settle(pilot)
 
 
+def frame(app: FlytuiApp) -> list[str]:
+    """What is drawn, line by line."""
+    return [strip.text for strip in app.screen._compositor.render_strips()]
+
+
+async def still(pilot: Pilot[None], app: FlytuiApp) -> list[str]:
+    """The frame once it stays the same: a widget off the focus path may have its lines made after the keys
+    are done with."""
+    seen, same = frame(app), 0
+    for _ in range(3000):
+        await settle(pilot)
+        await pilot.pause(0.01)
+        now = frame(app)
+        seen, same = now, same + 1 if now == seen else 0
+        if same == 5:
+            return seen
+    raise AssertionError(f"{app.screen!r} is drawn anew without end")
+
+
 async def until(pilot: Pilot[None], holds: object) -> None:
-    """Give the application its turns until something holds."""
+    """Give the application its turns until something holds and is drawn: what was just shown has no width
+    before the next layout."""
     for _ in range(3000):
         if callable(holds) and holds():
+            if pilot.app.is_running and pilot.app.screen_stack:
+                await settle(pilot)
+                await pilot.pause(0)
             return
         await pilot.pause(0.01)
     app = pilot.app

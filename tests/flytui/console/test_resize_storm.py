@@ -12,14 +12,15 @@ from consolekit import (
     HandClock,
     World,
     console,
+    frame,
     press,
     request_of,
     sample_activity,
     settle,
+    still,
     until,
     world,
 )
-from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import CardScreen
 from flytui.console.paint import text_of
 from flytui.console.rows import RowsView
@@ -45,11 +46,6 @@ PLACES = {
 }
 
 
-def frame(app: FlytuiApp) -> list[str]:
-    """What is drawn, line by line."""
-    return [strip.text for strip in app.screen._compositor.render_strips()]
-
-
 async def storm(pilot: Pilot[None], place: World) -> None:
     """A size after another, none waited for, events in between; back at the first."""
     for width, height in (*SIZES, SIZES[0]):
@@ -66,8 +62,7 @@ async def test_every_place_is_drawn_again_as_it_was() -> None:
         await until(pilot, lambda: app.desk.activity)
         for name, keys in PLACES.items():
             await press(pilot, *keys)
-            await pilot.pause()
-            screen, before = app.screen, frame(app)
+            before, screen = await still(pilot, app), app.screen
             await storm(pilot, place)
             await until(pilot, lambda before=before: frame(app) == before)
             assert app.screen is screen, name
