@@ -14,32 +14,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 import anyio
-import msgspec
+from neutral import MIDDAY, NeutralClient
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from flycore.client.local import LocalClient
 from flycore.client.protocol import Approver
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock
-from flycore.model.approval import Answer, Ask, DecideOutcome, Lease, LeaseTerms
-from flycore.model.call import Activity, Caller, CallRequest
+from flycore.model.approval import Answer, DecideOutcome, LeaseTerms
+from flycore.model.call import Caller, CallRequest
 from flycore.model.canonical import Json
-from flycore.model.catalog import Catalog
-from flycore.model.check import Check
 from flycore.model.enums import Choice, Effective, RequestState
-from flycore.model.question import Question
-from flycore.model.status import Status
-from flycore.model.trust import TrustItem
 from flycore.registry.places import Places, find_places
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import CardScreen
@@ -52,15 +44,11 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 IMAGES = Path(__file__).resolve().parent / "images"
 SIZE = (120, 40)
 TITLE = "~/shop"
-MIDDAY = 1_735_732_800.0
-"""When it is in the pictures: 1 January 2025, 12:00 UTC, Unix seconds."""
 PATIENCE = 60.0
 AGENT = Caller(door="socket", program="agent", executable="/usr/bin/agent", pid=4121, started=1)
 WINDOW = "notes"
 NEEDED = {"Xvfb": "xvfb", "xterm": "xterm", "xdotool": "xdotool"}
 """Program to Debian package."""
-
-T = TypeVar("T")
 
 
 @dataclass
@@ -71,64 +59,6 @@ class HandClock:
 
     def __call__(self) -> float:
         return self.at
-
-
-class NeutralClient(LocalClient):
-    """The kernel's values with this machine's folders and the calendar replaced."""
-
-    def __init__(self, kernel: Kernel, folders: dict[str, str]) -> None:
-        super().__init__(kernel, AGENT)
-        self.folders = folders
-        self.began = time.time()
-
-    def neutral(self, value: T, kind: Any) -> T:
-        """The same value as it would be in the folder `TITLE` at `MIDDAY`."""
-        fresh: T = msgspec.convert(self._replaced(msgspec.to_builtins(value)), kind)
-        return fresh
-
-    def _replaced(self, value: Json) -> Json:
-        if isinstance(value, dict):
-            return {key: self._replaced(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._replaced(item) for item in value]
-        if isinstance(value, float) and abs(value - self.began) < 3_600:
-            return value - self.began + MIDDAY
-        if isinstance(value, str):
-            for folder, shown in self.folders.items():
-                value = value.replace(folder, shown)
-        return value
-
-    async def status(self) -> Status:
-        """See Client."""
-        return self.neutral(await super().status(), Status)
-
-    async def catalog(self) -> Catalog:
-        """See Client."""
-        return self.neutral(await super().catalog(), Catalog)
-
-    async def activity(self) -> tuple[Activity, ...]:
-        """See Client."""
-        return self.neutral(await super().activity(), tuple[Activity, ...])
-
-    async def asks(self) -> tuple[Ask, ...]:
-        """See Client."""
-        return self.neutral(await super().asks(), tuple[Ask, ...])
-
-    async def pending_trust(self) -> tuple[TrustItem, ...]:
-        """See Client."""
-        return self.neutral(await super().pending_trust(), tuple[TrustItem, ...])
-
-    async def leases(self) -> tuple[Lease, ...]:
-        """See Client."""
-        return self.neutral(await super().leases(), tuple[Lease, ...])
-
-    async def checks(self) -> tuple[Check, ...]:
-        """See Client."""
-        return self.neutral(await super().checks(), tuple[Check, ...])
-
-    async def questions(self) -> tuple[Question, ...]:
-        """See Client."""
-        return self.neutral(await super().questions(), tuple[Question, ...])
 
 
 @dataclass
@@ -245,7 +175,7 @@ async def stage(places: Places, environ: dict[str, str]) -> AsyncIterator[Stage]
     }
     with RootLock.acquire(places, "console") as holder:
         async with open_kernel(places, holder, environ) as kernel:
-            client = NeutralClient(kernel, folders)
+            client = NeutralClient(kernel, AGENT, folders)
             approver: Approver = kernel.approver
             approver.attach((), ())
             clock = HandClock()

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from flytui.cli import interrupts
@@ -29,6 +30,17 @@ def test_a_signal_ends_the_work_and_its_clean_up_runs(signum: signal.Signals) ->
         run_async(work)
     assert ended.value.exit_code == 128 + signum
     assert seen == ["clean"]
+
+
+def test_a_hangup_that_nohup_ignores_ends_nothing() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    async def work() -> str:
+        os.kill(os.getpid(), signal.SIGHUP)
+        await anyio.lowlevel.checkpoint()
+        return "went on"
+
+    assert run_async(work) == "went on"
 
 
 def test_an_interrupt_before_the_handlers_are_in_place_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:

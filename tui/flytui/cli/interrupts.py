@@ -59,7 +59,7 @@ def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 async def _until_signalled(work: Callable[[], Awaitable[T]], caught: list[int]) -> tuple[T] | None:
     """The result, or None where a signal ended it. The loop keeps the handlers until it closes, so that
-    no signal falls between."""
+    no signal falls between. A HUP that is ignored at the start stays so: that is what nohup asks for."""
     import asyncio
 
     import anyio
@@ -72,6 +72,8 @@ async def _until_signalled(work: Callable[[], Awaitable[T]], caught: list[int]) 
             scope.cancel()
 
         for signum in ENDING:
+            if signum == signal.SIGHUP and signal.getsignal(signum) == signal.SIG_IGN:
+                continue
             loop.add_signal_handler(signum, stop, signum)
         return (await work(),)
     return None

@@ -54,7 +54,9 @@ def palette_commands(
     panic = keys.shown("app.panic")
     yield SystemCommand("Stop everything", f"{panic} {panic} · calls and leases end", app.stop_now)
     yield SystemCommand("Probe everything again", "ask every sidecar whether it is well", probe_all)
-    yield SystemCommand("Theme", "choose other colours", app.action_change_theme)
+    yield SystemCommand(
+        "Theme", "other colours until it closes; config.jsonc keeps them", app.action_change_theme
+    )
 
 
 def show_view(app: UrgentApp, name: str) -> None:
