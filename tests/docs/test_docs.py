@@ -267,7 +267,7 @@ def test_the_keys_of_the_card_are_described(an_approval: Any) -> None:
 @pytest.fixture
 def an_approval() -> Any:
     """A request as the console gets it."""
-    from consolekit import request_of
+    from valuekit import request_of
 
     return request_of()
 

@@ -15,7 +15,7 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from consolekit import HandClock, World, console, drawn, press, request_of, settle, until, world
+from consolekit import HandClock, console, drawn, press, settle, until
 from flycore.client.local import LocalClient
 from flycore.model.approval import Preview
 from flycore.model.canonical import canonical_json
@@ -25,6 +25,8 @@ from flytui.console.approvals.card import CardScreen
 from flytui.console.desk import Desk
 from flytui.console.main import MainScreen
 from kernelkit import Root, a_caller, kernel_of, request, waiting_ask
+from valuekit import request_of
+from worldkit import World, world
 
 pytestmark = pytest.mark.anyio
 

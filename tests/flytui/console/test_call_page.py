@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from consolekit import CALLER, NOW, HandClock, World, console, drawn, press, rows_drawn, until, world
+from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.model.call import Activity, Artifact, CallError, Progress, ToolResult
 from flycore.model.canonical import Json
 from flycore.model.enums import Level, Phase, Status
@@ -22,6 +22,8 @@ from flytui.console.app import FlytuiApp
 from flytui.console.paint import Tone, text_of, width_of
 from flytui.console.rows import RowsView
 from flytui.console.views import LinesView
+from valuekit import CALLER, NOW
+from worldkit import World, world
 
 pytestmark = pytest.mark.anyio
 

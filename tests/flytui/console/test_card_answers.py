@@ -10,17 +10,7 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
-from consolekit import (
-    CALLER,
-    HandClock,
-    World,
-    console,
-    drawn,
-    press,
-    request_of,
-    until,
-    world,
-)
+from consolekit import HandClock, console, drawn, press, until
 from flycore.model.approval import UNTIL_LEFT, Answer, ApprovalRequest, Ask, Checks, LeaseTerms, RuleTerms
 from flycore.model.enums import Choice, Decision, LeaseScope, RequestState, Risk
 from flytui.console.app import FlytuiApp
@@ -29,6 +19,8 @@ from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.edit import EditScreen, json_text, read_object, spelled_out
 from flytui.console.approvals.rule import RuleScreen
 from flytui.console.approvals.standing import StandingScreen
+from valuekit import CALLER, request_of
+from worldkit import World, world
 
 pytestmark = pytest.mark.anyio
 QUICK = ["a", "k", "enter", "space", "up", "down", "left", "right", "tab", "escape", "l", "u", "e", "b", "x"]

@@ -8,20 +8,7 @@ import msgspec
 import pytest
 from textual.binding import Binding
 
-from consolekit import (
-    CALLER,
-    NOW,
-    HandClock,
-    console,
-    drawn,
-    press,
-    request_of,
-    rows_drawn,
-    sample_catalog,
-    trust_items,
-    until,
-    world,
-)
+from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.catalog.reasons import definition_changed
 from flycore.model.approval import Ask, Lease
 from flycore.model.audit import Metrics, ToolMetrics
@@ -38,6 +25,8 @@ from flytui.console.main import MainScreen
 from flytui.console.pages import PageScreen
 from flytui.console.paint import text_of
 from flytui.console.rows import RowsView
+from valuekit import CALLER, NOW, request_of, sample_catalog, trust_items
+from worldkit import world
 
 pytestmark = pytest.mark.anyio
 

@@ -8,13 +8,15 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from consolekit import HandClock, World, console, drawn, press, request_of, until, world
+from consolekit import HandClock, console, drawn, press, until
 from flycore.model.approval import LeaseTerms
 from flycore.model.enums import Choice, RequestState, Risk
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.armed import ArmedLines
 from flytui.console.approvals.card import CardScreen
 from flytui.console.main import MainScreen
+from valuekit import request_of
+from worldkit import World, world
 
 pytestmark = pytest.mark.anyio
 

@@ -6,9 +6,10 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from consolekit import HandClock, console, until, world
+from consolekit import HandClock, console, until
 from flytui.console.style import LIGHT, THEME
 from flytui.console.views import Toned
+from worldkit import world
 
 pytestmark = pytest.mark.anyio
 LEAST = 4.5

@@ -9,20 +9,7 @@ import anyio
 import msgspec
 import pytest
 
-from consolekit import (
-    CALLER,
-    NOW,
-    HandClock,
-    World,
-    console,
-    drawn,
-    press,
-    request_of,
-    rows_drawn,
-    sample_catalog,
-    until,
-    world,
-)
+from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.kernel.bus import BACKLOG, Bus
 from flycore.model.approval import Ask
 from flycore.model.call import Activity, Progress, ToolResult
@@ -32,6 +19,8 @@ from flytui.console.approvals.card import CardScreen
 from flytui.console.desk import Desk, Topic
 from flytui.console.pump import Pump
 from kernelkit import until as comes_true
+from valuekit import CALLER, NOW, request_of, sample_catalog
+from worldkit import World, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 

@@ -14,8 +14,9 @@ import pytest
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
-from consolekit import HandClock, console, world
+from consolekit import HandClock, console
 from flytui.console.terminal import MOST_KEPT, Lasting, LastingDriver
+from worldkit import world
 
 pytestmark = pytest.mark.anyio
 

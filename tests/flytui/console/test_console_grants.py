@@ -5,13 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from consolekit import CALLER, NOW, HandClock, World, console, drawn, press, rows_drawn, until, world
+from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.model.approval import Lease
 from flycore.model.enums import LeaseScope
 from flycore.model.question import Block
 from flycore.model.standing import StandingRule
 from flytui.console.desk import Topic
 from flytui.console.pages import AgainScreen, PageScreen
+from valuekit import CALLER, NOW
+from worldkit import World, world
 
 pytestmark = pytest.mark.anyio
 

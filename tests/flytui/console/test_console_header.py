@@ -7,13 +7,14 @@ import io
 import anyio
 import pytest
 
-from consolekit import request_of, world
 from flycore.model.approval import Ask
 from flycore.model.enums import RequestState, Risk
 from flytui.console.desk import Desk
 from flytui.console.header import header_lines
 from flytui.console.paint import text_of
 from flytui.console.title import kept_title, title_sequence
+from valuekit import request_of
+from worldkit import world
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])

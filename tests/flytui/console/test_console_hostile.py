@@ -15,24 +15,7 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
-from consolekit import (
-    CALLER,
-    HandClock,
-    World,
-    console,
-    drawn,
-    entry_of,
-    failing,
-    press,
-    request_of,
-    sample_activity,
-    sample_catalog,
-    settle,
-    stability_of,
-    tool_view,
-    until,
-    world,
-)
+from consolekit import HandClock, console, drawn, press, settle, until
 from flycore.model.approval import MatchedRule
 from flycore.model.call import Activity, Artifact
 from flycore.model.catalog import SidecarView
@@ -59,6 +42,17 @@ from flytui.console.own import Own, own_settings
 from flytui.console.pages import PageScreen
 from flytui.console.rows import RowsView
 from flytui.console.style import theme_names
+from valuekit import (
+    CALLER,
+    entry_of,
+    failing,
+    request_of,
+    sample_activity,
+    sample_catalog,
+    stability_of,
+    tool_view,
+)
+from worldkit import World, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 

@@ -14,8 +14,10 @@ import msgspec
 import pytest
 
 import flytui.console
-from consolekit import HandClock, World, console, press, sample_catalog, stability_of, tool_view, until, world
+from consolekit import HandClock, console, press, until
 from flytui.console.catalog.view import CatalogView
+from valuekit import sample_catalog, stability_of, tool_view
+from worldkit import World, world
 
 CONSOLE = Path(flytui.console.__file__).parent
 BLOCKING = ("open", "os.", "shutil.", "socket.", "subprocess.", "time.sleep", "glob.", "tempfile.", "urllib.")

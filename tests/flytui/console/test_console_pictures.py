@@ -14,23 +14,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
-from consolekit import (
-    CALLER,
-    NOW,
-    HandClock,
-    World,
-    app_of,
-    press,
-    request_of,
-    sample_activity,
-    sample_catalog,
-    settle,
-    stability_of,
-    tool_view,
-    trust_items,
-    until,
-    world,
-)
+from consolekit import HandClock, app_of, press, settle, until
 from flycore.audit.log import AuditLog
 from flycore.client.ledger import Ledger
 from flycore.model.approval import Lease, Preview
@@ -46,6 +30,17 @@ from flytui.console.approvals.card import CardScreen
 from flytui.console.form.screen import FormScreen
 from flytui.console.rows import RowsView
 from flytui.console.trust import TrustScreen
+from valuekit import (
+    CALLER,
+    NOW,
+    request_of,
+    sample_activity,
+    sample_catalog,
+    stability_of,
+    tool_view,
+    trust_items,
+)
+from worldkit import World, world
 
 Compare = Callable[..., bool]
 

@@ -12,22 +12,7 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
-from consolekit import (
-    HandClock,
-    World,
-    console,
-    drawn,
-    press,
-    request_of,
-    rows_drawn,
-    sample_activity,
-    sample_catalog,
-    settle,
-    stability_of,
-    tool_view,
-    until,
-    world,
-)
+from consolekit import HandClock, console, drawn, press, rows_drawn, settle, until
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Phase
 from flytui.console.app import FlytuiApp
@@ -40,6 +25,8 @@ from flytui.console.form.screen import FormScreen
 from flytui.console.main import MainScreen
 from flytui.console.views import Bar, LinesView
 from hostilekit import PAYLOADS
+from valuekit import request_of, sample_activity, sample_catalog, stability_of, tool_view
+from worldkit import World, world
 
 pytestmark = pytest.mark.anyio
 

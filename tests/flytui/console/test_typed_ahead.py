@@ -6,12 +6,14 @@ import pytest
 from textual import events
 from textual.widgets import Input, TextArea
 
-from consolekit import HandClock, console, request_of, until, world
+from consolekit import HandClock, console, until
 from flycore.model.approval import DecideOutcome
 from flycore.model.canonical import JsonObject
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.edit import EditScreen
 from flytui.console.approvals.reason import ReasonScreen
+from valuekit import request_of
+from worldkit import world
 
 pytestmark = pytest.mark.anyio
 TYPED = "the quick brown fox jumps over the lazy dog " * 3
