@@ -103,7 +103,7 @@ async def test_letters_in_the_filter_are_text_and_do_nothing_else(site: Site) ->
         await press(pilot, "slash", *"fvyq5")
         assert app.query_one("#audit-filter").value == "fvyq5"  # type: ignore[attr-defined]  # an Input
         assert len(app.screen_stack) == 1
-        assert "Nothing matches" in drawn(app, "#audit-empty")
+        await until(pilot, lambda: "Nothing matches" in drawn(app, "#audit-empty"))
 
 
 async def test_enter_shows_every_field_and_hostile_text_as_tokens(site: Site) -> None:
