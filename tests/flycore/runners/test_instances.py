@@ -117,7 +117,7 @@ async def test_a_thousand_calls_one_process_no_descriptor_more(make: Any) -> Non
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(1_000):
             pids.add(pid_of(await pool.call("answer()")))
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert len(os.listdir("/proc/self/fd")) <= before
     assert len(pids) == 1
 
 
