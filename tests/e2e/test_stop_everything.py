@@ -31,16 +31,21 @@ def root(tmp_path: Path) -> Iterator[Root]:
     root.end()
 
 
-def children(root: Root) -> list[str]:
-    """Sidecars that still run with this root's environment."""
-    mark, found = f"HOME={root.home}".encode(), []
+def processes_of(call_id: str) -> list[str]:
+    """What runs for that call. A probe of a sidecar, which no stop ends, has another id."""
+    mark, found = f"FLYTUI_CALL_ID={call_id}".encode(), []
     for folder in Path("/proc").iterdir():
         try:
             if folder.name.isdecimal() and mark in (folder / "environ").read_bytes().split(b"\0"):
                 found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
         except OSError:
             continue
-    return [line for line in found if "flytui-sidecar" in line]
+    return found
+
+
+def started(root: Root) -> list[str]:
+    """The ids of calls whose program was started."""
+    return [line["callId"] for line in root.audit() if line["event"] == "TOOL_STARTED"]
 
 
 def release(tmux: Tmux) -> None:
@@ -55,15 +60,16 @@ def release(tmux: Tmux) -> None:
 def test_a_running_call_ends_with_its_processes_and_only_the_person_lets_calls_run_again(root: Root) -> None:
     with console(root) as tmux:
         agent = root.start(*SLOW)
-        until("it is started", lambda: any(line["event"] == "TOOL_STARTED" for line in root.audit()))
-        until("its process is there", lambda: children(root))
+        until("it is started", lambda: started(root))
+        (call,) = started(root)
+        until("its process is there", lambda: processes_of(call))
         tmux.keys("C-x")
         tmux.sees("ctrl.x again within a second")
         tmux.keys("C-x", "C-x")
         tmux.sees("everything STOPPED · ctrl.o releases")
         out, err = agent.communicate(timeout=60)
         assert (agent.returncode, json.loads(out)["error"]["code"]) == (1, "panic"), err
-        assert children(root) == []
+        assert processes_of(call) == []
         assert json.loads(root.flytui(*CALL).stdout)["error"]["code"] == "panic"
         release(tmux)
         assert root.flytui(*CALL).returncode == 0
