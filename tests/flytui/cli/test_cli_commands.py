@@ -327,8 +327,10 @@ def test_an_empty_folder_teaches(desk: Desk) -> None:
 
 def test_the_log_is_read_shown_and_verified(trusted: Desk) -> None:
     call = trusted.document("call", "try.echo", "message=hi")
-    lines = trusted.document("audit", "tail", "-n", "2")["lines"]
-    assert [line["event"] for line in lines] == ["TOOL_STARTED", "TOOL_EXECUTED"]
+    assert len(trusted.document("audit", "tail", "-n", "2")["lines"]) == 2
+    lines = trusted.document("audit", "tail", "-n", "20")["lines"]  # a probe's answer may stand between
+    events = [line["event"] for line in lines if line["event"].startswith("TOOL_")]
+    assert events[-2:] == ["TOOL_STARTED", "TOOL_EXECUTED"]
     shown = trusted.document("audit", "show", call["callId"])["lines"]
     assert [line["event"] for line in shown] == ["TOOL_CALLED", "TOOL_STARTED", "TOOL_EXECUTED"]
     assert trusted.run("audit", "show", "nope").returncode == 3
