@@ -164,7 +164,10 @@ def recorded_console(root: Root, raw: Path) -> Iterator[Tmux]:
         tmux.end()
 
 
-def sent_by_console(raw: Path) -> bytes:
-    """What the console sent to its terminal, from its first sequence on."""
+def sent_by_console(tmux: Tmux, raw: Path) -> bytes:
+    """What the console sent to its terminal, from its first sequence to its last: it is quit for that, since
+    what a running one has sent may end within a sequence."""
+    tmux.keys("C-q")
+    until("the console left", lambda: b"left=0" in raw.read_bytes())
     written = raw.read_bytes()
-    return written[written.index(b"\x1b[?1049h") :]
+    return written[written.index(b"\x1b[?1049h") : written.index(b"left=0")]

@@ -48,7 +48,7 @@ def test_a_windows_title_is_shown_and_not_obeyed(root: Root, tmp_path: Path, tex
         out, _ = agent.communicate(timeout=60)
         assert json.loads(out)["status"] == "denied"
         until("the card has gone", lambda: "confirm with ‹" not in tmux.screen())
-        raw = sent_by_console(tmp_path / "raw")
+        raw = sent_by_console(tmux, tmp_path / "raw")
     assert faults(raw, CONSOLE) == []
     assert typed.read_bytes() == b""
     assert_whole(root)

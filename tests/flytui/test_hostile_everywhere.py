@@ -236,7 +236,7 @@ def test_the_console_draws_no_payload_and_decides_nothing(root: Root, text: str,
         _paste(tmux, text)
         tmux.keys("1")
         tmux.sees(r"evil\.run")
-        raw = sent_by_console(tmp_path / "raw")
+        raw = sent_by_console(tmux, tmp_path / "raw")
     assert MARK.encode() in raw
     assert faults(raw, CONSOLE) == []
     decided = [line["decision"] for line in root.audit() if line["event"] == "APPROVAL_DECIDED"]
