@@ -15,6 +15,7 @@ from textual.widgets import TextArea
 from consolekit import HandClock, console, drawn, press, rows_drawn, settle, until
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Phase
+from flysafe.text import safe_text
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import CardScreen
 from flytui.console.form.block import FieldBlock
@@ -310,8 +311,9 @@ async def test_pasted_text_is_seen_and_sent_as_it_was(payload: str) -> None:
         paste.set_sender(app)
         assert isinstance(app.focused, SafeInput)
         app.focused.post_message(paste)
-        await settle(pilot)
-        await until(pilot, lambda: "⟦U+" in shown(app))
+        box, safe = app.focused, safe_text(payload)
+        await until(pilot, lambda: box.value == safe)
+        assert ("⟦U+" in shown(app)) == ("⟦U+" in safe)
         _all_visible(app)
         await press(pilot, "f5")
         await until(pilot, lambda: place.called)
