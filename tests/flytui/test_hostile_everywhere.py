@@ -10,6 +10,7 @@ import re
 import struct
 import subprocess
 import termios
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -310,13 +311,21 @@ def _refuse_a_card(root: Root, tmux: Tmux, caller: str, text: str) -> None:
         tmux.sees("confirm with ‹")
         tmux.keys("NPage", "NPage", "End", "w")
         _reads_and_leaves(tmux)
-        tmux.sees("confirm with ‹")
-        tmux.keys("d")
-        tmux.sees("HOW IT GOES")
+        until("it is denied", lambda: _pressed_d(tmux))
         out, err = calling.communicate(timeout=PATIENCE)
     assert calling.returncode == 4
     assert faults(out, PLAIN) == []
     assert faults(err, PLAIN) == []
+
+
+def _pressed_d(tmux: Tmux) -> bool:
+    """Deny, and whether it was taken: a key counts once the card has reached the terminal again."""
+    tmux.keys("d")
+    for _ in range(40):
+        if "HOW IT GOES" in tmux.screen():
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def _waiting(root: Root) -> str:
