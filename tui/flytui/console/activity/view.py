@@ -19,6 +19,7 @@ from flytui.console.activity.page import CallScreen
 from flytui.console.activity.rows import TITLES, CallRow, in_columns, passing
 from flytui.console.catalog.model import Heading
 from flytui.console.desk import Desk, Topic
+from flytui.console.filterbox import FilterBox
 from flytui.console.pages import AgainScreen
 from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
 from flytui.console.rows import RowsView
@@ -70,7 +71,7 @@ class ActivityView(Vertical):
         self._under = ""
         self._filter = ""
         self._passing = 0
-        self._box = Input(
+        self._box = FilterBox(
             id="activity-filter",
             placeholder="tool, caller, state: all these words, !not this one · Enter keeps · Esc clears",
             select_on_focus=False,

@@ -27,6 +27,7 @@ from flytui.console.audit.lines import (
 )
 from flytui.console.audit.state import fatigue_lines, state_lines
 from flytui.console.desk import Desk, Topic
+from flytui.console.filterbox import FilterBox
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, fit, span
 from flytui.console.rows import RowsView
@@ -66,7 +67,7 @@ class AuditView(Vertical):
         self._opened = self._reading = self._checking = False
         self._again = self._known = False
         self._found: Verification | None = None
-        self._box = Input(
+        self._box = FilterBox(
             id="audit-filter",
             placeholder="words that must all occur, !word must not · Enter keeps · Esc clears",
             select_on_focus=False,

@@ -15,6 +15,7 @@ from flycore.catalog.query import Listed, Query, parse_query
 from flytui.console.catalog.columns import titles
 from flytui.console.catalog.model import CatalogRow, CatalogRows, Grouping, ordered, with_headings
 from flytui.console.catalog.notes import found_lines
+from flytui.console.filterbox import FilterBox
 from flytui.console.paint import Line, Span, Tone, fit, line, span
 from flytui.console.rows import RowsView
 from flytui.console.views import Bar, LinesView
@@ -42,7 +43,7 @@ class Finder(Vertical):
         self.query_now = Query()
         self._text = ""
         self.grouping = Grouping.FAMILY
-        self._box = Input(id="filter", placeholder=_HINT, select_on_focus=False)
+        self._box = FilterBox(id="filter", placeholder=_HINT, select_on_focus=False)
         self._note_bar = Bar(self._note_lines, id="notes")
         self._title_bar = Bar(self._titles, id="titles")
         self.list = RowsView(id="catalog-rows")

@@ -15,6 +15,7 @@ from textual.widgets import Input
 
 from flycore.catalog.query import in_order
 from flytui.console.catalog.model import CatalogRow
+from flytui.console.filterbox import FilterBox
 from flytui.console.paint import Line, Span, column, fit, keys_fitting, line, span
 from flytui.console.rows import RowsView
 from flytui.console.views import Bar
@@ -70,7 +71,7 @@ class JumpScreen(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         """A line to write in, and what fits it."""
         with Vertical(classes="box"):
-            yield Input(id="jump", placeholder="tool", select_on_focus=False)
+            yield FilterBox(id="jump", placeholder="tool", select_on_focus=False)
             yield self._list
             yield Bar(self._keys, id="jump-keys")
 
