@@ -20,10 +20,10 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
 import flycore
-from flycore.approval.conditions import PolicyCall
-from flycore.approval.policy import counted, load_policy, look, strictest
 from flycore.catalog.agent_actions import AGENT_ACTIONS
 from flycore.model.enums import Decision
+from flycore.policy.conditions import PolicyCall
+from flycore.policy.evaluate import counted, load_policy, look, strictest
 from flytui.cli.agent_tools import PASSED
 from kernelkit import Root, kernel_of
 from mcpkit import about

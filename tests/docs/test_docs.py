@@ -19,12 +19,12 @@ import pytest
 from websockets.asyncio.client import ClientConnection, unix_connect
 
 from flycore.approval.card import card_keys
-from flycore.approval.policy import load_policy
 from flycore.catalog.known import KNOWN
 from flycore.kernel.kernel import Kernel
 from flycore.model.diagnostics import Severity
 from flycore.model.enums import Decision, Effective, Risk
 from flycore.model.events import EventClass
+from flycore.policy.evaluate import load_policy
 from flycore.registry.load import load_registry
 from flycore.registry.schema import registry_schema
 from flycore.registry.settings import load_settings

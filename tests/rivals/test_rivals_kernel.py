@@ -17,12 +17,12 @@ import anyio
 import pytest
 
 from doorkit import plain, served
-from flycore.approval.policy import load_policy
 from flycore.client.socket import connect_socket
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, LeaseTerms, RuleTerms
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Choice, Code, Decision, Phase, RequestState, Status
+from flycore.policy.evaluate import load_policy
 from kernelkit import (
     Root,
     a_caller,

@@ -1,1 +1,1 @@
-"""Who decides: policy, the queue a person answers, grants, leases, trust, and who is calling."""
+"""Who decides: the queue a person answers, grants, leases, trust, and who is calling."""

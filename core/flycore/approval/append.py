@@ -13,11 +13,11 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from flycore.approval.layers import MAX_BYTES, SCHEMA_VERSION, PolicyFile, read_policy
-from flycore.approval.rules import RuleLayer
 from flycore.model.base import Value
 from flycore.model.canonical import Json, JsonObject, canonical_json
 from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.policy.files import MAX_BYTES, SCHEMA_VERSION, PolicyFile, read_policy
+from flycore.policy.rules import RuleLayer
 from flycore.registry.jsonc import read_jsonc
 from flysafe.atomic import write_atomic
 from flysafe.beneath import read_beneath

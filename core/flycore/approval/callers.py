@@ -11,11 +11,10 @@ import re
 from pathlib import Path
 
 from flycore.approval.processes import PROC, ancestors, command_line, executable_of, read_process
-from flycore.model.call import Caller
+from flycore.model.call import UNKNOWN_PROGRAM, Caller
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "fish", "ksh", "mksh", "tcsh", "csh", "busybox", "ash"})
 OWN_COMMAND = "flytui"
-UNKNOWN = "unknown"
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*t?")
 _OPTIONS_WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 
@@ -42,7 +41,7 @@ def _passes_through(pid: int, proc: Path) -> bool:
 def told_apart(pid: int, caller: Caller, *, proc: Path = PROC) -> str:
     """The process `pid` as a person recognises it, and for whom it was started: `flytui (pid 12) in tmux
     (pid 8)`, where `caller` is the one behind it. As the processes show themselves; untrusted text."""
-    name = os.path.basename(executable_of(pid, proc)) or _process_name(pid, proc) or UNKNOWN
+    name = os.path.basename(executable_of(pid, proc)) or _process_name(pid, proc) or UNKNOWN_PROGRAM
     own = f"{OWN_COMMAND if is_own_command(name, command_line(pid, proc)) else name} (pid {pid})"
     return own if caller.pid == pid else f"{own} in {caller.program} (pid {caller.pid})"
 
@@ -73,8 +72,8 @@ def _caller(pid: int, door: str, proc: Path) -> Caller:
     executable = executable_of(pid, proc)
     after = read_process(pid, proc)
     if before is None or after is None or before.started != after.started:
-        return Caller(door=door, program=UNKNOWN, pid=pid)
-    program = os.path.basename(executable) or before.name or UNKNOWN
+        return Caller(door=door, program=UNKNOWN_PROGRAM, pid=pid)
+    program = os.path.basename(executable) or before.name or UNKNOWN_PROGRAM
     return Caller(door=door, program=program, executable=executable, pid=pid, started=before.started)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from flycore.approval.machine import MASK
 from flycore.model.approval import ApprovalRequest
-from flycore.model.canonical import Json, canonical_json, digest
+from flycore.model.canonical import MASK, Json, canonical_json, digest
 from flysafe.text import strict_text
 
 _ESCAPE = re.compile(r"(\\(?:u[0-9a-fA-F]{4}|.))", re.DOTALL)

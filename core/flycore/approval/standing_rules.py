@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flycore.approval.append import append_rule, present, replace
-from flycore.approval.layers import read_policy
-from flycore.approval.rules import Rule, RuleLayer
 from flycore.model.canonical import Json, JsonObject, canonical_json, digest
 from flycore.model.diagnostics import Severity
 from flycore.model.standing import StandingRule
+from flycore.policy.files import read_policy
+from flycore.policy.rules import Rule, RuleLayer
 from flycore.registry.jsonc import read_jsonc
 from flycore.registry.spans import Span
 

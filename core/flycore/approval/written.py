@@ -10,11 +10,11 @@ from datetime import date, datetime, time, timedelta
 from pathlib import Path
 
 from flycore.approval.append import Appended, append_rule
-from flycore.approval.default import DEFAULT
-from flycore.approval.patterns import matches
 from flycore.model.approval import ApprovalRequest, RuleTerms
 from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.enums import Decision, Risk
+from flycore.policy.default_decision import DEFAULT
+from flycore.policy.patterns import matches
 
 MAX_EXAMPLE_BYTES = 65_536
 

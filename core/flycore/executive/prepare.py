@@ -12,7 +12,6 @@ from functools import lru_cache
 import anyio.to_thread
 import msgspec
 
-from flycore.approval.policy import evaluate
 from flycore.catalog.agent_actions import EDIT
 from flycore.catalog.effects import risk_of
 from flycore.executive.decided import REACH, no_program
@@ -31,6 +30,7 @@ from flycore.model.enums import Code, Decision, ReasonCode, Risk, SealKind, Stat
 from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.model.stability import SandboxReport
+from flycore.policy.evaluate import evaluate
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import report
 from flycore.sandbox.masks import Masks

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flycore.approval.policy import Policy
 from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.policy.evaluate import Policy
 from flycore.registry.settings import Settings
 
 

@@ -8,8 +8,6 @@ from os import stat_result
 
 import msgspec
 
-from flycore.approval.layers import PolicyFile
-from flycore.approval.policy import Policy, expired_rules
 from flycore.audit.history import CallRecord
 from flycore.audit.verify import CUT, TORN, WHOLE
 from flycore.kernel.in_force import RULE as CHANGED_RULE
@@ -20,6 +18,8 @@ from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Effective, ReasonCode
 from flycore.model.fix import Fix, FixKind
 from flycore.model.sidecar import SidecarEntry
+from flycore.policy.evaluate import Policy, expired_rules
+from flycore.policy.files import PolicyFile
 
 OLDEST_PYTHON = (3, 11)
 WRITTEN_WRONG = frozenset(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flycore.approval.policy import Policy
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.executive.rooms import Clock
@@ -12,6 +11,7 @@ from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import Event, EventClass, Publish
+from flycore.policy.evaluate import Policy
 
 NAMES_TOLD = 200
 """Changed names in one event."""

@@ -12,11 +12,7 @@ import msgspec
 
 import flycore
 from flycore.approval.blocks import BlockBook
-from flycore.approval.conditions import PolicyCall
 from flycore.approval.describe import COMMAND
-from flycore.approval.general import general_view
-from flycore.approval.layers import SystemFile
-from flycore.approval.policy import Policy, forbidding, load_policy
 from flycore.catalog.agent_actions import AGENT_ACTIONS
 from flycore.catalog.builder import CatalogFacts, build_catalog
 from flycore.catalog.ceiling import beyond
@@ -34,6 +30,10 @@ from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.source import Described
 from flycore.model.upstream import Offer
+from flycore.policy.conditions import PolicyCall
+from flycore.policy.evaluate import Policy, forbidding, load_policy
+from flycore.policy.files import SystemFile
+from flycore.policy.overview import general_view
 from flycore.registry.load import load_registry
 from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places
 from flycore.registry.resolve import at_url, resolve_program

@@ -23,6 +23,10 @@ EXIT_BY_STATUS: dict[Status, int] = {
 }
 
 
+UNKNOWN_PROGRAM = "unknown"
+"""Stands for the program behind a connection that cannot be seen."""
+
+
 class Caller(Value, frozen=True, kw_only=True):
     """Who calls: the door it came through and the program behind it, as the transport shows them.
 

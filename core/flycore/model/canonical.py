@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 else:
     Json = Any  # msgspec decodes no recursive alias; what comes in has been read strictly before
 
+MASK = "•••"
+"""Stands in a value where a secret was."""
+
 JsonObject = dict[str, Json]
 """A JSON object; `Json` is whatever JSON can hold."""
 

@@ -12,9 +12,7 @@ from functools import partial
 
 import msgspec
 
-from flycore.approval.conditions import PolicyCall
 from flycore.approval.loops import Attempt
-from flycore.approval.policy import forbidding
 from flycore.executive import finish
 from flycore.executive.activity import ActivityBook
 from flycore.executive.arrival import Arrival, arrived, attempt_of
@@ -36,6 +34,8 @@ from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.plans.table import PLANS
 from flycore.plans.told import Done, artifacts_of, output_of, told_steps, warnings_of
 from flycore.plans.unfold import Step, misfits, unfold
+from flycore.policy.conditions import PolicyCall
+from flycore.policy.evaluate import forbidding
 from flycore.sandbox.environment import declared_secrets
 from flycore.sandbox.masks import Masks
 

@@ -11,8 +11,8 @@ import pytest
 
 from flycore.approval import append
 from flycore.approval.append import append_rule
-from flycore.approval.layers import load_draft
-from flycore.approval.rules import RuleLayer
+from flycore.policy.files import load_draft
+from flycore.policy.rules import RuleLayer
 from flycore.registry.jsonc import read_jsonc
 
 NEW = {"tool": "web.fetch", "decision": "allow", "because": "docs", "match": [{"tool": "web.fetch"}]}

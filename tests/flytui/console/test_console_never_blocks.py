@@ -102,7 +102,7 @@ VALUES = (
     "flycore.approval.card",
     "flycore.approval.leases",
     "flycore.approval.machine",
-    "flycore.approval.patterns",
+    "flycore.policy.patterns",
     "flycore.approval.written",
     "flycore.catalog.query",
     "flycore.catalog.schemas",

@@ -6,9 +6,6 @@ in `schema`.
 
 from __future__ import annotations
 
-from flycore.approval.conditions import Fit
-from flycore.approval.replay import Replayed
-from flycore.approval.rules import RuleLayer
 from flycore.model.approval import Ask, Lease, MatchedRule
 from flycore.model.audit import ApprovalReport, Metrics, ToolMetrics, Verification
 from flycore.model.base import Value
@@ -24,6 +21,9 @@ from flycore.model.stability import Reason, Stability
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
+from flycore.policy.conditions import Fit
+from flycore.policy.replay import Replayed
+from flycore.policy.rules import RuleLayer
 
 
 class Document(Value, frozen=True, kw_only=True, tag_field="schema", tag=""):

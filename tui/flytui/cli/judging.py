@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flycore.approval.conditions import PolicyCall
-from flycore.approval.default import Standing, default_rule
-from flycore.approval.policy import Looked, Policy, counted, look, strictest
 from flycore.approval.trust import TrustStore
 from flycore.catalog.agent_actions import AGENT_ACTIONS, agent_actions, agent_entry
 from flycore.catalog.effects import risk_of
 from flycore.kernel.in_force import in_force
 from flycore.kernel.world import Files, Ground, Observed, build_world, find_ground, read_files
 from flycore.model.approval import MatchedRule
+from flycore.policy.conditions import PolicyCall
+from flycore.policy.default_decision import Standing, default_rule
+from flycore.policy.evaluate import Looked, Policy, counted, look, strictest
 from flycore.sandbox.levels import report
 
 if TYPE_CHECKING:

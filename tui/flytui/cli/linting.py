@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from flycore.approval.layers import read_policy
-from flycore.approval.policy import expired_rules
-from flycore.approval.rules import RuleLayer
 from flycore.catalog.agent_actions import AGENT_ACTIONS
 from flycore.catalog.known import KNOWN
 from flycore.discovery.kits import parse_kits
@@ -21,6 +18,9 @@ from flycore.kernel.world import find_ground, read_files
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Source
 from flycore.model.source import Origin
+from flycore.policy.evaluate import expired_rules
+from flycore.policy.files import read_policy
+from flycore.policy.rules import RuleLayer
 from flycore.registry.document import parse_registry
 from flycore.registry.files import read_text
 from flycore.registry.jsonc import excerpt_at, parse_jsonc

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flycore.approval.conditions import Fit
 from flycore.catalog.agent_actions import AGENT_ACTIONS
+from flycore.policy.conditions import Fit
 from flytui.cli.documents import ExplainedRule, PolicyExplainDocument
 from flytui.cli.output import clock_time, say, table
 
 if TYPE_CHECKING:
-    from flycore.approval.policy import Looked
-    from flycore.approval.replay import Replayed
+    from flycore.policy.evaluate import Looked
+    from flycore.policy.replay import Replayed
     from flytui.cli.invocation import Invocation
     from flytui.cli.judging import Judgement
 

@@ -13,10 +13,10 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, note, say
 
 if TYPE_CHECKING:
-    from flycore.approval.policy import Policy
     from flycore.model.canonical import JsonObject
     from flycore.model.capability import Capability
     from flycore.model.diagnostics import Diagnostic
+    from flycore.policy.evaluate import Policy
     from flytui.cli.documents import PolicyLayer
     from flytui.cli.judging import Bench
 
@@ -39,8 +39,8 @@ def policy(invocation: Invocation) -> int:
 @common
 def check(invocation: Invocation, file: Path | None) -> int:
     """Report what is wrong in the files in force, or in FILE. Exit 0, or 5 for an error."""
-    from flycore.approval.policy import expired_rules
     from flycore.model.diagnostics import Severity
+    from flycore.policy.evaluate import expired_rules
     from flytui.cli.documents import PolicyCheckDocument, PolicyLayer
     from flytui.cli.judging import read_bench
 
@@ -69,7 +69,7 @@ def check(invocation: Invocation, file: Path | None) -> int:
 @common
 def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: str) -> int:
     """Say what is decided of a call of TOOL, by which rules, and what holds without them."""
-    from flycore.approval.rule_checks import caller_named
+    from flycore.policy.rule_checks import caller_named
     from flytui.cli.judging import read_bench
     from flytui.cli.policy_words import explain_document, explain_lines
 
@@ -110,10 +110,10 @@ def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: st
 @common
 def replay_command(invocation: Invocation, count: int, draft: Path | None) -> int:
     """Say which calls that were made the rules, or a draft, would have matched."""
-    from flycore.approval.replay import PastCall, past_calls, replay
     from flycore.audit.read import MOST_LINES, tail
     from flycore.catalog.schemas import fill_defaults
     from flycore.model.approval import Verdict
+    from flycore.policy.replay import PastCall, past_calls, replay
     from flytui.cli.documents import PolicyReplayDocument
     from flytui.cli.judging import read_bench
     from flytui.cli.policy_words import replay_lines
@@ -168,9 +168,9 @@ def _absolute(file: Path) -> Path:
 
 def _alone(bench: Bench, file: Path, invocation: Invocation) -> Policy:
     """FILE as the only layer: the project's where it stands there, else a user's."""
-    from flycore.approval.layers import load_draft
-    from flycore.approval.policy import Policy
-    from flycore.approval.rules import RuleLayer
+    from flycore.policy.evaluate import Policy
+    from flycore.policy.files import load_draft
+    from flycore.policy.rules import RuleLayer
     from flycore.registry.places import PROJECT_POLICY_FILE
 
     path = _absolute(file)
@@ -182,9 +182,9 @@ def _alone(bench: Bench, file: Path, invocation: Invocation) -> Policy:
 
 def _with_draft(bench: Bench, draft: Path) -> Policy:
     """The files in force with the draft in the place of the user's; only its own diagnostics."""
-    from flycore.approval.layers import load_draft
-    from flycore.approval.policy import Policy
-    from flycore.approval.rules import RuleLayer
+    from flycore.policy.evaluate import Policy
+    from flycore.policy.files import load_draft
+    from flycore.policy.rules import RuleLayer
 
     read, diagnostics = load_draft(_absolute(draft), RuleLayer.USER, bench.names())
     others = bench.files.policy.layers

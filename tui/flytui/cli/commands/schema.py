@@ -66,7 +66,7 @@ def schema_of(name: str) -> JsonObject:
 
         return registry_schema()
     if name == "policy":
-        from flycore.approval.schema import policy_schema
+        from flycore.policy.files import policy_schema
 
         return policy_schema()
     if name == "protocol":

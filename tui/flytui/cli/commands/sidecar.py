@@ -14,7 +14,7 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, note, say
 
 if TYPE_CHECKING:
-    from flycore.kernel.contract.bench import Trial
+    from flycore.conformance.harness import Trial
     from flycore.model.check import Check
 
 EXIT_BROKEN = 1
@@ -56,7 +56,7 @@ def check(
             say("\n".join(check_lines(found)))
 
     async def look() -> tuple[Check, ...]:
-        from flycore.kernel.contract.contract import check_contract
+        from flycore.conformance.check import check_contract
 
         checks = []
         async for found in check_contract(trial):
@@ -78,8 +78,8 @@ def _trial(
     invocation: Invocation, command: tuple[str, ...], tool: str, given: str, persistent: bool
 ) -> Trial:
     """What is to be checked. Raises UsageError for a program there is not, and an input that is none."""
-    from flycore.kernel.contract.bench import Trial
-    from flycore.kernel.contract.program import find_program
+    from flycore.conformance.harness import Trial
+    from flycore.conformance.program import find_program
     from flycore.runners.strict_json import NotStrict, read_strict
 
     try:

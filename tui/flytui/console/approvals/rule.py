@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 
 from textual.widgets import Input
 
-from flycore.approval.patterns import MAX_PATTERN
 from flycore.approval.written import rule_fault
 from flycore.model.approval import Answer, ApprovalRequest, RuleTerms
 from flycore.model.enums import Choice, Decision
+from flycore.policy.patterns import MAX_PATTERN
 from flytui.console.approvals.form import Field, Form, condition, condition_lines, pins
 from flytui.console.approvals.standing import Send, StandingScreen
 from flytui.console.desk import Desk

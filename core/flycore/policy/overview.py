@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 
-from flycore.approval.conditions import PolicyCall
-from flycore.approval.policy import Policy, evaluate_general, look
 from flycore.model.capability import Capability
 from flycore.model.enums import Decision, Risk
 from flycore.model.sidecar import SidecarEntry
+from flycore.policy.conditions import PolicyCall
+from flycore.policy.evaluate import Policy, evaluate_general, look
 
 Said = tuple[Decision, str]
 """The decision, and the rules it rests on, each with its place."""

@@ -12,10 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from flycore.approval.conditions import Fit, PolicyCall
-from flycore.approval.default import Standing, default_rule
-from flycore.approval.layers import PolicyFile, SystemFile, kept, load_files, load_system
-from flycore.approval.rules import Rule
 from flycore.model.approval import MatchedRule, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller
@@ -24,6 +20,10 @@ from flycore.model.capability import Capability
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Decision, Level, Risk
 from flycore.model.sidecar import Permissions, SidecarEntry
+from flycore.policy.conditions import Fit, PolicyCall
+from flycore.policy.default_decision import Standing, default_rule
+from flycore.policy.files import PolicyFile, SystemFile, kept, load_files, load_system
+from flycore.policy.rules import Rule
 
 if TYPE_CHECKING:
     from flycore.registry.places import Places

@@ -5,19 +5,21 @@ A file that does not parse keeps its last good rules; where there never were any
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from flycore.approval.rules import Rule, RuleLayer, RuleSource, parse_rules
 from flycore.model.base import Value
 from flycore.model.canonical import JsonObject
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Decision
+from flycore.policy.rules import Rule, RuleLayer, RuleSource, parse_rules
 from flycore.registry.jsonc import read_jsonc
 from flycore.registry.places import POLICY_FILE, PROJECT_POLICY_FILE, SYSTEM_CONFIG_DIR
 from flysafe.beneath import open_anchor, open_beneath, read_beneath
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1_048_576
 SCHEMA_VERSION = 1
+SCHEMA_FILE = "policy.schema.json"
 NO_OBJECT = 'is not an object: write {"schemaVersion": 1, "rules": []}'
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -189,3 +192,11 @@ def _read_system(system: SystemFile) -> bytes | None:
 
 def _only_owners(status: os.stat_result, owner: int) -> bool:
     return status.st_uid == owner and not status.st_mode & _OTHERS_WRITE
+
+
+def policy_schema() -> JsonObject:
+    """The JSON Schema (2020-12) of a policy file; a new copy each time. What it accepts may still be refused:
+    a schema cannot say that an example holds or that a pattern names a tool."""
+    text = resources.files("flycore.policy").joinpath(SCHEMA_FILE).read_text(encoding="utf-8")
+    schema: JsonObject = json.loads(text)
+    return schema

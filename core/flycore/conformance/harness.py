@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flycore.kernel.contract.program import anywhere, environment_of
+from flycore.conformance.program import anywhere, environment_of
 from flycore.model.canonical import JsonObject
 from flycore.model.check import Check, CheckState
 from flycore.model.program import ResolvedProgram

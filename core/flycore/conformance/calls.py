@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flycore.kernel.contract.bench import Bench, Heard, bad, doubtful, good
-from flycore.kernel.contract.reading import answered, event_faults, spoken_code
+from flycore.conformance.harness import Bench, Heard, bad, doubtful, good
+from flycore.conformance.output_checks import answered, event_faults, spoken_code
 from flycore.model.check import Check
 from flycore.model.enums import Code, ReasonCode, Status
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES

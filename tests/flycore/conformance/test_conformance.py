@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from flycore.kernel.contract.asking import describe, judge_probe
-from flycore.kernel.contract.bench import Bench, Trial
-from flycore.kernel.contract.calling import OTHER_CALLS, judge_answer, judge_rest
-from flycore.kernel.contract.contract import check_contract
-from flycore.kernel.contract.misuse import misuses, tried
-from flycore.kernel.contract.program import find_program
-from flycore.kernel.contract.reading import event_faults, probe_faults, read_schema
-from flycore.kernel.contract.staying import stays
+from flycore.conformance.bad_requests import misuses, tried
+from flycore.conformance.calls import OTHER_CALLS, judge_answer, judge_rest
+from flycore.conformance.check import check_contract
+from flycore.conformance.harness import Bench, Trial
+from flycore.conformance.output_checks import event_faults, probe_faults, read_schema
+from flycore.conformance.persistent import stays
+from flycore.conformance.probes import describe, judge_probe
+from flycore.conformance.program import find_program
 from flycore.model.check import Check, CheckState
 from flycore.model.enums import ProbeMode, Status
 from flycore.runners.probe import probe_sidecar

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from flycore.approval.patterns import matches, nearest_patterns
-from flycore.approval.policy import Policy, evaluate_general, load_policy
 from flycore.model.enums import Decision
+from flycore.policy.evaluate import Policy, evaluate_general, load_policy
+from flycore.policy.patterns import matches, nearest_patterns
 
 
 @dataclass

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
 
-from flycore.approval.callers import UNKNOWN
-from flycore.approval.patterns import matches
 from flycore.catalog.schemas import accepts, check_schema
 from flycore.model.base import Value
-from flycore.model.call import Caller
+from flycore.model.call import UNKNOWN_PROGRAM, Caller
 from flycore.model.canonical import Json, JsonObject
+from flycore.policy.patterns import matches
 from flycore.registry.spans import pointer_join
 
 ONE_SCHEMA = frozenset(
@@ -107,7 +106,7 @@ def fits_caller(pattern: str, caller: Caller | None) -> Fit:
     shown = caller.executable if "/" in pattern else caller.program
     if matches(pattern, shown):
         return Fit.YES
-    return Fit.UNKNOWN if not shown or caller.program == UNKNOWN else Fit.NO
+    return Fit.UNKNOWN if not shown or caller.program == UNKNOWN_PROGRAM else Fit.NO
 
 
 def fits_input(when: JsonObject | None, input: JsonObject | None) -> Fit:

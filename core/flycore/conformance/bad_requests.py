@@ -6,8 +6,8 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 
-from flycore.kernel.contract.bench import Bench, Heard, bad, doubtful, good
-from flycore.kernel.contract.reading import answered, spoken_code
+from flycore.conformance.harness import Bench, Heard, bad, doubtful, good
+from flycore.conformance.output_checks import answered, spoken_code
 from flycore.model.canonical import Json, JsonObject
 from flycore.model.check import Check
 from flycore.model.enums import Code, Status

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from flycore.approval.conditions import (
+from flycore.model.call import Caller
+from flycore.model.canonical import Json, JsonObject
+from flycore.model.enums import Decision
+from flycore.policy.conditions import (
     Fit,
     PolicyCall,
     all_fit,
@@ -14,10 +17,7 @@ from flycore.approval.conditions import (
     read_expiry,
     schema_faults,
 )
-from flycore.approval.patterns import MAX_PATTERN, matches
-from flycore.model.call import Caller
-from flycore.model.canonical import Json, JsonObject
-from flycore.model.enums import Decision
+from flycore.policy.patterns import MAX_PATTERN, matches
 from flycore.registry.spans import pointer_join
 
 KEYS = ("tool", "caller", "when", "decision", "because", "match", "not_match", "expires")

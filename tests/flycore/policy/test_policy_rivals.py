@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from flycore.approval.append import append_rule
-from flycore.approval.policy import load_policy
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Code, Decision, RequestState, Status
+from flycore.policy.evaluate import load_policy
 from kernelkit import (
     ECHO,
     Root,
@@ -81,7 +81,7 @@ async def test_case_or_underscore_breaks_no_rule_silently(root: Root, written: s
 def test_only_the_star_is_special(root: Root, special: str) -> None:
     root.policy({**RULE, "tool": f"a{special}b"})
     [rule] = load_policy(root.places, None).rules
-    from flycore.approval.conditions import Fit, PolicyCall
+    from flycore.policy.conditions import Fit, PolicyCall
 
     assert rule.fit(PolicyCall(tool=f"a{special}b")) is Fit.YES
     assert rule.fit(PolicyCall(tool="axb")) is Fit.NO

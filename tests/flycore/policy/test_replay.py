@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from flycore.approval.replay import PastCall, caller_of_key, past_calls, replay
 from flycore.audit import events
 from flycore.audit.redact import MASK
 from flycore.model.approval import Answer, LeaseTerms, MatchedRule, Verdict
 from flycore.model.call import CallError, CallRequest, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Choice, Code, Decision, Level, RequestState, Status
+from flycore.policy.replay import PastCall, caller_of_key, past_calls, replay
 
 
 def line(event: str, fields: JsonObject) -> JsonObject:

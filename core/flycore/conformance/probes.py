@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from flycore.kernel.contract.bench import Bench, bad, doubtful, good
-from flycore.kernel.contract.reading import answered, probe_faults, read_schema, spoken_code
+from flycore.conformance.harness import Bench, bad, doubtful, good
+from flycore.conformance.output_checks import answered, probe_faults, read_schema, spoken_code
 from flycore.model.check import Check
 from flycore.model.enums import Code, ProbeMode, Status
 from flycore.model.sidecar import DEFAULT_PROBE_TIMEOUT_MS

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from flycore.kernel.contract.asking import asked, describe
-from flycore.kernel.contract.bench import Bench, Trial
-from flycore.kernel.contract.calling import OTHER_CALLS, judge_answer, judge_rest
-from flycore.kernel.contract.misuse import misused
-from flycore.kernel.contract.reading import answered
-from flycore.kernel.contract.staying import stays
+from flycore.conformance.bad_requests import misused
+from flycore.conformance.calls import OTHER_CALLS, judge_answer, judge_rest
+from flycore.conformance.harness import Bench, Trial
+from flycore.conformance.output_checks import answered
+from flycore.conformance.persistent import stays
+from flycore.conformance.probes import asked, describe
 from flycore.model.check import Check
 
 NO_TOOL = "sidecar.check"

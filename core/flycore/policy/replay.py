@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
-from flycore.approval.default import DEFAULT
-from flycore.approval.machine import MASK
 from flycore.model.approval import MatchedRule, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.canonical import MASK, Json, JsonObject
 from flycore.model.enums import Code, Decision
+from flycore.policy.default_decision import DEFAULT
 
 
 class PastCall(Value, frozen=True, kw_only=True):

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import anyio
 
-from flycore.kernel.contract.bench import Bench, bad, doubtful, good
-from flycore.kernel.contract.calling import TERM_AFTER_MS, UNKNOWN_TOOL
-from flycore.kernel.contract.misuse import wrong_input
+from flycore.conformance.bad_requests import wrong_input
+from flycore.conformance.calls import TERM_AFTER_MS, UNKNOWN_TOOL
+from flycore.conformance.harness import Bench, bad, doubtful, good
 from flycore.model.check import Check
 from flycore.runners.answer import OnEvent, exit_words
 from flycore.runners.instance import End, Instance, Reply

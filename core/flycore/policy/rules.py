@@ -11,7 +11,12 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from flycore.approval.conditions import (
+from flycore.model.approval import MatchedRule
+from flycore.model.base import Value
+from flycore.model.canonical import Json, JsonObject
+from flycore.model.diagnostics import Diagnostic, Position, Severity
+from flycore.model.enums import Decision
+from flycore.policy.conditions import (
     Fit,
     PolicyCall,
     all_fit,
@@ -21,13 +26,8 @@ from flycore.approval.conditions import (
     optional_fields,
     read_expiry,
 )
-from flycore.approval.patterns import matches, nearest_patterns
-from flycore.approval.rule_checks import Fault, is_pattern, rule_faults
-from flycore.model.approval import MatchedRule
-from flycore.model.base import Value
-from flycore.model.canonical import Json, JsonObject
-from flycore.model.diagnostics import Diagnostic, Position, Severity
-from flycore.model.enums import Decision
+from flycore.policy.patterns import matches, nearest_patterns
+from flycore.policy.rule_checks import Fault, is_pattern, rule_faults
 
 MAX_RULES = 10_000
 FAULTY = "a rule of the policy file is faulty"

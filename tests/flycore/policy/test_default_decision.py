@@ -6,13 +6,13 @@ from itertools import product
 
 import pytest
 
-from flycore.approval.default import DEFAULT
-from flycore.approval.general import general_view
-from flycore.approval.layers import PolicyFile
-from flycore.approval.policy import Policy, evaluate, evaluate_general
-from flycore.approval.rules import Rule, RuleLayer
 from flycore.model.enums import Decision, Level, Risk, Source
 from flycore.model.sidecar import Delegate, Permissions
+from flycore.policy.default_decision import DEFAULT
+from flycore.policy.evaluate import Policy, evaluate, evaluate_general
+from flycore.policy.files import PolicyFile
+from flycore.policy.overview import general_view
+from flycore.policy.rules import Rule, RuleLayer
 
 BOOLS = (False, True)
 

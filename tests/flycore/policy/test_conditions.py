@@ -13,13 +13,12 @@ from typing import Any
 import jsonschema
 import pytest
 
-from flycore.approval.layers import SystemFile
-from flycore.approval.policy import Policy, evaluate, expired_rules, load_policy
-from flycore.approval.schema import policy_schema
 from flycore.model.approval import Verdict
 from flycore.model.call import Caller
 from flycore.model.enums import Decision, Level, Risk
 from flycore.model.sidecar import Permissions
+from flycore.policy.evaluate import Policy, evaluate, expired_rules, load_policy
+from flycore.policy.files import SystemFile, policy_schema
 
 CODEX = Caller(door="socket", program="codex", executable="/opt/codex/bin/codex", pid=9, started=1)
 NOON = "2030-01-31T12:00:00+00:00"
