@@ -18,11 +18,9 @@ from flycore.approval.written import rule_fault
 from flycore.model.approval import Answer, ApprovalRequest, Ask, DecideOutcome
 from flycore.model.canonical import canonical_json
 from flycore.model.enums import Choice, Code, Decision, RequestState, Risk
+from flycore.model.json import MASK, MASK_ESCAPED
 
 MAX_DENY_MINUTES = 24 * 60
-MASK = "•••"
-"""What stands for a masked value; in canonical JSON it is spelled with escapes."""
-MASK_ESCAPED = r"\u2022\u2022\u2022"
 
 
 class Move(StrEnum):

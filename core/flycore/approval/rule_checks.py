@@ -18,7 +18,7 @@ from flycore.approval.patterns import MAX_PATTERN, matches
 from flycore.model.call import Caller
 from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Decision
-from flycore.registry.spans import pointer_join
+from flycore.model.json import pointer_join
 
 KEYS = ("tool", "caller", "when", "decision", "because", "match", "not_match", "expires")
 EXAMPLE_KEYS = ("tool", "input", "caller")

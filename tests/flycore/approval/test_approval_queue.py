@@ -12,10 +12,11 @@ import pytest
 from flycore.approval.book import PAUSE_SECONDS, QueueLimits
 from flycore.approval.hands import AFTER_SECONDS, HandsOn, uses_hands
 from flycore.approval.letters import draw_letters
-from flycore.approval.machine import MASK, check_request, choices
+from flycore.approval.machine import check_request, choices
 from flycore.approval.queue import ApprovalQueue
 from flycore.model.approval import LETTERS, Answer, LeaseTerms
 from flycore.model.enums import Choice, Code, RequestState, Risk, SealKind
+from flycore.model.json import MASK
 from flycore.model.program import Seal, SealedDelegate
 
 PASSES = 20
