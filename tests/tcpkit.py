@@ -18,12 +18,13 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
+from flycore.model.caller import parse_caller_key
 from flycore.serve.gate import Gate
 from flycore.serve.http import serve_http
 from flycore.serve.mcp.http import http_app
 from flycore.serve.mcp.images import look_below
 from flycore.serve.tcp import serve_tcp
-from flycore.serve.tokens import TokenBook, caller_of
+from flycore.serve.tokens import TokenBook
 from flycore.serve.unix import serve_unix
 from kernelkit import PATIENCE, Root, kernel_of
 
@@ -120,7 +121,7 @@ async def listening_http(root: Root, *, gate: Gate | None = None) -> AsyncIterat
     async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket):
         book = TokenBook.load(root.places.state_dir)
         token = book.new("good")
-        app = http_app(lambda key: LocalClient(kernel, caller_of(key)), look_below(root.places))
+        app = http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), look_below(root.places))
         async with serve_http(kernel, app, book, 0, gate=gate) as address:
             yield Listening(kernel, book, token, address)
 

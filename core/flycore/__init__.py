@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 """The kernel's version, which `compatibleCore` ranges are checked against."""
 
-SIDECAR_PROTOCOLS = ("1", "process-json/1")
-"""Values of `protocolVersion` that this kernel speaks."""
-
 _HOMES = {
     "Catalog": "flycore.model.catalog",
     "Client": "flycore.client.protocol",

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from flycore.approval.processes import PROC, ancestors, command_line, executable_of, read_process
-from flycore.model.call import UNKNOWN_PROGRAM, Caller
+from flycore.model.caller import UNKNOWN_PROGRAM, Caller
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "fish", "ksh", "mksh", "tcsh", "csh", "busybox", "ash"})
 OWN_COMMAND = "flytui"

@@ -16,12 +16,11 @@ from typing import NamedTuple
 from flycore.approval.leases import lease_fault
 from flycore.approval.written import rule_fault
 from flycore.model.approval import Answer, ApprovalRequest, Ask, DecideOutcome
-from flycore.model.canonical import MASK, canonical_json
+from flycore.model.canonical import canonical_json
 from flycore.model.enums import Choice, Code, Decision, RequestState, Risk
+from flycore.model.json import MASK, MASK_ESCAPED
 
 MAX_DENY_MINUTES = 24 * 60
-MASK_ESCAPED = r"\u2022\u2022\u2022"
-"""MASK as canonical JSON spells it."""
 
 
 class Move(StrEnum):

@@ -6,7 +6,8 @@ import json
 import re
 
 from flycore.model.approval import ApprovalRequest
-from flycore.model.canonical import MASK, Json, canonical_json, digest
+from flycore.model.canonical import Json, canonical_json, digest
+from flycore.model.json import MASK, pointer_keys
 from flysafe.text import strict_text
 
 _ESCAPE = re.compile(r"(\\(?:u[0-9a-fA-F]{4}|.))", re.DOTALL)
@@ -57,8 +58,7 @@ def _visible(text: str) -> str:
 
 def _masked(value: Json, pointer: str, real: Json) -> Json:
     """A copy of `value` in which the field at `pointer` is a mask that tells length and digest."""
-    tokens = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
-    return _replace(value, tokens, real)
+    return _replace(value, pointer_keys(pointer), real)
 
 
 def _replace(value: Json, tokens: list[str], real: Json) -> Json:

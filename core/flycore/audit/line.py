@@ -7,6 +7,7 @@ import json
 import msgspec
 
 from flycore.audit.read import UNREADABLE, parse_line
+from flycore.model.caller import caller_origin
 from flycore.model.canonical import Json
 
 LONGEST_NAME = 256
@@ -60,7 +61,7 @@ class Line(msgspec.Struct, frozen=True, rename="camel"):
 
 def program_of(caller_key: str) -> str:
     """Door and program of a caller's identity."""
-    return caller_key.rsplit(":", 2)[0][:LONGEST_NAME]
+    return caller_origin(caller_key)[:LONGEST_NAME]
 
 
 _decode = msgspec.json.Decoder(Line).decode

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 from flycore.model.canonical import Json
+from flycore.model.json import pointer_keys
 
 MOST_VISITS = 50_000
 """Visits of subschemas beyond one visit of each. At this bound a check takes about a second."""
@@ -84,8 +85,7 @@ class _Book:
         if not sharp or not place.startswith("/"):
             return self._anchors.get(place, self._root if reference == "#" else None)
         at = self._root
-        for step in place.split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
+        for name in pointer_keys(place):
             if isinstance(at, dict):
                 at = at.get(name)
             elif isinstance(at, list) and name.isascii() and name.isdigit() and int(name) < len(at):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from flycore.catalog.schema_cost import LARGEST_PATTERN, MOST_PATTERNS, patterns, too_costly
 from flycore.model.base import Value
 from flycore.model.canonical import Json, JsonObject, canonical_json, digest
+from flycore.model.json import escape_key
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -29,6 +30,14 @@ KEPT = 4_096
 KEPT_PATTERNS = 512
 """Patterns in all that are kept: one may take a megabyte."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+ONE_SCHEMA = frozenset(("if", "then", "else", "not", "items", "contains", "propertyNames"))
+"""Keywords whose value is a schema."""
+ONE_SCHEMA_OR_BOOLEAN = frozenset(("additionalProperties", "unevaluatedItems", "unevaluatedProperties"))
+"""The same, where a bare true or false is what people write."""
+MANY_SCHEMAS = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+"""Keywords whose value is a list of schemas."""
+NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs"))
+"""Keywords whose value is an object of schemas by name."""
 _MASK = "\x00"
 _ALTERNATIVES = "fits none, or more than one, of the alternatives"
 
@@ -215,8 +224,7 @@ def _violation(error: ValidationError) -> Violation:
 
 
 def _pointer(error: ValidationError) -> str:
-    steps = (str(step).replace("~", "~0").replace("/", "~1") for step in error.instance_path)
-    return "".join(f"/{step}" for step in steps)[:MESSAGE]
+    return "".join(f"/{escape_key(step)}" for step in error.instance_path)[:MESSAGE]
 
 
 def _message(error: ValidationError) -> str:

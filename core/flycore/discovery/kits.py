@@ -16,10 +16,10 @@ from flycore.discovery.folder import Anchor
 from flycore.model.canonical import Json, JsonObject
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.events import EventClass
+from flycore.model.json import pointer_join
 from flycore.model.source import Binding, Described, DescribedState, Origin, SourceKind
+from flycore.model.suggest import nearest
 from flycore.registry.located import RegistryText
-from flycore.registry.names import nearest
-from flycore.registry.spans import pointer_join
 
 BUILTIN_FILE = "kits.jsonc"
 PROJECT_FILES = ("tools/kits/kits.jsonc", ".flyflor/kits/kits.jsonc")
@@ -159,7 +159,7 @@ def _unknown(key: str, known: Iterable[str], pointer: str, faults: Faults) -> No
         remedy = "take it out: a kit runs nothing; programs are declared in tools/external.tools.jsonc"
         faults.add(pointer, "kit-runs", f"{key} has no place in a kit", remedy)
         return
-    near = nearest(key, known, 1)
+    near = nearest(key, known, count=1)
     remedy = f"did you mean {near[0]}?" if near else f"take it out: there are {', '.join(known)}"
     faults.warn(pointer, "unknown-key", f"{cut(key, MOST_NAME)} is not known here", remedy)
 
@@ -197,7 +197,7 @@ def _is_event(word: str) -> str:
     known = [cls.value for cls in EventClass]
     if word in known:
         return ""
-    near = nearest(word, known, 1)
+    near = nearest(word, known, count=1)
     return f"did you mean {near[0]}?" if near else f"write one of {', '.join(known)}"
 
 

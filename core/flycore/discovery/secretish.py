@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from flycore.model.json import MASK
 from flycore.registry.names import looks_secret
 
-MASK = "•••"
 _KNOWN = re.compile(
     r"(?:sk-|sk_|pk_|rk_|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|AIza|eyJ|npm_|pypi-|hf_|dop_v1_|shpat_)"
     r"[A-Za-z0-9._-]{8,}"

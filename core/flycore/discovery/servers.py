@@ -10,12 +10,12 @@ from typing import Any
 
 from flycore.discovery.faults import MOST_NAME, Faults, cut, parsed
 from flycore.discovery.folder import Anchor, Text
-from flycore.discovery.secretish import MASK, masked, secret_url
+from flycore.discovery.secretish import masked, secret_url
 from flycore.discovery.taking_over import Refused, offer_of
 from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.json import MASK, pointer_join
 from flycore.model.source import Described, DescribedState, Import, Origin, SourceKind
 from flycore.registry.files import MAX_FILE_BYTES
-from flycore.registry.spans import pointer_join
 
 PROJECT_FILES = (".mcp.json", ".cursor/mcp.json")
 HOME_FILES = (".cursor/mcp.json", ".claude.json")

@@ -8,8 +8,8 @@ from flycore.model.base import Value
 from flycore.model.canonical import Json, JsonObject, digest
 from flycore.model.capability import Capability
 from flycore.model.difference import json_difference
+from flycore.model.json import MASK
 from flycore.model.program import Seal
-from flycore.sandbox.masks import MASK
 
 DIGEST_SHOWN = 8
 """Characters of a digest that stands for what a mask hides."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from flycore.approval.blocks import BlockBook
 from flycore.catalog.agent_actions import AGENT_ACTIONS, agent_actions, agent_entry
-from flycore.catalog.nearest import nearest
 from flycore.catalog.reasons import blocked
 from flycore.executive.stop import Stop, failed, refused
 from flycore.executive.world import World
@@ -13,6 +12,7 @@ from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView
 from flycore.model.enums import Code, Effective, Kind, ReasonCode, Status
 from flycore.model.sidecar import SidecarEntry
+from flycore.model.suggest import nearest
 
 CALLABLE = (Effective.AVAILABLE, Effective.DEGRADED)
 NAMED_AT_MOST = 20

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import datetime
 
 from flycore.audit.history import MOST_KEPT, CallRecord
-from flycore.model.call import Activity, Caller, CallError, ToolResult
+from flycore.model.call import Activity, CallError, ToolResult
+from flycore.model.caller import parse_caller_key
 from flycore.model.canonical import Json, canonical_json
 from flycore.model.enums import Code, Level, Phase, Status
 
@@ -20,25 +20,12 @@ def activity_of(record: CallRecord) -> Activity:
         call_id=record.call_id,
         tool=record.tool,
         sidecar=record.sidecar or None,
-        caller=caller_of(record),
+        caller=parse_caller_key(record.caller_key),
         phase=Phase.FINISHED,
         started_at=_unix(record.called_at),
         input_text=_input(record.input),
         parent_call_id=record.parent_call_id,
         result=_result(record),
-    )
-
-
-def caller_of(record: CallRecord) -> Caller:
-    """Who called, with the very key that was written."""
-    who, pid, started = ([*record.caller_key.rsplit(":", 2), "", ""])[:3]
-    door, _, program = who.partition(":")
-    return Caller(
-        door=door,
-        program=os.path.basename(program) or program,
-        executable=program if "/" in program else "",
-        pid=int(pid) if pid.isdecimal() else 0,
-        started=int(started) if started.isdecimal() else 0,
     )
 
 

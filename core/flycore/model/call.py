@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flycore.model.base import Value
+from flycore.model.caller import Caller as Caller
 from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Code, Level, Phase, Status
 
@@ -21,40 +22,6 @@ EXIT_BY_STATUS: dict[Status, int] = {
     Status.UNKNOWN: 7,
     Status.PENDING: 8,
 }
-
-
-UNKNOWN_PROGRAM = "unknown"
-"""Stands for the program behind a connection that cannot be seen."""
-
-
-class Caller(Value, frozen=True, kw_only=True):
-    """Who calls: the door it came through and the program behind it, as the transport shows them.
-
-    For the Unix socket the program is the nearest ancestor that is neither a shell nor flytui.
-    """
-
-    door: str
-    """`console`, `cli` (in this process), `socket`."""
-    program: str
-    """Name of the executable, such as `claude`."""
-    executable: str = ""
-    pid: int = 0
-    started: int = 0
-    """Start time of that process in clock ticks since boot, so that a reused pid is another caller."""
-    claims: str = ""
-    """What the client says of itself: shown as unverified, matched by nothing."""
-
-    @property
-    def key(self) -> str:
-        """Identity for leases, quotas and refusals."""
-        return f"{self.door}:{self.executable or self.program}:{self.pid}:{self.started}"
-
-    def __str__(self) -> str:
-        return (
-            f"{self.program} (pid {self.pid}) via {self.door}"
-            if self.pid
-            else f"{self.program} via {self.door}"
-        )
 
 
 class PlanStep(Value, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from flycore.model.canonical import Json, canonical_json
+from flycore.model.json import Json, canonical_json, pointer_join
 
 LINE_CHARACTERS = 240
 """Most of one line, besides the `- …` of one that goes on."""
@@ -34,7 +34,7 @@ def _changes(before: Json, after: Json, pointer: str) -> Iterator[str]:
     deep = _deep(pointer)
     if isinstance(before, dict) and isinstance(after, dict) and not deep:
         for key in sorted({*before, *after}):
-            below = f"{pointer}/{_escaped(key)}"
+            below = pointer_join(pointer, key)
             if key in before and key in after:
                 yield from _changes(before[key], after[key], below)
             elif key in before:
@@ -67,7 +67,7 @@ def _items(before: list[Json], after: list[Json], pointer: str) -> Iterator[str]
 def _leaves(sign: str, value: Json, pointer: str) -> Iterator[str]:
     if isinstance(value, dict) and value and not _deep(pointer):
         for key in sorted(value):
-            yield from _leaves(sign, value[key], f"{pointer}/{_escaped(key)}")
+            yield from _leaves(sign, value[key], pointer_join(pointer, key))
     elif isinstance(value, list) and value and not _deep(pointer):
         for at, item in enumerate(value):
             yield from _leaves(sign, item, f"{pointer}/{at}")
@@ -84,10 +84,6 @@ def _bounded(sign: str, text: str) -> Iterator[str]:
 
 def _deep(pointer: str) -> bool:
     return pointer.count("/") >= DEEPEST
-
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 def _quoted(value: Json) -> str:

@@ -10,29 +10,21 @@ from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
 
-from flycore.catalog.schemas import accepts, check_schema
-from flycore.model.base import Value
-from flycore.model.call import UNKNOWN_PROGRAM, Caller
-from flycore.model.canonical import Json, JsonObject
-from flycore.policy.patterns import matches
-from flycore.registry.spans import pointer_join
-
-ONE_SCHEMA = frozenset(
-    [
-        "not",
-        "if",
-        "then",
-        "else",
-        "items",
-        "contains",
-        "additionalProperties",
-        "propertyNames",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    ]
+from flycore.catalog.schemas import (
+    MANY_SCHEMAS,
+    NAMED_SCHEMAS,
+    ONE_SCHEMA,
+    ONE_SCHEMA_OR_BOOLEAN,
+    accepts,
+    check_schema,
 )
-MANY_SCHEMAS = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
-NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs"))
+from flycore.model.base import Value
+from flycore.model.call import Caller
+from flycore.model.caller import UNKNOWN_PROGRAM
+from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import pointer_join
+from flycore.policy.patterns import matches
+
 NO_SCHEMA = frozenset(
     [
         "type",
@@ -162,7 +154,7 @@ def _strange_words(schema: Json, pointer: str) -> Iterator[tuple[str, str]]:
         return
     for key, value in schema.items():
         place = pointer_join(pointer, key)
-        if key in ONE_SCHEMA:
+        if key in ONE_SCHEMA or key in ONE_SCHEMA_OR_BOOLEAN:
             yield from _strange_words(value, place)
         elif key in MANY_SCHEMAS and isinstance(value, list):
             for index, item in enumerate(value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flycore.catalog.nearest import nearest
+from flycore.model.suggest import nearest
 
 MAX_PATTERN = 256
 """Characters; a longer pattern is refused when the file is loaded."""

@@ -6,14 +6,15 @@ large, callers by their identity alone) makes an answer approximate, and it says
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 
 from flycore.model.approval import MatchedRule, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller
-from flycore.model.canonical import MASK, Json, JsonObject
+from flycore.model.caller import parse_caller_key
+from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Code, Decision
+from flycore.model.json import MASK
 from flycore.policy.default_decision import DEFAULT
 
 
@@ -75,20 +76,6 @@ def replay(calls: Iterable[PastCall], judge: Judge, draft_file: str | None) -> t
     return tuple(_replayed(call, judge(call), draft_file) for call in calls)
 
 
-def caller_of_key(key: str) -> Caller:
-    """The caller of an audit line, from its `callerKey` (see `Caller.key`)."""
-    door, _, rest = key.partition(":")
-    parts = rest.rsplit(":", 2)
-    shown, pid, started = parts if len(parts) == 3 else (rest, "0", "0")
-    return Caller(
-        door=door,
-        program=os.path.basename(shown),
-        executable=shown if "/" in shown else "",
-        pid=int(pid) if pid.isdecimal() else 0,
-        started=int(started) if started.isdecimal() else 0,
-    )
-
-
 def _replayed(call: PastCall, verdict: Verdict | None, draft_file: str | None) -> Replayed:
     if verdict is None:
         return Replayed(call=call, matched=(), decision=None)
@@ -106,7 +93,7 @@ def _past(call_id: str, line: JsonObject, ends: dict[str, JsonObject]) -> PastCa
         call_id=call_id,
         at=_text(line, "time"),
         tool=_text(line, "tool"),
-        caller=caller_of_key(_text(line, "callerKey")),
+        caller=parse_caller_key(_text(line, "callerKey")),
         input=known,
         was=_was(ends),
         policy_said=_policy_said(ends),

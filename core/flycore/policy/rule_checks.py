@@ -8,6 +8,7 @@ from typing import NamedTuple
 from flycore.model.call import Caller
 from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Decision
+from flycore.model.json import pointer_join
 from flycore.policy.conditions import (
     Fit,
     PolicyCall,
@@ -18,7 +19,6 @@ from flycore.policy.conditions import (
     schema_faults,
 )
 from flycore.policy.patterns import MAX_PATTERN, matches
-from flycore.registry.spans import pointer_join
 
 KEYS = ("tool", "caller", "when", "decision", "because", "match", "not_match", "expires")
 EXAMPLE_KEYS = ("tool", "input", "caller")

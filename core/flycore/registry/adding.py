@@ -10,10 +10,11 @@ import json
 import re
 
 from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import pointer_join
 from flycore.registry.files import MAX_FILE_BYTES, read_text
 from flycore.registry.jsonc import parse_jsonc
 from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places
-from flycore.registry.spans import Span, SpanIndex, pointer_join, scan
+from flycore.registry.spans import Span, SpanIndex, scan
 from flycore.registry.switch import Switched
 from flysafe.replace import create_beneath, replace_beneath
 

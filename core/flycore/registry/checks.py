@@ -10,10 +10,11 @@ import msgspec
 
 from flycore.model.canonical import Json
 from flycore.model.enums import Kind, Source
+from flycore.model.json import pointer_join
+from flycore.model.suggest import nearest
 from flycore.registry.located import Findings
-from flycore.registry.names import RESERVED_PREFIX, is_builtin, looks_secret, nearest
+from flycore.registry.names import RESERVED_PREFIX, is_builtin, looks_secret
 from flycore.registry.schema import known_keys, nested_keys, refuse_retrieval, tool_keys
-from flycore.registry.spans import pointer_join
 from flycore.registry.upstream_checks import check_upstream
 
 
@@ -64,7 +65,7 @@ def _references_nothing(described: list[dict[str, Any]]) -> bool:
 
 def _unknown_keys(value: dict[str, Any], below: str, keys: frozenset[str], findings: Findings) -> None:
     for key in value.keys() - keys:
-        near = nearest(key, keys, 1)
+        near = nearest(key, keys, count=1)
         remedy = f"did you mean {near[0]}?" if near else "remove it, or put it into config"
         findings.warn(pointer_join(below, key), "unknown-key", "not a key that is known here", remedy)
 

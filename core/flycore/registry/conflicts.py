@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.json import pointer_join
 from flycore.model.sidecar import SidecarEntry
 from flycore.registry.keys import key_position
 
@@ -39,7 +40,7 @@ def _warning(entry: SidecarEntry, tool: str, winner: SidecarEntry) -> Diagnostic
         rule=RULE,
         message=f"{tool} is offered by {winner.id} ({where}), which stands first",
         remedy=f"take {tool} out of one of the two",
-        pointer=f"/sidecars/{entry.id.replace('~', '~0').replace('/', '~1')}/tools",
+        pointer=f"{pointer_join('/sidecars', entry.id)}/tools",
         position=key_position(entry, "tools"),
         sidecar=entry.id,
     )

@@ -9,13 +9,13 @@ from typing import Any
 from flycore.model.canonical import Json
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Source
+from flycore.model.json import pointer_join
 from flycore.model.sidecar import SidecarEntry
+from flycore.model.suggest import nearest
 from flycore.registry.entry import Written, parse_entry, sorted_json
 from flycore.registry.jsonc import index_findings, parse_jsonc
 from flycore.registry.located import Findings, RegistryText
-from flycore.registry.names import nearest
 from flycore.registry.outline import EntryOutline, outline
-from flycore.registry.spans import pointer_join
 
 _ID = re.compile(r"[a-z0-9._-]{1,64}")
 _TOP_KEYS = ("$schema", "schemaVersion", "sidecars")
@@ -72,7 +72,7 @@ def _frame_problems(value: Json, file: RegistryText) -> Iterator[Diagnostic]:
         remedy = 'write "sidecars": {"some.id": {"command": "…"}}'
         yield _at(file, "/sidecars", "schema", "sidecars must be an object", remedy)
     for key in value.keys() - set(_TOP_KEYS):
-        near = nearest(key, _TOP_KEYS, 1)
+        near = nearest(key, _TOP_KEYS, count=1)
         remedy = f"did you mean {near[0]}?" if near else "remove it"
         pointer = pointer_join("", key)
         yield _at(file, pointer, "unknown-key", f"{key} is not known here", remedy, Severity.WARNING)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from flycore.model.canonical import Json
 from flycore.model.diagnostics import Diagnostic, Position, Severity
-from flycore.registry.spans import SpanIndex, pointer_join, scan
+from flycore.model.json import pointer_join
+from flycore.registry.spans import SpanIndex, scan
 
 MAX_DEPTH = 32
 MAX_EXCERPT = 120

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from flycore.model.diagnostics import Position
+from flycore.model.json import pointer_join, unescape_key
 from flycore.model.sidecar import SidecarEntry
 from flycore.registry.outline import members
-from flycore.registry.spans import pointer_join, scan
+from flycore.registry.spans import scan
 
 _ENTRIES_KEPT = 256
 
@@ -43,7 +44,7 @@ def _positions(text: str, sidecar: str) -> dict[str, tuple[int, int]]:
     for pointer, span in index.keys.items():
         key = pointer.removeprefix(parent)
         if key != pointer and "/" not in key:
-            found[key.replace("~1", "/").replace("~0", "~")] = _within(index.position(span.start))
+            found[unescape_key(key)] = _within(index.position(span.start))
     return found
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Source
-from flycore.registry.spans import SpanIndex, pointer_join, scan
+from flycore.model.json import pointer_join
+from flycore.registry.spans import SpanIndex, scan
 
 
 @dataclass(slots=True)

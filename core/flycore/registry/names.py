@@ -1,10 +1,8 @@
-"""What names may say: builtin tools, secrets, and the nearest known name for a mistyped one."""
+"""What names may say: builtin tools and secrets."""
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable
 
 BUILTIN_PREFIXES = ("workspace.", "git.", "process.", "shell.", "agent.")
 """Families compiled into the kernel; no registry may offer them."""
@@ -29,8 +27,3 @@ def looks_secret(name: str) -> bool:
 def is_builtin(tool: str) -> bool:
     """Whether the name belongs to the kernel's own tools."""
     return tool.startswith(BUILTIN_PREFIXES)
-
-
-def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The known names most like `name`, best first."""
-    return difflib.get_close_matches(name[:128], sorted(known), n=count, cutoff=0.6)

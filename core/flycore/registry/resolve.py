@@ -6,7 +6,6 @@ Bare names are looked for in the folder of the running interpreter, then on PATH
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import re
@@ -20,6 +19,7 @@ import msgspec
 from flycore.model.enums import Anchor, PathState, ReasonCode
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.model.suggest import nearest
 from flycore.registry.keys import key_position
 from flycore.registry.seen import Look, look_at, recall, remember
 from flycore.registry.shebang import MAX_LINE, find_on_path, read_interpreter
@@ -249,7 +249,7 @@ def _nearest_files(anchor: int, command: str) -> list[str]:
         names = [found for found in os.listdir(descriptor) if found != name][:2_000]
     finally:
         os.close(descriptor)
-    return [f"{folder}/{near}" for near in difflib.get_close_matches(name, names, n=1)]
+    return [f"{folder}/{near}" for near in nearest(name, names, count=1)]
 
 
 def _bare(asked: _Asked, interpreter_dir: Path, path_env: str) -> ResolvedProgram:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Source
+from flycore.model.json import pointer_join
 from flycore.registry.names import BUILTIN_PREFIXES, MAYBE_REFUSED
-from flycore.registry.spans import pointer_join
 
 if TYPE_CHECKING:
     import jsonschema_rs

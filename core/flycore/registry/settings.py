@@ -13,12 +13,13 @@ from flycore.model.base import Value
 from flycore.model.canonical import Json, JsonObject
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Level, Risk
+from flycore.model.json import pointer_join
+from flycore.model.suggest import nearest
 from flycore.registry.files import read_text
 from flycore.registry.jsonc import finding, read_jsonc
-from flycore.registry.names import nearest
 from flycore.registry.places import SETTINGS_FILE
 from flycore.registry.setting_checks import NotASetting, argv, flag, json_object, one_of, text, whole
-from flycore.registry.spans import SpanIndex, pointer_join
+from flycore.registry.spans import SpanIndex
 
 T = TypeVar("T")
 MAX_TIMEOUT_MS = 7 * 24 * 3_600_000
@@ -196,7 +197,7 @@ class _Reader:
     def unknown(self, pointer: str, value: JsonObject, known: tuple[str, ...]) -> None:
         """Warn of keys nobody reads."""
         for key in value.keys() - set(known):
-            near = nearest(key, known, 1)
+            near = nearest(key, known, count=1)
             remedy = f"did you mean {near[0]}?" if near else "remove it"
             self.note(pointer_join(pointer, key), "unknown-key", "is not a setting", remedy, Severity.WARNING)
 

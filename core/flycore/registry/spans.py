@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
+from flycore.model.json import pointer_join
+
 _TOKEN = re.compile(
     r"""(?P<skip>[\s\ufeff]++|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]++|\*(?!/))*+\*/)
     |(?P<string>"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')
@@ -77,11 +79,6 @@ def line_starts(text: str) -> list[int]:
     """Offsets at which lines begin."""
     lengths = accumulate(len(line) + 1 for line in text.split("\n"))
     return [0, *lengths][:-1]
-
-
-def pointer_join(parent: str, token: str | int) -> str:
-    """A JSON pointer one step deeper (RFC 6901)."""
-    return f"{parent}/{str(token).replace('~', '~0').replace('/', '~1')}"
 
 
 @dataclass(slots=True)

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Source
+from flycore.model.json import pointer_join
 from flycore.registry.files import MAX_FILE_BYTES, read_text
 from flycore.registry.jsonc import parse_jsonc
 from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places
-from flycore.registry.spans import Span, SpanIndex, pointer_join, scan
+from flycore.registry.spans import Span, SpanIndex, scan
 from flysafe.replace import replace_beneath
 
 MOST_REASON = 1_000

@@ -8,10 +8,11 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from flycore.model.canonical import Json
+from flycore.model.json import pointer_join
+from flycore.model.suggest import nearest
 from flycore.registry.located import Findings
-from flycore.registry.names import looks_secret, nearest
+from flycore.registry.names import looks_secret
 from flycore.registry.schema import upstream_tool_keys
-from flycore.registry.spans import pointer_join
 from flysafe.addresses import parse_address
 
 SECRET_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,127})\}")
@@ -165,7 +166,7 @@ def _check_picked(tools: Json, findings: Findings) -> None:
         elif isinstance(name, str):
             seen.add(name)
         for key in tool.keys() - upstream_tool_keys() if isinstance(tool, dict) else ():
-            near = nearest(key, upstream_tool_keys(), 1)
+            near = nearest(key, upstream_tool_keys(), count=1)
             remedy = f"did you mean {near[0]}?" if near else "remove it: the server describes its own tools"
             findings.warn(pointer_join(below, key), "unknown-key", "not a key that is known here", remedy)
     if tools == []:

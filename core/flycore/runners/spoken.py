@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 
 from flycore.model.canonical import JsonObject
+from flycore.model.json import NotStrict, read_strict
 from flycore.runners.answer import LONGEST_EVENT, SidecarEvent, event_of, excerpt
-from flycore.runners.strict_json import NotStrict, read_strict
 
 
 @dataclass(frozen=True, slots=True)

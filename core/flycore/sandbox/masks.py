@@ -10,8 +10,8 @@ from typing import overload
 from urllib.parse import quote, quote_plus
 
 from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import MASK
 
-MASK = "•••"
 PIECE = 4
 """Characters from which a piece of a secret at a cut counts as one; fewer say too little."""
 CUT_CHARACTER = "\ufffd"

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from flycore.kernel.kernel import Kernel
-from flycore.runners.strict_json import NotStrict, read_strict
+from flycore.model.json import NotStrict, read_strict
 from flycore.serve.admission import HEALTH, UNKNOWN_TOKEN, Refusal, bearer, refusal
 from flycore.serve.gate import Gate
 from flycore.serve.listening import LOOPBACK, bind_loopback, quiet, watch_tokens

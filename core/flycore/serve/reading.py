@@ -9,10 +9,10 @@ from typing import Any
 import anyio.to_thread
 import msgspec
 
-from flycore.catalog.nearest import nearest
 from flycore.kernel.kernel import Kernel
 from flycore.model.call import Caller
 from flycore.model.canonical import JsonObject
+from flycore.model.suggest import nearest
 from flycore.serve import messages as m
 
 Answer = tuple[str, JsonObject]

@@ -62,12 +62,6 @@ class Token(Value, frozen=True, kw_only=True):
         return tuple(self.caller(door).key for door in (TCP_DOOR, HTTP_DOOR))
 
 
-def caller_of(key: str) -> Caller:
-    """Whoever has that `Caller.key` by a token."""
-    door, program, _, started = key.split(":")
-    return Caller(door=door, program=program, started=int(started))
-
-
 def mint() -> str:
     """A new token: 256 random bits."""
     return MARK + secrets.token_urlsafe(SECRET_BYTES)

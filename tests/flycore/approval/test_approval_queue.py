@@ -15,8 +15,8 @@ from flycore.approval.letters import draw_letters
 from flycore.approval.machine import check_request, choices
 from flycore.approval.queue import ApprovalQueue
 from flycore.model.approval import LETTERS, Answer, LeaseTerms
-from flycore.model.canonical import MASK
 from flycore.model.enums import Choice, Code, RequestState, Risk, SealKind
+from flycore.model.json import MASK
 from flycore.model.program import Seal, SealedDelegate
 
 PASSES = 20

@@ -9,8 +9,9 @@ import pyjson5
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flycore.model.json import pointer_join
 from flycore.registry.outline import members, outline
-from flycore.registry.spans import pointer_join, scan
+from flycore.registry.spans import scan
 
 SCALARS = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(max_size=6)
 JSON = st.recursive(

@@ -10,7 +10,8 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from flycore.sandbox.masks import MASK, Masks
+from flycore.model.json import MASK
+from flycore.sandbox.masks import Masks
 
 SPLITS = 500 if os.environ.get("FLYTUI_SUITES") == "full" else 50
 SECRETS = {

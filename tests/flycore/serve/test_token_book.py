@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from flycore.model.caller import parse_caller_key
 from flycore.model.errors import TokenRefused
-from flycore.serve.tokens import MOST_TOKENS, TOKENS_FILE, TokenBook, caller_of, digest_of
+from flycore.serve.tokens import MOST_TOKENS, TOKENS_FILE, TokenBook, digest_of
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_a_name_made_anew_is_another_caller(book: TokenBook, monkeypatch: pytest
     assert str(new.caller("tcp")) == "claude via tcp"
     assert old.caller("tcp").key != new.caller("tcp").key
     assert new.caller("tcp").key != new.caller("http").key
-    assert [caller_of(key) for key in new.keys] == [new.caller("tcp"), new.caller("http")]
+    assert [parse_caller_key(key) for key in new.keys] == [new.caller("tcp"), new.caller("http")]
 
 
 BAD_NAMES = ["", "A", "-x", ".x", "a b", "a" * 33, "ü", "a\n", "a/b", "../a", "tcp:a", "\x1b[2J"]

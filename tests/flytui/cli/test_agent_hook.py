@@ -16,7 +16,7 @@ import pytest
 from clikit import Desk, Terminal
 from flycore.catalog.agent_actions import agent_actions
 from flycore.catalog.schemas import check_input
-from flycore.runners.strict_json import read_strict
+from flycore.model.json import read_strict
 from flytui.cli.agent_tools import NotUnderstood, Wanted, wanted
 
 ALLOW = {"tool": "agent.shell", "decision": "allow", "because": "it only looks",

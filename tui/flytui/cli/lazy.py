@@ -62,9 +62,9 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does it, with the nearest names for a command there is not."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from difflib import get_close_matches
+            from flycore.model.suggest import nearest
 
-            near = get_close_matches(args[0], COMMANDS, 3)
+            near = nearest(args[0], COMMANDS)
             hint = f"Did you mean {' or '.join(near)}?" if near else "flytui --help lists them all."
             ctx.fail(f"There is no command {args[0]}. {hint}")
         return super().resolve_command(ctx, args)

@@ -38,8 +38,8 @@ async def open_doors(
 def _mcp(kernel: Kernel, places: Places) -> App:
     """The MCP application; who has a token calls under its name."""
     from flycore.client.local import LocalClient
+    from flycore.model.caller import parse_caller_key
     from flycore.serve.mcp.http import http_app
     from flycore.serve.mcp.images import look_below
-    from flycore.serve.tokens import caller_of
 
-    return http_app(lambda key: LocalClient(kernel, caller_of(key)), look_below(places))
+    return http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), look_below(places))

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from flycore.model.canonical import Json
+from flycore.model.json import pointer_join, unescape_key
 from flycore.registry.settings import ReadSettings
-from flycore.registry.spans import pointer_join
 from flytui.cli.documents import ShownSetting
 from flytui.console.keytable import ENTRIES
 
@@ -71,7 +71,7 @@ def _shown(read: ReadSettings, pointer: str, value: Json) -> ShownSetting:
         None,
     )
     return ShownSetting(
-        name=pointer.lstrip("/").replace("/", ".").replace("~1", "/").replace("~0", "~"),
+        name=unescape_key(pointer.lstrip("/").replace("/", ".")),
         value=value,
         default=place is None or refused is not None,
         where=str(place) if place is not None else "",

@@ -14,11 +14,11 @@ EXIT_UNKNOWN = 3
 
 def near_names(catalog: Catalog, name: str, *, sidecars: bool) -> tuple[str, ...]:
     """Names of tools (and sidecars) close to that one, the nearest first."""
-    from flycore.catalog.nearest import nearest
+    from flycore.model.suggest import nearest
 
     names = [view.capability.name for view in catalog.capabilities]
     names += [view.id for view in catalog.sidecars] if sidecars else []
-    return tuple(nearest(name, names))
+    return nearest(name, names)
 
 
 def no_such(name: str, near: tuple[str, ...], *, sidecars: bool) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from flycore.model.diagnostics import Diagnostic, Position, Severity
+from flycore.model.json import pointer_join
 from flytui.console.keychecks import checked_keys
 from flytui.console.keymap import Keys
 
@@ -26,7 +27,7 @@ def own_settings(
     good, refused = checked_keys(keys)
     problems = []
     for item in refused:
-        pointer = f"/keys/{item.id.replace('~', '~0').replace('/', '~1')}"
+        pointer = pointer_join("/keys", item.id)
         problems.append(_problem(pointer, f"keys.{item.id} {item.why}", item.remedy, places))
     if theme and theme not in themes:
         remedy = f"take one of {', '.join(sorted(themes))}"

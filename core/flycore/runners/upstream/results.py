@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from flycore.model.call import Artifact
 from flycore.model.canonical import Json, JsonObject, canonical_json
 from flycore.model.enums import Code, Status
+from flycore.model.json import NotStrict, read_strict
 from flycore.runners.artifacts import MAX_ARTIFACTS
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome
-from flycore.runners.strict_json import NotStrict, read_strict
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult

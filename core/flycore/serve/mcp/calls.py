@@ -18,12 +18,12 @@ from mcp_types import (
     PaginatedRequestParams,
 )
 
-from flycore.catalog.nearest import nearest
 from flycore.model.call import ToolResult
 from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.enums import Code
 from flycore.model.errors import ConnectionLost, FlyError
-from flycore.runners.strict_json import NotStrict, read_strict
+from flycore.model.json import NotStrict, read_strict
+from flycore.model.suggest import nearest
 from flycore.serve.mcp import aliases
 from flycore.serve.mcp.door import McpDoor
 from flycore.serve.mcp.images import Look

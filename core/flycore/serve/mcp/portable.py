@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from flycore.catalog.schemas import MANY_SCHEMAS, NAMED_SCHEMAS, ONE_SCHEMA
 from flycore.model.canonical import Json, JsonObject
 
-_ONE = frozenset(("if", "then", "else", "not", "items", "contains", "propertyNames"))
-_LISTS = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
-_NAMED = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
+_NAMED = NAMED_SCHEMAS | {"definitions"}  # as drafts before 2020-12 name `$defs`
 
 
 def portable(schema: JsonObject) -> JsonObject:
@@ -21,9 +20,9 @@ def portable(schema: JsonObject) -> JsonObject:
 
 
 def _member(key: str, value: Json) -> Json:
-    if key in _ONE:
+    if key in ONE_SCHEMA:
         return _schema(value)
-    if key in _LISTS and isinstance(value, list):
+    if key in MANY_SCHEMAS and isinstance(value, list):
         return [_schema(item) for item in value]
     if key in _NAMED and isinstance(value, Mapping):
         return {name: _schema(item) for name, item in value.items()}

@@ -22,7 +22,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from flycore.runners.strict_json import NotStrict, read_strict
+from flycore.model.json import NotStrict, read_strict
 from flycore.serve.mcp.door import McpDoor
 from flycore.serve.mcp.images import Look
 from flycore.serve.mcp.owed import Owed

@@ -91,7 +91,7 @@ def _hand_over(answer: str) -> None:
 
 def _answered(invocation: Invocation, without_console: str, wait: float) -> JsonObject | None:
     """The hook's answer; None leaves the tool to the agent's own rules."""
-    from flycore.runners.strict_json import read_strict
+    from flycore.model.json import read_strict
     from flytui.cli.agent_tools import wanted
 
     data = _event()

@@ -43,7 +43,7 @@ def _look(catalog: Catalog, tool: str) -> PreflightTool:
 
     view = catalog.capability(tool)
     if view is None:
-        from flycore.catalog.nearest import nearest
+        from flycore.model.suggest import nearest
 
         near = nearest(tool, [known.capability.name for known in catalog.capabilities])
         return PreflightTool(tool=tool, known=False, effective=Effective.UNAVAILABLE, nearest=near)

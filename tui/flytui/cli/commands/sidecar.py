@@ -80,7 +80,7 @@ def _trial(
     """What is to be checked. Raises UsageError for a program there is not, and an input that is none."""
     from flycore.conformance.harness import Trial
     from flycore.conformance.program import find_program
-    from flycore.runners.strict_json import NotStrict, read_strict
+    from flycore.model.json import NotStrict, read_strict
 
     try:
         value = read_strict(os.fsencode(given))

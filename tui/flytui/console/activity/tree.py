@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flycore.model.canonical import Json
+from flycore.model.json import pointer_join
 from flytui.console.paint import Line, Span, Tone, fit, span
 from flytui.console.words import plural
 
@@ -100,7 +101,7 @@ def children_of(node: Node) -> list[Node]:
         ]  # fmt: skip
     base = node.key.rsplit("/", 1)[0] if node.group else node.key
     return [
-        Node(f"{base}/{_escaped(name)}", name, item, node.depth + 1)
+        Node(pointer_join(base, name), name, item, node.depth + 1)
         for name, item in _items(value, first, last)
     ]
 
@@ -111,7 +112,3 @@ def _items(value: Any, first: int, last: int) -> Iterator[tuple[str, Any]]:
     else:
         for at in range(first, last):
             yield str(at), value[at]
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")

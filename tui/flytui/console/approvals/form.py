@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from flycore.model.approval import ApprovalRequest
 from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import pointer_keys
 from flysafe.text import strict_text
 from flytui.console.paint import Line, Span, Tone, line, span, wrap, wrapped
 
@@ -88,7 +89,7 @@ def turned(form: Form, key: str) -> Form | None:
 
 def pins(request: ApprovalRequest) -> tuple[Field, ...]:
     """A field for each key of the input. A masked value cannot be pinned: a rule would show it."""
-    masked = {pointer.split("/")[1].replace("~1", "/").replace("~0", "~") for pointer in _pointers(request)}
+    masked = {pointer_keys(pointer)[0] for pointer in _pointers(request)}
     return tuple(
         Field(f"{PIN}{key}", key, ("anything", f"exactly {_spelled(value)}"))
         for key, value in sorted(request.subject.input.items())

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from flycore.model.canonical import Json
+from flycore.model.json import escape_key
 from flysafe.codepoints import CLOSE, OPEN
 from flytui.console.approvals.edit import spelled_out
 from flytui.console.form.fields import MISSING, Field, Kind, Missing
@@ -174,8 +175,7 @@ def put(draft: Draft, path: Path, new: Draft) -> Draft:
 
 def pointer_of(path: Path) -> str:
     """The path as a JSON pointer into the input."""
-    steps = (str(step).replace("~", "~0").replace("/", "~1") for step in path if not isinstance(step, Step))
-    return "".join(f"/{step}" for step in steps)
+    return "".join(f"/{escape_key(step)}" for step in path if not isinstance(step, Step))
 
 
 def plain_of(text: str) -> str:

@@ -12,6 +12,7 @@ from enum import Enum, auto
 from urllib.parse import unquote
 
 from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import pointer_keys
 
 MOST_FIELDS = 120
 """A form with more is one JSON field."""
@@ -212,8 +213,7 @@ class _Builder:
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None
         at: Json = self._root
-        for step in unquote(reference[1:]).split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
+        for name in pointer_keys(unquote(reference[1:])):
             if isinstance(at, dict):
                 at = at.get(name)
             elif isinstance(at, list) and name.isascii() and name.isdigit() and int(name) < len(at):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from flycore.catalog.schemas import Violation, check_input
 from flycore.model.canonical import Json, JsonObject, canonical_json
+from flycore.model.json import pointer_join, pointer_keys
 from flytui.console.approvals.edit import read_object
 from flytui.console.form.drafts import (
     Draft,
@@ -112,8 +113,7 @@ def checked(value: JsonObject, schema: Json, known: Sequence[Problem] = ()) -> R
 
 def _stands(value: Json, pointer: str) -> bool:
     """Whether something is there: a default may have filled in what the fields lack."""
-    for step in pointer.split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
+    for name in pointer_keys(pointer):
         if isinstance(value, dict) and name in value:
             value = value[name]
         elif isinstance(value, list) and name.isdigit() and int(name) < len(value):
@@ -132,8 +132,7 @@ def _problem(item: Violation) -> Problem:
         name = None
     if not isinstance(name, str):
         return Problem(item.pointer, item.message)
-    step = name.replace("~", "~0").replace("/", "~1")
-    return Problem(f"{item.pointer}/{step}", "is required", missing=True)
+    return Problem(pointer_join(item.pointer, name), "is required", missing=True)
 
 
 class _Reader:

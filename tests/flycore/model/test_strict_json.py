@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flycore.model.canonical import Json
-from flycore.runners.strict_json import NotStrict, read_strict
+from flycore.model.json import NotStrict, read_strict
 
 REFUSED = {
     "empty": b"",

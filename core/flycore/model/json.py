@@ -1,20 +1,33 @@
-"""JSON as this protocol reads it: one document, and nothing that two readers could understand differently.
+"""JSON as every part of flytui reads, writes and points into it.
 
-UTF-8 without BOM, no NaN or infinities, no lone surrogates, no duplicate keys, bounded depth and digits.
-Linear in the length of the text, whatever the text is.
+`read_strict` reads one document and nothing that two readers could understand differently: UTF-8 without a
+byte order mark, no NaN or infinities, no lone surrogates, no duplicate keys, bounded depth and digits. It is
+linear in the length of the text, whatever the text is. `canonical_json` writes equal values as equal text,
+so that equal inputs have equal digests. Pointers are those of RFC 6901.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from flycore.model.canonical import Json, JsonObject
+if TYPE_CHECKING:
+    Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+else:
+    Json = Any  # msgspec decodes no recursive alias; what comes in has been read strictly before
 
+JsonObject = dict[str, Json]
+"""A JSON object; `Json` is whatever JSON can hold."""
+
+MASK = "•••"
+"""Stands in a text for a value that is not shown."""
+MASK_ESCAPED = r"\u2022\u2022\u2022"
+"""How canonical JSON spells `MASK`."""
 MAX_DEPTH = 64
 MAX_DIGITS = 20
 
@@ -22,6 +35,50 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _ONE_BRACKET = bytes.maketrans(b"{}", b"[]")
+
+_ascii = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+_unicode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False).encode
+
+
+def canonical_json(value: object) -> str:
+    """The value as JSON with sorted keys, no spaces and only ASCII.
+
+    Raises ValueError for NaN, infinities and lone surrogates, TypeError for what JSON cannot hold.
+    """
+    text = _ascii(value)
+    if "\\ud" in text:  # half a surrogate pair is written so, and so is a pair
+        _unicode(value).encode("utf-8")
+    return text
+
+
+def digest(value: object) -> str:
+    """SHA-256 of the canonical JSON, 64 hex digits."""
+    return text_digest(canonical_json(value))
+
+
+def text_digest(canonical: str) -> str:
+    """The same for a value whose canonical JSON is at hand."""
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def escape_key(key: str | int) -> str:
+    """One key or array index as it is written between the slashes of a pointer."""
+    return str(key).replace("~", "~0").replace("/", "~1")
+
+
+def unescape_key(token: str) -> str:
+    """The key that `escape_key` wrote."""
+    return token.replace("~1", "/").replace("~0", "~")
+
+
+def pointer_join(parent: str, key: str | int) -> str:
+    """A pointer one step deeper."""
+    return f"{parent}/{escape_key(key)}"
+
+
+def pointer_keys(pointer: str) -> list[str]:
+    """The keys on the way from the root to what the pointer names; none for the root itself."""
+    return [unescape_key(token) for token in pointer.split("/")[1:]]
 
 
 class NotStrict(ValueError):  # noqa: N818 - says what the text is
