@@ -28,7 +28,7 @@ from flycore.client.protocol import Approver
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock
-from flycore.model.approval import Answer, DecideOutcome, LeaseTerms
+from flycore.model.approval import Answer, LeaseTerms, Outcome
 from flycore.model.call import Caller, CallRequest
 from flycore.model.canonical import Json
 from flycore.model.enums import Choice, Effective, RequestState
@@ -328,7 +328,7 @@ async def answer(scene: Stage, ask: Callable[[], None], choice: Choice, reason: 
     ask()
     await scene.until("the request", lambda: scene.kernel.asks()[0].state is RequestState.WAITING)
     request = scene.kernel.asks()[0].request
-    outcome: DecideOutcome = await scene.kernel.approver.decide(
+    outcome: Outcome = await scene.kernel.approver.decide(
         request.id, request.subject_digest, Answer(choice=choice, reason=reason)
     )
     if not outcome.accepted:

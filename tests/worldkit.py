@@ -14,8 +14,8 @@ from flycore.model.approval import (
     Answer,
     ApprovalRequest,
     Ask,
-    DecideOutcome,
     Lease,
+    Outcome,
 )
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Progress, ToolResult
@@ -159,30 +159,30 @@ class World:
         self.publish("question.asked")
         return first
 
-    async def answer(self, question_id: str, option: str, text: str = "") -> DecideOutcome:
+    async def answer(self, question_id: str, option: str, text: str = "") -> Outcome:
         self.answered.append((question_id, option, text))
         if self.refuse:
-            return DecideOutcome(accepted=False, why_not=self.refuse)
+            return Outcome(accepted=False, why_not=self.refuse)
         self.questions_value = tuple(item for item in self.questions_value if item.id != question_id)
         self.stopped = self.stopped and question_id != "panic"
         self.publish("question.answered")
-        return DecideOutcome(accepted=True)
+        return Outcome(accepted=True)
 
-    async def enable(self, sidecar: str, enabled: bool, reason: str) -> DecideOutcome:
+    async def enable(self, sidecar: str, enabled: bool, reason: str) -> Outcome:
         self.switched.append((sidecar, enabled, reason))
-        return DecideOutcome(accepted=not self.refuse, why_not=self.refuse)
+        return Outcome(accepted=not self.refuse, why_not=self.refuse)
 
-    async def import_server(self, path: str, name: str, digest: str) -> DecideOutcome:
+    async def import_server(self, path: str, name: str, digest: str) -> Outcome:
         self.imported.append((path, name, digest))
-        return DecideOutcome(accepted=not self.refuse, why_not=self.refuse)
+        return Outcome(accepted=not self.refuse, why_not=self.refuse)
 
     async def refuse_pairing(self, pid: int) -> bool:
         self.refused.append(pid)
         return self.refuse == ""
 
-    async def write_starter(self) -> DecideOutcome:
+    async def write_starter(self) -> Outcome:
         self.started += 1
-        return DecideOutcome(accepted=not self.refuse, why_not=self.refuse)
+        return Outcome(accepted=not self.refuse, why_not=self.refuse)
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:
         return self.trust_value
@@ -209,10 +209,10 @@ class World:
     def detach(self) -> None:
         self.attached.append("detached")
 
-    async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> DecideOutcome:
+    async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> Outcome:
         self.decided.append((request_id, subject_digest, answer))
         if self.refuse:
-            return DecideOutcome(accepted=False, why_not=self.refuse)
+            return Outcome(accepted=False, why_not=self.refuse)
         state = RequestState.DENIED if _denies(answer) else RequestState.APPROVED
         self.asks_value = tuple(
             msgspec.structs.replace(
@@ -223,12 +223,12 @@ class World:
             for ask in self.asks_value
         )
         self.publish("approval.decided")
-        return DecideOutcome(accepted=True)
+        return Outcome(accepted=True)
 
-    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> DecideOutcome:
+    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> Outcome:
         self.edited.append((request_id, subject_digest, input))
         if self.refuse:
-            return DecideOutcome(accepted=False, why_not=self.refuse)
+            return Outcome(accepted=False, why_not=self.refuse)
         self.asks_value = tuple(
             msgspec.structs.replace(ask, request=_edited(ask.request, input))
             if ask.request.id == request_id
@@ -236,7 +236,7 @@ class World:
             for ask in self.asks_value
         )
         self.publish("approval.changed")
-        return DecideOutcome(accepted=True)
+        return Outcome(accepted=True)
 
     async def hold(self, request_id: str, held: bool) -> bool:
         self.asks_value = tuple(
@@ -250,25 +250,25 @@ class World:
         self.taken_away.append(("lease", lease_id))
         return self.refuse == ""
 
-    async def remove_rule(self, where: str, digest: str) -> DecideOutcome:
+    async def remove_rule(self, where: str, digest: str) -> Outcome:
         self.taken_away.append(("rule", where, digest))
-        return DecideOutcome(accepted=self.refuse == "", why_not=self.refuse)
+        return Outcome(accepted=self.refuse == "", why_not=self.refuse)
 
     async def unblock(self, tool: str) -> bool:
         self.taken_away.append(("block", tool))
         return self.refuse == ""
 
-    async def undo(self) -> DecideOutcome:
+    async def undo(self) -> Outcome:
         self.taken_away.append(("undo",))
-        return DecideOutcome(accepted=self.refuse == "", why_not=self.refuse)
+        return Outcome(accepted=self.refuse == "", why_not=self.refuse)
 
-    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
+    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> Outcome:
         self.trusted.append(accepted)
         if self.refuse:
-            return DecideOutcome(accepted=False, why_not=self.refuse)
+            return Outcome(accepted=False, why_not=self.refuse)
         self.trust_value = ()
         self.publish("trust.changed")
-        return DecideOutcome(accepted=True)
+        return Outcome(accepted=True)
 
     def end(self) -> None:
         """The kernel goes away: everybody who listens is told by the end of the stream."""

@@ -14,7 +14,7 @@ import msgspec
 
 from flycore.approval.letters import draw_letters
 from flycore.approval.machine import Moment, Move, judge, step
-from flycore.model.approval import Answer, ApprovalRequest, Ask, DecideOutcome
+from flycore.model.approval import Answer, ApprovalRequest, Ask, Outcome
 from flycore.model.enums import Code, RequestState, Risk
 
 First = Callable[[ApprovalRequest, Answer], str]
@@ -113,23 +113,23 @@ class RequestBook:
         at: float,
         hands: bool,
         first: First = lambda request, answer: "",
-    ) -> tuple[DecideOutcome, Ask | None]:
+    ) -> tuple[Outcome, Ask | None]:
         """Judge an answer. The ask comes back, settled, only where the answer counted, and `first` had
         done what the answer needs."""
         item = self._waiting.get(request_id)
         ask = item.ask if item is not None else self.find(request_id)
         moment = Moment(overdue=item is not None and now >= item.deadline, hands_on=hands)
         move = judge(ask, subject_digest, answer, moment)
-        if isinstance(move, DecideOutcome):
+        if isinstance(move, Outcome):
             return move, None
         why_not = first(item.ask.request, answer) if item is not None else ""
         if why_not:
-            return DecideOutcome(accepted=False, why_not=why_not), None
+            return Outcome(accepted=False, why_not=why_not), None
         settled = self._settle(request_id, move, at, answer=answer, by=by)
         if settled is None:
-            return DecideOutcome(accepted=False, why_not="there is no such request"), None
+            return Outcome(accepted=False, why_not="there is no such request"), None
         self._count(settled.request.caller.key, move, now)
-        return DecideOutcome(accepted=True), settled
+        return Outcome(accepted=True), settled
 
     def refuse(self, tool: str, answer: Answer, *, by: str, at: float) -> tuple[Ask, ...]:
         """Settle every waiting request for the tool as denied by an answer that was given to one of them."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from flycore.model.approval import DecideOutcome
+from flycore.model.approval import Outcome
 from flycore.model.canonical import JsonObject, canonical_json, digest
 from flycore.model.difference import json_difference
 from flycore.model.sidecar import SidecarEntry
@@ -91,10 +91,10 @@ class DefinitionBook:
             difference=tuple(difference),
         )
 
-    def accept(self, entry: SidecarEntry, listing: Listing, now: float) -> DecideOutcome:
+    def accept(self, entry: SidecarEntry, listing: Listing, now: float) -> Outcome:
         """Trust the list as it is."""
         failure = self._keep(entry, listing.tools, now)
-        return DecideOutcome(accepted=not failure, why_not=failure)
+        return Outcome(accepted=not failure, why_not=failure)
 
     def _keep(self, entry: SidecarEntry, tools: tuple[Definition, ...], now: float) -> str:
         """Write, then believe."""

@@ -8,13 +8,13 @@ from flycore.approval.book import RequestBook
 from flycore.approval.clock import Clock
 from flycore.approval.machine import check_request, refused
 from flycore.approval.pending import PendingBook
-from flycore.model.approval import Ask, DecideOutcome
+from flycore.model.approval import Ask, Outcome
 from flycore.model.canonical import JsonObject, canonical_json
 
 
 async def edited(
     book: RequestBook, pending: PendingBook, clock: Clock, request_id: str, shown: str, input: JsonObject
-) -> Ask | DecideOutcome:
+) -> Ask | Outcome:
     """The ask as it waits with that input, made anew by a call that is still there; or why not."""
     waits, ask = pending.get(request_id), book.find(request_id)
     if waits is None or ask is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from flycore.approval.clock import Clock
 from flycore.approval.processes import read_process
-from flycore.model.approval import DecideOutcome
+from flycore.model.approval import Outcome
 from flycore.model.base import Value
 from flycore.model.call import Caller
 from flycore.model.enums import Code, QuestionKind, Status
@@ -112,11 +112,11 @@ class LoopGuard:
         asking = [pause for pause in self._pauses.values() if pause.question is not None]
         return tuple(pause.question for pause in asking if pause.question and not self._let_go(pause))
 
-    async def answer(self, question: Question, option: str, text: str, by: str) -> DecideOutcome:
+    async def answer(self, question: Question, option: str, text: str, by: str) -> Outcome:
         """Carry a person's answer out."""
         pause = self._pauses.get(question.about)
         if pause is None or pause.question is None or pause.question.id != question.id:
-            return DecideOutcome(accepted=False, why_not="no such question waits")
+            return Outcome(accepted=False, why_not="no such question waits")
         del self._pauses[question.about]
         reason = f": {text}" if text else ""
         if option == STOP:
@@ -126,7 +126,7 @@ class LoopGuard:
         elif option == END:
             words = f"ended by a person: no call of this process is taken any more{reason}"
             self._keep(_Pause(pause.caller, pause.was_alive, None, None, words))
-        return DecideOutcome(accepted=True)
+        return Outcome(accepted=True)
 
     def _pause(self, attempt: Attempt, *, unknown: bool) -> None:
         caller = attempt.caller

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from flycore.approval.leases import lease_fault
 from flycore.approval.written import rule_fault
-from flycore.model.approval import Answer, ApprovalRequest, Ask, DecideOutcome
+from flycore.model.approval import Answer, ApprovalRequest, Ask, Outcome
 from flycore.model.canonical import canonical_json
 from flycore.model.enums import Choice, Code, Decision, RequestState, Risk
 from flycore.model.json import MASK, MASK_ESCAPED
@@ -71,7 +71,7 @@ class Moment(NamedTuple):
     hands_on: bool
 
 
-def judge(ask: Ask | None, subject_digest: str, answer: Answer, moment: Moment) -> Move | DecideOutcome:
+def judge(ask: Ask | None, subject_digest: str, answer: Answer, moment: Moment) -> Move | Outcome:
     """The move an answer makes, or why it makes none. Whatever is not understood decides nothing."""
     if ask is None:
         return refused("there is no such request")
@@ -136,5 +136,5 @@ def _fault(request: ApprovalRequest, answer: Answer) -> str:
     return ""
 
 
-def refused(why_not: str) -> DecideOutcome:
-    return DecideOutcome(accepted=False, why_not=why_not)
+def refused(why_not: str) -> Outcome:
+    return Outcome(accepted=False, why_not=why_not)

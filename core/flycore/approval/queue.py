@@ -30,7 +30,7 @@ from flycore.approval.pending import (
 from flycore.approval.refusals import RefusalBook
 from flycore.approval.tickets import TicketBook
 from flycore.approval.told import CHANGED, ask_event
-from flycore.model.approval import Answer, ApprovalRequest, Ask, DecideOutcome, Lease, Subject
+from flycore.model.approval import Answer, ApprovalRequest, Ask, Lease, Outcome, Subject
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Choice, Code, RequestState, Risk
 from flycore.model.events import Event, EventClass, Publish
@@ -121,7 +121,7 @@ class ApprovalQueue:
 
     def decide(
         self, request_id: str, subject_digest: str, answer: Answer, *, by: str = "console", hand: str = ""
-    ) -> DecideOutcome:
+    ) -> Outcome:
         """A person's answer, once, for the very request shown; `hand`, else `by`, wrote its rule or block."""
         outcome, ask = self._book.decide(
             request_id,
@@ -140,14 +140,14 @@ class ApprovalQueue:
                 self._blocked(ask, by)
         return outcome
 
-    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> DecideOutcome:
+    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> Outcome:
         """Put another input in a waiting request's place; see `editing`."""
         outcome = await edited(self._book, self._pending, self._clock, request_id, subject_digest, input)
-        if isinstance(outcome, DecideOutcome):
+        if isinstance(outcome, Outcome):
             return outcome
         self._tell(outcome, CHANGED)
         self._save()
-        return DecideOutcome(accepted=True)
+        return Outcome(accepted=True)
 
     def hold(self, request_id: str, held: bool) -> bool:
         """Stop a waiting request's time, or let it run on; False where that changes nothing."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from flycore.model.approval import DecideOutcome
+from flycore.model.approval import Outcome
 from flycore.model.canonical import JsonObject, canonical_json, digest
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.difference import json_difference
@@ -92,7 +92,7 @@ class TrustStore:
             if entry.valid and entry.enabled and not self.is_trusted(entry)
         )
 
-    def accept(self, pairs: tuple[tuple[str, str], ...], registry: Registry, now: float) -> DecideOutcome:
+    def accept(self, pairs: tuple[tuple[str, str], ...], registry: Registry, now: float) -> Outcome:
         """Trust entries, as (id, digest shown). One that is another now is not trusted, the rest is;
         `accepted` only where all were. `now` is Unix time, seconds."""
         entries = dict(self._entries)
@@ -105,17 +105,17 @@ class TrustStore:
             entries[sidecar] = Trusted(digest=shown, at=now, raw=entry.raw)
         failure = self._store(entries) if len(changed) < len(pairs) else ""
         if failure:
-            return DecideOutcome(accepted=False, why_not=failure)
+            return Outcome(accepted=False, why_not=failure)
         if changed:
             why = f"changed since it was shown: {', '.join(changed)}"
-            return DecideOutcome(accepted=False, why_not=why)
-        return DecideOutcome(accepted=True)
+            return Outcome(accepted=False, why_not=why)
+        return Outcome(accepted=True)
 
-    def revoke(self, ids: frozenset[str] | None = None) -> DecideOutcome:
+    def revoke(self, ids: frozenset[str] | None = None) -> Outcome:
         """Trust these entries no longer; None means all."""
         kept = {key: item for key, item in self._entries.items() if ids is not None and key not in ids}
         failure = self._store(kept)
-        return DecideOutcome(accepted=not failure, why_not=failure)
+        return Outcome(accepted=not failure, why_not=failure)
 
     def _item(self, entry: SidecarEntry, describe: Describe) -> TrustItem:
         before = self.last_trusted(entry.id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from flycore.client.socket import SocketClient
-from flycore.model.approval import Answer, DecideOutcome
+from flycore.model.approval import Answer, Outcome
 from flycore.model.canonical import JsonObject
 from flycore.model.errors import ConnectionLost, ProtocolError
 
@@ -24,7 +24,7 @@ class SocketApprover:
     def detach(self) -> None:
         """Nothing: the seat is left with the connection, and what waits, waits on."""
 
-    async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> DecideOutcome:
+    async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> Outcome:
         """See Approver."""
         said: JsonObject = {
             "id": request_id,
@@ -33,7 +33,7 @@ class SocketApprover:
         }
         return await self._done("ask.decide", said)
 
-    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> DecideOutcome:
+    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> Outcome:
         """See Approver."""
         said: JsonObject = {"id": request_id, "subjectDigest": subject_digest, "input": input}
         return await self._done("ask.edit", said)
@@ -46,7 +46,7 @@ class SocketApprover:
         """See Approver."""
         return (await self._done("lease.revoke", {"id": lease_id})).accepted
 
-    async def remove_rule(self, where: str, digest: str) -> DecideOutcome:
+    async def remove_rule(self, where: str, digest: str) -> Outcome:
         """See Approver."""
         return await self._done("rule.remove", {"where": where, "digest": digest})
 
@@ -54,19 +54,19 @@ class SocketApprover:
         """See Approver."""
         return (await self._done("block.remove", {"tool": tool})).accepted
 
-    async def undo(self) -> DecideOutcome:
+    async def undo(self) -> Outcome:
         """See Approver."""
         return await self._done("approver.undo", {})
 
-    async def answer(self, question_id: str, option: str, text: str = "") -> DecideOutcome:
+    async def answer(self, question_id: str, option: str, text: str = "") -> Outcome:
         """See Approver."""
         return await self._done("question.answer", {"id": question_id, "option": option, "text": text})
 
-    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
+    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> Outcome:
         """See Approver."""
         return await self._done("trust.accept", {"accepted": [list(pair) for pair in accepted]})
 
-    async def enable(self, sidecar: str, enabled: bool, reason: str) -> DecideOutcome:
+    async def enable(self, sidecar: str, enabled: bool, reason: str) -> Outcome:
         """See Approver."""
         said: JsonObject = {"sidecar": sidecar, "enabled": enabled, "reason": reason}
         return await self._done("sidecar.enable", said)
@@ -75,19 +75,19 @@ class SocketApprover:
         """See Approver."""
         return (await self._done("console.refuse", {"pid": pid})).accepted
 
-    async def write_starter(self) -> DecideOutcome:
+    async def write_starter(self) -> Outcome:
         """See Approver."""
         return await self._done("starter.write", {})
 
-    async def import_server(self, path: str, name: str, digest: str) -> DecideOutcome:
+    async def import_server(self, path: str, name: str, digest: str) -> Outcome:
         """See Approver."""
         return await self._done("server.import", {"path": path, "name": name, "digest": digest})
 
-    async def _done(self, kind: str, said: JsonObject) -> DecideOutcome:
+    async def _done(self, kind: str, said: JsonObject) -> Outcome:
         try:
             payload = await self._client.ask_for(kind, said)
         except ConnectionLost:
-            return DecideOutcome(accepted=False, why_not=LOST)
+            return Outcome(accepted=False, why_not=LOST)
         except ProtocolError as error:
-            return DecideOutcome(accepted=False, why_not=error.said or str(error))
-        return msgspec.convert(payload["outcome"], DecideOutcome)
+            return Outcome(accepted=False, why_not=error.said or str(error))
+        return msgspec.convert(payload["outcome"], Outcome)

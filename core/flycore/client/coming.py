@@ -6,11 +6,11 @@ import anyio
 
 from flycore.client.protocol import Client
 from flycore.client.relay import RelayClient
-from flycore.model.approval import Answer, DecideOutcome
+from flycore.model.approval import Answer, Outcome
 from flycore.model.canonical import JsonObject
 
 NOT_YET = "the kernel is still being opened"
-_REFUSED = DecideOutcome(accepted=False, why_not=NOT_YET)
+_REFUSED = Outcome(accepted=False, why_not=NOT_YET)
 
 
 class ComingClient(RelayClient):
@@ -40,11 +40,11 @@ class NoApprover:
     def detach(self) -> None:
         """Nobody to tell."""
 
-    async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> DecideOutcome:
+    async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> Outcome:
         """Refused."""
         return _REFUSED
 
-    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> DecideOutcome:
+    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> Outcome:
         """Refused."""
         return _REFUSED
 
@@ -56,7 +56,7 @@ class NoApprover:
         """There is none."""
         return False
 
-    async def remove_rule(self, where: str, digest: str) -> DecideOutcome:
+    async def remove_rule(self, where: str, digest: str) -> Outcome:
         """Refused."""
         return _REFUSED
 
@@ -64,23 +64,23 @@ class NoApprover:
         """There is none."""
         return False
 
-    async def undo(self) -> DecideOutcome:
+    async def undo(self) -> Outcome:
         """Refused."""
         return _REFUSED
 
-    async def answer(self, question_id: str, option: str, text: str = "") -> DecideOutcome:
+    async def answer(self, question_id: str, option: str, text: str = "") -> Outcome:
         """Refused."""
         return _REFUSED
 
-    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
+    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> Outcome:
         """Refused."""
         return _REFUSED
 
-    async def enable(self, sidecar: str, enabled: bool, reason: str) -> DecideOutcome:
+    async def enable(self, sidecar: str, enabled: bool, reason: str) -> Outcome:
         """Refused."""
         return _REFUSED
 
-    async def import_server(self, path: str, name: str, digest: str) -> DecideOutcome:
+    async def import_server(self, path: str, name: str, digest: str) -> Outcome:
         """Refused."""
         return _REFUSED
 
@@ -88,6 +88,6 @@ class NoApprover:
         """There is none."""
         return False
 
-    async def write_starter(self) -> DecideOutcome:
+    async def write_starter(self) -> Outcome:
         """Refused."""
         return _REFUSED

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from flycore.model.approval import Answer, Ask, DecideOutcome, Lease
+from flycore.model.approval import Answer, Ask, Lease, Outcome
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Progress, ToolResult
 from flycore.model.canonical import JsonObject
@@ -123,11 +123,11 @@ class Approver(Protocol):
         """The person has left: new requests end `no-approver`, waiting ones stay pending."""
         ...
 
-    async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> DecideOutcome:
+    async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> Outcome:
         """Answer a request. `subject_digest` is what the card showed: if it is another, nothing counts."""
         ...
 
-    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> DecideOutcome:
+    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> Outcome:
         """Change a waiting request's input: checked, prepared and judged by policy anew. The request is
         then another card, with another digest, that waits like any; nothing is decided by this."""
         ...
@@ -140,7 +140,7 @@ class Approver(Protocol):
         """End a lease; False when it no longer held."""
         ...
 
-    async def remove_rule(self, where: str, digest: str) -> DecideOutcome:
+    async def remove_rule(self, where: str, digest: str) -> Outcome:
         """Take a rule out of the person's own policy file: `where` as shown (`file:line`), `digest` of the
         rule that was shown there, so that a stale list removes nothing else."""
         ...
@@ -149,24 +149,24 @@ class Approver(Protocol):
         """Let a blocked tool be called again; False where it was not blocked."""
         ...
 
-    async def undo(self) -> DecideOutcome:
+    async def undo(self) -> Outcome:
         """Take back the last `revoke`, `remove_rule` or `unblock` of this session."""
         ...
 
-    async def answer(self, question_id: str, option: str, text: str = "") -> DecideOutcome:
+    async def answer(self, question_id: str, option: str, text: str = "") -> Outcome:
         """Answer a question that is not about one call."""
         ...
 
-    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
+    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> Outcome:
         """Trust entries, as (sidecar id, digest shown); one that changed meanwhile is not trusted."""
         ...
 
-    async def enable(self, sidecar: str, enabled: bool, reason: str) -> DecideOutcome:
+    async def enable(self, sidecar: str, enabled: bool, reason: str) -> Outcome:
         """Switch an entry on or off in its registry file, by an edit that changes nothing else; the person's
         own change keeps its trust. Calls that run go on. `reason` is kept in the file of what is off."""
         ...
 
-    async def import_server(self, path: str, name: str, digest: str) -> DecideOutcome:
+    async def import_server(self, path: str, name: str, digest: str) -> Outcome:
         """Take a server of another client's file (`path` and `name` as the catalog shows them) over into the
         project's registry, and trust the entry: `digest` is that of the offer the person was shown, and where
         the file offers another by now nothing is written. Nothing that is there is changed."""
@@ -176,7 +176,7 @@ class Approver(Protocol):
         """Have the codes that the program of that process asked for count no more; False where none did."""
         ...
 
-    async def write_starter(self) -> DecideOutcome:
+    async def write_starter(self) -> Outcome:
         """Write the starter registry into a project that has none; its entries are trusted, as the person
         was shown its text. Nothing that is there is overwritten."""
         ...

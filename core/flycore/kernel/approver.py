@@ -11,7 +11,7 @@ from flycore.kernel.describing import Describing
 from flycore.kernel.seats import Seats
 from flycore.kernel.standing import HANDS, Revocations
 from flycore.kernel.trusting import Wish
-from flycore.model.approval import Answer, DecideOutcome
+from flycore.model.approval import Answer, Outcome
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Choice
 
@@ -22,11 +22,11 @@ class Entries(Protocol):
     describing: Describing
     """What is described around the root, and could be taken over."""
 
-    async def trust(self, accepted: tuple[tuple[str, str], ...], by: str) -> DecideOutcome:
+    async def trust(self, accepted: tuple[tuple[str, str], ...], by: str) -> Outcome:
         """Trust entries that still are what was shown; `by` says in the log who wished it."""
         ...
 
-    async def settled(self, wish: Wish) -> DecideOutcome:
+    async def settled(self, wish: Wish) -> Outcome:
         """What became of it; once this returns, calls find it so."""
         ...
 
@@ -35,7 +35,7 @@ class Entries(Protocol):
         ...
 
 
-AnswerQuestion = Callable[[str, str, str, str], Awaitable[DecideOutcome]]
+AnswerQuestion = Callable[[str, str, str, str], Awaitable[Outcome]]
 
 
 class Reach(NamedTuple):
@@ -81,12 +81,12 @@ class KernelApprover:
         """The console is gone without a word, and may come back: whoever waits, waits on."""
         self._seats.leave(self)
 
-    async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> DecideOutcome:
+    async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> Outcome:
         """See Approver. While a tool has its hands on the machine only refusals count."""
         outcome = self._queue.decide(request_id, subject_digest, answer, by=self.who, hand=self._by)
         return await self._in_force(outcome) if answer.choice == Choice.RULE else outcome
 
-    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> DecideOutcome:
+    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> Outcome:
         """See Approver."""
         return await self._queue.edit(request_id, subject_digest, input)
 
@@ -98,7 +98,7 @@ class KernelApprover:
         """See Approver."""
         return self._revocations.revoke(lease_id)
 
-    async def remove_rule(self, where: str, digest: str) -> DecideOutcome:
+    async def remove_rule(self, where: str, digest: str) -> Outcome:
         """See Approver."""
         return await self._in_force(self._revocations.remove_rule(where, digest))
 
@@ -106,22 +106,22 @@ class KernelApprover:
         """See Approver."""
         return self._revocations.unblock(tool)
 
-    async def undo(self) -> DecideOutcome:
+    async def undo(self) -> Outcome:
         """See Approver."""
         return await self._in_force(self._revocations.undo())
 
-    async def answer(self, question_id: str, option: str, text: str = "") -> DecideOutcome:
+    async def answer(self, question_id: str, option: str, text: str = "") -> Outcome:
         """See Approver."""
         return await self._answer(question_id, option, text, self._by)
 
-    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
+    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> Outcome:
         """See Approver."""
         return await self._entries.trust(accepted, self._by)
 
-    async def enable(self, sidecar: str, enabled: bool, reason: str) -> DecideOutcome:
+    async def enable(self, sidecar: str, enabled: bool, reason: str) -> Outcome:
         """See Approver. Nothing is switched on while a tool may be pressing keys."""
         if enabled and self._revocations.hands():
-            return DecideOutcome(accepted=False, why_not=HANDS)
+            return Outcome(accepted=False, why_not=HANDS)
         return await self._entries.settled(
             lambda trusting, now: trusting.switch(sidecar, enabled, reason, now, self._by)
         )
@@ -130,25 +130,25 @@ class KernelApprover:
         """See Approver."""
         return self._refuse(pid)
 
-    async def write_starter(self) -> DecideOutcome:
+    async def write_starter(self) -> Outcome:
         """See Approver."""
         if self._revocations.hands():
-            return DecideOutcome(accepted=False, why_not=HANDS)
+            return Outcome(accepted=False, why_not=HANDS)
         return await self._entries.settled(lambda trusting, now: trusting.start(now, self._by))
 
-    async def import_server(self, path: str, name: str, digest: str) -> DecideOutcome:
+    async def import_server(self, path: str, name: str, digest: str) -> Outcome:
         """See Approver. What the file says now counts, and only if that is what was shown."""
         if self._revocations.hands():
-            return DecideOutcome(accepted=False, why_not=HANDS)
+            return Outcome(accepted=False, why_not=HANDS)
         offered = await self._entries.describing.offer(path, name)
         if offered is None or offered.digest != digest:
             said = "it is not what was shown any more: look at it again"
-            return DecideOutcome(accepted=False, why_not=said)
+            return Outcome(accepted=False, why_not=said)
         return await self._entries.settled(
             lambda trusting, now: trusting.import_server(offered, now, self._by)
         )
 
-    async def _in_force(self, outcome: DecideOutcome) -> DecideOutcome:
+    async def _in_force(self, outcome: Outcome) -> Outcome:
         """The outcome, once the next call finds the rules as they are written now."""
         if outcome.accepted:
             await self._entries.renewed()

@@ -31,7 +31,7 @@ from flycore.kernel.presence import Presence, Present
 from flycore.kernel.questions import QuestionBook
 from flycore.kernel.standing import Standing
 from flycore.kernel.upkeep import Upkeep
-from flycore.model.approval import Ask, DecideOutcome, Lease
+from flycore.model.approval import Ask, Lease, Outcome
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, CallRequest, ToolResult
 from flycore.model.canonical import JsonObject
@@ -182,7 +182,7 @@ class Kernel:
         """See Client."""
         return self._upkeep.pending_trust()
 
-    async def revoke_trust(self, by: str) -> DecideOutcome:
+    async def revoke_trust(self, by: str) -> Outcome:
         """Trust nothing of the project any longer, from the next call on. It only takes away, so no person
         at the console is needed; `by` says in the log who did."""
         return await self._upkeep.revoke_trust(by)

@@ -21,7 +21,7 @@ from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.executive.activity import ActivityBook
 from flycore.executive.rooms import Clock
-from flycore.model.approval import DecideOutcome
+from flycore.model.approval import Outcome
 from flycore.model.base import Value
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import QuestionKind
@@ -161,19 +161,19 @@ class Panic:
             ),
         )
 
-    async def answer(self, question: Question, option: str, text: str, by: str) -> DecideOutcome:
+    async def answer(self, question: Question, option: str, text: str, by: str) -> Outcome:
         """Release it. Written to the log first, and the file has to go: else everything stays stopped."""
         try:
             fields = audit_events.panic_released(by)
             self._audit.append(audit_events.PANIC_RELEASED, fields, sync=True)
             clear_panic(self._state_dir)
         except AuditUnwritable as error:
-            return DecideOutcome(accepted=False, why_not=f"the log does not take it: {error.cause}")
+            return Outcome(accepted=False, why_not=f"the log does not take it: {error.cause}")
         except OSError as error:
-            return DecideOutcome(accepted=False, why_not=f"{FILE} cannot be removed: {error.strerror}")
+            return Outcome(accepted=False, why_not=f"{FILE} cannot be removed: {error.strerror}")
         self._stopped, self._unkept = None, ""
         self._released()
-        return DecideOutcome(accepted=True)
+        return Outcome(accepted=True)
 
     def _keep(self, stopped: Stopped, fields: JsonObject) -> None:
         """Put it on disk and into the log. Neither has to succeed for everything to stay stopped."""

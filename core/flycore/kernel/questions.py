@@ -8,7 +8,7 @@ from typing import Protocol
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.executive.rooms import Clock
-from flycore.model.approval import DecideOutcome
+from flycore.model.approval import Outcome
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import QuestionKind
 from flycore.model.errors import AuditUnwritable
@@ -31,7 +31,7 @@ class Source(Protocol):
         """What waits now, in order of arrival."""
         ...
 
-    async def answer(self, question: Question, option: str, text: str, by: str) -> DecideOutcome:
+    async def answer(self, question: Question, option: str, text: str, by: str) -> Outcome:
         """Carry the answer out; `by` says in the log who gave it. The question waits, the option is one of
         its own."""
         ...
@@ -64,30 +64,28 @@ class QuestionBook:
         """Tell that it no longer waits, though nobody answered."""
         self._tell(EventClass.APPROVAL, "question.answered", _named(question))
 
-    async def answer(self, question_id: str, option: str, text: str, by: str) -> DecideOutcome:
+    async def answer(self, question_id: str, option: str, text: str, by: str) -> Outcome:
         """A person's answer; `by` says in the log at which console. What is not understood decides
         nothing."""
         for source in self._sources:
             for question in source.questions():
                 if question.id == question_id:
                     return await self._answered(source, question, option, text, by)
-        return DecideOutcome(accepted=False, why_not="no such question waits")
+        return Outcome(accepted=False, why_not="no such question waits")
 
-    async def _answered(
-        self, source: Source, question: Question, option: str, text: str, by: str
-    ) -> DecideOutcome:
+    async def _answered(self, source: Source, question: Question, option: str, text: str, by: str) -> Outcome:
         if option not in {item.id for item in question.options}:
-            return DecideOutcome(accepted=False, why_not="this answer is not offered")
+            return Outcome(accepted=False, why_not="this answer is not offered")
         if text and not question.free_text:
-            return DecideOutcome(accepted=False, why_not="no words go with this answer")
+            return Outcome(accepted=False, why_not="no words go with this answer")
         if len(text) > MOST_TEXT:
-            return DecideOutcome(accepted=False, why_not=f"at most {MOST_TEXT:,} characters")
+            return Outcome(accepted=False, why_not=f"at most {MOST_TEXT:,} characters")
         if question.kind not in _SELF_RECORDED:
             fields = audit_events.question_answered(question, option, text, by=by)
             try:
                 self._audit.append(audit_events.QUESTION_ANSWERED, fields, sync=True)
             except AuditUnwritable as error:
-                return DecideOutcome(accepted=False, why_not=f"the log does not take it: {error.cause}")
+                return Outcome(accepted=False, why_not=f"the log does not take it: {error.cause}")
         outcome = await source.answer(question, option, text, by)
         if outcome.accepted:
             self._tell(EventClass.APPROVAL, "question.answered", _named(question))
@@ -104,7 +102,7 @@ class TrustQuestions:
         self,
         clock: Clock,
         pending: Callable[[], tuple[TrustItem, ...]],
-        trust: Callable[[tuple[tuple[str, str], ...], str], Awaitable[DecideOutcome]],
+        trust: Callable[[tuple[tuple[str, str], ...], str], Awaitable[Outcome]],
     ) -> None:
         self._clock = clock
         self._pending = pending
@@ -124,11 +122,11 @@ class TrustQuestions:
             if key not in self._left
         )
 
-    async def answer(self, question: Question, option: str, text: str, by: str) -> DecideOutcome:
+    async def answer(self, question: Question, option: str, text: str, by: str) -> Outcome:
         """Trust exactly the value that was shown, or put the question off."""
         if option == LEAVE:
             self._left |= {question.id}
-            return DecideOutcome(accepted=True)
+            return Outcome(accepted=True)
         return await self._trust(((question.about, question.id.rpartition(":")[2]),), by)
 
 

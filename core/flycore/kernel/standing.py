@@ -16,7 +16,7 @@ from flycore.approval.standing_rules import Removed, put_back, read_rules, remov
 from flycore.approval.written import write_rule
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
-from flycore.model.approval import Answer, ApprovalRequest, DecideOutcome, Lease, MatchedRule
+from flycore.model.approval import Answer, ApprovalRequest, Lease, MatchedRule, Outcome
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Choice
 from flycore.model.errors import AuditUnwritable
@@ -154,16 +154,16 @@ class Revocations:
             self._keep(held)
         return held is not None
 
-    def remove_rule(self, where: str, shown: str) -> DecideOutcome:
+    def remove_rule(self, where: str, shown: str) -> Outcome:
         """See Approver."""
         if self.hands():
-            return DecideOutcome(accepted=False, why_not=HANDS)
+            return Outcome(accepted=False, why_not=HANDS)
         removed = remove_rule(self._standing.policy, where, shown)
         if removed.rule is None:
-            return DecideOutcome(accepted=False, why_not=removed.why_not)
+            return Outcome(accepted=False, why_not=removed.why_not)
         self._keep(removed)
         self._standing.tell_rule("removed", where, removed.rule, self._by)
-        return DecideOutcome(accepted=True)
+        return Outcome(accepted=True)
 
     def unblock(self, tool: str) -> bool:
         """See Approver."""
@@ -173,15 +173,15 @@ class Revocations:
             self._standing.tell_block(tool, "unblocked", self._by)
         return block is not None
 
-    def undo(self) -> DecideOutcome:
+    def undo(self) -> Outcome:
         """See Approver. What cannot be taken back is forgotten, so that the one before it can be."""
         if self.hands():
-            return DecideOutcome(accepted=False, why_not=HANDS)
+            return Outcome(accepted=False, why_not=HANDS)
         if not self._done:
-            return DecideOutcome(accepted=False, why_not="nothing was revoked in this session")
+            return Outcome(accepted=False, why_not="nothing was revoked in this session")
         last = self._done.pop()
         why_not = self._take_back(last)
-        return DecideOutcome(accepted=not why_not, why_not=why_not)
+        return Outcome(accepted=not why_not, why_not=why_not)
 
     def _take_back(self, last: Held | Removed | Block) -> str:
         if isinstance(last, Held):

@@ -15,7 +15,7 @@ from flycore.catalog.known import KNOWN
 from flycore.kernel.hearing import Heard
 from flycore.kernel.in_force import InForce, in_force
 from flycore.kernel.world import Ground, read_files
-from flycore.model.approval import DecideOutcome
+from flycore.model.approval import Outcome
 from flycore.model.canonical import JsonObject
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Kind, Source
@@ -32,13 +32,13 @@ Given = tuple[tuple[str, str], ...]
 """Entries as (sidecar id, digest)."""
 Lines = tuple[tuple[str, JsonObject], ...]
 """Lines for the log: event and fields."""
-_ACCEPTED = DecideOutcome(accepted=True)
+_ACCEPTED = Outcome(accepted=True)
 
 
 class Told(NamedTuple):
     """What became of a person's wish, and the lines the log is to have of it."""
 
-    outcome: DecideOutcome
+    outcome: Outcome
     lines: Lines = ()
 
 
@@ -149,7 +149,7 @@ class Trusting:
         outcome = self._store.accept(rest, self._declared.registry, now) if rest or not tools else _ACCEPTED
         given = tuple(pair for pair in rest if self._holds(*pair))
         if failed:
-            outcome = DecideOutcome(accepted=False, why_not="; ".join(failed))
+            outcome = Outcome(accepted=False, why_not="; ".join(failed))
         return Told(outcome, _trusted((*given, *(() if failed else tools)), by))
 
     def revoke(self, by: str) -> Told:
@@ -166,15 +166,15 @@ class Trusting:
         self.read()
         entry = self._declared.registry.entry(sidecar)
         if entry is None:
-            return Told(DecideOutcome(accepted=False, why_not=f"the registry has no entry {sidecar}"))
+            return Told(Outcome(accepted=False, why_not=f"the registry has no entry {sidecar}"))
         file = entry.position.file
         made = switch_entry(self._ground.places, entry.source, sidecar, enabled, reason, file)
         if made.why_not:
-            return Told(DecideOutcome(accepted=False, why_not=made.why_not))
+            return Told(Outcome(accepted=False, why_not=made.why_not))
         self.read()
         fields = audit_events.entry_switched(sidecar, file, enabled=enabled, reason=reason, by=by)
         return Told(
-            DecideOutcome(accepted=True),
+            Outcome(accepted=True),
             ((audit_events.REGISTRY_EDITED, fields), *self._trust_on(entry, enabled, now, by)),
         )
 
@@ -194,14 +194,14 @@ class Trusting:
         the very text; another's that stand there instead are not."""
         why_not = write_starter(self._ground.places)
         if why_not:
-            return Told(DecideOutcome(accepted=False, why_not=why_not))
+            return Told(Outcome(accepted=False, why_not=why_not))
         self.read()
         fields = audit_events.starter_written(REGISTRY_FILE, by=by)
         shown = tuple((entry.id, entry.digest) for entry in starter_entries(frozenset(KNOWN)))
         there = {entry.id: entry.digest for entry in self._declared.registry.entries}
         given = tuple((sidecar, digest) for sidecar, digest in shown if there.get(sidecar) == digest)
         return Told(
-            DecideOutcome(accepted=True),
+            Outcome(accepted=True),
             ((audit_events.REGISTRY_EDITED, fields), *self._give(given, now, by)),
         )
 
@@ -210,14 +210,14 @@ class Trusting:
         key of it. `offered` is what was found in that file just now, `by` says in the log who did."""
         made = add_entry(self._ground.places, offered.id, offered.entry)
         if made.why_not:
-            return Told(DecideOutcome(accepted=False, why_not=made.why_not))
+            return Told(Outcome(accepted=False, why_not=made.why_not))
         self.read()
         fields = audit_events.server_imported(offered.id, offered.digest, by=by)
         entry = self._declared.registry.entry(offered.id)
         same = entry is not None and entry.source is Source.PROJECT and entry.raw == offered.entry
         given = ((offered.id, entry.digest),) if entry is not None and same else ()
         return Told(
-            DecideOutcome(accepted=True),
+            Outcome(accepted=True),
             ((audit_events.REGISTRY_EDITED, fields), *self._give(given, now, by)),
         )
 

@@ -25,7 +25,7 @@ from flycore.kernel.probing import probe_work
 from flycore.kernel.telling import Telling
 from flycore.kernel.trusting import Given, Trusting, Wish
 from flycore.kernel.world import Files, Ground, Observed, blocked_tools, build_world
-from flycore.model.approval import DecideOutcome
+from flycore.model.approval import Outcome
 from flycore.model.catalog import SidecarView
 from flycore.model.enums import Kind, PathState, ProbeState
 from flycore.model.events import EventClass, Publish
@@ -122,15 +122,15 @@ class Upkeep:
         """Entries that wait for trust, described by what they would run."""
         return self._pending
 
-    async def trust(self, accepted: Given, by: str) -> DecideOutcome:
+    async def trust(self, accepted: Given, by: str) -> Outcome:
         """Trust entries that still are what was shown; `by` goes to the log."""
         return await self.settled(lambda trusting, now: trusting.accept(accepted, now, by))
 
-    async def revoke_trust(self, by: str) -> DecideOutcome:
+    async def revoke_trust(self, by: str) -> Outcome:
         """Trust nothing of the project any longer; `by` goes to the log. Calls that run go on."""
         return await self.settled(lambda trusting, _: trusting.revoke(by))
 
-    async def settled(self, wish: Wish) -> DecideOutcome:
+    async def settled(self, wish: Wish) -> Outcome:
         """What became of a person's wish. Once this returns, calls find it so."""
         async with self._renewing:
             now = self._clock.now()

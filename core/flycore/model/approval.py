@@ -222,8 +222,8 @@ class Ask(Value, frozen=True, kw_only=True):
     """Nobody waits inline: the caller comes back for the answer."""
 
 
-class DecideOutcome(Value, frozen=True, kw_only=True):
-    """Whether an answer counted; `why_not` says what happened instead."""
+class Outcome(Value, frozen=True, kw_only=True):
+    """Whether something was done, or why not: `why_not` is empty where it was."""
 
     accepted: bool
     why_not: str = ""

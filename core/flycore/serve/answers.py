@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from flycore.model.approval import Ask, DecideOutcome, Lease
+from flycore.model.approval import Ask, Lease, Outcome
 from flycore.model.audit import Metrics
 from flycore.model.base import Value
 from flycore.model.call import Activity, Progress, ToolResult
@@ -59,7 +59,7 @@ class Ack(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of `kernel.yield`."""
     paired: bool | UnsetType = UNSET
     """Of `console.pair`: true."""
-    outcome: DecideOutcome | UnsetType = UNSET
+    outcome: Outcome | UnsetType = UNSET
     """Of what a paired console has done."""
 
 
@@ -100,7 +100,7 @@ class AskSnapshot(Value, frozen=True, kw_only=True):
     """`ask.snapshot`."""
 
     asks: tuple[Ask, ...]
-    outcome: DecideOutcome | UnsetType = UNSET
+    outcome: Outcome | UnsetType = UNSET
     """Of `ask.decide`, `ask.edit` and `ask.hold`: whether it counted."""
 
 

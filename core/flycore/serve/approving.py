@@ -14,7 +14,7 @@ import flycore
 from flycore.executive.preview import Seat
 from flycore.kernel.approver import KernelApprover
 from flycore.kernel.kernel import Kernel
-from flycore.model.approval import DecideOutcome
+from flycore.model.approval import Outcome
 from flycore.model.call import Caller
 from flycore.model.canonical import JsonObject
 from flycore.serve import console_messages as c
@@ -119,8 +119,8 @@ def other_version(console: str) -> str:
     )
 
 
-def _did(changed: bool) -> DecideOutcome:
-    return DecideOutcome(accepted=changed, why_not="" if changed else "there is none such any more")
+def _did(changed: bool) -> Outcome:
+    return Outcome(accepted=changed, why_not="" if changed else "there is none such any more")
 
 
 async def _decide(approver: KernelApprover, payload: JsonObject) -> object:

@@ -7,7 +7,7 @@ from textual import events
 from textual.widgets import Input, TextArea
 
 from consolekit import HandClock, console, until
-from flycore.model.approval import DecideOutcome
+from flycore.model.approval import Outcome
 from flycore.model.canonical import JsonObject
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.edit import EditScreen
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 TYPED = "the quick brown fox jumps over the lazy dog " * 3
 
 
-async def nowhere(input: JsonObject) -> DecideOutcome:
+async def nowhere(input: JsonObject) -> Outcome:
     raise AssertionError("nothing is handed in")
 
 

@@ -12,7 +12,7 @@ from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
     from flycore.client.socket import SocketClient
-    from flycore.model.approval import DecideOutcome
+    from flycore.model.approval import Outcome
     from flycore.model.canonical import JsonObject
     from flycore.registry.places import Places
     from flycore.serve.tokens import TokenBook
@@ -80,23 +80,23 @@ def revoke(invocation: Invocation, name: str) -> int:
     return 0
 
 
-def _changed(places: Places, kind: str, payload: JsonObject) -> DecideOutcome:
+def _changed(places: Places, kind: str, payload: JsonObject) -> Outcome:
     """Through the kernel that runs, which writes all state; else in the file itself, under its lock. Raises
     RootBusy where a kernel holds the root and does not answer."""
     import msgspec
 
-    from flycore.model.approval import DecideOutcome
+    from flycore.model.approval import Outcome
     from flytui.cli.reading import ask_running
 
-    async def asked(client: SocketClient) -> DecideOutcome:
-        return msgspec.convert(await client.ask_for(kind, payload), DecideOutcome)
+    async def asked(client: SocketClient) -> Outcome:
+        return msgspec.convert(await client.ask_for(kind, payload), Outcome)
 
     return ask_running(places, asked) or _changed_in_file(places, kind, payload)
 
 
-def _changed_in_file(places: Places, kind: str, payload: JsonObject) -> DecideOutcome:
+def _changed_in_file(places: Places, kind: str, payload: JsonObject) -> Outcome:
     from flycore.audit.events import TOKEN_CHANGED, token_changed
-    from flycore.model.approval import DecideOutcome
+    from flycore.model.approval import Outcome
     from flycore.model.errors import TokenRefused
     from flytui.cli.holding import held_root
     from flytui.cli.recording import record
@@ -111,11 +111,11 @@ def _changed_in_file(places: Places, kind: str, payload: JsonObject) -> DecideOu
         try:
             if making:
                 book.add(name, str(payload["digest"]), noted)
-                return DecideOutcome(accepted=True)
+                return Outcome(accepted=True)
             there = book.revoke(name, noted)
         except TokenRefused as refused:
-            return DecideOutcome(accepted=False, why_not=str(refused))
-    return DecideOutcome(accepted=there, why_not="" if there else "it was gone already")
+            return Outcome(accepted=False, why_not=str(refused))
+    return Outcome(accepted=there, why_not="" if there else "it was gone already")
 
 
 def _book(places: Places) -> TokenBook:

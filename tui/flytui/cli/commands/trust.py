@@ -15,7 +15,7 @@ from flytui.cli.output import emit, note, say, say_strict
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.client.socket import SocketClient
-    from flycore.model.approval import DecideOutcome
+    from flycore.model.approval import Outcome
     from flycore.model.canonical import JsonObject
     from flycore.model.errors import RootBusy
     from flycore.model.status import Status
@@ -146,12 +146,12 @@ def _accept(told: Invocation, places: Places, shown: str) -> int:
 def _revoke(told: Invocation, places: Places) -> int:
     """Trust nothing of the root any longer: through the kernel that runs, else in the file itself. Raises
     RootBusy where a kernel holds the root and does not answer."""
-    from flycore.model.approval import DecideOutcome
+    from flycore.model.approval import Outcome
     from flytui.cli.pending import read_pending
     from flytui.cli.reading import ask_running
 
-    async def asked(client: SocketClient) -> DecideOutcome:
-        return msgspec.convert(await client.ask_for("trust.revoke"), DecideOutcome)
+    async def asked(client: SocketClient) -> Outcome:
+        return msgspec.convert(await client.ask_for("trust.revoke"), Outcome)
 
     outcome = ask_running(places, asked) or _revoke_in_file(places)
     pending = read_pending(places)
@@ -160,7 +160,7 @@ def _revoke(told: Invocation, places: Places) -> int:
     return _report(told, places, pending, "revoked", "nothing of this root is trusted any longer", 0)
 
 
-def _revoke_in_file(places: Places) -> DecideOutcome:
+def _revoke_in_file(places: Places) -> Outcome:
     from flycore.audit.events import trust_decided
     from flytui.cli.holding import held_root
     from flytui.cli.pending import read_pending

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from textual import events
 
 from flycore.approval.machine import choices
-from flycore.model.approval import Answer, Ask, DecideOutcome
+from flycore.model.approval import Answer, Ask, Outcome
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Choice, RequestState
 from flycore.model.errors import FlyError
@@ -165,7 +165,7 @@ class CardScreen(AskScreen):
         """Answers the request that was on screen when the form opened, and no other."""
         request = ask.request
 
-        async def send(answer: Answer) -> DecideOutcome:
+        async def send(answer: Answer) -> Outcome:
             return await self._desk.approver.decide(request.id, request.subject_digest, answer)
 
         return send
@@ -173,7 +173,7 @@ class CardScreen(AskScreen):
     def _editor(self, ask: Ask) -> SendInput:
         request = ask.request
 
-        async def send(input: JsonObject) -> DecideOutcome:
+        async def send(input: JsonObject) -> Outcome:
             return await self._desk.approver.edit(request.id, request.subject_digest, input)
 
         return send

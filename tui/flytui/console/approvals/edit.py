@@ -16,7 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import TextArea
 
-from flycore.model.approval import ApprovalRequest, DecideOutcome
+from flycore.model.approval import ApprovalRequest, Outcome
 from flycore.model.canonical import Json, JsonObject
 from flycore.model.errors import FlyError
 from flysafe.text import strict_text
@@ -84,7 +84,7 @@ class EditScreen(WritingScreen[bool]):
         try:
             outcome = await self._send_input(input)
         except FlyError as error:
-            outcome = DecideOutcome(accepted=False, why_not=str(error))
+            outcome = Outcome(accepted=False, why_not=str(error))
         self._sending = False
         if outcome.accepted:
             self.dismiss(True)

@@ -15,7 +15,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from flycore.model.approval import Answer, ApprovalRequest, DecideOutcome
+from flycore.model.approval import Answer, ApprovalRequest, Outcome
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Risk
 from flycore.model.errors import FlyError
@@ -27,8 +27,8 @@ from flytui.console.paint import Line, Span, Tone, keys_line, line, span, wrappe
 from flytui.console.views import Bar
 
 TICK_S = 0.1
-Send = Callable[[Answer], Awaitable[DecideOutcome]]
-SendInput = Callable[[JsonObject], Awaitable[DecideOutcome]]
+Send = Callable[[Answer], Awaitable[Outcome]]
+SendInput = Callable[[JsonObject], Awaitable[Outcome]]
 
 
 class StandingScreen(ModalScreen[Answer | None]):
@@ -200,7 +200,7 @@ class StandingScreen(ModalScreen[Answer | None]):
         try:
             outcome = await self._send_answer(answer)
         except FlyError as error:
-            outcome = DecideOutcome(accepted=False, why_not=str(error))
+            outcome = Outcome(accepted=False, why_not=str(error))
         self._sending = False
         if outcome.accepted:
             self.dismiss(answer)

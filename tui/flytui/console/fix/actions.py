@@ -11,7 +11,7 @@ from textual.app import SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
-from flycore.model.approval import DecideOutcome
+from flycore.model.approval import Outcome
 from flycore.model.errors import FlyError
 from flycore.model.fix import Fix, FixKind
 from flycore.model.stability import Reason
@@ -234,5 +234,5 @@ def offered(reasons: Sequence[Reason]) -> Reason | None:
     return next((reason for reason in reasons if reason.fix is not None), None)
 
 
-def _why_not(outcome: DecideOutcome) -> str:
+def _why_not(outcome: Outcome) -> str:
     return "" if outcome.accepted else outcome.why_not or "refused"
