@@ -13,7 +13,6 @@ import msgspec
 from flycore.approval.clock import Clock
 from flycore.approval.conditions import schema_faults
 from flycore.approval.hosts import host_of
-from flycore.approval.processes import read_process
 from flycore.catalog.schemas import accepts
 from flycore.model.approval import (
     LEASE_MINUTES,
@@ -27,6 +26,7 @@ from flycore.model.approval import (
 from flycore.model.call import Caller
 from flycore.model.canonical import Json, JsonObject, canonical_json, digest
 from flycore.model.enums import Choice, LeaseScope, RequestState, Risk
+from flysafe.procfs import read_process
 
 LARGER_FACTOR = 4
 LARGER_BYTES = 1024

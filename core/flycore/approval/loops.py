@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flycore.approval.clock import Clock
-from flycore.approval.processes import read_process
 from flycore.model.approval import DecideOutcome
 from flycore.model.base import Value
 from flycore.model.call import Caller
 from flycore.model.enums import Code, QuestionKind, Status
 from flycore.model.question import Option, Question
+from flysafe.procfs import read_process
 
 TIMES = 3
 """Failures of one call, or calls of one unknown tool, that pause the caller."""

@@ -24,7 +24,7 @@ _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _ONE_BRACKET = bytes.maketrans(b"{}", b"[]")
 
 
-class NotStrict(ValueError):  # noqa: N818 - says what the text is
+class NotStrict(ValueError):
     """The bytes are not one strict JSON document; `reason` is a sentence without a full stop."""
 
     def __init__(self, reason: str) -> None:

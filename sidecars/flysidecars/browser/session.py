@@ -26,7 +26,7 @@ DIALOGS_TOLD = 20
 GONE = "the tab was closed, or the browser ended"
 
 
-class CommandFailed(Exception):  # noqa: N818 - says what became of the command
+class CommandFailed(Exception):
     """The browser refused a command; the text is the browser's own."""
 
 

@@ -8,7 +8,7 @@ import time
 
 from flysafe.addresses import is_public, parse_address
 from flysidecars.media.provider import Provider
-from flysidecars.sdk import ToolFailed
+from flysidecars.sdk import JsonObject, ToolFailed
 
 CONNECT_S = 10.0
 LIMIT_S = 300.0
@@ -41,6 +41,24 @@ def addresses_for(provider: Provider) -> list[str]:
             remedy="list the host in config.allowPrivate of the entry, if that is meant",
         )
     return spelled
+
+
+def ask_provider(provider: Provider, question: JsonObject, *, most: int) -> JsonObject:
+    """The provider's answer, at most `most` bytes. Raises `ToolFailed`: `provider-refused` for an address
+    that is not allowed, `provider-failed`, with `status` where it answered with another than 200 to 299."""
+    import json
+
+    status, body = post(provider, json.dumps(question).encode(), most)
+    if not 200 <= status < 300:
+        moved = " and sends elsewhere, which is not followed" if 300 <= status < 400 else ""
+        raise ToolFailed("provider-failed", f"the provider answers {status}{moved}", status=status)
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError) as broken:
+        raise ToolFailed("provider-failed", "the provider's answer is not JSON", status=status) from broken
+    if not isinstance(answer, dict):
+        raise ToolFailed("provider-failed", "the provider's answer is no object", status=status)
+    return answer
 
 
 def post(provider: Provider, body: bytes, most: int) -> tuple[int, bytes]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 
-from flysidecars.sdk import JsonObject, ToolFailed, Unavailable
+from flysidecars.sdk import JsonObject, Unavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,23 +106,3 @@ def _secret(name: str, environ: Mapping[str, str]) -> str:
             f"{name} is not set, which a header of the provider needs", remedy, reasonCode="secret-missing"
         )
     return value
-
-
-def ask_provider(provider: Provider, question: JsonObject, *, most: int) -> JsonObject:
-    """The provider's answer, at most `most` bytes. Raises `ToolFailed`: `provider-refused` for an address
-    that is not allowed, `provider-failed`, with `status` where it answered with another than 200 to 299."""
-    import json
-
-    from flysidecars.media.posting import post
-
-    status, body = post(provider, json.dumps(question).encode(), most)
-    if not 200 <= status < 300:
-        moved = " and sends elsewhere, which is not followed" if 300 <= status < 400 else ""
-        raise ToolFailed("provider-failed", f"the provider answers {status}{moved}", status=status)
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError) as broken:
-        raise ToolFailed("provider-failed", "the provider's answer is not JSON", status=status) from broken
-    if not isinstance(answer, dict):
-        raise ToolFailed("provider-failed", "the provider's answer is no object", status=status)
-    return answer
