@@ -27,18 +27,25 @@ _URL_REMEDY = "write config.providerUrl as http://… or https://…, without us
 class Provider:
     """Where to send: `secure` is https; `target` is path and query; `headers` hold secrets."""
 
-    __slots__ = ("headers", "host", "port", "private", "secure", "target")
+    __slots__ = ("allow_private", "headers", "host", "port", "secure", "target")
 
     def __init__(
-        self, *, secure: bool, host: str, port: int, target: str, headers: dict[str, str], private: bool
+        self,
+        *,
+        secure: bool,
+        host: str,
+        port: int,
+        target: str,
+        headers: dict[str, str],
+        allow_private: list[object],
     ) -> None:
         self.secure = secure
         self.host = host
         self.port = port
         self.target = target
         self.headers = headers
-        self.private = private
-        """Whether `config.allowPrivate` names the host."""
+        self.allow_private = allow_private
+        """`config.allowPrivate` as it stands there."""
 
     @property
     def authority(self) -> str:
@@ -75,7 +82,7 @@ def read_provider(config: JsonObject, environ: Mapping[str, str] = os.environ) -
         port=port or (443 if secure else 80),
         target=(parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
         headers=_headers(config.get("providerHeaders"), environ),
-        private=isinstance(allowed, list) and host in allowed,
+        allow_private=allowed if isinstance(allowed, list) else [],
     )
 
 
