@@ -58,6 +58,15 @@ def is_public(address: Address) -> bool:
     return not any(address in network for network in _NOT_PUBLIC_6)
 
 
+_LOOPBACK_4 = IPv4Network("127.0.0.0/8")
+_LOOPBACK_6 = IPv6Address("::1")
+
+
+def is_loopback(address: Address) -> bool:
+    """Whether the address is this machine itself, spelled as such: a mapped or scoped one is not."""
+    return address in _LOOPBACK_4 or address == _LOOPBACK_6
+
+
 def parse_address(text: str) -> Address | None:
     """The address that a resolver or a URL's host spells in the one canonical way; None for anything else."""
     try:

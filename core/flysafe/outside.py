@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 
-class OutsideAnchor(OSError):  # noqa: N818 - says what the path is
+class OutsideAnchor(OSError):
     """The path leads out of its anchor, or would have to in order to be resolved. `errno` is EXDEV."""
 
     def __init__(self, path: str) -> None:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 
+from flysafe.procfs import Process, descendants, environment_of, process_table, read_process, send_signal
 from flysidecars.sdk import ToolFailed
 
 TYPE_CHECKING = False
@@ -53,8 +54,8 @@ class Child:
         except (OSError, ValueError) as failed:
             said = failed.strerror if isinstance(failed, OSError) else "an argument cannot be passed on"
             raise ToolFailed("delegate-failed", f"{argv[0]} cannot be started: {said}") from failed
-        found = _stat(self.popen.pid)
-        self._started = found[3] if found else -1
+        found = read_process(self.popen.pid)
+        self._started = found.started if found else -1
 
     def end(self, grace_s: float = GRACE_S) -> int:
         """End it and its tree: TERM, after `grace_s` seconds KILL. The program's exit code, negative for a
@@ -71,7 +72,7 @@ class Child:
     def tell(self, number: signal.Signals) -> None:
         """Signal everybody of the tree, once."""
         for process in _living(self.popen.pid, self._started, self._mark):
-            _send(*process, number)
+            send_signal(process, number, signal.SIGCONT)
 
     def exit_code(self, patience_s: float = 0.0) -> int | None:
         """How the program itself has left, None where it still runs after `patience_s` seconds. It stays to
@@ -97,71 +98,26 @@ class Child:
     def _gone(self, number: signal.Signals, patience_s: float) -> bool:
         """Signal everybody until nobody is left; whether that came about in time."""
         deadline = time.monotonic() + patience_s
-        told: set[tuple[int, int]] = set()
+        signalled: set[tuple[int, int]] = set()
         while living := _living(self.popen.pid, self._started, self._mark):
             for process in living:
-                if process not in told:
-                    told.add(process)
-                    _send(*process, number)
+                if (process.pid, process.started) not in signalled:
+                    signalled.add((process.pid, process.started))
+                    send_signal(process, number, signal.SIGCONT)
             if time.monotonic() > deadline:
                 return False
             time.sleep(_PAUSE_S)
         return True
 
 
-def _living(leader: int, started: int, mark: str) -> list[tuple[int, int]]:
-    """Pid and start time of everybody of the tree who has not ended."""
-    table = {
-        pid: stat for name in os.listdir("/proc") if name.isdigit() and (stat := _stat(pid := int(name)))
-    }
-    children: dict[int, list[int]] = {}
-    for pid, (_, parent, _, _) in table.items():
-        children.setdefault(parent, []).append(pid)
-    found = [leader] if leader in table and table[leader][3] == started else []
+def _living(leader: int, started: int, mark: str) -> list[Process]:
+    """Everybody of the tree who has not ended."""
+    table = process_table()
+    roots = [leader] if leader in table and table[leader].started == started else []
     wanted = f"{MARK}={mark}".encode()
-    found += [pid for pid, (_, _, sid, _) in table.items() if pid != leader and _is(pid, sid, leader, wanted)]
-    seen = set(found)
-    for pid in found:
-        for child in children.get(pid, ()):
-            if child not in seen:
-                seen.add(child)
-                found.append(child)
-    return [(pid, table[pid][3]) for pid in found if pid in table and table[pid][0] not in "ZX"]
+    roots += [pid for pid, process in table.items() if pid != leader and _is(process, leader, wanted)]
+    return [process for pid in descendants(roots, table) if not (process := table[pid]).ended]
 
 
-def _is(pid: int, session: int, leader: int, wanted: bytes) -> bool:
-    return session == leader or wanted in _read(f"/proc/{pid}/environ").split(b"\0")
-
-
-def _stat(pid: int) -> tuple[str, int, int, int] | None:
-    """State letter, parent, session, start time in ticks; None where there is no such process."""
-    stat = _read(f"/proc/{pid}/stat")
-    fields = stat[stat.rfind(b")") + 2 :].split()
-    if len(fields) < 20:
-        return None
-    return fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19])
-
-
-def _send(pid: int, started: int, number: signal.Signals) -> None:
-    """Signal exactly this process: the descriptor pins the pid before the start time is compared."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except OSError:
-        return
-    try:
-        now = _stat(pid)
-        if now is not None and now[3] == started:
-            signal.pidfd_send_signal(descriptor, number)
-            signal.pidfd_send_signal(descriptor, signal.SIGCONT)
-    except (ProcessLookupError, PermissionError):
-        return
-    finally:
-        os.close(descriptor)
-
-
-def _read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read(1 << 20)
-    except OSError:
-        return b""
+def _is(process: Process, leader: int, wanted: bytes) -> bool:
+    return process.session == leader or wanted in environment_of(process.pid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from flysidecars.browser import endpoint as endpoint_module
 from flysidecars.browser.endpoint import VARIABLE, endpoint_of, pages, require_browser
 from flysidecars.browser.tree import listing, make_ref, parse_ref
 from flysidecars.sdk import ToolFailed, Unavailable
+from notpublic import NOT_PUBLIC
 
 ID = "AB12"
 
@@ -88,6 +91,46 @@ def test_elsewhere_is_refused(named: object) -> None:
 def test_another_host_when_config_lists_it() -> None:
     config = {"endpoint": "http://browser.lan:9222", "allowHosts": ["browser.lan"]}
     assert endpoint_of(config).place == "browser.lan:9222"
+    for place, listed in (("10.0.0.1:9222", "10.0.0.0/8"), ("[fd00::1]:80", "[fd00::1]")):
+        assert endpoint_of({"endpoint": f"http://{place}", "allowHosts": [listed]}).place == place
+
+
+@pytest.mark.suite
+@pytest.mark.parametrize("address", [*NOT_PUBLIC, "93.184.215.14"])
+def test_only_this_machine_is_met_unless_config_lists_it(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    host = f"[{address}]" if ":" in address else address
+    if address not in ("127.0.0.1", "::1"):
+        with pytest.raises(ToolFailed) as refused:
+            endpoint_of({"endpoint": f"http://{host}:9", "allowHosts": ["browser.lan"]})
+        assert refused.value.code == "endpoint-refused"
+
+
+def test_a_name_is_resolved_within_the_time_and_the_address_is_what_is_connected_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(endpoint_module, "ANSWER_S", 0.2)
+    release = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: release.wait() and [])
+    elsewhere = {"endpoint": "http://browser.lan:9", "allowHosts": ["browser.lan"]}
+    with pytest.raises(Unavailable, match="no address is known"):
+        require_browser(endpoint_of(elsewhere))
+    release.set()
+    with answering([]) as config:
+        port = int(config["endpoint"].rpartition(":")[2])
+        found = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))
+        # Connecting asks for the address, which is answered as it is; the name leads there only once.
+        names = iter(["browser.lan"])
+        monkeypatch.setattr(
+            socket,
+            "getaddrinfo",
+            lambda host, *_, **__: [found] if host == "127.0.0.1" or next(names) else [],
+        )
+        assert (
+            pages(endpoint_of({"endpoint": f"http://browser.lan:{port}", "allowHosts": ["browser.lan"]}))
+            == []
+        )
 
 
 @pytest.mark.parametrize(

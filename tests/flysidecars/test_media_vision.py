@@ -23,6 +23,7 @@ from flysidecars.media.posting import addresses_for
 from flysidecars.media.provider import read_provider
 from flysidecars.media.tesseract import read_tsv
 from flysidecars.sdk import ToolFailed, Unavailable
+from notpublic import NOT_PUBLIC
 
 FONT = "DejaVuSans.ttf"
 FIRST, SECOND = "The quick brown fox", "jumps over 42 lazy dogs."
@@ -274,21 +275,47 @@ def test_addresses_that_are_not_meant_are_refused(host: str, more: dict[str, obj
 
 @pytest.mark.parametrize(
     ("host", "more"),
-    [("127.0.0.1", {}), ("[::1]", {}), ("localhost", {}), ("10.0.0.1", {"allowPrivate": ["10.0.0.1"]})],
+    [
+        ("127.0.0.1", {}),
+        ("[::1]", {}),
+        ("localhost", {}),
+        ("10.0.0.1", {"allowPrivate": ["10.0.0.1"]}),
+        ("10.0.0.1", {"allowPrivate": ["10.0.0.0/8", "10.0.0.1/8", 7]}),
+        ("[fd00::1]", {"allowPrivate": ["fd00::1"]}),
+    ],
 )
 def test_addresses_that_are_meant(host: str, more: dict[str, object]) -> None:
     assert addresses_for(read_provider({"providerUrl": f"http://{host}:9/", **more}))
 
 
-def test_a_name_that_leads_home_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [
-        (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 80)) for address in ("8.8.8.8", "127.0.0.1")
-    ]
+def _resolving(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    found = [(socket.AF_UNSPEC, socket.SOCK_STREAM, 6, "", (address, 80)) for address in addresses]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+
+
+@pytest.mark.suite
+@pytest.mark.parametrize("address", NOT_PUBLIC)
+def test_a_name_that_leads_home_is_refused(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     provider = read_provider({"providerUrl": "http://rebound.example/"})
+    for answer in ((address,), ("8.8.8.8", address)):
+        _resolving(monkeypatch, *answer)
+        with pytest.raises(ToolFailed) as failed:
+            addresses_for(provider)
+        assert failed.value.code == "provider-refused"
+
+
+def test_localhost_leads_nowhere_else_even_where_it_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    _resolving(monkeypatch, "8.8.8.8")
     with pytest.raises(ToolFailed) as failed:
-        addresses_for(provider)
+        addresses_for(read_provider({"providerUrl": "http://localhost/", "allowPrivate": ["localhost"]}))
     assert failed.value.code == "provider-refused"
+
+
+@pytest.mark.parametrize("listed", ["wiki.lan", "WIKI.lan.", "10.0.0.7", "10.0.0.0/8"])
+def test_a_listed_name_or_network_is_reached(monkeypatch: pytest.MonkeyPatch, listed: str) -> None:
+    _resolving(monkeypatch, "10.0.0.7")
+    found = addresses_for(read_provider({"providerUrl": "http://wiki.lan/", "allowPrivate": [listed]}))
+    assert list(map(str, found)) == ["10.0.0.7"]
 
 
 BAD_CONFIG: list[tuple[dict[str, object], str]] = [

@@ -16,11 +16,11 @@ import pytest
 from httpcore2 import NetworkStream, SyncBackend
 
 from flysafe.addresses import parse_address
+from flysafe.pinned_dns import AllowList, resolve_host
 from flysidecars.sdk import ToolFailed
 from flysidecars.web.exchange import Reply, Times, exchange
-from flysidecars.web.network import Network, resolve_host
+from flysidecars.web.network import Network
 from flysidecars.web.orders import Order
-from flysidecars.web.settings import Private
 from flysidecars.web.urls import parse_url
 from notpublic import NOT_PUBLIC
 from webservers import Talk, Web, serving
@@ -73,7 +73,7 @@ class Scene:
 
     @property
     def network(self) -> Network:
-        return Network(Private(), self.resolve, self.connect)
+        return Network(AllowList(), self.resolve, self.connect)
 
     def get(self, url: str, limit: int = MIB, times: Times = TIMES, **more: object) -> tuple[Reply, bytes]:
         """Load it and its body."""
@@ -272,7 +272,7 @@ def test_credentials_stay_with_their_host(scene: Scene) -> None:
 def test_a_name_that_answers_otherwise_each_time(scene: Scene, turn: int) -> None:
     private = NOT_PUBLIC[turn % len(NOT_PUBLIC)]
     answers = itertools.chain([[PUBLIC]], itertools.repeat([private]))
-    network = Network(Private(), lambda host, port, seconds: next(answers), scene.connect)
+    network = Network(AllowList(), lambda host, port, seconds: next(answers), scene.connect)
     order = Order(parse_url("http://outer.test/"))
     with exchange(network, order, TIMES) as reply:
         assert b"".join(reply.body(MIB)) == b"outside"
@@ -285,7 +285,7 @@ def test_a_name_that_answers_otherwise_each_time(scene: Scene, turn: int) -> Non
 def test_a_name_that_turns_between_redirects(scene: Scene) -> None:
     answers = iter([[PUBLIC], ["127.0.0.1"]])
     scene.answer = _to("/again")
-    network = Network(Private(), lambda host, port, seconds: next(answers), scene.connect)
+    network = Network(AllowList(), lambda host, port, seconds: next(answers), scene.connect)
     with (
         pytest.raises(ToolFailed) as failed,
         exchange(network, Order(parse_url("http://outer.test/")), TIMES),
@@ -405,7 +405,7 @@ def test_the_next_address_is_tried(scene: Scene) -> None:
             return SyncBackend().connect_tcp("127.0.0.1", _closed_port(), seconds)
         return scene.connect(address, port, seconds)
 
-    network = Network(Private(), lambda host, port, seconds: ["1.1.1.1", PUBLIC], connect)
+    network = Network(AllowList(), lambda host, port, seconds: ["1.1.1.1", PUBLIC], connect)
     with exchange(network, Order(parse_url("http://outer.test/")), TIMES) as reply:
         assert reply.status == 200
 

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
+from flycore.model.caller import Caller
+from flycore.model.caller import UNKNOWN_PROGRAM
+from flysafe.procfs import PROC
+from flysafe.procfs import ProcFolder
+from flysafe.procfs import ancestors
+from flysafe.procfs import command_line
+from flysafe.procfs import executable_of
+from flysafe.procfs import read_process
 
-from flycore.approval.processes import PROC, ancestors, command_line, executable_of, read_process
-from flycore.model.caller import UNKNOWN_PROGRAM, Caller
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "fish", "ksh", "mksh", "tcsh", "csh", "busybox", "ash"})
 OWN_COMMAND = "flytui"
@@ -19,7 +24,7 @@ _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*t?")
 _OPTIONS_WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 
 
-def identify_peer(pid: int, door: str, *, proc: Path = PROC) -> Caller:
+def identify_peer(pid: int, door: str, *, proc: ProcFolder = PROC) -> Caller:
     """The caller behind the process `pid`: itself or its nearest ancestor that is neither a shell nor
     flytui; the process itself where all are.
 
@@ -31,14 +36,14 @@ def identify_peer(pid: int, door: str, *, proc: Path = PROC) -> Caller:
     return _caller(pid, door, proc)
 
 
-def _passes_through(pid: int, proc: Path) -> bool:
+def _passes_through(pid: int, proc: ProcFolder) -> bool:
     """Whether the process only carries the call for whoever started it."""
     executable = executable_of(pid, proc)
     name = os.path.basename(executable) or _process_name(pid, proc)
     return name in SHELLS or is_own_command(name, command_line(pid, proc))
 
 
-def told_apart(pid: int, caller: Caller, *, proc: Path = PROC) -> str:
+def told_apart(pid: int, caller: Caller, *, proc: ProcFolder = PROC) -> str:
     """The process `pid` as a person recognises it, and for whom it was started: `flytui (pid 12) in tmux
     (pid 8)`, where `caller` is the one behind it. As the processes show themselves; untrusted text."""
     name = os.path.basename(executable_of(pid, proc)) or _process_name(pid, proc) or UNKNOWN_PROGRAM
@@ -67,7 +72,7 @@ def is_own_command(name: str, arguments: tuple[str, ...]) -> bool:
     return False
 
 
-def _caller(pid: int, door: str, proc: Path) -> Caller:
+def _caller(pid: int, door: str, proc: ProcFolder) -> Caller:
     before = read_process(pid, proc)
     executable = executable_of(pid, proc)
     after = read_process(pid, proc)
@@ -77,6 +82,6 @@ def _caller(pid: int, door: str, proc: Path) -> Caller:
     return Caller(door=door, program=program, executable=executable, pid=pid, started=before.started)
 
 
-def _process_name(pid: int, proc: Path) -> str:
+def _process_name(pid: int, proc: ProcFolder) -> str:
     process = read_process(pid, proc)
     return "" if process is None else process.name

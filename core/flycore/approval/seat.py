@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
-from flycore.approval.processes import PROC, ancestors, environment_value, read_process
+from flysafe.procfs import PROC, ProcFolder, ancestors, environment_value, process_table
 
 Run = Callable[[tuple[str, ...]], str | None]
 """Runs a program to its end and gives its output, None where that fails."""
@@ -15,7 +13,7 @@ SCREEN = "screen"
 
 
 def console_seat(
-    environ: Mapping[str, str], pid: int, run: Run, *, proc: Path = PROC
+    environ: Mapping[str, str], pid: int, run: Run, *, proc: ProcFolder = PROC
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Window ids and pids of the console `pid`: its own, its ancestors', and in tmux or screen those of
     the attached clients, each sorted. Never pid 0 or 1."""
@@ -26,7 +24,7 @@ def console_seat(
     return tuple(sorted(windows - {0})), tuple(sorted(pids - {0, 1}))
 
 
-def _clients(environ: Mapping[str, str], run: Run, proc: Path) -> set[int]:
+def _clients(environ: Mapping[str, str], run: Run, proc: ProcFolder) -> set[int]:
     """Pids of the terminal multiplexer's clients, through which the console may be seen."""
     tmux = environ.get("TMUX", "")
     if tmux:
@@ -36,8 +34,6 @@ def _clients(environ: Mapping[str, str], run: Run, proc: Path) -> set[int]:
     return _screen_clients(proc) if environ.get("STY") else set()
 
 
-def _screen_clients(proc: Path) -> set[int]:
+def _screen_clients(proc: ProcFolder) -> set[int]:
     """Every attached screen client: screen has no command that lists those of one session."""
-    pids = (int(name) for name in os.listdir(proc) if name.isdecimal())
-    found = (read_process(pid, proc) for pid in pids)
-    return {process.pid for process in found if process is not None and process.name == SCREEN}
+    return {process.pid for process in process_table(proc).values() if process.name == SCREEN}

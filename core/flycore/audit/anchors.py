@@ -25,7 +25,7 @@ class Anchor(NamedTuple):
     hash: str
 
 
-class UnreadableAnchors(Exception):  # noqa: N818 - says what they are
+class UnreadableAnchors(Exception):
     """The file holds something that was never written to it."""
 
 

@@ -20,7 +20,7 @@ _CHECKED_BYTES = 8 * 1024 * 1024
 """So much of the newest file is checked before the first line is written; `verify` checks all of it."""
 
 
-class Broken(Exception):  # noqa: N818 - says what the log is
+class Broken(Exception):
     """The log is not as it was written; the text says where."""
 
 

@@ -50,7 +50,7 @@ class Violation(Value, frozen=True, kw_only=True):
     message: str
 
 
-class UnusableSchema(ValueError):  # noqa: N818 - the field's words say what is, not «Error»
+class UnusableSchema(ValueError):
     """The schema cannot be used; the text says why."""
 
 

@@ -14,7 +14,7 @@ from flycore.runners.answer import OnEvent, exit_words
 from flycore.runners.instance import End, Instance, Reply
 from flycore.runners.process_json import ProcessJsonJob, request_line
 from flycore.runners.run import RunLimits
-from flycore.runners.spawn import SpawnFailed
+from flycore.runners.spawn import SpawnError
 from flycore.runners.spoken import cancel_line
 
 _LINE = 'answer each line with one line that carries its "requestId"'
@@ -33,14 +33,14 @@ async def stays(bench: Bench) -> AsyncIterator[Check]:
             yield await _still_there(kept, f"stays: {name}", job)
         yield await _cancelled(kept)
         yield await _leaves(kept)
-    except SpawnFailed as fault:
-        yield bad("stays", fault.error.message, fault.error.hint)
+    except SpawnError as fault:
+        yield bad("stays", fault.failure.message, fault.failure.hint)
     finally:
         await kept.end(at_once=True)
 
 
 class _Kept:
-    """The process that is asked. Raises SpawnFailed where it cannot be started."""
+    """The process that is asked. Raises SpawnError where it cannot be started."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench

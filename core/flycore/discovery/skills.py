@@ -98,7 +98,7 @@ def front_matter(text: str) -> tuple[dict[str, Any], Fault | None]:
     return built, None
 
 
-class _Refused(Exception):  # noqa: N818 - never leaves this room
+class _Refused(Exception):
     """What YAML has and a front matter may not have."""
 
     def __init__(self, message: str, remedy: str, event: Event | None = None) -> None:

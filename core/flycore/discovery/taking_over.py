@@ -33,7 +33,7 @@ _ARGUMENT = "one of its arguments"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class Refused(Exception):  # noqa: N818 - an outcome that `offered` gives as a value
+class Refused(Exception):
     """Why a server cannot be taken over."""
 
     def __init__(self, why: str, remedy: str) -> None:

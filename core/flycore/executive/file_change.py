@@ -18,7 +18,7 @@ MOST_PAIRS = 20_000
 """Pairs of equal lines up to which two texts are compared line by line."""
 
 
-class Unfit(Exception):  # noqa: N818 - the word says what the change is
+class Unfit(Exception):
     """The change does not fit the text; the sentence says why."""
 
 

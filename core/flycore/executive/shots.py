@@ -25,7 +25,7 @@ class Shot(Value, frozen=True, kw_only=True):
     cross: tuple[int, int] | None = None
 
 
-class DesktopUnreadable(Exception):  # noqa: N818 - says what is, like the rest of the tree
+class DesktopUnreadable(Exception):
     """The display cannot be asked; the text says why and what to install."""
 
 

@@ -24,7 +24,7 @@ ROUND = (192, 96)
 MAX_DEPTH = 64
 
 
-class CannotLook(Exception):  # noqa: N818 - says what is; the text is for a person
+class CannotLook(Exception):
     """Why the display cannot be looked at."""
 
 

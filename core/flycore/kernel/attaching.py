@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 
 from flycore.approval.callers import identify_peer, told_apart
 from flycore.approval.clock import Clock
-from flycore.approval.processes import kin, terminal_of
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.executive.preview import Seat
@@ -23,6 +22,7 @@ from flycore.model.call import Caller
 from flycore.model.canonical import JsonObject
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import PAIRING, Event, EventClass, Publish
+from flysafe.procfs import ancestor_names, terminal_of
 
 PROVISIONAL = "this kernel lives for one command only: ask it to yield, and open a console"
 NOWHERE = "nobody could see the code: no console is open here, and flytui serve has no terminal of its own"
@@ -135,7 +135,9 @@ class Attaching:
     def _record(self, event: str, caller: Caller, pid: int, reason: str = "") -> None:
         """Nothing runs because of these lines, so a full disk stops only the line."""
         with suppress(AuditUnwritable):
-            fields = audit_events.console(caller, pid, terminal=terminal_of(pid), kin=kin(pid), reason=reason)
+            fields = audit_events.console(
+                caller, pid, terminal=terminal_of(pid), kin=ancestor_names(pid), reason=reason
+            )
             self._audit.append(event, fields, sync=True)
 
     def _tell(self, kind: str, payload: JsonObject) -> None:

@@ -23,11 +23,11 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from flycore.runners.processes import Process, environment_value, process_table, read_process, send_signal
 from flycore.runners.run import LEFTOVER_GRACE_S
 from flycore.runners.trees import CALL_ID_VARIABLE, KILL_PATIENCE_S
 from flysafe.atomic import write_atomic
 from flysafe.beneath import read_beneath
+from flysafe.procfs import Process, environment_value, process_table, read_process, send_signal
 
 FILE = "sessions"
 MOST_SESSIONS = 1_000
@@ -92,8 +92,7 @@ async def end_strays(sessions: Collection[str]) -> Ended:
             for process in living:
                 if (process.pid, process.started) not in told:
                     told.add((process.pid, process.started))
-                    send_signal(process, number)
-                    send_signal(process, signal.SIGCONT)
+                    send_signal(process, number, signal.SIGCONT)
             if time.monotonic() >= deadline:
                 break
             await anyio.sleep(_PAUSE_S)
@@ -124,7 +123,7 @@ def find_strays(sessions: Collection[str]) -> list[Process]:
     ]
     known = {process.pid for process in found}
     for process in found:
-        children = (child for child in table.values() if child.ppid == process.pid)
+        children = (child for child in table.values() if child.parent == process.pid)
         for child in children:
             if child.pid not in known and child.pid not in spared and not child.ended:
                 known.add(child.pid)
@@ -135,7 +134,7 @@ def find_strays(sessions: Collection[str]) -> list[Process]:
 def _carries(process: Process, sessions: Collection[str]) -> bool:
     if process.ended:
         return False
-    return session_of(environment_value(process.pid, CALL_ID_VARIABLE.encode())) in sessions
+    return session_of(environment_value(process.pid, CALL_ID_VARIABLE)) in sessions
 
 
 def _line_of(pid: int, table: dict[int, Process]) -> set[int]:
@@ -143,5 +142,5 @@ def _line_of(pid: int, table: dict[int, Process]) -> set[int]:
     line: set[int] = set()
     while pid in table and pid not in line:
         line.add(pid)
-        pid = table[pid].ppid
+        pid = table[pid].parent
     return line

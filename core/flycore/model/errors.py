@@ -19,7 +19,7 @@ class FlyError(Exception):
     """Root of everything the kernel raises on purpose."""
 
 
-class RootBusy(FlyError):  # noqa: N818 - the field's words say what is, not «Error»
+class RootBusy(FlyError):
     """Another kernel holds the root's lock."""
 
     def __init__(self, pid: int, since: float, role: str) -> None:
@@ -27,7 +27,7 @@ class RootBusy(FlyError):  # noqa: N818 - the field's words say what is, not «E
         super().__init__(f"the root is held by pid {pid} ({role})")
 
 
-class KernelUnreachable(FlyError):  # noqa: N818
+class KernelUnreachable(FlyError):
     """No kernel answers on the root's socket."""
 
     def __init__(self, path: str) -> None:
@@ -35,11 +35,11 @@ class KernelUnreachable(FlyError):  # noqa: N818
         super().__init__(f"no kernel answers on {path}")
 
 
-class ConnectionLost(FlyError):  # noqa: N818
+class ConnectionLost(FlyError):
     """The connection ended before the answer came."""
 
 
-class UnsafeSocket(FlyError):  # noqa: N818
+class UnsafeSocket(FlyError):
     """The socket's folder, or who answers on it, cannot be trusted."""
 
     def __init__(self, path: str, why: str) -> None:
@@ -47,7 +47,7 @@ class UnsafeSocket(FlyError):  # noqa: N818
         super().__init__(f"{path} is not used: {why}. Move it away, then try again")
 
 
-class OtherVersion(FlyError):  # noqa: N818
+class OtherVersion(FlyError):
     """This program and the kernel do not go together."""
 
     def __init__(self, here: str, kernel: str, pid: int) -> None:
@@ -58,7 +58,7 @@ class OtherVersion(FlyError):  # noqa: N818
         )
 
 
-class NotPaired(FlyError):  # noqa: N818
+class NotPaired(FlyError):
     """No code, or no right one, was presented."""
 
 
@@ -70,7 +70,7 @@ class ProtocolError(FlyError):
         super().__init__(sentence)
 
 
-class AuditUnwritable(FlyError):  # noqa: N818
+class AuditUnwritable(FlyError):
     """The audit log cannot take a line; nothing may run."""
 
     def __init__(self, path: str, cause: str) -> None:
@@ -78,5 +78,5 @@ class AuditUnwritable(FlyError):  # noqa: N818
         super().__init__(f"audit log {path}: {cause}")
 
 
-class TokenRefused(FlyError):  # noqa: N818
+class TokenRefused(FlyError):
     """The token book does not do that; the sentence says why, and holds no token."""

@@ -81,7 +81,7 @@ def pointer_keys(pointer: str) -> list[str]:
     return [unescape_key(token) for token in pointer.split("/")[1:]]
 
 
-class NotStrict(ValueError):  # noqa: N818 - says what the text is
+class NotStrict(ValueError):
     """The bytes are not one strict JSON document; `reason` is a sentence without a full stop."""
 
     def __init__(self, reason: str) -> None:

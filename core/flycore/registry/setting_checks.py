@@ -11,7 +11,7 @@ from flycore.model.enums import Level, Risk
 Choice = TypeVar("Choice", Risk, Level)
 
 
-class NotASetting(Exception):  # noqa: N818 - says what the value is
+class NotASetting(Exception):
     """The value is not one of those the setting takes; the text says which these are."""
 
 

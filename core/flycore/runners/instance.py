@@ -14,12 +14,12 @@ import anyio
 from flycore.model.canonical import JsonObject
 from flycore.runners.answer import OnEvent, SidecarEvent
 from flycore.runners.pipes import Feed, Intake, Tail
-from flycore.runners.processes import become_subreaper, ticks_now
 from flycore.runners.reactor import reactor_of
 from flycore.runners.run import LEFTOVER_GRACE_S, TERM_GRACE_S, RunLimits
 from flycore.runners.spawn import SpawnSpec, spawn
 from flycore.runners.spoken import Answered, Breach, Busy, cancel_line, read_line
-from flycore.runners.trees import end_tree, fell, plant, reap_strays
+from flycore.runners.trees import become_subreaper, end_tree, fell, plant, reap_strays
+from flysafe.procfs import ticks_now
 
 CANCEL_GRACE_S = 2.0
 """Between `cancel` and the end of a process that does not answer it."""
@@ -78,7 +78,7 @@ class _Turn:
 
 
 class Instance:
-    """A running process. Raises SpawnFailed where it cannot be started. Whoever makes it ends it."""
+    """A running process. Raises SpawnError where it cannot be started. Whoever makes it ends it."""
 
     def __init__(self, spec: SpawnSpec, on_change: Callable[[Instance], None]) -> None:
         become_subreaper()

@@ -19,7 +19,7 @@ from flycore.runners.answer import OnEvent
 from flycore.runners.instance import Instance
 from flycore.runners.persistent import ask_instance
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome, not_started, told
-from flycore.runners.spawn import SpawnFailed
+from flycore.runners.spawn import SpawnError
 from flycore.runners.trees import CALL_ID_VARIABLE
 
 MOST_IDLE = 64
@@ -89,9 +89,9 @@ class Place:
             spec = replace(spec, call_id=name, env={**spec.env, CALL_ID_VARIABLE: name})
             try:
                 instance = Instance(spec, pool.note_change)
-            except SpawnFailed as fault:
+            except SpawnError as fault:
                 pool.note_death(group)
-                meaning = not_started(job, fault.error)
+                meaning = not_started(job, fault.failure)
                 return told(job, meaning, exit_code=None, stderr_tail="", duration_ms=0)
         group.asked.add(instance)
         outcome: RunOutcome | None = None

@@ -12,7 +12,7 @@ from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_TIMEOUT_MS, 
 from flycore.runners.answer import EventFeed, Meaning, OnEvent, SidecarEvent, exit_facts, read_answer
 from flycore.runners.artifacts import check_artifacts
 from flycore.runners.run import ChildExit, RunLimits, run_child
-from flycore.runners.spawn import SpawnError, SpawnSpec
+from flycore.runners.spawn import SpawnFailure, SpawnSpec
 
 __all__ = ["ProcessJsonJob", "RunOutcome", "SidecarEvent", "call_sidecar", "outcome_of", "request_line"]
 
@@ -179,7 +179,7 @@ def told(
     )
 
 
-def not_started(job: ProcessJsonJob, error: SpawnError) -> Meaning:
+def not_started(job: ProcessJsonJob, error: SpawnFailure) -> Meaning:
     """The program could not be started."""
     return Meaning(
         status=Status.FAILED,

@@ -11,10 +11,19 @@ from dataclasses import dataclass
 import anyio
 
 from flycore.runners.pipes import Bounded, Intake, Outlet, Tail
-from flycore.runners.processes import become_subreaper, ticks_now
 from flycore.runners.reactor import reactor_of
-from flycore.runners.spawn import Child, SpawnError, SpawnFailed, SpawnSpec, spawn
-from flycore.runners.trees import Tree, TreeEnd, end_tree, fell, has_strays, living_strays, plant
+from flycore.runners.spawn import Child, SpawnError, SpawnFailure, SpawnSpec, spawn
+from flycore.runners.trees import (
+    Tree,
+    TreeEnd,
+    become_subreaper,
+    end_tree,
+    fell,
+    has_strays,
+    living_strays,
+    plant,
+)
+from flysafe.procfs import ticks_now
 
 TERM_GRACE_S = 2.0
 """Between TERM and KILL when a child is ended before it was done."""
@@ -47,7 +56,7 @@ class ChildExit:
     """Processes of the tree that still ran when the child left by itself."""
     killed: int = 0
     """Processes of the tree that TERM did not end within its grace."""
-    spawn_error: SpawnError | None = None
+    spawn_error: SpawnFailure | None = None
 
 
 async def run_child(
@@ -67,8 +76,8 @@ async def run_child(
     mark = ticks_now()
     try:
         child = spawn(spec)
-    except SpawnFailed as fault:
-        return ChildExit(spawn_error=fault.error, duration_ms=_since(begun))
+    except SpawnError as fault:
+        return ChildExit(spawn_error=fault.failure, duration_ms=_since(begun))
     running = _Running(child, plant(child.popen.pid, spec.call_id, mark), stdin, limits, on_stdout)
     try:
         await running.stopped.wait()

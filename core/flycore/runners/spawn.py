@@ -30,7 +30,7 @@ class SpawnSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class SpawnError:
+class SpawnFailure:
     """Why nothing was started: the path and what is wrong, and what to check."""
 
     message: str
@@ -40,12 +40,12 @@ class SpawnError:
         return self.message
 
 
-class SpawnFailed(Exception):  # noqa: N818 - the field's words
-    """The child could not be started; `error` says why."""
+class SpawnError(Exception):
+    """The child could not be started; `failure` says why."""
 
-    def __init__(self, error: SpawnError) -> None:
-        self.error = error
-        super().__init__(error.message)
+    def __init__(self, failure: SpawnFailure) -> None:
+        self.failure = failure
+        super().__init__(failure.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Child:
 
 
 def spawn(spec: SpawnSpec) -> Child:
-    """Start the child. Raises SpawnFailed; then nothing runs and no descriptor is left open."""
+    """Start the child. Raises SpawnError; then nothing runs and no descriptor is left open."""
     ends: list[int] = []  # read and write end of stdin, stdout, stderr
     try:
         for _ in range(3):
@@ -68,7 +68,7 @@ def spawn(spec: SpawnSpec) -> Child:
         popen, pidfd = _start(spec, ends)
     except (OSError, ValueError) as fault:
         _close(ends)
-        raise SpawnFailed(
+        raise SpawnError(
             _explain(spec, fault) if isinstance(fault, OSError) else _unwritable(spec)
         ) from fault
     child_in, stdin, stdout, child_out, stderr, child_err = ends
@@ -122,24 +122,24 @@ def _limit(pid: int, limits: Limits) -> None:
             return  # it has already left
 
 
-def _unwritable(spec: SpawnSpec) -> SpawnError:
-    return SpawnError(
+def _unwritable(spec: SpawnSpec) -> SpawnFailure:
+    return SpawnFailure(
         f"{_program(spec)!r} cannot be started: an argument or a variable holds a NUL or is not text",
         "check command, args and env of the entry",
     )
 
 
-def _explain(spec: SpawnSpec, fault: OSError) -> SpawnError:
+def _explain(spec: SpawnSpec, fault: OSError) -> SpawnFailure:
     program = _program(spec)
     if not os.path.isdir(spec.cwd):
-        return SpawnError(f"the working directory {spec.cwd} is not a folder", "check cwd of the entry")
+        return SpawnFailure(f"the working directory {spec.cwd} is not a folder", "check cwd of the entry")
     if fault.errno == errno.ENOENT and os.path.exists(program):
-        return SpawnError(
+        return SpawnFailure(
             f"{program} names an interpreter that does not exist",
             "check the first line of the file: the program after #! has to be installed",
         )
     what, hint = _BY_ERRNO.get(fault.errno or 0, (fault.strerror or "cannot be started", "check the command"))
-    return SpawnError(f"{program}: {what}", hint)
+    return SpawnFailure(f"{program}: {what}", hint)
 
 
 _BY_ERRNO = {

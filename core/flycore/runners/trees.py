@@ -15,6 +15,7 @@ starts a program in a new session from this process must do so through this room
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
@@ -23,8 +24,9 @@ from dataclasses import dataclass
 
 import anyio
 
-from flycore.runners.processes import (
+from flysafe.procfs import (
     Process,
+    descendants,
     environment_value,
     own_children,
     process_table,
@@ -35,6 +37,7 @@ from flycore.runners.processes import (
 CALL_ID_VARIABLE = "FLYTUI_CALL_ID"
 KILL_PATIENCE_S = 2.0
 """How long a killed tree may take to vanish before it is reported as surviving."""
+_PR_SET_CHILD_SUBREAPER = 36
 _FIRST_PAUSE_S = 0.002
 _LONGEST_PAUSE_S = 0.05
 
@@ -52,6 +55,20 @@ class Tree:
 
 
 _running: dict[int, Tree] = {}  # children belong to the process as a whole, and so does this table
+
+
+_subreaper: list[int] = []
+
+
+def become_subreaper() -> None:
+    """Have orphans of our children re-parented to this process instead of to init; done once a process.
+
+    This makes an escape by a double fork visible: the escaped process shows up as a child of this one.
+    """
+    if os.getpid() in _subreaper:
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _subreaper.append(os.getpid())
 
 
 def plant(leader: int, call_id: str, started: int, *, stays: bool = False) -> Tree:
@@ -114,8 +131,7 @@ async def _end_with(tree: Tree, number: signal.Signals, patience_s: float) -> in
         for process in living:
             if (process.pid, process.started) not in told:
                 told.add((process.pid, process.started))
-                send_signal(process, number)
-                send_signal(process, signal.SIGCONT)
+                send_signal(process, number, signal.SIGCONT)
         if living and time.monotonic() >= deadline:
             return len(living)
         await anyio.sleep(pause if living else 0)
@@ -145,18 +161,8 @@ def _members(tree: Tree) -> tuple[list[Process], int]:
         else:
             roots.append(process.pid)
     table = process_table()
-    living = (table[pid] for pid in _below(roots, table.values()) if pid in table)
+    living = (table[pid] for pid in descendants(roots, table) if pid in table)
     return [process for process in living if not process.ended or process.pid in roots], reaped
-
-
-def _below(roots: list[int], processes: Iterable[Process]) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for process in processes:
-        children.setdefault(process.ppid, []).append(process.pid)
-    found = list(roots)
-    for pid in found:
-        found.extend(children.get(pid, ()))
-    return found
 
 
 def _adopted(tree: Tree) -> Iterable[Process]:
@@ -167,14 +173,14 @@ def _adopted(tree: Tree) -> Iterable[Process]:
     own_session = os.getsid(0)
     for pid in strangers:
         process = read_process(pid)
-        if process is not None and process.sid != own_session and _owner_is(tree, process):
+        if process is not None and process.session != own_session and _owner_is(tree, process):
             yield process
 
 
 def _owner_is(tree: Tree, process: Process) -> bool:
-    if process.sid in _running:
-        return process.sid == tree.leader
-    named = environment_value(process.pid, CALL_ID_VARIABLE.encode())
+    if process.session in _running:
+        return process.session == tree.leader
+    named = environment_value(process.pid, CALL_ID_VARIABLE)
     owner = next((other for other in _running.values() if named and other.call_id == named), None)
     if owner is not None:
         return owner is tree

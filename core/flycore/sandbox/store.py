@@ -39,7 +39,7 @@ _NOT_THE_COPY = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
-class SealBroken(OSError):  # noqa: N818 - says what the seal is
+class SealBroken(OSError):
     """What would be run is not what was sealed, or it cannot be copied. Nothing may be run."""
 
 

@@ -39,7 +39,7 @@ _remembered: dict[tuple[str, bool], tuple[bytes, str]] = {}
 """By root and whether it was read as a source: fingerprint of the listing, and the digest."""
 
 
-class Unsealable(OSError):  # noqa: N818 - says what the tree is
+class Unsealable(OSError):
     """The tree holds what cannot be sealed, such as a link that leads out of it."""
 
 

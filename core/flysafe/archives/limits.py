@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-class Refused(Exception):  # noqa: N818 - says what became of the archive
+class Refused(Exception):
     """The archive is not extracted, or not made. `code` is one of `unsafe-entry`, `too-many`, `too-big`,
     `broken`, `encrypted`, `unsupported`, `exists`; `entry` is the name it is about, as it was written."""
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import time
 
+from flysafe.addresses import is_loopback, parse_address
+from flysafe.pinned_dns import AllowList, HostUnresolved, connect_pinned, parse_allow_list, pinned_addresses
 from flysidecars.sdk import JsonObject, ToolFailed, Unavailable
 
 DEFAULT = "http://127.0.0.1:9222"
@@ -22,11 +25,17 @@ _ADDRESS = re.compile(r"http://(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9.-]+)(?::(\d{1,5}))?
 class Endpoint:
     """Host, in brackets where it is an IPv6 address, and port of the browser's debugging server."""
 
-    __slots__ = ("host", "port")
+    __slots__ = ("_allowed", "host", "port")
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, allowed: AllowList) -> None:
         self.host = host
         self.port = port
+        self._allowed = allowed
+
+    def connect(self, seconds: float) -> socket.socket:
+        """A connection to the debugging server; each step has `seconds`. Raises OSError."""
+        addresses = pinned_addresses(self.host.strip("[]"), self.port, seconds, self._allowed)
+        return connect_pinned(addresses, self.port, seconds)
 
     @property
     def place(self) -> str:
@@ -37,9 +46,10 @@ class Endpoint:
 class Tab:
     """A page in the browser."""
 
-    __slots__ = ("id", "socket", "title", "url")
+    __slots__ = ("endpoint", "id", "socket", "title", "url")
 
-    def __init__(self, id: str, socket: str, url: str, title: str) -> None:
+    def __init__(self, endpoint: Endpoint, id: str, socket: str, url: str, title: str) -> None:
+        self.endpoint = endpoint
         self.id = id
         self.socket = socket
         """Where it takes commands; at the endpoint's own host and port."""
@@ -56,9 +66,11 @@ def endpoint_of(config: JsonObject) -> Endpoint:
     if found is None or not 1 <= int(found[2] or 80) <= 65535:
         raise ToolFailed("endpoint-refused", f"the endpoint is not of the form {DEFAULT}")
     host, port = found[1].lower(), int(found[2] or 80)
-    allowed = config.get("allowHosts")
-    if _is_here(host) or (isinstance(allowed, list) and host in allowed):
-        return Endpoint("127.0.0.1" if host == "localhost" else host, port)
+    listed = config.get("allowHosts")
+    allowed, _ = parse_allow_list(listed if isinstance(listed, list) else [], own_machine=True)
+    plain = host.strip("[]")
+    if _is_here(host) or allowed.lists(plain, parse_address(plain)):
+        return Endpoint("127.0.0.1" if host == "localhost" else host, port, allowed)
     raise ToolFailed(
         "endpoint-refused",
         f"the endpoint's host {host} is not this machine",
@@ -67,12 +79,8 @@ def endpoint_of(config: JsonObject) -> Endpoint:
 
 
 def _is_here(host: str) -> bool:
-    from ipaddress import ip_address
-
-    try:
-        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
+    address = parse_address(host.strip("[]"))
+    return host == "localhost" or (address is not None and is_loopback(address))
 
 
 def require_browser(endpoint: Endpoint) -> None:
@@ -111,23 +119,27 @@ def close_tab(endpoint: Endpoint, tab: Tab) -> None:
 
 def _tab(endpoint: Endpoint, row: JsonObject) -> Tab:
     """A tab whose socket lies at the endpoint: a server that points elsewhere is not followed."""
-    name, socket = row.get("id"), row.get("webSocketDebuggerUrl")
+    name, address = row.get("id"), row.get("webSocketDebuggerUrl")
     path = f"/devtools/page/{name}"
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9-]{1,64}", name):
         raise ToolFailed("browser-failed", "the browser named a tab without an id")
-    if socket not in (f"ws://{endpoint.place}{path}", f"ws://localhost:{endpoint.port}{path}"):
+    if address not in (f"ws://{endpoint.place}{path}", f"ws://localhost:{endpoint.port}{path}"):
         raise ToolFailed("endpoint-refused", "the browser points to a socket that is not its own")
-    return Tab(name, f"ws://{endpoint.place}{path}", str(row.get("url", "")), str(row.get("title", "")))
+    url, title = str(row.get("url", "")), str(row.get("title", ""))
+    return Tab(endpoint, name, f"ws://{endpoint.place}{path}", url, title)
 
 
 def _ask(endpoint: Endpoint, method: str, path: str) -> object:
     from http.client import HTTPConnection, HTTPException
 
-    connection = HTTPConnection(endpoint.host.strip("[]"), endpoint.port, timeout=ANSWER_S)
+    connection = HTTPConnection(endpoint.host.strip("[]"), endpoint.port)
     try:
+        connection.sock = endpoint.connect(ANSWER_S)
         connection.request(method, path)
         answer = connection.getresponse()
         body = answer.read(MAX_ANSWER_BYTES + 1)
+    except HostUnresolved as unknown:
+        raise _down(endpoint, str(unknown)) from unknown
     except (OSError, HTTPException) as failed:
         why = failed.strerror if isinstance(failed, OSError) else ""
         raise _down(endpoint, why or "no answer in the form of HTTP") from failed

@@ -26,7 +26,7 @@ DIALOGS_TOLD = 20
 GONE = "the tab was closed, or the browser ended"
 
 
-class CommandFailed(Exception):  # noqa: N818 - says what became of the command
+class CommandFailed(Exception):
     """The browser refused a command; the text is the browser's own."""
 
 
@@ -161,8 +161,11 @@ def attached(call: Call, tab: Tab) -> Iterator[Session]:
     from websockets.sync.client import connect
 
     try:
+        stream = tab.endpoint.connect(OPEN_S)
+        stream.settimeout(None)  # the library's reader waits for events however long none comes
         socket = connect(
             tab.socket,
+            sock=stream,
             proxy=None,
             compression=None,
             open_timeout=OPEN_S,
@@ -170,7 +173,8 @@ def attached(call: Call, tab: Tab) -> Iterator[Session]:
             max_size=MAX_MESSAGE_BYTES,
             user_agent_header=None,
         )
-    except (OSError, WebSocketException) as failed:
+    except (OSError, WebSocketException, ValueError) as failed:
+        # ValueError: a redirect, which the library does not follow over a socket that it was handed.
         raise ToolFailed("tab-closed", "the tab takes no connection") from failed
     with socket:
         session = Session(call, tab, socket)

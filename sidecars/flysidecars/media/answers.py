@@ -25,7 +25,8 @@ def question(call: Call, given: Given | None, most: int) -> JsonObject:
 
 def from_provider(call: Call, given: Given, most: int) -> JsonObject:
     """The provider's text; `most` bytes of the file are sent. Raises `ToolFailed`."""
-    from flysidecars.media.provider import ask_provider, read_provider
+    from flysidecars.media.posting import ask_provider
+    from flysidecars.media.provider import read_provider
 
     provider = read_provider(call.config)
     document = question(call, given, most)

@@ -52,7 +52,8 @@ def _wav(call: Call, engine: Engine, text: str) -> bytes:
         return to_wav(call, engine, text)
     from base64 import b64decode
 
-    from flysidecars.media.provider import ask_provider, read_provider
+    from flysidecars.media.posting import ask_provider
+    from flysidecars.media.provider import read_provider
 
     answer = ask_provider(read_provider(call.config), question(call, None, 0), most=MAX_WAV_BYTES * 4 // 3)
     sound = answer.get("base64")

@@ -6,41 +6,62 @@ import http.client
 import socket
 import time
 
-from flysafe.addresses import is_public, parse_address
+from flysafe.addresses import Address
+from flysafe.pinned_dns import (
+    AddressRefused,
+    HostUnresolved,
+    connect_pinned,
+    parse_allow_list,
+    pinned_addresses,
+)
 from flysidecars.media.provider import Provider
-from flysidecars.sdk import ToolFailed
+from flysidecars.sdk import JsonObject, ToolFailed
 
+RESOLVE_S = 10.0
+"""For the resolver, seconds."""
 CONNECT_S = 10.0
+"""For each address, seconds."""
 LIMIT_S = 300.0
 """For the whole exchange, seconds; the call's own limit is mostly shorter."""
 _CHUNK = 65536
 
 
-def addresses_for(provider: Provider) -> list[str]:
-    """The addresses to connect to. A name has to lead to public addresses only, unless `allowPrivate` of the
-    config lists it. An address of this machine, or `localhost`, in the URL itself says what it means.
+def addresses_for(provider: Provider) -> list[Address]:
+    """The addresses to connect to. `localhost` and a loopback address in the URL say what they mean; any
+    other host has to lead to public addresses only, or to what `allowPrivate` of the config lists. An item
+    there that is no host, address or network allows nothing.
 
     Raises `ToolFailed` (`provider-refused`, `provider-failed`).
     """
+    allowed, _ = parse_allow_list(provider.allow_private, own_machine=True)
     try:
-        found = socket.getaddrinfo(provider.host, provider.port, type=socket.SOCK_STREAM)
-    except OSError as failed:
+        return pinned_addresses(provider.host, provider.port, RESOLVE_S, allowed)
+    except HostUnresolved as failed:
         raise ToolFailed("provider-failed", "the provider's host is not known") from failed
-    spelled = list(dict.fromkeys(str(info[4][0]) for info in found))
-    addresses = [address for address in map(parse_address, spelled) if address is not None]
-    literal = parse_address(provider.host)
-    here = provider.host == "localhost" or (literal is not None and literal.is_loopback)
-    if here:
-        allowed = all(address.is_loopback for address in addresses)
-    else:
-        allowed = provider.private or all(map(is_public, addresses))
-    if not allowed or len(addresses) != len(spelled) or not addresses:
+    except AddressRefused as refused:
         raise ToolFailed(
             "provider-refused",
             "the provider's host leads to an address that is not public",
             remedy="list the host in config.allowPrivate of the entry, if that is meant",
-        )
-    return spelled
+        ) from refused
+
+
+def ask_provider(provider: Provider, question: JsonObject, *, most: int) -> JsonObject:
+    """The provider's answer, at most `most` bytes. Raises `ToolFailed`: `provider-refused` for an address
+    that is not allowed, `provider-failed`, with `status` where it answered with another than 200 to 299."""
+    import json
+
+    status, body = post(provider, json.dumps(question).encode(), most)
+    if not 200 <= status < 300:
+        moved = " and sends elsewhere, which is not followed" if 300 <= status < 400 else ""
+        raise ToolFailed("provider-failed", f"the provider answers {status}{moved}", status=status)
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError) as broken:
+        raise ToolFailed("provider-failed", "the provider's answer is not JSON", status=status) from broken
+    if not isinstance(answer, dict):
+        raise ToolFailed("provider-failed", "the provider's answer is no object", status=status)
+    return answer
 
 
 def post(provider: Provider, body: bytes, most: int) -> tuple[int, bytes]:
@@ -84,24 +105,16 @@ def _read(response: http.client.HTTPResponse, most: int, deadline: float) -> byt
 class _Checked(http.client.HTTPConnection):
     """Connects to one of the addresses that were checked, whatever the name leads to by then."""
 
-    def __init__(self, provider: Provider, addresses: list[str]) -> None:
+    def __init__(self, provider: Provider, addresses: list[Address]) -> None:
         super().__init__(provider.host, provider.port, timeout=LIMIT_S)
         self._provider = provider
         self._addresses = addresses
 
     def connect(self) -> None:
         """Called by `request`."""
-        last: OSError = ConnectionError("no address")
-        for address in self._addresses:
-            try:
-                found = socket.create_connection((address, self._provider.port), CONNECT_S)
-            except OSError as failed:
-                last = failed
-                continue
-            found.settimeout(LIMIT_S)
-            self.sock = self._secured(found)
-            return
-        raise last
+        found = connect_pinned(self._addresses, self._provider.port, CONNECT_S)
+        found.settimeout(LIMIT_S)
+        self.sock = self._secured(found)
 
     def _secured(self, found: socket.socket) -> socket.socket:
         if not self._provider.secure:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 
-from flysidecars.sdk import JsonObject, ToolFailed, Unavailable
+from flysidecars.sdk import JsonObject, Unavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,18 +27,25 @@ _URL_REMEDY = "write config.providerUrl as http://… or https://…, without us
 class Provider:
     """Where to send: `secure` is https; `target` is path and query; `headers` hold secrets."""
 
-    __slots__ = ("headers", "host", "port", "private", "secure", "target")
+    __slots__ = ("allow_private", "headers", "host", "port", "secure", "target")
 
     def __init__(
-        self, *, secure: bool, host: str, port: int, target: str, headers: dict[str, str], private: bool
+        self,
+        *,
+        secure: bool,
+        host: str,
+        port: int,
+        target: str,
+        headers: dict[str, str],
+        allow_private: list[object],
     ) -> None:
         self.secure = secure
         self.host = host
         self.port = port
         self.target = target
         self.headers = headers
-        self.private = private
-        """Whether `config.allowPrivate` names the host."""
+        self.allow_private = allow_private
+        """`config.allowPrivate` as it stands there."""
 
     @property
     def authority(self) -> str:
@@ -75,7 +82,7 @@ def read_provider(config: JsonObject, environ: Mapping[str, str] = os.environ) -
         port=port or (443 if secure else 80),
         target=(parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
         headers=_headers(config.get("providerHeaders"), environ),
-        private=isinstance(allowed, list) and host in allowed,
+        allow_private=allowed if isinstance(allowed, list) else [],
     )
 
 
@@ -106,23 +113,3 @@ def _secret(name: str, environ: Mapping[str, str]) -> str:
             f"{name} is not set, which a header of the provider needs", remedy, reasonCode="secret-missing"
         )
     return value
-
-
-def ask_provider(provider: Provider, question: JsonObject, *, most: int) -> JsonObject:
-    """The provider's answer, at most `most` bytes. Raises `ToolFailed`: `provider-refused` for an address
-    that is not allowed, `provider-failed`, with `status` where it answered with another than 200 to 299."""
-    import json
-
-    from flysidecars.media.posting import post
-
-    status, body = post(provider, json.dumps(question).encode(), most)
-    if not 200 <= status < 300:
-        moved = " and sends elsewhere, which is not followed" if 300 <= status < 400 else ""
-        raise ToolFailed("provider-failed", f"the provider answers {status}{moved}", status=status)
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError) as broken:
-        raise ToolFailed("provider-failed", "the provider's answer is not JSON", status=status) from broken
-    if not isinstance(answer, dict):
-        raise ToolFailed("provider-failed", "the provider's answer is no object", status=status)
-    return answer

@@ -1,4 +1,4 @@
-"""How a tool says that it did not do its work.
+"""How a tool says that it did not do its work, and the answer that this becomes.
 
 ToolFailed            any failure; `code` and the further fields reach the caller's `details`
 ├── InvalidInput      the input cannot be acted on; names the field
@@ -8,8 +8,14 @@ ToolFailed            any failure; `code` and the further fields reach the calle
 
 from __future__ import annotations
 
+import errno
 
-class ToolFailed(Exception):  # noqa: N818 - reads as the sentence a tool's author writes
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class ToolFailed(Exception):
     """A failure as a value of the protocol: code, sentence and further fields, all JSON."""
 
     def __init__(self, code: str, message: str, **fields: object) -> None:
@@ -44,3 +50,14 @@ class Cancelled(ToolFailed):
 
     def __init__(self) -> None:
         super().__init__("cancelled", "the request was taken back")
+
+
+def answer_of(work: Callable[[], dict[str, object]]) -> dict[str, object]:
+    """The answer document: what the work returns, or the failure that it names."""
+    try:
+        return {"ok": True} | work() | {"ok": True}
+    except ToolFailed as failure:
+        return failure.answer()
+    except OSError as failure:
+        name = errno.errorcode.get(failure.errno or 0, "EIO")
+        return ToolFailed("os-error", failure.strerror or type(failure).__name__, errno=name).answer()

@@ -8,11 +8,10 @@ and those of the operating system are answers.
 
 from __future__ import annotations
 
-import errno
 from types import FunctionType
 
 from flysidecars.sdk.call import Call, JsonObject
-from flysidecars.sdk.failures import ToolFailed
+from flysidecars.sdk.failures import ToolFailed, answer_of
 from flysidecars.sdk.wire import Out, Source, claim_stdout, parse_request, wants_to_stay
 
 TYPE_CHECKING = False
@@ -141,17 +140,6 @@ class Sidecar:
         if self._probe is not None:
             return self._probe(probe)
         return {"tools": {name: healthy() for name in self._tools if name != ANY_TOOL}}
-
-
-def answer_of(work: Callable[[], JsonObject]) -> JsonObject:
-    """The answer document: what the work returns, or the failure that it names."""
-    try:
-        return {"ok": True} | work() | {"ok": True}
-    except ToolFailed as failure:
-        return failure.answer()
-    except OSError as failure:
-        name = errno.errorcode.get(failure.errno or 0, "EIO")
-        return ToolFailed("os-error", failure.strerror or type(failure).__name__, errno=name).answer()
 
 
 def _answer(out: Out, work: Callable[[Out], JsonObject]) -> int:

@@ -12,8 +12,7 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 
 from flysidecars.sdk.call import Call, JsonObject
-from flysidecars.sdk.failures import ToolFailed
-from flysidecars.sdk.sidecar import answer_of
+from flysidecars.sdk.failures import ToolFailed, answer_of
 from flysidecars.sdk.wire import Out, Source, encode, parse_request
 
 TYPE_CHECKING = False

@@ -33,7 +33,7 @@ _KNOWN = re.compile(
 """Charsets of text. Python's other codecs are none, or take long over hostile bytes."""
 
 
-class Broken(Exception):  # noqa: N818 - named for the body, not for the error
+class Broken(Exception):
     """A body that is not what its headers say."""
 
 

@@ -16,7 +16,7 @@ _MOST_SHOWN_HEADERS = 64
 
 def network_of(settings: Settings) -> Network:
     """The network as the entry allows it."""
-    return Network(settings.private)
+    return Network(settings.allowed)
 
 
 def times_of(settings: Settings) -> Times:

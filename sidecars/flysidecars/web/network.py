@@ -1,15 +1,11 @@
-"""Connections that lead only where they may: a name is resolved once, each of its addresses is checked, and
-what was checked is what is connected to. TLS and the `Host` header keep the name."""
+"""Connections of httpcore2 to pinned addresses, all of one request under one deadline."""
 
 from __future__ import annotations
 
-import socket
 import ssl
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
-from threading import Thread
 
 from httpcore2 import (
     SOCKET_OPTION,
@@ -21,43 +17,21 @@ from httpcore2 import (
     SyncBackend,
 )
 
-from flysafe.addresses import Address, parse_address
+from flysafe.addresses import Address
+from flysafe.pinned_dns import (
+    AddressRefused,
+    AllowList,
+    HostUnresolved,
+    Resolve,
+    pinned_addresses,
+    resolve_host,
+)
 from flysidecars.sdk import ToolFailed
-from flysidecars.web.settings import Private
-
-MOST_ADDRESSES = 32
-"""A name with more is refused: they are all looked at."""
 
 _PIECE = 16 * 1024
 
-Resolve = Callable[[str, int, float], list[str]]
-"""Host, port and seconds to addresses, as text. Raises OSError."""
 Connect = Callable[[str, int, float], NetworkStream]
 """Address, port and seconds to a connection. Raises an error of httpcore2."""
-
-
-def resolve_host(host: str, port: int, seconds: float) -> list[str]:
-    """What the system's resolver says, in its order. It knows no time limit, so that it is waited for from
-    outside; a thread that is left behind ends with the process."""
-    found: SimpleQueue[list[str] | OSError] = SimpleQueue()
-
-    def look() -> None:
-        try:
-            rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            found.put(list(dict.fromkeys(str(row[4][0]) for row in rows)))
-        except OSError as failed:
-            found.put(failed)
-        except UnicodeError:
-            found.put(OSError("no name for the resolver"))
-
-    Thread(target=look, daemon=True).start()
-    try:
-        said = found.get(timeout=seconds)
-    except Empty:
-        raise TimeoutError("the resolver does not answer") from None
-    if isinstance(said, OSError):
-        raise said
-    return said
 
 
 def connect_to(address: str, port: int, seconds: float) -> NetworkStream:
@@ -83,34 +57,24 @@ class Deadline:
 class Network:
     """How hosts are reached. What is handed in does the talking; what may be reached is decided here."""
 
-    private: Private = field(default_factory=Private)
+    allowed: AllowList = field(default_factory=AllowList)
     resolve: Resolve = resolve_host
     connect: Connect = connect_to
 
     def addresses(self, host: str, port: int, seconds: float) -> list[Address]:
         """All addresses of a host. Raises `ToolFailed`: `not-resolved`, or `address-refused` where one of
         them may not be reached."""
-        literal = parse_address(host)
-        found = [literal] if literal is not None else self._resolved(host, port, seconds)
-        if not all(self.private.permits(host, address) for address in found):
+        try:
+            return pinned_addresses(host, port, seconds, self.allowed, self.resolve)
+        except AddressRefused as refused:
             raise ToolFailed(
                 "address-refused",
-                f"{host} leads to an address that is not public",
+                str(refused),
                 host=host,
                 remedy="where this is wanted, list the host in config.allowPrivate of the entry",
-            )
-        return found
-
-    def _resolved(self, host: str, port: int, seconds: float) -> list[Address]:
-        try:
-            texts = self.resolve(host, port, seconds)
-        except OSError as failed:
-            raise ToolFailed("not-resolved", f"no address is known for {host}", host=host) from failed
-        found = [parse_address(text) for text in texts]
-        whole = [address for address in found if address is not None]
-        if not whole or len(whole) != len(found) or len(whole) > MOST_ADDRESSES:
-            raise ToolFailed("not-resolved", f"no usable answer about {host}", host=host)
-        return whole
+            ) from refused
+        except HostUnresolved as failed:
+            raise ToolFailed("not-resolved", str(failed), host=host) from failed
 
 
 class Backend(NetworkBackend):

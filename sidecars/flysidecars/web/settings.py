@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network, IPv6Network, ip_network
 
-from flysafe.addresses import Address, is_public
+from flysafe.pinned_dns import AllowList, parse_allow_list
 from flysidecars.sdk import ToolFailed
 
 MAX_BYTES = 5 * 1024 * 1024
@@ -18,24 +17,10 @@ READ_TIMEOUT_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Private:
-    """What may be reached although it is not public: `config.allowPrivate`."""
-
-    hosts: frozenset[str] = frozenset()
-    networks: tuple[IPv4Network | IPv6Network, ...] = ()
-
-    def permits(self, host: str, address: Address) -> bool:
-        """Whether a connection to the address, which was found for the host, may be made."""
-        if is_public(address) or host.removesuffix(".") in self.hosts:
-            return True
-        return any(address in network for network in self.networks)
-
-
-@dataclass(frozen=True, slots=True)
 class Settings:
     """Limits in bytes and milliseconds."""
 
-    private: Private = field(default_factory=Private)
+    allowed: AllowList = field(default_factory=AllowList)
     max_bytes: int = MAX_BYTES
     max_download_bytes: int = MAX_DOWNLOAD_BYTES
     timeout_ms: int = TIMEOUT_MS
@@ -47,7 +32,7 @@ class Settings:
 def read_settings(config: Mapping[str, object]) -> Settings:
     """Raises `ToolFailed` (`invalid-config`) that names the key."""
     return Settings(
-        private=_private(config.get("allowPrivate", [])),
+        allowed=_allow_list(config.get("allowPrivate", [])),
         max_bytes=_number(config, "maxBytes", MAX_BYTES, MAX_BYTES),
         max_download_bytes=_number(config, "maxDownloadBytes", MAX_DOWNLOAD_BYTES, MAX_DOWNLOAD_BYTES),
         timeout_ms=_number(config, "timeoutMs", TIMEOUT_MS, DOWNLOAD_TIMEOUT_MS),
@@ -69,15 +54,10 @@ def _number(config: Mapping[str, object], key: str, default: int, most: int, lea
     return value
 
 
-def _private(value: object) -> Private:
+def _allow_list(value: object) -> AllowList:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise faulty("allowPrivate", "a list of hosts, addresses or networks is needed")
-    hosts, networks = set[str](), list[IPv4Network | IPv6Network]()
-    for item in value:
-        try:
-            networks.append(ip_network(item))
-        except ValueError as broken:
-            if "/" in item or ":" in item or not item.strip():
-                raise faulty("allowPrivate", "holds what is no host, address or network") from broken
-            hosts.add(item.lower().removesuffix("."))
-    return Private(frozenset(hosts), tuple(networks))
+    allowed, unreadable = parse_allow_list(value)
+    if unreadable:
+        raise faulty("allowPrivate", "holds what is no host, address or network")
+    return allowed

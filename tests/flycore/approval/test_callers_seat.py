@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from flycore.approval.callers import identify_peer, is_own_command
-from flycore.approval.processes import ancestors, command_line, environment_value, read_process
 from flycore.approval.seat import console_seat
+from flysafe.procfs import ancestors, command_line, environment_value, read_process
 from needs import needs
 
 

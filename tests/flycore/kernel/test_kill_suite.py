@@ -290,7 +290,7 @@ def test_a_sidecar_is_killed_and_its_family_goes_at_once(scene: Scene, name: str
     try:
         until("running", lambda: scene.reached("running"))
         session = session_of(scene.lines("TOOL_CALLED")[0]["callId"])
-        children = [found for found in find_strays((session,)) if found.ppid == process.pid]
+        children = [found for found in find_strays((session,)) if found.parent == process.pid]
         leader = min(children, key=lambda found: (found.started, found.pid))
         os.kill(leader.pid, signal.SIGKILL)
         result = json.loads(process.communicate(timeout=60)[0])

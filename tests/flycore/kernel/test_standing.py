@@ -12,7 +12,6 @@ import anyio
 import msgspec
 import pytest
 
-from flycore.approval.processes import read_process
 from flycore.client.local import LocalClient
 from flycore.model.approval import Answer, Ask, LeaseTerms, RuleTerms
 from flycore.model.call import Caller, ToolResult
@@ -27,6 +26,7 @@ from flycore.model.enums import (
     RequestState,
     Status,
 )
+from flysafe.procfs import read_process
 from kernelkit import (
     ECHO,
     Root,

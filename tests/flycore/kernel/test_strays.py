@@ -75,7 +75,7 @@ async def test_one_that_ignores_term_and_one_that_stopped_are_ended() -> None:
 async def test_a_descendant_that_shed_the_variable_and_the_session_ends_too() -> None:
     session = new_session()
     with left_over(session, PARENT, says=2):
-        child = next(process.pid for process in find_strays((session,)) if process.ppid != os.getpid())
+        child = next(process.pid for process in find_strays((session,)) if process.parent != os.getpid())
         ended = await end_strays((session,))
         assert (ended.processes, ended.left) == (2, 0)
         found = strays.read_process(child)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,10 @@ import pytest
 
 from flycore.model.enums import ProbeState, Status
 from flycore.model.events import EventClass
-from flycore.runners.upstream.http import AddressRefused, addresses_of
+from flycore.runners.upstream import http
+from flycore.runners.upstream.http import AddressNotPublic, addresses_of
 from kernelkit import PATIENCE, Root, kernel_of, request, until
+from notpublic import NOT_PUBLIC
 from upstreamkit import connected, sidecar
 
 pytestmark = pytest.mark.anyio
@@ -189,24 +194,43 @@ async def test_nothing_is_connected_to_before_trust(root: Root) -> None:
         ("169.254.169.254", "metadata.example.com", False),
     ],
 )
-async def test_where_a_name_may_lead(
-    monkeypatch: pytest.MonkeyPatch, found: str, host: str, fits: bool
-) -> None:
-    async def resolved(name: str, port: int) -> list[Any]:
-        return [(2, 1, 6, "", (found, port))]
+async def test_where_a_name_may_lead(found: str, host: str, fits: bool) -> None:
+    def resolved(name: str, port: int, seconds: float) -> list[str]:
+        return [found]
 
-    monkeypatch.setattr(anyio, "getaddrinfo", resolved)
     if fits:
-        assert [str(address) for address in await addresses_of(host, 443)] == [found]
+        assert [str(address) for address in await addresses_of(host, 443, resolved)] == [found]
     else:
-        with pytest.raises(AddressRefused):
-            await addresses_of(host, 443)
+        with pytest.raises(AddressNotPublic):
+            await addresses_of(host, 443, resolved)
 
 
-async def test_a_name_without_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def unknown(name: str, port: int) -> list[Any]:
+@pytest.mark.suite
+@pytest.mark.parametrize("address", NOT_PUBLIC)
+async def test_a_name_that_leads_inside(address: str) -> None:
+    for answer in ([address], ["93.184.215.14", address]):
+        with pytest.raises(AddressNotPublic):
+            await addresses_of("mcp.example.com", 443, lambda *_, answer=answer: answer)
+    assert await addresses_of(f"[{address}]", 443) == [ip_address(address)]
+
+
+async def test_a_name_without_an_address() -> None:
+    def unknown(name: str, port: int, seconds: float) -> list[str]:
         raise OSError("no such name")
 
-    monkeypatch.setattr(anyio, "getaddrinfo", unknown)
     with pytest.raises(httpcore2.ConnectError):
-        await addresses_of("nowhere.example.com", 443)
+        await addresses_of("nowhere.example.com", 443, unknown)
+
+
+async def test_a_resolver_that_does_not_answer_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: release.wait() and [])
+    try:
+        with anyio.move_on_after(0.1) as scope:
+            await addresses_of("slow.example.com", 443)
+        assert scope.cancelled_caught
+        monkeypatch.setattr(http, "CONNECT_S", 0.1)
+        with pytest.raises(httpcore2.ConnectError):
+            await addresses_of("slow.example.com", 443)
+    finally:
+        release.set()

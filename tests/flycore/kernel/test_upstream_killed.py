@@ -8,7 +8,7 @@ import anyio
 
 from clikit import Desk, until
 from flycore.kernel.strays import earlier_sessions, find_strays
-from flycore.runners.processes import read_process
+from flysafe.procfs import read_process
 from kernelkit import Root, kernel_of
 from upstreamkit import server_of
 

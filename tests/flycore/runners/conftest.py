@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from flycore.runners.process_json import ProcessJsonJob
-from flycore.runners.processes import environment_value, own_children, process_table
+from flysafe.procfs import environment_value, own_children, process_table
 
 MakeJob = Callable[..., ProcessJsonJob]
 
@@ -49,7 +49,7 @@ def nothing_left() -> Iterator[None]:
     yield
     assert own_children() <= children
     mark = f"{os.getpid()}-"
-    left = [pid for pid in process_table() if environment_value(pid, b"FLYTUI_CALL_ID").startswith(mark)]
+    left = [pid for pid in process_table() if environment_value(pid, "FLYTUI_CALL_ID").startswith(mark)]
     assert left == []
     for thread in threading.enumerate():  # told to end with the loop, which each one still holds
         if thread.name.startswith("AnyIO worker"):

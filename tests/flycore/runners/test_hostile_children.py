@@ -14,7 +14,7 @@ import pytest
 
 from flycore.model.enums import Code, Status
 from flycore.runners.process_json import ProcessJsonJob, call_sidecar
-from flycore.runners.processes import own_children
+from flysafe.procfs import own_children
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 SOAK = 1_000 if FULL else 100

@@ -17,8 +17,8 @@ import pytest
 from flycore.model.enums import Code, Status
 from flycore.runners.pool import FIRST_PAUSE_S, InstanceKey, InstancePool
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome, call_sidecar
-from flycore.runners.processes import own_children, read_process
 from flycore.runners.spoken import Answered, Breach, Busy, read_line
+from flysafe.procfs import own_children, read_process
 from kernelkit import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]

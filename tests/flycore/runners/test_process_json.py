@@ -19,7 +19,7 @@ from flycore.runners import run
 from flycore.runners.answer import SidecarEvent
 from flycore.runners.probe import probe_sidecar
 from flycore.runners.process_json import ProcessJsonJob, call_sidecar, request_line
-from flycore.runners.processes import own_children
+from flysafe.procfs import own_children
 
 MakeJob = Callable[..., ProcessJsonJob]
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]

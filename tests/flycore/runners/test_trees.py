@@ -10,7 +10,8 @@ import sys
 import pytest
 
 from flycore.runners import trees
-from flycore.runners.processes import become_subreaper, own_children, ticks_now
+from flycore.runners.trees import become_subreaper
+from flysafe.procfs import own_children, ticks_now
 
 ORPHAN_MAKER = """
 import os, sys, time

@@ -43,7 +43,7 @@ class Wanted:
     """The agent's own words for it; shown as unverified."""
 
 
-class NotUnderstood(Exception):  # noqa: N818 - the word says what the event is
+class NotUnderstood(Exception):
     """The event is not what a pre-tool hook is handed; the sentence says where."""
 
 

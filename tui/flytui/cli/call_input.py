@@ -12,7 +12,7 @@ Pairs = tuple[tuple[str, str], ...]
 """`key=value` words as written; the tool's schema says what the values are."""
 
 
-class BadInput(ValueError):  # noqa: N818 - the words say what is wrong
+class BadInput(ValueError):
     """What was given is no input; the sentence says why and what to write."""
 
 

@@ -12,7 +12,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The person pressed ctrl-c, somebody asked the process to stop, the terminal was closed."""
 
 
-class Interrupted(Exception):  # noqa: N818 - the word says what happened; it is not an error
+class Interrupted(Exception):
     """A signal ended the command; clean-up has run."""
 
     def __init__(self, signum: int) -> None:

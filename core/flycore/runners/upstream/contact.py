@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flycore.model.upstream import Listing
 from flycore.runners.answer import exit_words
-from flycore.runners.spawn import SpawnFailed
+from flycore.runners.spawn import SpawnError
 from flycore.runners.upstream.link import Link
 from flysafe.text import strict_text
 
@@ -20,7 +20,7 @@ LONGEST_FAULT = 400
 LONGEST_NAME = 100
 
 
-class StartFault(Exception):  # noqa: N818 - the field's words
+class StartFault(Exception):
     """A server cannot be started or is not to be used: a sentence, and what a person can do."""
 
     def __init__(self, message: str, remedy: str) -> None:
@@ -60,8 +60,8 @@ def gone(link: Link | None, fault: BaseException | None, connect_s: float) -> Co
     leaf = _leaf(fault)
     if isinstance(leaf, StartFault):
         return Contact(fault=leaf.message, remedy=leaf.remedy)
-    if isinstance(leaf, SpawnFailed):
-        return Contact(fault=leaf.error.message, remedy=leaf.error.hint)
+    if isinstance(leaf, SpawnError):
+        return Contact(fault=leaf.failure.message, remedy=leaf.failure.hint)
     remedy = "flytui inspect shows what it wrote; it is tried again by itself"
     if link is None:
         return Contact(fault=_words(leaf), remedy=remedy)

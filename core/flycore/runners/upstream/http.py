@@ -7,28 +7,35 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from ipaddress import IPv6Address
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 import httpcore2
 import httpx2
 
 from flycore.registry.upstream_checks import SECRET_REFERENCE
-from flysafe.addresses import Address, is_public, parse_address
+from flysafe.addresses import Address, parse_address
+from flysafe.pinned_dns import (
+    AddressRefused,
+    AllowList,
+    HostUnresolved,
+    Resolve,
+    pinned_addresses,
+    resolve_host,
+)
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 CONNECT_S = 15.0
 WRITE_S = 30.0
-MOST_ADDRESSES = 32
 GET_PAUSE_S = 1.0
 """From one GET to the next: a server says how soon a stream that ended is asked for again, and may say 0."""
 _REDIRECTS = range(300, 400)
 
 
-class AddressRefused(httpcore2.ConnectError):
+class AddressNotPublic(httpcore2.ConnectError):
     """The host leads to an address that may not be reached."""
 
 
@@ -60,28 +67,21 @@ class _Backend(httpcore2.AsyncNetworkBackend):
         await anyio.sleep(seconds)
 
 
-async def addresses_of(host: str, port: int) -> list[Address]:
-    """Where a host of an entry may be reached. Raises AddressRefused where one of its addresses may not be,
+async def addresses_of(host: str, port: int, resolve: Resolve = resolve_host) -> list[Address]:
+    """Where a host of an entry may be reached. Raises AddressNotPublic where one of its addresses may not be,
     and httpcore2.ConnectError where there is none."""
-    literal = parse_address(host.strip("[]"))
-    if literal is not None:
-        return [literal]
+    name = host.strip("[]")
+    # An address that stands in the entry was approved with it and says what it means, whichever it is.
+    spelled = frozenset({name.lower()}) if parse_address(name) is not None else frozenset[str]()
+    allowed = AllowList(hosts=spelled, own_machine=True)
     try:
-        rows = await anyio.getaddrinfo(host, port)
-    except (OSError, UnicodeError) as failed:
-        raise httpcore2.ConnectError(f"no address is known for {host}") from failed
-    found = [parse_address(str(row[4][0])) for row in rows]
-    whole = list(dict.fromkeys(address for address in found if address is not None))
-    if not whole or len(whole) > MOST_ADDRESSES:
-        raise httpcore2.ConnectError(f"no usable answer about {host}")
-    permitted = _is_loopback if host.casefold() == "localhost" else is_public
-    if not all(permitted(address) for address in whole):
-        raise AddressRefused(f"{host} leads to an address that is not public; write the address itself")
-    return whole
-
-
-def _is_loopback(address: Address) -> bool:
-    return address.is_loopback and not (isinstance(address, IPv6Address) and address.scope_id)
+        return await anyio.to_thread.run_sync(
+            pinned_addresses, name, port, CONNECT_S, allowed, resolve, abandon_on_cancel=True
+        )
+    except AddressRefused as refused:
+        raise AddressNotPublic(f"{refused}; write the address itself") from refused
+    except HostUnresolved as failed:
+        raise httpcore2.ConnectError(str(failed)) from failed
 
 
 class _Body(httpx2.AsyncByteStream):

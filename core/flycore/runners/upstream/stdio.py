@@ -12,11 +12,11 @@ import anyio
 import anyio.lowlevel
 
 from flycore.runners.pipes import CHUNK, Intake, Tail
-from flycore.runners.processes import become_subreaper, ticks_now
 from flycore.runners.reactor import reactor_of
 from flycore.runners.run import LEFTOVER_GRACE_S, TERM_GRACE_S
 from flycore.runners.spawn import Child, SpawnSpec, spawn
-from flycore.runners.trees import Tree, end_tree, fell, plant
+from flycore.runners.trees import Tree, become_subreaper, end_tree, fell, plant
+from flysafe.procfs import ticks_now
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -35,7 +35,7 @@ MOST_ASKED = 64
 
 
 class StdioLink:
-    """See `Link`. `most` bounds one message, in bytes. `transport` raises SpawnFailed."""
+    """See `Link`. `most` bounds one message, in bytes. `transport` raises SpawnError."""
 
     in_doubt = False
     stays_alone = True

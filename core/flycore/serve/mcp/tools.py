@@ -24,7 +24,7 @@ _ACTS = frozenset(("write", "execute", "computer"))
 _REACHES_OUT = frozenset(("network", "computer", "message"))
 
 
-class BadCursor(ValueError):  # noqa: N818 - says what it is
+class BadCursor(ValueError):
     """A cursor that this server has not handed out."""
 
 

@@ -17,7 +17,7 @@ _FIRST = b"content-"
 """How every header begins, whatever its case."""
 
 
-class Broken(Exception):  # noqa: N818 - says what the server is
+class Broken(Exception):
     """The server writes something that is no message; the sentence says what."""
 
 

@@ -83,7 +83,7 @@ class Field:
     """Whether an object says that it takes other keys too."""
 
 
-class _TooMuch(Exception):  # noqa: N818 - a way out of the recursion, not an error
+class _TooMuch(Exception):
     """This schema makes no form of a size that a person can use."""
 
 

@@ -1,0 +1,220 @@
+"""Facts about processes from Linux's /proc: parents, sessions, start times, programs, environments.
+
+A process can end between any two reads; then a function returns None or an empty value and does not raise.
+A pid is given out again after its process has been reaped, so only pid and start time together name one.
+`proc` is another folder in tests of hostile contents.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+PROC = "/proc"
+MAX_ANCESTORS = 64
+_MAX_READ = 1 << 22
+"""Bytes of one file. The kernel's own limit for arguments and environment together is below it by default."""
+_PAGE = 4096
+_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+_DELETED = b" (deleted)"
+_FIELDS_NEEDED = 20
+"""Fields of `stat` after the name: state is the first, the start time the twentieth."""
+
+_PSEUDO_TERMINALS = range(136, 144)
+_CONSOLES = 4
+_FIRST_SERIAL = 64
+"""Device numbers, from Documentation/admin-guide/devices.txt of Linux."""
+
+ProcFolder = str | os.PathLike[str]
+
+
+class Process(NamedTuple):
+    """One process at the moment when it was read."""
+
+    pid: int
+    state: str
+    """The kernel's letter: R, S, D, T, t, Z, X and others."""
+    parent: int
+    session: int
+    terminal: int
+    """Device number of the controlling terminal; 0 where there is none."""
+    started: int
+    """Clock ticks since boot."""
+    name: str
+    """The kernel's `comm`: at most 15 bytes, chosen by the process itself."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process only waits to be reaped, or has threads that outlived its first one."""
+        return self.state in "ZX"
+
+
+def ticks_now() -> int:
+    """The clock ticks since boot, in the unit of `Process.started` and rounded down like it."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * _CLOCK_TICKS)
+
+
+def read_process(pid: int, proc: ProcFolder = PROC) -> Process | None:
+    """The process with this pid; None where there is none or its `stat` cannot be understood."""
+    stat = _read_file(f"{os.fspath(proc)}/{pid}/stat")
+    # The name may hold brackets, spaces and line ends, so only the last bracket ends it.
+    opening, closing = stat.find(b"("), stat.rfind(b")")
+    fields = stat[closing + 1 :].split()
+    if opening < 0 or closing < opening or len(fields) < _FIELDS_NEEDED:
+        return None
+    parent, session, terminal, started = fields[1], fields[3], fields[4], fields[19]
+    if not (parent.isdigit() and session.isdigit() and started.isdigit()):
+        return None
+    return Process(
+        pid=pid,
+        state=_text(fields[0]),
+        parent=int(parent),
+        session=int(session),
+        terminal=int(terminal) if terminal.isdigit() else 0,
+        started=int(started),
+        name=_text(stat[opening + 1 : closing]),
+    )
+
+
+def process_table(proc: ProcFolder = PROC) -> dict[int, Process]:
+    """Every process that this one may see, by pid."""
+    found = (read_process(int(name), proc) for name in os.listdir(proc) if name.isdecimal())
+    return {process.pid: process for process in found if process is not None}
+
+
+def descendants(roots: Iterable[int], table: Mapping[int, Process]) -> list[int]:
+    """The roots and every pid of the table below them, each once, parents before their children."""
+    children: dict[int, list[int]] = {}
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    found = list(dict.fromkeys(roots))
+    seen = set(found)
+    for pid in found:
+        fresh = [child for child in children.get(pid, ()) if child not in seen]
+        seen.update(fresh)
+        found.extend(fresh)
+    return found
+
+
+def own_children() -> set[int]:
+    """Pids of the children of this process's main thread and of the calling thread, zombies included.
+
+    The main thread adopts orphans, and a child belongs to the thread that started it, so the result lacks
+    only the children of other threads. Where the kernel keeps no such list, the whole table is searched.
+    """
+    own = os.getpid()
+    children: set[int] = set()
+    for thread in {own, threading.get_native_id()}:
+        try:
+            children.update(map(int, _read_whole(f"{PROC}/self/task/{thread}/children").split()))
+        except OSError:
+            return {process.pid for process in process_table().values() if process.parent == own}
+    return children
+
+
+def executable_of(pid: int, proc: ProcFolder = PROC) -> str:
+    """Absolute path of the file that the process runs; empty where it cannot be read."""
+    try:
+        path = os.fsencode(os.readlink(f"{os.fspath(proc)}/{pid}/exe"))
+    except OSError:
+        return ""
+    return _text(path.removesuffix(_DELETED))
+
+
+def command_line(pid: int, proc: ProcFolder = PROC) -> tuple[str, ...]:
+    """The arguments as the process shows them; empty for a kernel thread and for a process that is gone."""
+    raw = _read_file(f"{os.fspath(proc)}/{pid}/cmdline").rstrip(b"\0")
+    return tuple(map(_text, raw.split(b"\0"))) if raw else ()
+
+
+def environment_of(pid: int, proc: ProcFolder = PROC) -> list[bytes]:
+    """The `NAME=value` entries that the process was started with; empty where they cannot be read.
+
+    A process can rewrite this memory: an entry may show whose a process is, and a missing one proves nothing.
+    """
+    return _read_file(f"{os.fspath(proc)}/{pid}/environ").split(b"\0")
+
+
+def environment_value(pid: int, name: str, proc: ProcFolder = PROC) -> str:
+    """One variable of `environment_of`, the first of that name; empty where it is absent or unreadable."""
+    prefix = os.fsencode(name) + b"="
+    values = (entry[len(prefix) :] for entry in environment_of(pid, proc) if entry.startswith(prefix))
+    return _text(next(values, b""))
+
+
+def ancestors(pid: int, proc: ProcFolder = PROC) -> tuple[int, ...]:
+    """Pids of the parents, nearest first, without pid 1; at most `MAX_ANCESTORS`, whatever /proc holds."""
+    found: list[int] = []
+    current = read_process(pid, proc)
+    while current is not None and current.parent > 1 and len(found) < MAX_ANCESTORS:
+        # Parents are read one after the other, so a pid that is reused meanwhile can close a circle.
+        if current.parent in found or current.parent == pid:
+            break
+        found.append(current.parent)
+        current = read_process(current.parent, proc)
+    return tuple(found)
+
+
+def ancestor_names(pid: int, proc: ProcFolder = PROC) -> tuple[str, ...]:
+    """The parents, nearest first, each as its name and pid: `bash 4121`."""
+    found = (read_process(parent, proc) for parent in ancestors(pid, proc))
+    return tuple(f"{process.name} {process.pid}" for process in found if process is not None)
+
+
+def terminal_of(pid: int, proc: ProcFolder = PROC) -> str:
+    """The controlling terminal, `pts/3` or `tty2`, another by its numbers; empty where there is none."""
+    process = read_process(pid, proc)
+    if process is None or not process.terminal:
+        return ""
+    major, minor = os.major(process.terminal), os.minor(process.terminal)
+    if major in _PSEUDO_TERMINALS:
+        return f"pts/{minor}"
+    return f"tty{minor}" if major == _CONSOLES and minor < _FIRST_SERIAL else f"{major}:{minor}"
+
+
+def send_signal(process: Process, *numbers: signal.Signals) -> None:
+    """Send signals to exactly this process. One that has gone, or may not be signalled, is left alone."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:
+        return
+    try:
+        # The descriptor pins the process before the start times are compared: a reused pid is never hit.
+        now = read_process(process.pid)
+        if now is not None and now.started == process.started:
+            for number in numbers:
+                signal.pidfd_send_signal(descriptor, number)
+    except (ProcessLookupError, PermissionError):
+        return
+    finally:
+        os.close(descriptor)
+
+
+def _read_file(path: str) -> bytes:
+    """The contents of a file of /proc; empty where it cannot be read."""
+    try:
+        return _read_whole(path)
+    except OSError:
+        return b""
+
+
+def _read_whole(path: str) -> bytes:
+    """The contents of a file of /proc, at most `_MAX_READ` bytes. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = bytearray()
+        # The kernel may answer a read of `environ` with one page, whatever was asked for.
+        while len(data) < _MAX_READ and (part := os.read(descriptor, _PAGE)):
+            data += part
+        return bytes(data)
+    finally:
+        os.close(descriptor)
+
+
+def _text(data: bytes) -> str:
+    """The bytes as text without surrogates, which no JSON and no digest can hold."""
+    return data.decode("utf-8", "replace")
