@@ -111,7 +111,7 @@ async def test_hands_on_the_machine_keep_it_off() -> None:
         ran = bench_of(app)
         await shown(app, pilot)
         clock.advance(2)
-        app._hands(True)
+        app._on_hands(True)
         await press(pilot, "a")
         assert isinstance(app.screen, ActScreen)
         await press(pilot, "escape")

@@ -112,12 +112,13 @@ async def test_a_request_whose_event_was_lost_in_a_flood_is_shown_all_the_same()
     place.bus = Bus()
     desk = Desk(client=place, approver=place, title="x")
     hands: list[bool] = []
+    events: list[Event] = []
 
     async def told(topics: frozenset[Topic]) -> None:
         """Nothing to draw on."""
 
     async with anyio.create_task_group() as group:
-        group.start_soon(Pump(desk, told, hands.append).run)
+        group.start_soon(Pump(desk, told, hands.append, events.append).run)
         await comes_true(lambda: desk.catalog is not None and desk.status is not None)
         place.asks_value = (Ask(request=request_of(), state=RequestState.WAITING),)
         place.hands_on = True
@@ -130,3 +131,4 @@ async def test_a_request_whose_event_was_lost_in_a_flood_is_shown_all_the_same()
         await comes_true(lambda: desk.waiting and desk.activity == place.activity_value and hands)
         group.cancel_scope.cancel()
     assert hands == [True]
+    assert events == []

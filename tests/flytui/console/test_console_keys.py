@@ -22,7 +22,6 @@ from flytui.console.keymap import Keys, bound_key
 from flytui.console.keytable import ENTRIES
 from flytui.console.own import Own, own_settings
 from flytui.console.pages import PageScreen
-from flytui.console.palette import palette_commands
 from flytui.console.style import theme_names
 from valuekit import request_of
 from worldkit import world
@@ -73,7 +72,7 @@ async def test_key_line_help_and_palette_name_the_key_in_force() -> None:
         assert "prob" in app.desk.notice or "asking" in app.desk.notice
         assert "F5 probe again" in drawn(app, "#keys")
         assert "F1 help" in drawn(app, "#keys")
-        help_of = {command.title: command.help for command in palette_commands(app, app.screen, app.bell)}
+        help_of = {command.title: command.help for command in app.get_system_commands(app.screen)}
         assert help_of["Probe again"].startswith("F5")
         await press(pilot, "f1")
         rows = drawn(app, "#page").splitlines()
@@ -87,7 +86,7 @@ async def test_the_palette_offers_what_the_keys_do_here_and_no_decision() -> Non
     async with console(place, clock) as (app, pilot):
 
         def titles() -> set[str]:
-            return {command.title for command in palette_commands(app, app.screen, app.bell)}
+            return {command.title for command in app.get_system_commands(app.screen)}
 
         assert {
             "Filter the catalog",
@@ -103,7 +102,7 @@ async def test_the_palette_offers_what_the_keys_do_here_and_no_decision() -> Non
         await until(pilot, lambda: app.desk.waiting)
         await press(pilot, "ctrl+o")
         assert not {title for title in titles() if "pprove " in title or "eny" in title}
-        jump = next(it for it in palette_commands(app, app.screen, app.bell) if it.title == "Audit")
+        jump = next(it for it in app.get_system_commands(app.screen) if it.title == "Audit")
         jump.callback()
         assert app.screen is app.screen_stack[0]
         assert app.desk.waiting, "leaving the card decided nothing"

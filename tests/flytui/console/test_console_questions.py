@@ -15,9 +15,9 @@ from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.question import QuestionScreen, option_keys
 from flytui.console.approvals.reason import ReasonScreen, WordsScreen
+from flytui.console.controllers.emergency_stop import TwoPresses
 from flytui.console.main import MainScreen
 from flytui.console.pages import AgainScreen
-from flytui.console.urgent import TwoPresses
 from valuekit import loop_question, panic_question, request_of
 from worldkit import World, world
 

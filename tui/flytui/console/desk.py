@@ -12,6 +12,7 @@ from enum import Enum, auto
 from typing import Protocol, runtime_checkable
 
 from textual import events
+from textual.app import App
 
 from flycore.client.ledger import Ledger
 from flycore.client.protocol import Approver, Client
@@ -95,6 +96,13 @@ class Armed(Protocol):
     def hands(self, on: bool) -> None:
         """A tool took or released the machine: what approves is off at once."""
         ...
+
+
+def update_screens(app: App[None], topics: frozenset[Topic]) -> None:
+    """Have every screen that shows values of the desk draw again what rests on these topics."""
+    for screen in app.screen_stack:
+        if isinstance(screen, Watching) and screen.is_mounted:
+            screen.changed(topics)
 
 
 @dataclass(slots=True)

@@ -44,6 +44,8 @@ class Joined:
     """Unix time, seconds, since when the kernel runs."""
     role: str
     paired: bool = False
+    offered: bool = False
+    """Whether the line for the code has opened by itself."""
 
     @property
     def whom(self) -> str:

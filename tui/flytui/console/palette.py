@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from textual.app import SystemCommand
+from textual.app import App, SystemCommand
 from textual.screen import Screen
 
 from flytui.console.approvals.batch import BatchScreen
@@ -17,12 +17,12 @@ from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.question import QuestionScreen
 from flytui.console.fix.screen import ActScreen
 from flytui.console.form.screen import FormScreen
+from flytui.console.keymap import Keys
 from flytui.console.keytable import ENTRIES, SECTIONS
 from flytui.console.main import MainScreen
 from flytui.console.pages import PageScreen
 from flytui.console.pairing import PAIRING
 from flytui.console.trust import TrustScreen
-from flytui.console.urgent import UrgentApp
 
 LEAVES = (
     *(PageScreen, FormScreen, CardScreen, QuestionScreen, TrustScreen, BatchScreen, ActScreen),
@@ -32,16 +32,23 @@ LEAVES = (
 
 
 def palette_commands(
-    app: UrgentApp, screen: Screen[object], probe_all: Callable[[], None]
+    app: App[None],
+    screen: Screen[object],
+    keys: Keys,
+    *,
+    stop: Callable[[], None],
+    probe_all: Callable[[], None],
+    show_notice: Callable[[str], None],
 ) -> Iterator[SystemCommand]:
     """What the keys do on that screen, then what can be done everywhere."""
-    keys = app.desk.keys
     views = next(part.entries for part in SECTIONS if part.screen == "main")
     for entry in views:
         if entry.title:
             name = entry.id.partition(".")[2]
             yield SystemCommand(
-                entry.title, f"{keys.shown(entry.id)} · {entry.words}", partial(show_view, app, name)
+                entry.title,
+                f"{keys.shown(entry.id)} · {entry.words}",
+                partial(show_view, app, name, show_notice),
             )
     done = {entry.id for entry in views}
     for active in screen.active_bindings.values():
@@ -52,18 +59,18 @@ def palette_commands(
         act = partial(app.run_action, active.binding.action, active.node)
         yield SystemCommand(found.title, f"{keys.shown(found.id)} · {found.words}", act)
     panic = keys.shown("app.panic")
-    yield SystemCommand("Stop everything", f"{panic} {panic} · calls and leases end", app.stop_now)
+    yield SystemCommand("Stop everything", f"{panic} {panic} · calls and leases end", stop)
     yield SystemCommand("Probe everything again", "ask every sidecar whether it is well", probe_all)
     yield SystemCommand(
         "Theme", "other colours until it closes; config.jsonc keeps them", app.action_change_theme
     )
 
 
-def show_view(app: UrgentApp, name: str) -> None:
+def show_view(app: App[None], name: str, show_notice: Callable[[str], None]) -> None:
     """Leave what lies over the main screen, and show that view of it."""
     while isinstance(app.screen, LEAVES):
         app.pop_screen()
     if isinstance(app.screen, MainScreen):
         app.screen.action_view(name)
     else:
-        app.tell("close this first")
+        show_notice("close this first")

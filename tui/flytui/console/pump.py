@@ -14,10 +14,6 @@ PACE_S = 0.05
 """At most so often are values fetched and screens redrawn."""
 
 
-def _nobody(event: Event) -> None:
-    """Nobody is told."""
-
-
 class Pump:
     """Listens and fetches until it is cancelled or the kernel goes away.
 
@@ -31,7 +27,7 @@ class Pump:
         desk: Desk,
         told: Callable[[frozenset[Topic]], Awaitable[None]],
         hands: Callable[[bool], None],
-        heard: Callable[[Event], None] = _nobody,
+        heard: Callable[[Event], None],
     ) -> None:
         self._desk = desk
         self._told = told

@@ -12,12 +12,12 @@ from flycore.client.coming import ComingClient, NoApprover
 from flycore.client.ledger import Ledger
 from flycore.client.unwrap import unwrapped
 from flytui.console.app import FlytuiApp
+from flytui.console.controllers.connection import KernelConnectionController, Opening, Seat
 from flytui.console.desk import Desk
 from flytui.console.doctor.terminal import TerminalFacts
 from flytui.console.fix.bench import Workbench
 from flytui.console.joined import Joining
 from flytui.console.own import Own
-from flytui.console.sitting import Opening, Seat, Sitting
 from flytui.console.title import kept_title
 
 
@@ -61,9 +61,10 @@ async def run_console(
         own=own or Own(),
     )
     app, over = FlytuiApp(desk), anyio.Event()
+    controller = KernelConnectionController(app.connection, coming, opening, seat, joining)
     with unwrapped():
         async with anyio.create_task_group() as group:
-            group.start_soon(Sitting(app, coming, opening, seat, joining).until, over)
+            group.start_soon(controller.until, over)
             with kept_title(sys.__stderr__):
                 await app.run_async()
             over.set()

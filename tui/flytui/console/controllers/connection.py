@@ -1,0 +1,210 @@
+"""The connection to a kernel: the console's own, or one that another console or `flytui serve` has.
+
+own root ── held by another ──▶ attached ── its kernel goes ──▶ looked for ── found ──▶ attached
+    ▲                                                              │
+    └──────────────────── the person takes the root ───────────────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import anyio
+from anyio.abc import TaskGroup
+from textual.app import App
+
+from flycore.client.coming import ComingClient
+from flycore.client.protocol import Approver, Client
+from flycore.model.errors import FlyError, KernelUnreachable, RootBusy
+from flytui.console.approvals.batch import BatchScreen
+from flytui.console.approvals.question import QuestionScreen
+from flytui.console.approvals.showing import AskScreen
+from flytui.console.controllers.notifications import Notifications
+from flytui.console.desk import Desk, update_screens
+from flytui.console.fix.screen import ActScreen
+from flytui.console.joined import Gone, Joined, Joining
+from flytui.console.pairing import PAIRING
+from flytui.console.pump import Pump
+from flytui.console.trust import TrustScreen
+
+LOOK_AGAIN_S = 0.5
+SETTLE_S = 10.0
+"""How long the root may be held before its kernel answers, while that starts or ends."""
+_OF_ONE_KERNEL = (AskScreen, BatchScreen, QuestionScreen, TrustScreen, ActScreen, *PAIRING)
+"""Screens about values of one kernel, that mean nothing at another."""
+Opening = Callable[[Callable[[str], None]], AbstractAsyncContextManager[tuple[Client, Approver]]]
+"""Opens the kernel; is handed a function that shows whom it waits for meanwhile."""
+Seat = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
+"""Looks for the console's own windows and processes, which no desktop tool may touch."""
+
+
+class KernelConnection:
+    """The kernel that the application is at now. It may be lost, and another one take its place."""
+
+    def __init__(self, app: App[None], state: Desk, notifications: Notifications, sync: Pump) -> None:
+        self._app = app
+        self._state = state
+        self._notifications = notifications
+        self._sync = sync
+        self.drawn = anyio.Event()
+        """The first frame is on the terminal."""
+        self.ended = anyio.Event()
+        """The kernel that this console is at has gone; another event at every kernel."""
+        self.root_wanted = anyio.Event()
+        """The person wants the root that nobody holds; another event whenever a kernel has gone."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether the kernel is known to have gone."""
+        return self._state.gone is not None
+
+    @property
+    def looked_for(self) -> bool:
+        """Whether a kernel that has gone is still looked for."""
+        return self._state.gone is not None and self._state.gone.left(self._state.clock()) > 0
+
+    def start(self) -> None:
+        """Turn this kernel's events into values, for as long as it is there."""
+        self._app.run_worker(self._listen(), group="pump")
+
+    def show_wait(self, whom: str) -> None:
+        """Show who is waited for before the kernel can be opened; `""` shows nobody."""
+        self._state.awaited = whom
+        self._notifications.redraw_bars()
+
+    def use(self, client: Client, approver: Approver, joined: Joined | None = None) -> None:
+        """Work with that kernel, which is another's where it is `joined`. Open screens about values of one
+        before are closed: its ids mean other requests now."""
+        state = self._state
+        again = self.gone
+        state.client, state.approver, state.joined = client, approver, joined
+        state.lost, state.gone, state.asking = "", None, ()
+        if again:
+            self.ended, self.root_wanted = anyio.Event(), anyio.Event()
+            while any(isinstance(screen, _OF_ONE_KERNEL) for screen in self._app.screen_stack):
+                self._app.pop_screen()
+            self.start()
+        self._notifications.redraw_bars()
+
+    def mark_gone(self) -> None:
+        """Keep what is known of a kernel that has gone to be read; nothing of it can be decided."""
+        state = self._state
+        state.gone = Gone(state.clock())
+        state.hands_on = False
+        if state.joined is not None:
+            state.joined.paired = state.joined.offered = False
+        update_screens(self._app, frozenset())
+
+    def take_root(self) -> None:
+        """Ask for a kernel here, where the one that was has gone."""
+        if not self.gone:
+            self._notifications.show("the root is held; there is nothing to take")
+        else:
+            self.root_wanted.set()
+
+    def tick(self) -> None:
+        """Draw the times that run: how long a code counts, how long a kernel is looked for."""
+        if self._state.asking or self.gone:
+            self._state.asking = self._state.askers
+            self._notifications.redraw_bars()
+
+    async def _listen(self) -> None:
+        ended = self.ended  # `use` may put another event in its place before this kernel's stream has ended
+        await self._sync.run()
+        ended.set()
+
+
+class KernelConnectionController:
+    """Opens a kernel for the application, or attaches it to one, from its start to its end."""
+
+    def __init__(
+        self,
+        connection: KernelConnection,
+        coming: ComingClient,
+        opening: Opening,
+        seat: Seat,
+        joining: Joining | None,
+    ) -> None:
+        """`coming` is the client that the application was drawn with; `joining` attaches to the kernel that
+        holds the root, and is None where attaching is not possible."""
+        self._connection = connection
+        self._coming = coming
+        self._opening = opening
+        self._seat = seat
+        self._joining = joining
+        self._connected = False
+        """Whether the console has been at a kernel."""
+        self._patience = 0.0
+
+    async def until(self, over: anyio.Event) -> None:
+        """Be at a kernel from when one is open until the console is over. The first frame waits for nothing
+        of this; keys that were pressed before have met nothing that could be approved.
+
+        Raises what the opening raises; RootBusy only where no attaching is possible."""
+        await self._connection.drawn.wait()
+        self._patience = anyio.current_time() + SETTLE_S
+        while not over.is_set():
+            try:
+                await self._at_own(over)
+            except RootBusy as busy:
+                if self._joining is None:
+                    raise
+                await self._at_others(self._joining, busy, over)
+
+    async def _at_own(self, over: anyio.Event) -> None:
+        async with self._opening(self._connection.show_wait) as (client, approver):
+            approver.attach(*await anyio.to_thread.run_sync(self._seat))
+            try:
+                self._use(client, approver)
+                await over.wait()
+            finally:
+                approver.detach()
+
+    async def _at_others(self, joining: Joining, busy: RootBusy, over: anyio.Event) -> None:
+        """Be attached, for as long as there is something to be attached to; return when the person wants the
+        root. Raises RootBusy where the holder does not answer a console that was at no kernel before."""
+        while not over.is_set():
+            try:
+                async with joining() as joined:
+                    self._use(joined.client, joined.approver, joined)
+                    await first_of(over, self._connection.ended)
+            except KernelUnreachable:
+                if not self._connected:
+                    if anyio.current_time() >= self._patience:
+                        raise busy from None
+                    await anyio.sleep(LOOK_AGAIN_S)
+                    return  # it may have left in between: then the root is ours
+            except FlyError:
+                if not self._connected:
+                    raise
+            if not over.is_set() and await self._takes_root(over):
+                return
+
+    def _use(self, client: Client, approver: Approver, joined: Joined | None = None) -> None:
+        self._connected = True
+        self._connection.show_wait("")
+        self._connection.use(client, approver, joined)
+        self._coming.arrived(client)
+
+    async def _takes_root(self, over: anyio.Event) -> bool:
+        """Whether the person takes the root after a kernel went. False when it is time to try to attach
+        again, which is every LOOK_AGAIN_S for SILENT_S, and never after that."""
+        connection = self._connection
+        if not connection.gone:
+            connection.mark_gone()
+        with anyio.move_on_after(LOOK_AGAIN_S if connection.looked_for else None):
+            await first_of(over, connection.root_wanted)
+        return connection.root_wanted.is_set()
+
+
+async def first_of(*events: anyio.Event) -> None:
+    """Wait until one of them is set."""
+
+    async def wait(event: anyio.Event, group: TaskGroup) -> None:
+        await event.wait()
+        group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        for event in events:
+            group.start_soon(wait, event, group)

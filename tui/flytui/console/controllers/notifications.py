@@ -1,0 +1,82 @@
+"""What calls the person beside the screens: notices, the bell, the terminal's title and its own notices."""
+
+from __future__ import annotations
+
+from textual.app import App
+
+from flycore.model.events import Event
+from flytui.console.desk import Desk
+from flytui.console.title import away_sequence, title_sequence
+from flytui.console.views import Bar
+
+NOTICE_S = 2.0
+"""How long a notice stays on a screen that has no line for one."""
+TOKEN_S = 30.0
+"""How long a notice about a token stays."""
+_NOTICE_BARS = "#alert, #card-keys"
+
+
+class Notifications:
+    """Shows notices, rings the bell, and keeps the terminal's title up to date."""
+
+    def __init__(self, app: App[None], state: Desk) -> None:
+        self._app = app
+        self._state = state
+        self._title = self._notify_problem = ""
+
+    def show(self, notice: str) -> None:
+        """Answer a key with a sentence, so that the key does not seem dead. It lasts until the next key."""
+        self._state.notice = notice
+        bars = list(self._app.screen.query(_NOTICE_BARS).results(Bar))
+        for bar in bars:
+            bar.redraw()
+        if not bars:
+            self._app.notify(notice, timeout=NOTICE_S)
+
+    def clear(self) -> None:
+        """Remove the notice, because another key came."""
+        if self._state.notice:
+            self._state.notice = ""
+            for bar in self._app.screen.query(_NOTICE_BARS).results(Bar):
+                bar.redraw()
+
+    def redraw_bars(self) -> None:
+        """Draw header, alerts and key line of the screen on top again."""
+        for bar in self._app.screen.query(Bar):
+            bar.redraw()
+
+    def show_token_change(self, event: Event) -> None:
+        """Name the caller that a token made or revoked lets in. The token itself is in no event."""
+        name, by = event.payload.get("name"), event.payload.get("by")
+        words = "made: who has it comes in as" if event.payload.get("decision") == "made" else "revoked:"
+        self._app.notify(f"token {words} {name} ({by})", severity="warning", timeout=TOKEN_S)
+
+    def update(self) -> None:
+        """Write the terminal's title where it changed; and show once that the person's own program for
+        notices failed, until it fails in another way."""
+        sequence = title_sequence(self._state)
+        if sequence != self._title and not self._state.lent:
+            self._title = sequence
+            self._write(sequence)
+        problem = self._state.status.notify_problem if self._state.status else ""
+        if problem != self._notify_problem:
+            self._notify_problem = problem
+            if problem:
+                self.show(problem)
+
+    def forget_title(self) -> None:
+        """Write the title again at the next update: another program had the terminal meanwhile."""
+        self._title = ""
+
+    def ring_for_requests(self) -> None:
+        """Ring for new requests; a terminal that is not looked at gets a notice of its own, too."""
+        self._app.bell()
+        if not self._app.app_focus:
+            self._write(away_sequence(self._state))
+
+    def _write(self, sequence: str) -> None:
+        """Write to the terminal itself, past the screen."""
+        driver = self._app._driver
+        # Another program draws on a terminal that is lent: a sequence of ours would land in its output.
+        if driver is not None and not self._app.is_headless and not self._state.lent:
+            driver.write(sequence)
