@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from flycore.model.canonical import Json
-from flycore.registry.settings import ReadSettings
+from flycore.model.diagnostics import Diagnostic
+from flycore.offline.files import ReadSettings
 from flycore.registry.spans import pointer_join
 from flytui.cli.documents import ShownSetting
 from flytui.console.keytable import ENTRIES
@@ -47,6 +48,11 @@ def with_console(read: ReadSettings) -> ReadSettings:
     refused = {name: keys for name, keys in read.settings.keys.items() if name not in ENTRIES}
     settings = msgspec.structs.replace(read.settings, keys={**held, **refused}, theme=own.theme)
     return read._replace(settings=settings, problems=(*read.problems, *own.problems))
+
+
+def settings_problems(read: ReadSettings) -> tuple[Diagnostic, ...]:
+    """Everything that is wrong with them, what the console refuses included."""
+    return with_console(read).problems
 
 
 def shown_settings(read: ReadSettings) -> tuple[ShownSetting, ...]:
