@@ -13,7 +13,6 @@ import anyio.to_thread
 import msgspec
 
 from flycore.catalog.agent_actions import EDIT
-from flycore.catalog.effects import risk_of
 from flycore.executive.decided import REACH, no_program
 from flycore.executive.file_look import look_at_file
 from flycore.executive.preview import accepts_unchecked, take_preview
@@ -189,24 +188,18 @@ def judge(
     now: float,
 ) -> tuple[Risk, Verdict]:
     """How risky this call is, and what policy says of it."""
-    entry = target.entry
-    user_risk = world.settings.risk.get(target.capability.name)
-    risk = user_risk or risk_of(target.capability, input)
-    verdict = evaluate(
+    found = evaluate(
         world.policy,
         target.capability,
-        entry,
-        risk=risk,
+        target.entry,
         input=input,
         level=sandbox.level,
         bundled_unmodified=seal.kind is SealKind.BUNDLED,
-        has_delegate=bool(entry.delegates),
-        permissions=entry.permissions,
-        user_risk=user_risk,
+        user_risk=world.settings.risk.get(target.capability.name),
         caller=caller,
         now=now,
     )
-    return risk, verdict
+    return found.risk, found.verdict
 
 
 def _denied(rooms: Rooms, verdict: Verdict) -> Stop:

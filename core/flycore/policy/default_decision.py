@@ -6,7 +6,7 @@ from flycore.model.approval import MatchedRule
 from flycore.model.base import Value
 from flycore.model.capability import Capability
 from flycore.model.enums import Decision, Level, Risk, Source
-from flycore.model.sidecar import Permissions, SidecarEntry
+from flycore.model.sidecar import SidecarEntry
 
 DEFAULT = "default"
 """What a verdict names as the place of the default."""
@@ -21,10 +21,6 @@ class Standing(Value, frozen=True, kw_only=True):
     """What the user's own config says of the tool; a project file has no say here."""
     level: Level
     bundled_unmodified: bool
-    has_delegate: bool
-    """Whether the entry declares delegates."""
-    permissions: Permissions
-    """The effective ones, the input's paths filled in."""
 
 
 def default_rule(capability: Capability, entry: SidecarEntry, standing: Standing) -> MatchedRule:
@@ -43,10 +39,10 @@ def objections(capability: Capability, entry: SidecarEntry, standing: Standing) 
     The kernel's table and the user's own files are believed. Whatever else describes a tool may make it
     look worse, never better.
     """
-    permissions = standing.permissions
+    permissions = entry.permissions
     believed = capability.known or entry.source is Source.USER
     rated = capability.known or standing.user_risk is not None
-    trusted_program = standing.bundled_unmodified and not standing.has_delegate
+    trusted_program = standing.bundled_unmodified and not entry.delegates
     facts = (
         (capability.read_only and believed, "it is not known to be read-only"),
         (standing.risk is Risk.LOW and rated, "its risk is not known to be low"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from flycore.catalog.effects import risk_of
 from flycore.model.approval import MatchedRule, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller
@@ -19,7 +20,7 @@ from flycore.model.canonical import JsonObject, digest
 from flycore.model.capability import Capability
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Decision, Level, Risk
-from flycore.model.sidecar import Permissions, SidecarEntry
+from flycore.model.sidecar import SidecarEntry
 from flycore.policy.conditions import Fit, PolicyCall
 from flycore.policy.default_decision import Standing, default_rule
 from flycore.policy.files import PolicyFile, SystemFile, kept, load_files, load_system
@@ -104,37 +105,55 @@ def counted(looked: tuple[Looked, ...]) -> tuple[MatchedRule, ...]:
     )
 
 
+class Evaluation(Value, frozen=True, kw_only=True):
+    """What policy says of one call, with everything it rests on."""
+
+    risk: Risk
+    """Of this call: the user's word for the tool, else that of the tool's table for this input."""
+    looked: tuple[Looked, ...]
+    """Every rule that is about the call, could be, or was until it expired."""
+    rules: tuple[MatchedRule, ...]
+    """What the rules that count say; empty where the default decides."""
+    default: MatchedRule
+    """What holds where no rule counts."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The decision of the rules together; of the default where there are none."""
+        matched = self.rules or (_naming_expired(self.default, self.looked),)
+        return Verdict(decision=strictest(matched), rules=matched)
+
+
 def evaluate(
     policy: Policy,
     capability: Capability,
     entry: SidecarEntry,
     *,
-    risk: Risk,
     input: JsonObject | None,
     level: Level,
     bundled_unmodified: bool,
-    has_delegate: bool,
-    permissions: Permissions,
     user_risk: Risk | None = None,
     caller: Caller | None = None,
     now: float | None = None,
-) -> Verdict:
-    """The verdict on one call. `input`, `caller` and `now` (Unix time) are None where they are not known;
-    then no allow that asks for them counts."""
-    call = PolicyCall(tool=capability.name, input=input, caller=caller, now=now)
-    looked = look(policy, call)
-    matched = counted(looked)
-    if not matched:
-        standing = Standing(
-            risk=risk,
-            user_risk=user_risk,
-            level=level,
-            bundled_unmodified=bundled_unmodified,
-            has_delegate=has_delegate,
-            permissions=permissions,
-        )
-        matched = (_naming_expired(default_rule(capability, entry, standing), looked),)
-    return Verdict(decision=strictest(matched), rules=matched)
+) -> Evaluation:
+    """Judge one call of a tool that `entry` offers. `input`, `caller` and `now` (Unix time) are None where
+    they are not known; then no allow that asks for them counts. `level` is the sandbox's, `user_risk` what
+    the user's own config says of the tool."""
+    looked = look(policy, PolicyCall(tool=capability.name, input=input, caller=caller, now=now))
+    risk = call_risk(capability, input, user_risk)
+    standing = Standing(
+        risk=risk,
+        user_risk=user_risk,
+        level=level,
+        bundled_unmodified=bundled_unmodified,
+    )
+    default = default_rule(capability, entry, standing)
+    return Evaluation(risk=risk, looked=looked, rules=counted(looked), default=default)
+
+
+def call_risk(capability: Capability, input: JsonObject | None, user_risk: Risk | None) -> Risk:
+    """The risk of a call: the user's word for the tool, else what its table says of the input."""
+    return user_risk or (capability.risk if input is None else risk_of(capability, input))
 
 
 def evaluate_general(
@@ -142,7 +161,6 @@ def evaluate_general(
     capability: Capability,
     entry: SidecarEntry,
     *,
-    level: Level = Level.NONE,
     bundled_unmodified: bool = False,
     user_risk: Risk | None = None,
     now: float | None = None,
@@ -152,15 +170,12 @@ def evaluate_general(
         policy,
         capability,
         entry,
-        risk=user_risk or capability.risk,
         input=None,
-        level=level,
+        level=Level.NONE,
         bundled_unmodified=bundled_unmodified,
-        has_delegate=bool(entry.delegates),
-        permissions=entry.permissions,
         user_risk=user_risk,
         now=now,
-    )
+    ).verdict
 
 
 def forbidding(policy: Policy, call: PolicyCall) -> tuple[MatchedRule, ...]:

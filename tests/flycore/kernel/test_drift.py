@@ -10,11 +10,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from flycore.client.oneoff import read_catalog
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.catalog import SidecarView
 from flycore.model.enums import Choice, Effective, ProbeState, RequestState, Status
+from flycore.offline.catalog import read_catalog
 from kernelkit import (
     Root,
     answered_call,

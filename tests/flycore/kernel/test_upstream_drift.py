@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from flycore.client.oneoff import read_catalog
 from flycore.kernel.kernel import Kernel
 from flycore.model.enums import Effective, ProbeState, ReasonCode, Status
+from flycore.offline.catalog import read_catalog
 from kernelkit import Root, kernel_of, request, until
 from upstreamkit import capability, connected, server_of, sidecar
 

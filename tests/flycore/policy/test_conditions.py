@@ -15,8 +15,7 @@ import pytest
 
 from flycore.model.approval import Verdict
 from flycore.model.call import Caller
-from flycore.model.enums import Decision, Level, Risk
-from flycore.model.sidecar import Permissions
+from flycore.model.enums import Decision, Level
 from flycore.policy.evaluate import Policy, evaluate, expired_rules, load_policy
 from flycore.policy.files import SystemFile, policy_schema
 
@@ -60,13 +59,10 @@ def ask(make_capability: Any, make_entry: Any) -> Callable[..., Verdict]:
             policy,
             make_capability(tool),
             make_entry(),
-            risk=Risk.LOW,
             level=Level.NONE,
             bundled_unmodified=False,
-            has_delegate=False,
-            permissions=Permissions(),
             **known,
-        )
+        ).verdict
 
     return verdict
 

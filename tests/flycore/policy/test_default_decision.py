@@ -18,10 +18,17 @@ BOOLS = (False, True)
 
 
 def test_every_combination_against_the_words_of_the_spec(make_capability, make_entry) -> None:
+    entries = {
+        (source, network, write, secret, delegate): make_entry(
+            source=source,
+            permissions=Permissions(network=network, write=("out",) * write, secrets=("KEY_NAME",) * secret),
+            delegates={"lsp": Delegate(command="pylsp")} if delegate else {},
+        )
+        for source, network, write, secret, delegate in product(Source, BOOLS, BOOLS, BOOLS, BOOLS)
+    }
     seen = {Decision.ALLOW: 0, Decision.ASK: 0}
     for known, read_only, source, risk, user_risk in product(BOOLS, BOOLS, Source, Risk, (None, *Risk)):
         capability = make_capability(known=known, read_only=read_only, risk=risk)
-        entry = make_entry(source=source)
         effective_risk = user_risk or risk
         for network, write, secret, level, bundled, delegate in product(
             BOOLS, BOOLS, BOOLS, Level, BOOLS, BOOLS
@@ -29,17 +36,12 @@ def test_every_combination_against_the_words_of_the_spec(make_capability, make_e
             verdict = evaluate(
                 Policy(),
                 capability,
-                entry,
-                risk=effective_risk,
+                entries[source, network, write, secret, delegate],
                 input={},
                 level=level,
                 bundled_unmodified=bundled,
-                has_delegate=delegate,
-                permissions=Permissions(
-                    network=network, write=("out",) * write, secrets=("KEY_NAME",) * secret
-                ),
                 user_risk=user_risk,
-            )
+            ).verdict
             harmless = read_only and (known or source is Source.USER)
             low = effective_risk is Risk.LOW and (known or user_risk is Risk.LOW)
             reach = not (network or write or secret)

@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 
 from clikit import Desk
+from flycore.offline.lint import kind_of
 from flytui.cli.commands.schema import schema_of
-from flytui.cli.linting import kind_of
 
 REGISTRY = """{
   "schemaVersion": 2,

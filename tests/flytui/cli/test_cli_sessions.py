@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from clikit import REGISTRY, Desk, until
-from flycore.client.oneoff import read_catalog
 from flycore.model.enums import Effective
+from flycore.offline.catalog import read_catalog
 from flytui.cli.demo_root import ALLOWED, HIGH, MEDIUM, TOOLS, prepare_demo
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=60000", "--json")

@@ -24,7 +24,7 @@ NOT_STARTED = 127
 
 def find_bench(places: Places, environ: Mapping[str, str]) -> Workbench:
     """The bench of the person at this terminal."""
-    from flycore.registry.starter import starter_text
+    from flycore.offline.files import starter_text
     from flytui.console.fix.bench import Workbench
 
     return Workbench(

@@ -47,14 +47,13 @@ def _fitting(names: set[str], begun: str) -> list[str]:
 
 def _registry(context: click.Context) -> Registry | None:
     """The registry of the root that the line names so far; None where it cannot be read."""
-    from flycore.catalog.known import KNOWN
     from flycore.model.errors import FlyError
-    from flycore.registry.load import load_registry
+    from flycore.offline.files import read_registry
     from flytui.cli.invocation import Invocation
 
     try:
         places = Invocation(_said(context, "root"), _said(context, "workspace")).places()
-        return load_registry(places, known=frozenset(KNOWN), environ=os.environ)
+        return read_registry(places, os.environ)
     except (FlyError, OSError):
         return None
 

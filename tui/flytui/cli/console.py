@@ -107,7 +107,7 @@ async def play_demo() -> None:
 
 def read_own(places: Places) -> Own:
     """The person's keys and theme from their settings."""
-    from flycore.registry.settings import read_settings
+    from flycore.offline.files import read_settings
     from flytui.console.own import own_settings
     from flytui.console.style import theme_names
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,12 +83,8 @@ def _write(path: Path, document: JsonObject) -> None:
 
 
 def _trust_all(places: Places, environ: Mapping[str, str]) -> None:
-    from flycore.approval.trust import TrustStore
-    from flycore.catalog.known import KNOWN
-    from flycore.registry.load import load_registry
+    from flycore.offline.trust import trust_new_root
 
-    found = load_registry(places, known=frozenset(KNOWN), environ=environ)
-    pairs = tuple((entry.id, entry.digest) for entry in found.entries)
-    outcome = TrustStore.load(places.state_dir / "trust.json").accept(pairs, found, time.time())
+    outcome = trust_new_root(places, environ)
     if not outcome.accepted:
         raise OSError(f"the demo's root cannot be trusted: {outcome.why_not}")

@@ -378,3 +378,42 @@ class MetricsDocument(Document, frozen=True, kw_only=True, tag="flytui.metrics/1
 
     metrics: Metrics
     approvals: ApprovalReport
+
+
+class ServeDocument(Document, frozen=True, kw_only=True, tag="flytui.serve/1"):
+    """A kernel that has begun to listen; printed once, before it serves."""
+
+    app_root: str
+    pid: int
+    socket: str
+    listening: tuple[str, ...] = ()
+    """Addresses of the doors on loopback."""
+
+
+class TokenShown(Value, frozen=True, kw_only=True):
+    """A client that may come in over TCP and HTTP."""
+
+    name: str
+    created_at: float
+    """Unix time, seconds."""
+    last_call_at: float | None = None
+    """When it last called a tool, as far as the latest calls of the log tell."""
+
+
+class TokenDocument(Document, frozen=True, kw_only=True, tag="flytui.token/1"):
+    """The tokens, and what this command did."""
+
+    tokens: tuple[TokenShown, ...]
+    outcome: str
+    """`listed`, `made`, `revoked` or `refused`."""
+    token: str = ""
+    """The one that was made: it cannot be shown again."""
+    message: str = ""
+
+
+DOCUMENTS: dict[str, type[Document]] = {
+    str(kind.__struct_config__.tag).removeprefix("flytui.").partition("/")[0]: kind
+    for kind in Document.__subclasses__()
+}
+DOCUMENTS |= {"enable": SwitchDocument, "disable": SwitchDocument}
+"""Command to the document it prints, by the name in its `schema`."""

@@ -49,7 +49,7 @@ def follow_activity(places: Places, count: int) -> int:
     """
     from flycore.client.socket import connect_socket
     from flycore.model.errors import ConnectionLost, KernelUnreachable
-    from flytui.cli.reading import logged_calls
+    from flycore.offline.audit_log import logged_calls
 
     told = Told()
 

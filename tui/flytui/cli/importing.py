@@ -4,14 +4,9 @@ answered by a person on the terminal. No option and no variable says yes.
 
 from __future__ import annotations
 
-import os
-import sys
-import time
 from typing import TYPE_CHECKING
 
-import click
-
-from flytui.cli.output import emit, note, say, say_strict
+from flytui.cli.output import ask_yes_no, can_ask, emit, note, say, say_strict
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
@@ -21,7 +16,6 @@ if TYPE_CHECKING:
 
 EXIT_REFUSED = 5
 EXIT_NOT_ASKED = 4
-_BY = "flytui tools import"
 
 
 def import_server(told: Invocation, name: str, *, only_print: bool) -> int:
@@ -45,11 +39,10 @@ def import_server(told: Invocation, name: str, *, only_print: bool) -> int:
             say_strict(text)
     if only_print:
         return _report(told, places, name, item, "shown", "", 0)
-    if told.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if told.as_json or not can_ask():
         message = "not imported: run flytui tools import on a terminal, or press m in the console"
         return _report(told, places, name, item, "shown", message, EXIT_NOT_ASKED)
-    click.echo("Write this, and trust it? y/N ", nl=False)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not ask_yes_no("Write this, and trust it?"):
         note("not imported; nothing was written")
         return EXIT_NOT_ASKED
     return _write(told, places, item, item.offer)
@@ -64,37 +57,22 @@ def _is(item: Described, name: str) -> bool:
 def _write(told: Invocation, places: Places, item: Described, shown: Import) -> int:
     """Write what was shown, unless the file says something else by now; refused while a kernel holds the
     root, whose console does it then."""
-    from flycore.kernel.trusting import Trusting
-    from flycore.kernel.world import find_ground
     from flycore.model.errors import RootBusy
-    from flytui.cli.holding import held_root
-    from flytui.cli.recording import record
+    from flycore.offline.trust import import_server
+    from flytui.cli.reading import hold_root
 
     try:
-        with held_root(places, role="trust"):
-            now = _offered_now(places, item)
-            if now is None or now.digest != shown.digest:
-                message = "not imported: the file says something else by now; run it again"
-                return _report(told, places, item.id, item, "refused", message, EXIT_REFUSED)
-            done = Trusting(find_ground(places, dict(os.environ))).import_server(now, time.time(), _BY)
-            for event, fields in done.lines:
-                record(places, event, fields)
+        with hold_root(places, role="trust") as root:
+            outcome = import_server(root, item, shown)
     except RootBusy as busy:
         where = "a console on it" if busy.role == "serve" else "its console"
         message = f"pid {busy.pid} ({busy.role}) holds this root: press m in {where}, or close it first"
         return _report(told, places, item.id, item, "refused", message, EXIT_NOT_ASKED)
-    if not done.outcome.accepted:
-        message = f"not imported: {done.outcome.why_not}"
+    if not outcome.accepted:
+        message = f"not imported: {outcome.why_not}"
         return _report(told, places, item.id, item, "refused", message, EXIT_REFUSED)
     message = f"{shown.id} stands in the registry, and is trusted as you read it"
     return _report(told, places, item.id, item, "imported", message, 0)
-
-
-def _offered_now(places: Places, item: Described) -> Import | None:
-    from flycore.discovery.look import grounds_of, look
-
-    found = look(grounds_of(places, os.environ))
-    return next((one.offer for one in found if (one.key, one.path) == (item.key, item.path)), None)
 
 
 def _report(

@@ -42,8 +42,8 @@ async def join_kernel(places: Places, seat: Seat) -> AsyncIterator[Joined]:
     from anyio import to_thread
 
     from flycore.client.attached import attach_console
-    from flycore.kernel.lock import FOR_GOOD
     from flycore.model.errors import KernelUnreachable
+    from flycore.offline.root import FOR_GOOD
     from flytui.console.joined import Joined
 
     async with attach_console(places, await to_thread.run_sync(seat)) as attachment:

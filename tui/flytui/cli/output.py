@@ -88,6 +88,22 @@ def dumb() -> bool:
     return os.environ.get("TERM") == "dumb"
 
 
+def can_ask(*, err: bool = False) -> bool:
+    """Whether a person sees a question and can type the answer: `err` where it goes to standard error."""
+    return sys.stdin.isatty() and (sys.stderr if err else sys.stdout).isatty()
+
+
+def ask_yes_no(question: str, *, err: bool = False) -> bool:
+    """Ask the person at this terminal. Only a typed yes is one; no option and no variable says it."""
+    click.echo(f"{question} y/N ", nl=False, err=err)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def count_of(number: int, what: str) -> str:
+    """`1 call`, `2 calls`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def width() -> int:
     """Cells of the terminal; UNBOUNDED where standard output is none."""
     if not sys.stdout.isatty():

@@ -10,29 +10,29 @@ from flytui.cli.documents import ExplainedRule, PolicyExplainDocument
 from flytui.cli.output import clock_time, say, table
 
 if TYPE_CHECKING:
+    from flycore.offline.policy import CallEvaluation
     from flycore.policy.evaluate import Looked
     from flycore.policy.replay import Replayed
     from flytui.cli.invocation import Invocation
-    from flytui.cli.judging import Judgement
 
 NO_TOOL = "nothing offers this tool, so a call would end unavailable"
 BY_THE_AGENT = "what is allowed here, the agent does itself"
 
 
 def explain_document(
-    tool: str, sidecar: str | None, judgement: Judgement, *, input_known: bool, caller: str
+    tool: str, sidecar: str | None, evaluation: CallEvaluation, *, input_known: bool, caller: str
 ) -> PolicyExplainDocument:
-    """The judgement as a document."""
+    """The evaluation as a document."""
     return PolicyExplainDocument(
         tool=tool,
         sidecar=sidecar,
-        risk=judgement.risk,
+        risk=evaluation.risk,
         input_known=input_known,
         caller=caller,
-        decision=judgement.decision,
-        rules=tuple(map(_explained, judgement.looked)),
-        default=judgement.default,
-        default_used=not judgement.rules and judgement.default is not None,
+        decision=evaluation.decision,
+        rules=tuple(map(_explained, evaluation.looked)),
+        default=evaluation.default,
+        default_used=not evaluation.rules and evaluation.default is not None,
     )
 
 

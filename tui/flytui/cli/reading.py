@@ -1,20 +1,20 @@
-"""Looking without touching: the running kernel's own view, else one made for the moment."""
+"""The kernel of a root, asked by a command; and the root without one: read for the moment, or held."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.client.socket import SocketClient
-    from flycore.model.call import Activity
     from flycore.model.catalog import Catalog
+    from flycore.model.errors import RootBusy
+    from flycore.offline.root import HeldRoot
     from flycore.registry.places import Places
 
 T = TypeVar("T")
-MOST_LOGGED = 500
-"""Calls of the log that are looked at."""
 
 
 def ask_running(places: Places, question: Callable[[SocketClient], Awaitable[T]]) -> T | None:
@@ -45,7 +45,7 @@ def read_catalog(places: Places, *, probe: bool) -> Catalog:
     seen = ask_running(places, question)
     if seen is not None:
         return seen
-    from flycore.client.oneoff import read_catalog as read_once
+    from flycore.offline.catalog import read_catalog as read_once
     from flytui.cli.interrupts import run_async
 
     async def look() -> Catalog:
@@ -54,10 +54,27 @@ def read_catalog(places: Places, *, probe: bool) -> Catalog:
     return run_async(look)
 
 
-def logged_calls(places: Places) -> tuple[Activity, ...]:
-    """The latest calls in the log, newest first. OSError."""
-    from flycore.audit.projection import history
-    from flycore.kernel.records import activity_of
+def hold_root(places: Places, role: str) -> AbstractContextManager[HeldRoot]:
+    """Hold the root while the block runs; the person is told where that takes long. Raises RootBusy, see
+    `flycore.offline.root.hold_root`."""
+    from flycore.offline import root
 
-    made = [activity_of(record) for record in history(places.state_dir / "audit", limit=MOST_LOGGED)]
-    return tuple(sorted(made, key=lambda call: call.started_at, reverse=True))
+    return root.hold_root(places, role, ask_to_yield=lambda: _ask_to_yield(places), on_wait=_print_wait)
+
+
+def _ask_to_yield(places: Places) -> None:
+    from flycore.model.errors import OtherVersion, ProtocolError
+
+    async def ask(client: SocketClient) -> bool:
+        await client.ask_for("kernel.yield")
+        return True
+
+    # A kernel of another version does not understand the message; its end is waited for all the same.
+    with suppress(ProtocolError, OtherVersion):
+        ask_running(places, ask)
+
+
+def _print_wait(busy: RootBusy) -> None:
+    from flytui.cli.output import note
+
+    note(f"waits until pid {busy.pid} ({busy.role}) has ended what it runs" if busy.pid else "waits")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
-
+from collections.abc import Iterator
 from flycore.model.canonical import Json
-from flycore.model.json import pointer_join, unescape_key
-from flycore.registry.settings import ReadSettings
+from flycore.model.diagnostics import Diagnostic
+from flycore.model.json import pointer_join
+from flycore.model.json import unescape_key
+from flycore.offline.files import ReadSettings
 from flytui.cli.documents import ShownSetting
 from flytui.console.keytable import ENTRIES
+
 
 POINTERS = {
     "approval_times": "/approvals/timeoutMs",
@@ -47,6 +48,11 @@ def with_console(read: ReadSettings) -> ReadSettings:
     refused = {name: keys for name, keys in read.settings.keys.items() if name not in ENTRIES}
     settings = msgspec.structs.replace(read.settings, keys={**held, **refused}, theme=own.theme)
     return read._replace(settings=settings, problems=(*read.problems, *own.problems))
+
+
+def settings_problems(read: ReadSettings) -> tuple[Diagnostic, ...]:
+    """Everything that is wrong with them, what the console refuses included."""
+    return with_console(read).problems
 
 
 def shown_settings(read: ReadSettings) -> tuple[ShownSetting, ...]:

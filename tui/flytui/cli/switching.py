@@ -11,18 +11,30 @@ from flytui.cli.output import emit, note, say
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
-    from flycore.model.sidecar import Registry
     from flycore.registry.places import Places
-    from flytui.cli.documents import SwitchDocument
     from flytui.cli.invocation import Invocation
 
 EXIT_REFUSED = 5
+DONE = ("switched", "unchanged")
+"""Outcomes after which the entry is as it was asked for."""
 
 
 def switch(told: Invocation, sidecar: str, enabled: bool, reason: str) -> int:
     """Edit the file that declares the entry; 3 for one there is not, 5 where the file cannot be edited."""
+    from flycore.offline.files import set_enabled
+    from flytui.cli.documents import SwitchDocument
+
     places = told.places()
-    document, code = _switched(places, sidecar, enabled, reason)
+    made = set_enabled(places, os.environ, sidecar, enabled, reason)
+    document = SwitchDocument(
+        sidecar=sidecar,
+        file=made.file,
+        enabled=made.enabled,
+        outcome=made.outcome,
+        message=made.message,
+        waits=enabled and made.outcome in DONE and _waits(places, sidecar),
+    )
+    code = {"refused": EXIT_REFUSED, "unknown": EXIT_UNKNOWN}.get(made.outcome, 0)
     if told.as_json:
         emit(document)
         return code
@@ -32,60 +44,7 @@ def switch(told: Invocation, sidecar: str, enabled: bool, reason: str) -> int:
     return code
 
 
-def _switched(places: Places, sidecar: str, enabled: bool, reason: str) -> tuple[SwitchDocument, int]:
-    from flycore.registry.switch import switch_entry
-    from flytui.cli.documents import SwitchDocument
-
-    registry = _registry(places)
-    entry = registry.entry(sidecar)
-    if entry is None:
-        return _without(registry, sidecar, enabled)
-    file, word = entry.position.file, "on" if enabled else "off"
-    if entry.enabled is enabled and (enabled or entry.disabled_reason == reason):
-        outcome, message = "unchanged", f"{sidecar} is {word} already"
-    else:
-        made = switch_entry(places, entry.source, sidecar, enabled, reason, file)
-        if made.why_not:
-            refused = SwitchDocument(
-                sidecar=sidecar, file=file, enabled=entry.enabled, outcome="refused", message=made.why_not
-            )
-            return refused, EXIT_REFUSED
-        outcome, message = "switched", f"{sidecar} is {word}: {file}"
-    document = SwitchDocument(
-        sidecar=sidecar,
-        file=file,
-        enabled=enabled,
-        outcome=outcome,
-        message=message,
-        waits=enabled and _waits(places, sidecar),
-    )
-    return document, 0
-
-
-def _registry(places: Places) -> Registry:
-    from flycore.catalog.known import KNOWN
-    from flycore.registry.load import load_registry
-
-    return load_registry(places, known=frozenset(KNOWN), environ=os.environ)
-
-
-def _without(registry: Registry, sidecar: str, enabled: bool) -> tuple[SwitchDocument, int]:
-    """There is no such entry, or a file that may have it cannot be used."""
-    from flycore.model.diagnostics import Severity
-    from flytui.cli.documents import SwitchDocument
-
-    broken = next((found for found in registry.diagnostics if found.severity is Severity.ERROR), None)
-    if broken is not None:
-        message = f"mend the file first: {broken.position or ''} {broken.message}"
-        outcome, code = "refused", EXIT_REFUSED
-    else:
-        message = f"the registry has no entry {sidecar}: flytui catalog --all lists them"
-        outcome, code = "unknown", EXIT_UNKNOWN
-    told = SwitchDocument(sidecar=sidecar, file="", enabled=not enabled, outcome=outcome, message=message)
-    return told, code
-
-
 def _waits(places: Places, sidecar: str) -> bool:
-    from flytui.cli.pending import read_pending
+    from flycore.offline.trust import read_pending_trust
 
-    return any(item.sidecar == sidecar for item in read_pending(places).items)
+    return any(item.sidecar == sidecar for item in read_pending_trust(places).items)

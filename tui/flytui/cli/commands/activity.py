@@ -9,7 +9,7 @@ import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, note, say, table
-from flytui.cli.reading import ask_running, logged_calls
+from flytui.cli.reading import ask_running
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
@@ -139,6 +139,8 @@ def _look(places: Places) -> tuple[bool, tuple[Activity, ...]]:
 
     async def question(client: Client) -> tuple[Activity, ...]:
         return await client.activity()
+
+    from flycore.offline.audit_log import logged_calls
 
     calls = ask_running(places, question)
     return (True, calls) if calls is not None else (False, logged_calls(places))

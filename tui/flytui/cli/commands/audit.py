@@ -32,9 +32,9 @@ def audit(invocation: Invocation) -> int:
 @common
 def tail_command(invocation: Invocation, count: int) -> int:
     """The last lines, oldest first."""
-    from flycore.audit.read import tail
+    from flycore.offline.audit_log import last_lines
 
-    return _print(invocation, tail(invocation.places().state_dir / "audit", count))
+    return _print(invocation, last_lines(invocation.places(), count))
 
 
 @audit.command("show")
@@ -42,10 +42,10 @@ def tail_command(invocation: Invocation, count: int) -> int:
 @common
 def show(invocation: Invocation, wanted: str) -> int:
     """One line by its number, or all lines of a call by its id; whole, as JSON."""
-    from flycore.audit.read import find
+    from flycore.offline.audit_log import find_lines
 
     number = int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 19 else None
-    lines = find(invocation.places().state_dir / "audit", wanted if number is None else number)
+    lines = find_lines(invocation.places(), wanted if number is None else number)
     if invocation.as_json:
         _print(invocation, lines)
     else:
@@ -61,10 +61,9 @@ def show(invocation: Invocation, wanted: str) -> int:
 @common
 def verify_command(invocation: Invocation) -> int:
     """Check the chain. Exit 0 whole, 1 broken, 3 only the last line torn, 4 cut off against the anchors."""
-    from flycore.audit.verify import verify
+    from flycore.offline.audit_log import verify_log
 
-    places = invocation.places()
-    found = verify(places.state_dir / "audit", places.data_dir / "anchors" / f"{places.key}.jsonl")
+    found = verify_log(invocation.places())
     if invocation.as_json:
         from flytui.cli.documents import AuditDocument
 
@@ -90,19 +89,19 @@ def verify_command(invocation: Invocation) -> int:
 @common
 def export_command(invocation: Invocation, form: str, since: str, until: str) -> int:
     """Give out the log, oldest line first. It is read line by line, however long it is."""
-    from flycore.audit.export import Format, export, lines
+    from flycore.offline.audit_log import Format, exported_lines, exported_values
     from flytui.cli.commands.metrics import span_of
 
-    folder, span = invocation.places().state_dir / "audit", span_of(since, until)
+    places, span = invocation.places(), span_of(since, until)
     if not invocation.as_json:
-        for line in export(folder, Format(form), span):
+        for line in exported_lines(places, Format(form), span):
             click.echo(line)
         return 0
     if form != Format.JSONL:
         raise click.UsageError(f"--json prints one JSON document, --format {form} something else: choose one")
     click.echo('{"schema": "flytui.audit/1", "lines": [', nl=False)
     between = "\n"
-    for _, found in lines(folder, span):
+    for found in exported_values(places, span):
         click.echo(f"{between}{json.dumps(found)}", nl=False)
         between = ",\n"
     click.echo('\n], "verification": null}')
@@ -115,7 +114,7 @@ def _print(invocation: Invocation, lines: tuple[JsonObject, ...]) -> int:
 
         emit(AuditDocument(lines=lines))
         return 0
-    from flycore.audit.read import as_text
+    from flycore.offline.audit_log import as_text
 
     for line in lines:
         say(as_text(line))

@@ -53,9 +53,9 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
 
         emit(catalog_document(shown))
         return 0
-    from flytui.cli.pending import read_pending
+    from flycore.offline.trust import read_pending_trust
 
-    waiting = len(read_pending(places).items)
+    waiting = len(read_pending_trust(places).items)
     if waiting:
         entries = "1 entry waits" if waiting == 1 else f"{waiting} entries wait"
         say(f"{entries} for trust: flytui trust shows what they would run")

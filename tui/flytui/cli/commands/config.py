@@ -27,8 +27,8 @@ def config(invocation: Invocation) -> int:
 @common
 def show(invocation: Invocation) -> int:
     """Every setting with its value and the line it comes from, or that it is the default."""
+    from flycore.offline.files import read_settings
     from flycore.registry.places import SETTINGS_FILE
-    from flycore.registry.settings import read_settings
     from flytui.cli.documents import ConfigDocument
     from flytui.cli.settings_words import shown_settings, with_console
 

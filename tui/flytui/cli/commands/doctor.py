@@ -64,9 +64,9 @@ def run_checks(places: Places) -> tuple[Check, ...]:
 
     checks = ask_running(places, _checks)
     if checks is None:
-        from flycore.kernel.checkup import check_up
+        from flycore.offline.catalog import check_root
 
-        checks = check_up(places, dict(os.environ), read_catalog(places, probe=True), None)
+        checks = check_root(places, read_catalog(places, probe=True))
     facts = find_terminal(terminal_size(), sys.stdout.encoding, os.environ)
     return (*checks, *terminal_checks(facts))
 

@@ -5,21 +5,19 @@ What lets more through than before is decided in the console, or on a terminal w
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import clock_time, emit, note, say, table
-from flytui.cli.reading import ask_running
+from flytui.cli.output import ask_yes_no, can_ask, clock_time, emit, note, say, table
+from flytui.cli.reading import ask_running, hold_root
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.model.approval import Lease
-    from flycore.model.canonical import JsonObject
     from flycore.model.question import Block
     from flycore.model.standing import StandingRule
     from flycore.registry.places import Places
@@ -170,7 +168,8 @@ def _means(rule: StandingRule, wanted: str) -> bool:
 
 def _look(places: Places) -> _Stands:
     """What the running kernel says; where none runs, what the files say: then there are no leases."""
-    from flycore.kernel.lock import FOR_GOOD
+    from flycore.offline.permissions import read_permissions
+    from flycore.offline.root import FOR_GOOD
 
     async def question(client: Client) -> _Stands:
         for_good = (await client.status()).role in FOR_GOOD
@@ -179,58 +178,37 @@ def _look(places: Places) -> _Stands:
     seen = ask_running(places, question)
     if seen is not None:
         return seen
-    from flycore.approval.blocks import BLOCKS_FILE, BlockBook
-    from flycore.approval.standing_rules import read_rules
-    from flycore.registry.places import POLICY_FILE
-
-    blocks = BlockBook.load(places.state_dir / BLOCKS_FILE)
-    for finding in blocks.diagnostics:
+    kept = read_permissions(places)
+    for finding in kept.diagnostics:
         note(f"{finding.message} → {finding.remedy}")
-    return _Stands(False, False, (), read_rules(places.config_dir / POLICY_FILE), blocks.all())
+    return _Stands(False, False, (), kept.rules, kept.blocks)
 
 
 def _take_out(places: Places, rule: StandingRule, *, running: bool) -> int:
     """A kernel with a person notices by itself, and writes down that the policy is another."""
+    from flycore.offline.permissions import edit_out_rule, remove_rule
+
     words = f"the rule {rule.decision} {rule.tool} ({rule.where})"
     if rule.decision != "allow" and not _may_loosen(words, running=running):
         return EXIT_REFUSED
     if running:
-        return _cut(places, rule, words)
-    from flycore.audit.events import RULE_CHANGED, rule_changed
-    from flytui.cli.holding import held_root
-    from flytui.cli.recording import record
-
-    told: JsonObject = {"tool": rule.tool, "decision": rule.decision, "because": rule.because}
-    with held_root(places, role="grants"):
-        record(places, RULE_CHANGED, rule_changed(rule.where, told, "removed", by="flytui grants"))
-        return _cut(places, rule, words)
-
-
-def _cut(places: Places, rule: StandingRule, words: str) -> int:
-    from flycore.approval.standing_rules import remove_rule
-    from flycore.registry.places import POLICY_FILE
-
-    removed = remove_rule(places.config_dir / POLICY_FILE, rule.where, rule.digest)
-    note(f"removed: {words}" if removed.rule is not None else f"not removed: {removed.why_not}")
-    return 0 if removed.rule is not None else EXIT_REFUSED
+        outcome = edit_out_rule(places, rule)
+    else:
+        with hold_root(places, role="grants") as root:
+            outcome = remove_rule(root, rule)
+    note(f"removed: {words}" if outcome.accepted else f"not removed: {outcome.why_not}")
+    return 0 if outcome.accepted else EXIT_REFUSED
 
 
 def _unblock(places: Places, block: Block, *, running: bool) -> int:
-    from flycore.approval.blocks import BLOCKS_FILE, BlockBook
-    from flycore.audit.events import BLOCK_CHANGED, block_changed
-    from flytui.cli.holding import held_root
-    from flytui.cli.recording import record
+    from flycore.offline.permissions import unblock_tool
 
     if not _may_loosen(f"the block of {block.tool}", running=running):
         return EXIT_REFUSED
-    with held_root(places, role="grants"):
-        book = BlockBook.load(places.state_dir / BLOCKS_FILE)
-        record(places, BLOCK_CHANGED, block_changed(block.tool, "unblocked", by="flytui grants"))
-        if book.unblock(block.tool) is None:
-            note("not unblocked: it was not blocked any more, or the list could not be written")
-            return EXIT_REFUSED
-    note(f"unblocked: {block.tool}")
-    return 0
+    with hold_root(places, role="grants") as root:
+        outcome = unblock_tool(root, block.tool)
+    note(f"unblocked: {block.tool}" if outcome.accepted else f"not unblocked: {outcome.why_not}")
+    return 0 if outcome.accepted else EXIT_REFUSED
 
 
 def _may_loosen(words: str, *, running: bool) -> bool:
@@ -239,9 +217,8 @@ def _may_loosen(words: str, *, running: bool) -> bool:
     if running:
         note(f"without {words} more is let through, so that is done in the console: {IN_CONSOLE}")
         return False
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask(err=True):
         note(f"without {words} more is let through: run this on a terminal, or open the console")
         return False
     note(f"Without {words} more is let through.")
-    click.echo("Take it away? y/N ", nl=False, err=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return ask_yes_no("Take it away?", err=True)

@@ -88,11 +88,8 @@ def _show_described(invocation: Invocation, name: str, described: tuple[Describe
 
 def _used(invocation: Invocation, tool: str) -> Usage:
     """What the log says of the tool, whether a kernel runs or not; of calls, those that have ended."""
-    from flycore.audit.projection import Projection
-    from flycore.kernel.records import activity_of
+    from flycore.offline.audit_log import tool_history
     from flytui.console.catalog.usage import RECENT, usage_of
 
-    made = Projection(invocation.places().state_dir / "audit", kept=RECENT, tool=tool)
-    made.update()
-    calls = (activity_of(record) for record in made.history() if record.ended_at)
-    return usage_of(tool, made.metrics().tools, calls)
+    metrics, calls = tool_history(invocation.places(), tool, RECENT)
+    return usage_of(tool, metrics, calls)

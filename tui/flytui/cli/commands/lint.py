@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, say
+from flytui.cli.output import count_of, emit, say
 
 if TYPE_CHECKING:
     from flycore.model.diagnostics import Diagnostic
@@ -29,12 +29,24 @@ EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 @common
 def lint(invocation: Invocation, file: Path | None, kind: str | None) -> int:
     """Report what is wrong in the files of the root, or in FILE. Exit 0, or 5 for an error."""
-    from flytui.cli.linting import lint_file, lint_root
+    from flycore.model.diagnostics import Severity
+    from flycore.offline.lint import lint_file, lint_root
+    from flytui.cli.documents import LintDocument, LintedFile
+    from flytui.cli.settings_words import settings_problems
 
     if kind is not None and file is None:
         raise click.UsageError("--as says what FILE is: name the file, too")
     places = invocation.places()
-    found = lint_root(places) if file is None else lint_file(places, file, kind or "")
+    if file is None:
+        result = lint_root(places, settings_problems)
+    else:
+        result = lint_file(places, file, kind or "", settings_problems)
+    found = LintDocument(
+        files=tuple(LintedFile(**looked._asdict()) for looked in result.files),
+        errors=sum(item.severity is Severity.ERROR for item in result.diagnostics),
+        warnings=sum(item.severity is Severity.WARNING for item in result.diagnostics),
+        diagnostics=result.diagnostics,
+    )
     if invocation.as_json:
         emit(found)
     else:
@@ -55,9 +67,5 @@ def finding_lines(item: Diagnostic) -> list[str]:
 def summary(found: LintDocument) -> str:
     """Which files were looked at, and how many findings there are."""
     names = ", ".join(f"{file.kind} {file.file}" for file in found.files if file.present)
-    counts = f"{_count(found.errors, 'error')}, {_count(found.warnings, 'warning')}"
+    counts = f"{count_of(found.errors, 'error')}, {count_of(found.warnings, 'warning')}"
     return f"{counts} in {names or 'no file: there is none yet'}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -11,9 +11,8 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, note, say, table
 
 if TYPE_CHECKING:
-    from flycore.audit.projection import Projection
-    from flycore.audit.span import Span
     from flycore.model.audit import ApprovalMetrics, ApprovalReport, ToolMetrics
+    from flycore.offline.audit_log import Projection, Span
 
 NO_CALL = "the log has no call in that time"
 NO_PROMPT = "nobody was asked in that time"
@@ -27,14 +26,13 @@ NO_PROMPT = "nobody was asked in that time"
 @common
 def metrics(invocation: Invocation, approvals: bool, prometheus: bool, since: str, until: str) -> int:
     """Per tool: calls, how they ended, how long they took. Made from the log, and nothing else."""
-    from flycore.audit.projection import Projection
+    from flycore.offline.audit_log import read_numbers
 
     if prometheus and invocation.as_json:
         raise click.UsageError("--prometheus and --json are two formats: choose one")
-    projection = Projection(invocation.places().state_dir / "audit", span_of(since, until), kept=0)
-    projection.update()
+    projection = read_numbers(invocation.places(), span_of(since, until))
     if prometheus:
-        from flycore.audit.prometheus import exposition
+        from flycore.offline.audit_log import exposition
 
         click.echo(exposition(projection.metrics(), projection.approvals()), nl=False)
     elif invocation.as_json:
@@ -50,11 +48,10 @@ def metrics(invocation: Invocation, approvals: bool, prometheus: bool, since: st
 
 def span_of(since: str, until: str) -> Span:
     """The time that was asked for. Raises UsageError where one of the words is no time."""
-    from flycore.audit.span import Span, moment
+    from flycore.offline.audit_log import read_span
 
-    now = datetime.now(UTC)
     try:
-        return Span(moment(since, now) if since else None, moment(until, now) if until else None)
+        return read_span(since, until, datetime.now(UTC))
     except ValueError as problem:
         raise click.UsageError(str(problem)) from None
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from typing import TYPE_CHECKING
 
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, note, say
+from flytui.cli.output import ask_yes_no, can_ask, count_of, emit, note, say
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
-    from flycore.kernel.panic import Stopped
-    from flycore.model.canonical import JsonObject
     from flycore.model.errors import RootBusy
     from flycore.registry.places import Places
     from flytui.cli.documents import PanicDocument
@@ -47,10 +43,8 @@ def _stop(told: Invocation, places: Places) -> int:
     if document.already:
         say("everything was stopped already")
     else:
-        ended = (
-            f"{_count(len(document.calls), 'call')} ended, {_count(document.requests, 'request')} refused, "
-            f"{_count(document.leases, 'lease')} ended"
-        )
+        calls, requests = count_of(len(document.calls), "call"), count_of(document.requests, "request")
+        ended = f"{calls} ended, {requests} refused, {count_of(document.leases, 'lease')} ended"
         say(f"everything is stopped: {ended}" if document.kernel else "everything is stopped: no kernel ran")
     for call in document.calls:
         say(f"  ended  {call.tool}  {call.call_id}  by {call.caller}")
@@ -103,29 +97,25 @@ def _where(role: str) -> str:
 
 def _without_kernel(places: Places) -> PanicDocument:
     """Raises RootBusy while somebody holds the root."""
-    from flycore.audit.events import PANIC
-    from flycore.audit.events import panic as fields
-    from flycore.kernel.lock import RootLock
-    from flycore.kernel.panic import read_panic
-    from flycore.model.errors import AuditUnwritable
+    from flycore.offline.panic import stop_everything
+    from flycore.offline.root import take_root
     from flytui.cli.documents import PanicDocument
 
-    with RootLock.acquire(places, role="panic"):
-        already = read_panic(places.state_dir) is not None
-        if not already:
-            who = _write(places)
-            try:
-                _record(places, PANIC, fields(who, calls=0, requests=0, leases=0))
-            except AuditUnwritable as error:
-                note(f"it is stopped, but the log does not take it: {error.cause}")
-    return PanicDocument(app_root=str(places.app_root), kernel=False, already=already, message=AT_A_TERMINAL)
+    with take_root(places, role="panic") as root:
+        done = stop_everything(root)
+    if done.unrecorded:
+        note(f"it is stopped, but the log does not take it: {done.unrecorded}")
+    return PanicDocument(
+        app_root=str(places.app_root), kernel=False, already=done.already, message=AT_A_TERMINAL
+    )
 
 
 def _mute(places: Places, busy: RootBusy) -> PanicDocument:
     """Somebody holds the root and does not answer: no kernel that starts after them takes a call."""
+    from flycore.offline.panic import stop_next_kernel
     from flytui.cli.documents import PanicDocument
 
-    _write(places)
+    stop_next_kernel(places)
     message = (
         f"pid {busy.pid} ({busy.role}) holds this root and does not answer: what it runs was not stopped. "
         f"End it: kill {busy.pid}. Whatever starts next is stopped."
@@ -133,53 +123,33 @@ def _mute(places: Places, busy: RootBusy) -> PanicDocument:
     return PanicDocument(app_root=str(places.app_root), kernel=False, already=False, message=message)
 
 
-def _write(places: Places) -> str:
-    from flycore.approval.callers import identify_peer
-    from flycore.kernel.panic import Stopped, write_panic
-
-    who = str(identify_peer(os.getpid(), "cli"))
-    write_panic(places.state_dir, Stopped(at=time.time(), by=who))
-    return who
-
-
 def _release(told: Invocation, places: Places) -> int:
-    from flycore.kernel.lock import FOR_GOOD
-    from flycore.kernel.panic import read_panic
     from flycore.model.errors import RootBusy
-    from flytui.cli.reading import ask_running
+    from flycore.offline.panic import read_panic, release_everything
+    from flycore.offline.root import FOR_GOOD
+    from flytui.cli.reading import ask_running, hold_root
 
     async def role(client: Client) -> str:
         return (await client.status()).role
 
-    stopped = read_panic(places.state_dir)
+    stopped = read_panic(places)
     if stopped is None:
         return _not_released("nothing is stopped here", 0)
     holder = ask_running(places, role)
     if holder is not None and holder in FOR_GOOD:
         return _not_released(_where(holder))
-    if told.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if told.as_json or not can_ask():
         return _not_released("not released: that is asked on a terminal, or in the console")
     say(f"everything is stopped, by {stopped.by}")
-    click.echo("Release it, so that calls are taken again? y/N ", nl=False)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not ask_yes_no("Release it, so that calls are taken again?"):
         return _not_released("not released; everything stays stopped")
     try:
-        return _released(places, stopped)
+        with hold_root(places, role="panic") as root:
+            outcome = release_everything(root, stopped)
     except RootBusy as busy:
         return _not_released(f"not released: pid {busy.pid} ({busy.role}) holds this root by now")
-
-
-def _released(places: Places, shown: Stopped) -> int:
-    """Let calls run again, where it still is what was shown. Raises RootBusy."""
-    from flycore.audit.events import PANIC_RELEASED, panic_released
-    from flycore.kernel.panic import clear_panic, read_panic
-    from flytui.cli.holding import held_root
-
-    with held_root(places, role="panic"):
-        if read_panic(places.state_dir) != shown:
-            return _not_released("not released: it was stopped anew meanwhile")
-        _record(places, PANIC_RELEASED, panic_released("flytui panic --release"))
-        clear_panic(places.state_dir)
+    if not outcome.accepted:
+        return _not_released(f"not released: {outcome.why_not}")
     note("released: calls are taken again")
     return 0
 
@@ -187,19 +157,3 @@ def _released(places: Places, shown: Stopped) -> int:
 def _not_released(why: str, code: int = EXIT_NOT_RELEASED) -> int:
     note(why)
     return code
-
-
-def _record(places: Places, event: str, fields: JsonObject) -> None:
-    """Write to the log of a root whose lock is held. Raises AuditUnwritable."""
-    from flycore.audit.log import AuditLog
-
-    anchors = places.data_dir / "anchors" / f"{places.key}.jsonl"
-    log = AuditLog.open(places.state_dir / "audit", anchors, clock=time.time, monotonic=time.monotonic)
-    try:
-        log.append(event, fields, sync=True)
-    finally:
-        log.close()
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

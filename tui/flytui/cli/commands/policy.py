@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from flycore.model.canonical import JsonObject
     from flycore.model.capability import Capability
     from flycore.model.diagnostics import Diagnostic
+    from flycore.offline.policy import OfflinePolicy
     from flycore.policy.evaluate import Policy
     from flytui.cli.documents import PolicyLayer
-    from flytui.cli.judging import Bench
 
 EXIT_ERRORS = 5
 EXIT_USAGE = 2
@@ -40,13 +40,13 @@ def policy(invocation: Invocation) -> int:
 def check(invocation: Invocation, file: Path | None) -> int:
     """Report what is wrong in the files in force, or in FILE. Exit 0, or 5 for an error."""
     from flycore.model.diagnostics import Severity
+    from flycore.offline.policy import read_offline_policy
     from flycore.policy.evaluate import expired_rules
     from flytui.cli.documents import PolicyCheckDocument, PolicyLayer
-    from flytui.cli.judging import read_bench
 
-    bench = read_bench(invocation.places())
-    read = bench.files.policy if file is None else _alone(bench, file, invocation)
-    diagnostics = (*read.diagnostics, *expired_rules(read, bench.now))
+    offline = read_offline_policy(invocation.places())
+    read = offline.files.policy if file is None else _alone(offline, file, invocation)
+    diagnostics = (*read.diagnostics, *expired_rules(read, offline.now))
     layers = tuple(
         PolicyLayer(
             layer=item.source, file=item.file, present=item.present, ok=item.ok, rules=len(item.rules)
@@ -69,17 +69,17 @@ def check(invocation: Invocation, file: Path | None) -> int:
 @common
 def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: str) -> int:
     """Say what is decided of a call of TOOL, by which rules, and what holds without them."""
+    from flycore.offline.policy import read_offline_policy
     from flycore.policy.rule_checks import caller_named
-    from flytui.cli.judging import read_bench
     from flytui.cli.policy_words import explain_document, explain_lines
 
-    bench = read_bench(invocation.places())
-    capability = bench.capability(tool)
+    offline = read_offline_policy(invocation.places())
+    capability = offline.capability(tool)
     if capability is None:
         from flytui.cli.policy_words import unknown_document
         from flytui.cli.unknown import near_names, no_such
 
-        near = near_names(bench.world.catalog, tool, sidecars=False)
+        near = near_names(offline.world.catalog, tool, sidecars=False)
         if invocation.as_json:
             emit(unknown_document(tool, near, caller=named))
         return no_such(tool, near, sidecars=False)
@@ -87,12 +87,12 @@ def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: st
     if isinstance(given, str):
         note(f"the input would be refused before policy is asked: {given}")
         return EXIT_USAGE
-    in_force = bench.files.policy
+    in_force = offline.files.policy
     if not in_force.ok:
         _say_findings(in_force.diagnostics, note)
         note("a kernel that runs since before goes on with the last good rules of such a file")
-    judgement = bench.judge(in_force, tool, given, caller_named(named))
-    sidecar = bench.sidecar(tool)
+    judgement = offline.evaluate(in_force, tool, given, caller_named(named))
+    sidecar = offline.sidecar(tool)
     document = explain_document(tool, sidecar, judgement, input_known=given is not None, caller=named)
     if invocation.as_json:
         emit(document)
@@ -110,29 +110,29 @@ def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: st
 @common
 def replay_command(invocation: Invocation, count: int, draft: Path | None) -> int:
     """Say which calls that were made the rules, or a draft, would have matched."""
-    from flycore.audit.read import MOST_LINES, tail
     from flycore.catalog.schemas import fill_defaults
     from flycore.model.approval import Verdict
+    from flycore.offline.audit_log import last_lines
+    from flycore.offline.policy import read_offline_policy
     from flycore.policy.replay import PastCall, past_calls, replay
     from flytui.cli.documents import PolicyReplayDocument
-    from flytui.cli.judging import read_bench
     from flytui.cli.policy_words import replay_lines
 
     places = invocation.places()
-    bench = read_bench(places)
-    tried = bench.files.policy if draft is None else _with_draft(bench, draft)
+    offline = read_offline_policy(places)
+    tried = offline.files.policy if draft is None else _with_draft(offline, draft)
     if not tried.ok:
         _say_findings(tried.diagnostics, note)
         return EXIT_ERRORS
 
     def judge(call: PastCall) -> Verdict | None:
-        capability = bench.capability(call.tool)
+        capability = offline.capability(call.tool)
         filled = call.input if capability is None else fill_defaults(capability.input_schema, call.input)
-        judged = bench.judge(tried, call.tool, filled if isinstance(filled, dict) else None, call.caller)
+        judged = offline.evaluate(tried, call.tool, filled if isinstance(filled, dict) else None, call.caller)
         rules = judged.rules or ((judged.default,) if judged.default is not None else ())
         return None if judged.decision is None else Verdict(decision=judged.decision, rules=rules)
 
-    calls = past_calls(tail(places.state_dir / "audit", MOST_LINES), count)
+    calls = past_calls(last_lines(places), count)
     found = replay(calls, judge, None if draft is None else str(_absolute(draft)))
     if invocation.as_json:
         emit(PolicyReplayDocument(draft=str(draft or ""), calls=found, diagnostics=tried.diagnostics))
@@ -166,7 +166,7 @@ def _absolute(file: Path) -> Path:
     return file.resolve()
 
 
-def _alone(bench: Bench, file: Path, invocation: Invocation) -> Policy:
+def _alone(offline: OfflinePolicy, file: Path, invocation: Invocation) -> Policy:
     """FILE as the only layer: the project's where it stands there, else a user's."""
     from flycore.policy.evaluate import Policy
     from flycore.policy.files import load_draft
@@ -176,18 +176,18 @@ def _alone(bench: Bench, file: Path, invocation: Invocation) -> Policy:
     path = _absolute(file)
     project = (invocation.places().app_root / PROJECT_POLICY_FILE).resolve()
     layer = RuleLayer.PROJECT if path == project else RuleLayer.USER
-    read, diagnostics = load_draft(path, layer, bench.names())
+    read, diagnostics = load_draft(path, layer, offline.names())
     return Policy(layers=(read,), diagnostics=diagnostics)
 
 
-def _with_draft(bench: Bench, draft: Path) -> Policy:
+def _with_draft(offline: OfflinePolicy, draft: Path) -> Policy:
     """The files in force with the draft in the place of the user's; only its own diagnostics."""
     from flycore.policy.evaluate import Policy
     from flycore.policy.files import load_draft
     from flycore.policy.rules import RuleLayer
 
-    read, diagnostics = load_draft(_absolute(draft), RuleLayer.USER, bench.names())
-    others = bench.files.policy.layers
+    read, diagnostics = load_draft(_absolute(draft), RuleLayer.USER, offline.names())
+    others = offline.files.policy.layers
     layers = tuple(read if layer.source is RuleLayer.USER else layer for layer in others)
     return Policy(layers=layers, diagnostics=diagnostics)
 

@@ -80,7 +80,7 @@ def schema_of(name: str) -> JsonObject:
     import msgspec
 
     from flycore.model.call import ToolResult
-    from flytui.cli.document_names import DOCUMENTS
+    from flytui.cli.documents import DOCUMENTS
 
     shape: type[msgspec.Struct] = ToolResult if name == "result" else DOCUMENTS[name]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(shape)}

@@ -84,7 +84,7 @@ def _ports(tcp: bool, http: bool, port: int | None) -> tuple[int | None, int | N
 
 
 def _tell_where(invocation: Invocation, places: Places, addresses: tuple[str, ...]) -> None:
-    from flytui.cli.door_documents import ServeDocument
+    from flytui.cli.documents import ServeDocument
 
     if invocation.as_json:
         root, socket = str(places.app_root), str(places.socket)

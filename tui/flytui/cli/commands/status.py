@@ -36,9 +36,9 @@ def status(invocation: Invocation, form: str) -> int:
         if invocation.as_json:
             raise click.UsageError("--json and --format tmux are two formats: choose one")
         return _for_tmux(invocation)
-    from flycore.kernel.panic import read_panic
+    from flycore.offline.panic import read_panic
+    from flycore.offline.trust import read_pending_trust
     from flytui.cli.documents import StatusDocument
-    from flytui.cli.pending import read_pending
 
     places = invocation.places()
     kernel = ask_running(places, _question)
@@ -47,8 +47,8 @@ def status(invocation: Invocation, form: str) -> int:
         app_root=str(places.app_root),
         socket=str(places.socket),
         kernel=kernel,
-        waiting_trust=kernel.waiting_trust if kernel else len(read_pending(places).items),
-        panic=kernel.panic if kernel else read_panic(places.state_dir) is not None,
+        waiting_trust=kernel.waiting_trust if kernel else len(read_pending_trust(places).items),
+        panic=kernel.panic if kernel else read_panic(places) is not None,
     )
     if invocation.as_json:
         emit(document)

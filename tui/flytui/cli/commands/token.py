@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import click
+from flytui.cli.invocation import Invocation
+from flytui.cli.invocation import common
+from flytui.cli.output import clock_time
+from flytui.cli.output import emit
+from flytui.cli.output import note
+from flytui.cli.output import say
+from flytui.cli.output import table
+from flytui.cli.unknown import EXIT_UNKNOWN
 from typing import TYPE_CHECKING
 
-import click
-
-from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import clock_time, emit, note, say, table
-from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
     from flycore.client.socket import SocketClient
     from flycore.model.approval import Outcome
-    from flycore.model.canonical import JsonObject
     from flycore.registry.places import Places
-    from flycore.serve.tokens import TokenBook
-    from flytui.cli.token_document import TokenShown
+    from flytui.cli.documents import TokenShown
 
 EXIT_REFUSED = 4
-BY = "flytui token, while no kernel ran"
 
 
 @click.group(invoke_without_command=True)
@@ -46,18 +47,18 @@ def new(invocation: Invocation, name: str) -> int:
 
     NAME (1 to 32 of a-z 0-9 . _ -) is who calls, on cards, in rules and in the log. One token per client.
     """
-    from flycore.serve.tokens import digest_of, mint
+    from flycore.offline.tokens import make_token
 
-    places, made = invocation.places(), mint()
-    outcome = _changed(places, "token.add", {"name": name, "digest": digest_of(made)})
+    places, made = invocation.places(), make_token()
+    outcome = _changed(places, name, made.digest)
     if not outcome.accepted:
         return _refused(invocation, places, outcome.why_not, EXIT_REFUSED)
     message = f"this is the token of {name}, shown this once: send it as Authorization: Bearer …"
     if invocation.as_json:
-        _emit(places, "made", token=made, message=message)
+        _emit(places, "made", token=made.token, message=message)
         return 0
     note(message)
-    click.echo(made)
+    click.echo(made.token)
     return 0
 
 
@@ -66,10 +67,12 @@ def new(invocation: Invocation, name: str) -> int:
 @common
 def revoke(invocation: Invocation, name: str) -> int:
     """Let the client NAME in no longer; its open connections end at once."""
+    from flycore.offline.tokens import read_tokens
+
     places = invocation.places()
-    if name not in _book(places).names():
+    if name not in read_tokens(places).names():
         return _refused(invocation, places, f"there is no token {name}: flytui token list", EXIT_UNKNOWN)
-    outcome = _changed(places, "token.revoke", {"name": name})
+    outcome = _changed(places, name, None)
     if not outcome.accepted:
         return _refused(invocation, places, outcome.why_not, EXIT_REFUSED)
     message = f"the token of {name} is worth nothing any more"
@@ -80,53 +83,35 @@ def revoke(invocation: Invocation, name: str) -> int:
     return 0
 
 
-def _changed(places: Places, kind: str, payload: JsonObject) -> Outcome:
-    """Through the kernel that runs, which writes all state; else in the file itself, under its lock. Raises
-    RootBusy where a kernel holds the root and does not answer."""
+def _changed(places: Places, name: str, digest: str | None) -> Outcome:
+    """Let the client in by the token of that digest, or no longer where it is None: through the kernel that
+    runs, which writes all state; else in the file itself, under the root's lock. Raises RootBusy where a
+    kernel holds the root and does not answer."""
     import msgspec
 
     from flycore.model.approval import Outcome
-    from flytui.cli.reading import ask_running
+    from flycore.offline.tokens import add_token, revoke_token
+    from flytui.cli.reading import ask_running, hold_root
 
     async def asked(client: SocketClient) -> Outcome:
-        return msgspec.convert(await client.ask_for(kind, payload), Outcome)
+        if digest is None:
+            answer = await client.ask_for("token.revoke", {"name": name})
+        else:
+            answer = await client.ask_for("token.add", {"name": name, "digest": digest})
+        return msgspec.convert(answer, Outcome)
 
-    return ask_running(places, asked) or _changed_in_file(places, kind, payload)
-
-
-def _changed_in_file(places: Places, kind: str, payload: JsonObject) -> Outcome:
-    from flycore.audit.events import TOKEN_CHANGED, token_changed
-    from flycore.model.approval import Outcome
-    from flycore.model.errors import TokenRefused
-    from flytui.cli.holding import held_root
-    from flytui.cli.recording import record
-
-    name, making = str(payload["name"]), kind == "token.add"
-
-    def noted() -> None:
-        record(places, TOKEN_CHANGED, token_changed(name, "made" if making else "revoked", by=BY))
-
-    with held_root(places, role="token"):
-        book = _book(places)
-        try:
-            if making:
-                book.add(name, str(payload["digest"]), noted)
-                return Outcome(accepted=True)
-            there = book.revoke(name, noted)
-        except TokenRefused as refused:
-            return Outcome(accepted=False, why_not=str(refused))
-    return Outcome(accepted=there, why_not="" if there else "it was gone already")
-
-
-def _book(places: Places) -> TokenBook:
-    from flycore.serve.tokens import TokenBook
-
-    return TokenBook.load(places.state_dir)
+    outcome = ask_running(places, asked)
+    if outcome is not None:
+        return outcome
+    with hold_root(places, role="token") as root:
+        return revoke_token(root, name) if digest is None else add_token(root, name, digest)
 
 
 def _listed(invocation: Invocation) -> int:
+    from flycore.offline.tokens import read_tokens
+
     places = invocation.places()
-    book = _book(places)
+    book = read_tokens(places)
     if book.problem:
         note(f"the tokens cannot be relied on, so nobody is let in: {book.problem} ({book.path})")
     if invocation.as_json:
@@ -146,10 +131,11 @@ def _when(moment: float | None) -> str:
 
 
 def _shown(places: Places) -> tuple[TokenShown, ...]:
-    from flytui.cli.reading import logged_calls
-    from flytui.cli.token_document import TokenShown
+    from flycore.offline.audit_log import logged_calls
+    from flycore.offline.tokens import read_tokens
+    from flytui.cli.documents import TokenShown
 
-    tokens = _book(places).tokens()
+    tokens = read_tokens(places).tokens()
     last: dict[str, float] = {}
     for call in logged_calls(places) if tokens else ():  # newest first
         last.setdefault(call.caller.key, call.started_at)
@@ -164,7 +150,7 @@ def _shown(places: Places) -> tuple[TokenShown, ...]:
 
 
 def _emit(places: Places, outcome: str, *, token: str = "", message: str = "") -> None:
-    from flytui.cli.token_document import TokenDocument
+    from flytui.cli.documents import TokenDocument
 
     emit(TokenDocument(tokens=_shown(places), outcome=outcome, token=token, message=message))
 

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from typing import TYPE_CHECKING
-
 import click
 import msgspec
+from flytui.cli.invocation import Invocation
+from flytui.cli.invocation import common
+from flytui.cli.output import ask_yes_no
+from flytui.cli.output import can_ask
+from flytui.cli.output import emit
+from flytui.cli.output import note
+from flytui.cli.output import say
+from flytui.cli.output import say_strict
+from typing import TYPE_CHECKING
 
-from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, note, say, say_strict
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.client.socket import SocketClient
-    from flycore.model.approval import Outcome
-    from flycore.model.canonical import JsonObject
     from flycore.model.errors import RootBusy
     from flycore.model.status import Status
     from flycore.model.trust import TrustItem
+    from flycore.offline.trust import PendingTrust
     from flycore.registry.places import Places
-    from flytui.cli.pending import Pending
 
 EXIT_NOT_TRUSTED = 4
 
@@ -53,11 +54,11 @@ def trust(
 
 
 def _show_and_ask(told: Invocation, places: Places, print_digest: bool) -> int:
-    from flycore.kernel.lock import FOR_GOOD
-    from flytui.cli.pending import read_pending
+    from flycore.offline.root import FOR_GOOD
+    from flycore.offline.trust import read_pending_trust
     from flytui.cli.reading import ask_running
 
-    pending = read_pending(places)
+    pending = read_pending_trust(places)
     if not pending.items:
         return _report(told, places, pending, "nothing-waits", "nothing waits for trust", 0)
     if not told.as_json:
@@ -67,14 +68,13 @@ def _show_and_ask(told: Invocation, places: Places, print_digest: bool) -> int:
     kernel = ask_running(places, _status)
     if kernel is not None and kernel.role in FOR_GOOD:
         return _wait_for_console(told, places, pending, kernel)
-    if told.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if told.as_json or not can_ask():
         message = (
             "not trusted: run flytui trust on a terminal, or flytui trust --digest with the digest shown"
         )
         return _report(told, places, pending, "shown", message, EXIT_NOT_TRUSTED)
     entries = "this entry" if len(pending.items) == 1 else f"these {len(pending.items)} entries"
-    click.echo(f"Trust {entries}, so that they may run? y/N ", nl=False)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not ask_yes_no(f"Trust {entries}, so that they may run?"):
         note("not trusted; nothing of it runs")
         return EXIT_NOT_TRUSTED
     return _accept(told, places, pending.digest)
@@ -93,7 +93,9 @@ def _say_items(items: tuple[TrustItem, ...]) -> None:
         say()
 
 
-def _report(told: Invocation, places: Places, pending: Pending, outcome: str, message: str, code: int) -> int:
+def _report(
+    told: Invocation, places: Places, pending: PendingTrust, outcome: str, message: str, code: int
+) -> int:
     """Say how it ended, in prose or as the document."""
     if told.as_json:
         from flytui.cli.documents import TrustDocument
@@ -119,24 +121,14 @@ def _report(told: Invocation, places: Places, pending: Pending, outcome: str, me
 def _accept(told: Invocation, places: Places, shown: str) -> int:
     """Trust the set of that digest, and nothing else. Raises RootBusy while a console or `flytui serve`
     holds the root."""
-    from flycore.audit.events import trust_decided
-    from flytui.cli.holding import held_root
-    from flytui.cli.pending import read_pending
+    from flycore.offline.trust import CHANGED, accept_trust, read_pending_trust
+    from flytui.cli.reading import hold_root
 
-    def refused(pending: Pending) -> int:
-        message = "not trusted: what waits is not what that digest stands for; run flytui trust again"
-        return _report(told, places, pending, "refused", message, EXIT_NOT_TRUSTED)
-
-    pending = read_pending(places)
+    pending = read_pending_trust(places)
     if pending.digest != shown:  # nobody has to make way for that
-        return refused(pending)
-    with held_root(places, role="trust"):
-        pending = read_pending(places)
-        if not pending.items or pending.digest != shown:
-            return refused(pending)
-        pairs = tuple((item.sidecar, item.digest) for item in pending.items)
-        _record(places, trust_decided(pairs, by="flytui trust"))
-        outcome = pending.store.accept(pairs, pending.files.registry, time.time())
+        return _report(told, places, pending, "refused", CHANGED, EXIT_NOT_TRUSTED)
+    with hold_root(places, role="trust") as root:
+        pending, outcome = accept_trust(root, shown)
     if not outcome.accepted:
         return _report(told, places, pending, "refused", outcome.why_not, EXIT_NOT_TRUSTED)
     names = ", ".join(item.sidecar for item in pending.items)
@@ -147,36 +139,20 @@ def _revoke(told: Invocation, places: Places) -> int:
     """Trust nothing of the root any longer: through the kernel that runs, else in the file itself. Raises
     RootBusy where a kernel holds the root and does not answer."""
     from flycore.model.approval import Outcome
-    from flytui.cli.pending import read_pending
-    from flytui.cli.reading import ask_running
+    from flycore.offline.trust import read_pending_trust, revoke_trust
+    from flytui.cli.reading import ask_running, hold_root
 
     async def asked(client: SocketClient) -> Outcome:
         return msgspec.convert(await client.ask_for("trust.revoke"), Outcome)
 
-    outcome = ask_running(places, asked) or _revoke_in_file(places)
-    pending = read_pending(places)
+    outcome = ask_running(places, asked)
+    if outcome is None:
+        with hold_root(places, role="trust") as root:
+            outcome = revoke_trust(root)
+    pending = read_pending_trust(places)
     if not outcome.accepted:
         return _report(told, places, pending, "refused", outcome.why_not, EXIT_NOT_TRUSTED)
     return _report(told, places, pending, "revoked", "nothing of this root is trusted any longer", 0)
-
-
-def _revoke_in_file(places: Places) -> Outcome:
-    from flycore.audit.events import trust_decided
-    from flytui.cli.holding import held_root
-    from flytui.cli.pending import read_pending
-
-    with held_root(places, role="trust"):
-        store = read_pending(places).store
-        _record(places, trust_decided(store.given(), by="flytui trust --revoke", revoked=True))
-        return store.revoke()
-
-
-def _record(places: Places, fields: JsonObject) -> None:
-    """Write the decision to the log before it counts. Raises AuditUnwritable."""
-    from flycore.audit.events import TRUST_DECIDED
-    from flytui.cli.recording import record
-
-    record(places, TRUST_DECIDED, fields)
 
 
 async def _status(client: Client) -> Status:
@@ -196,7 +172,7 @@ def _busy(busy: RootBusy) -> int:
     return EXIT_NOT_TRUSTED
 
 
-def _wait_for_console(told: Invocation, places: Places, pending: Pending, kernel: Status) -> int:
+def _wait_for_console(told: Invocation, places: Places, pending: PendingTrust, kernel: Status) -> int:
     """The question stands before the console, or before each one that attaches to `flytui serve`; wait until
     it is answered there, or until interrupted."""
     from flycore.client.socket import connect_socket

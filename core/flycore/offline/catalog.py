@@ -1,4 +1,4 @@
-"""The catalog without a kernel: no lock, no audit, and without `probe` no process."""
+"""The catalog of a root without a kernel: no lock, no audit, and without `probe` no process."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.probe_cache import ProbeCache
 from flycore.catalog.probes import Prober
 from flycore.discovery.look import grounds_of, look
+from flycore.kernel.checkup import check_up
 from flycore.kernel.in_force import InForce, in_force
 from flycore.kernel.probing import probe_spawn, probe_work
 from flycore.kernel.strays import new_session
 from flycore.kernel.world import Ground, Observed, blocked_tools, build_world, find_ground, read_files
 from flycore.model.catalog import Catalog
+from flycore.model.check import Check
 from flycore.model.enums import Kind
 from flycore.registry.places import Places
 
@@ -51,6 +53,11 @@ async def read_catalog(places: Places, *, probe: bool, environ: Mapping[str, str
             if view.id in held.trusted and view.stability.sandbox is not None:
                 group.start_soon(look, view.id)
     return _built(places, ground, held, trust, found)
+
+
+def check_root(places: Places, catalog: Catalog) -> tuple[Check, ...]:
+    """Every check of Doctor but those of a terminal, for a root without a kernel. Reads the whole log."""
+    return check_up(places, dict(os.environ), catalog, None)
 
 
 def _built(

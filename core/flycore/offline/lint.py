@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -15,7 +15,7 @@ from flycore.catalog.known import KNOWN
 from flycore.discovery.kits import parse_kits
 from flycore.discovery.look import grounds_of, kits_of_people
 from flycore.kernel.world import find_ground, read_files
-from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.diagnostics import Diagnostic
 from flycore.model.enums import Source
 from flycore.model.source import Origin
 from flycore.policy.evaluate import expired_rules
@@ -27,13 +27,13 @@ from flycore.registry.jsonc import excerpt_at, parse_jsonc
 from flycore.registry.places import PROJECT_POLICY_FILE, SETTINGS_FILE
 from flycore.registry.settings import parse_settings, read_settings
 from flycore.registry.spans import line_starts
-from flytui.cli.documents import LintDocument, LintedFile
-from flytui.cli.settings_words import with_console
 
 if TYPE_CHECKING:
-    from flycore.model.source import Described
     from flycore.registry.places import Places
+    from flycore.registry.settings import ReadSettings
 
+CheckSettings = Callable[["ReadSettings"], tuple[Diagnostic, ...]]
+"""All that is wrong with settings, what only the console knows about keys and themes included."""
 KINDS = ("registry", "policy", "settings", "kits")
 _NAMES = {
     "external.tools.jsonc": "registry",
@@ -45,39 +45,50 @@ _MEMBERS = {"sidecars": "registry", "rules": "policy", "kits": "kits"}
 """A member that only files of that kind have."""
 
 
-def lint_root(places: Places) -> LintDocument:
-    """Every file of the root that a person writes. Spawns nothing, writes nothing."""
+class LintedFile(NamedTuple):
+    """A file that was looked at."""
+
+    kind: str
+    """One of KINDS, or empty where the file cannot be read and nobody said what it is."""
+    file: str
+    present: bool = True
+
+
+class LintResult(NamedTuple):
+    """The files that were looked at, and everything that is wrong in them, in the order of the files."""
+
+    files: tuple[LintedFile, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def lint_root(places: Places, check_settings: CheckSettings) -> LintResult:
+    """Check every file of the root that a person writes. Spawns nothing, writes nothing."""
     files = read_files(find_ground(places, dict(os.environ)), None)
     settings = places.config_dir / SETTINGS_FILE
-    looked = [LintedFile(kind="registry", file=file, present=True) for file in files.registry.files]
-    looked += [
-        LintedFile(kind="policy", file=layer.file, present=layer.present) for layer in files.policy.layers
-    ]
-    looked.append(LintedFile(kind="settings", file=str(settings), present=os.path.lexists(settings)))
+    looked = [LintedFile("registry", file) for file in files.registry.files]
+    looked += [LintedFile("policy", layer.file, layer.present) for layer in files.policy.layers]
+    looked.append(LintedFile("settings", str(settings), os.path.lexists(settings)))
     found = [
         *files.registry.diagnostics,
         *(problem for entry in files.registry.entries for problem in entry.problems),
         *expired_rules(files.policy, time.time()),
-        *with_console(read_settings(places.config_dir)).problems,
+        *check_settings(read_settings(places.config_dir)),
     ]
     kits = kits_of_people(grounds_of(places, os.environ))
-    looked += [LintedFile(kind="kits", file=file, present=True) for file in dict.fromkeys(map(_file, kits))]
+    looked += [LintedFile("kits", file) for file in dict.fromkeys(kit.path for kit in kits)]
     found += [problem for kit in kits for problem in kit.reasons]
-    return _document(looked, _with_lines(found, places.app_root))
+    return _result(looked, _with_lines(found, places.app_root))
 
 
-def _file(kit: Described) -> str:
-    return kit.path
-
-
-def lint_file(places: Places, file: Path, kind: str) -> LintDocument:
-    """One file, wherever it lies, as one of that kind; `""` for what its name or its content says it is."""
+def lint_file(places: Places, file: Path, kind: str, check_settings: CheckSettings) -> LintResult:
+    """Check one file, wherever it lies, as one of that kind; `""` for what its name or its content says it
+    is."""
     shown = str(file)
     path = Path(os.path.abspath(file))
     text, data, problem = read_text(path.parent, path.name, shown)
     if text is None:
         found: tuple[Diagnostic, ...] = (problem,) if problem is not None else ()
-        return _document([LintedFile(kind=kind, file=shown, present=True)], found)
+        return _result([LintedFile(kind, shown)], found)
     kind = kind or kind_of(path.name, text)
     if kind == "registry":
         entries, found = parse_registry(text, shown, Source.PROJECT, frozenset(KNOWN))
@@ -91,9 +102,8 @@ def lint_file(places: Places, file: Path, kind: str) -> LintDocument:
     elif kind == "kits":
         found = tuple(problem for kit in parse_kits(text, shown, Origin.PROJECT) for problem in kit.reasons)
     else:
-        found = with_console(parse_settings(text, shown)).problems
-    looked = [LintedFile(kind=kind, file=shown, present=True)]
-    return _document(looked, [_with_line(item, text) for item in found])
+        found = check_settings(parse_settings(text, shown))
+    return _result([LintedFile(kind, shown)], [_with_line(item, text) for item in found])
 
 
 def kind_of(name: str, text: str) -> str:
@@ -105,14 +115,8 @@ def kind_of(name: str, text: str) -> str:
     return next((kind for member, kind in _MEMBERS.items() if member in members), "settings")
 
 
-def _document(files: Iterable[LintedFile], found: Iterable[Diagnostic]) -> LintDocument:
-    listed = tuple(dict.fromkeys(found))
-    return LintDocument(
-        files=tuple(files),
-        errors=sum(item.severity is Severity.ERROR for item in listed),
-        warnings=sum(item.severity is Severity.WARNING for item in listed),
-        diagnostics=listed,
-    )
+def _result(files: Iterable[LintedFile], found: Iterable[Diagnostic]) -> LintResult:
+    return LintResult(tuple(files), tuple(dict.fromkeys(found)))
 
 
 def _with_lines(found: Iterable[Diagnostic], app_root: Path) -> list[Diagnostic]:

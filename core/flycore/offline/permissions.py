@@ -1,0 +1,59 @@
+"""The rules and blocks that a person has given, read and taken away while no kernel runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flycore.approval.blocks import BLOCKS_FILE, BlockBook
+from flycore.approval.standing_rules import read_rules
+from flycore.approval.standing_rules import remove_rule as remove_from_file
+from flycore.audit.events import BLOCK_CHANGED, RULE_CHANGED, block_changed, rule_changed
+from flycore.model.approval import DecideOutcome
+from flycore.model.canonical import JsonObject
+from flycore.model.diagnostics import Diagnostic
+from flycore.model.question import Block
+from flycore.model.standing import StandingRule
+from flycore.offline.root import HeldRoot
+from flycore.registry.places import POLICY_FILE, Places
+
+BY = "flytui grants"
+GONE = "it was not blocked any more, or the list could not be written"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPermissions:
+    """What the files of a root hold; leases live in a kernel, so there are none."""
+
+    rules: tuple[StandingRule, ...]
+    blocks: tuple[Block, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    """Why the list of blocked tools could not be relied on."""
+
+
+def read_permissions(places: Places) -> KeptPermissions:
+    """Read the person's own rules and the blocked tools."""
+    blocks = BlockBook.load(places.state_dir / BLOCKS_FILE)
+    rules = read_rules(places.config_dir / POLICY_FILE)
+    return KeptPermissions(rules, blocks.all(), blocks.diagnostics)
+
+
+def edit_out_rule(places: Places, rule: StandingRule) -> DecideOutcome:
+    """Take the rule out of the person's policy file and write no line in the log: a kernel that runs notices
+    the edit and writes that itself."""
+    removed = remove_from_file(places.config_dir / POLICY_FILE, rule.where, rule.digest)
+    return DecideOutcome(accepted=removed.rule is not None, why_not=removed.why_not)
+
+
+def remove_rule(root: HeldRoot, rule: StandingRule) -> DecideOutcome:
+    """Take the rule out of the person's policy file. Raises AuditUnwritable, and then it stays."""
+    fields: JsonObject = {"tool": rule.tool, "decision": rule.decision, "because": rule.because}
+    root.record(RULE_CHANGED, rule_changed(rule.where, fields, "removed", by=BY))
+    return edit_out_rule(root.places, rule)
+
+
+def unblock_tool(root: HeldRoot, tool: str) -> DecideOutcome:
+    """Let the tool be called again. Raises AuditUnwritable, and then it stays blocked."""
+    book = BlockBook.load(root.places.state_dir / BLOCKS_FILE)
+    root.record(BLOCK_CHANGED, block_changed(tool, "unblocked", by=BY))
+    accepted = book.unblock(tool) is not None
+    return DecideOutcome(accepted=accepted, why_not="" if accepted else GONE)

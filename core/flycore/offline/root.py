@@ -1,0 +1,88 @@
+"""The lock of an app root, held by a command, and the audit log that it may then append to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from flycore.audit.log import AuditLog
+from flycore.kernel.lock import FOR_GOOD as FOR_GOOD
+from flycore.kernel.lock import PROVISIONAL, RootLock, next_in_line
+from flycore.model.canonical import JsonObject
+from flycore.model.errors import RootBusy
+from flycore.offline.audit_log import anchor_file, audit_folder
+from flycore.registry.places import Places
+
+LONGEST_WAIT_SECONDS = 30.0
+"""For the calls of a provisional kernel that has been asked to yield."""
+LONGEST_COMMAND_SECONDS = 5.0
+"""For another command to end."""
+REPORT_AFTER_SECONDS = 1.0
+"""How long the wait lasts before the person is told of it."""
+RETRY_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRoot:
+    """An app root whose lock this process holds. Only `hold_root` and `take_root` make one."""
+
+    places: Places
+
+    def record(self, event: str, fields: JsonObject) -> None:
+        """Append one line to the audit log, on disk when this returns. Raises AuditUnwritable."""
+        log = AuditLog.open(
+            audit_folder(self.places), anchor_file(self.places), clock=time.time, monotonic=time.monotonic
+        )
+        try:
+            log.append(event, fields, sync=True)
+        finally:
+            log.close()
+
+
+@contextmanager
+def take_root(places: Places, role: str) -> Iterator[HeldRoot]:
+    """Hold the root while the block runs. Raises RootBusy at once where somebody else holds it."""
+    with RootLock.acquire(places, role):
+        yield HeldRoot(places)
+
+
+@contextmanager
+def hold_root(
+    places: Places, role: str, *, ask_to_yield: Callable[[], None], on_wait: Callable[[RootBusy], None]
+) -> Iterator[HeldRoot]:
+    """Hold the root while the block runs, once a provisional kernel or another command has left it.
+
+    `ask_to_yield` asks a provisional kernel to leave, as a console does; its clients find the next kernel
+    when the block has ended. `on_wait` is called once, when the wait has become long. Raises RootBusy where a
+    console or `flytui serve` holds the root, and where another has not left it after LONGEST_WAIT_SECONDS, or
+    is a command and has not after LONGEST_COMMAND_SECONDS.
+    """
+    with ExitStack() as stack:
+        with next_in_line(places):
+            root = _wait_for_root(places, role, stack, ask_to_yield, on_wait)
+        yield root
+
+
+def _wait_for_root(
+    places: Places,
+    role: str,
+    stack: ExitStack,
+    ask_to_yield: Callable[[], None],
+    on_wait: Callable[[RootBusy], None],
+) -> HeldRoot:
+    began, reported = time.monotonic(), False
+    while True:
+        try:
+            return stack.enter_context(take_root(places, role))
+        except RootBusy as busy:
+            waited = time.monotonic() - began
+            longest = LONGEST_WAIT_SECONDS if busy.role == PROVISIONAL else LONGEST_COMMAND_SECONDS
+            if busy.role in FOR_GOOD or waited >= longest:
+                raise
+            if waited >= REPORT_AFTER_SECONDS and not reported:
+                on_wait(busy)
+                reported = True
+        ask_to_yield()
+        time.sleep(RETRY_SECONDS)
