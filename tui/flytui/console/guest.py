@@ -9,22 +9,16 @@ from textual.binding import Binding, BindingType
 
 from flycore.client.protocol import Approver, Client
 from flycore.model.events import Event
-from flytui.console.approvals.batch import BatchScreen
-from flytui.console.approvals.question import QuestionScreen
-from flytui.console.approvals.showing import AskScreen
 from flytui.console.desk import ALL_TOPICS
-from flytui.console.fix.screen import ActScreen
 from flytui.console.joined import Asking, Gone, Joined
 from flytui.console.main import MainScreen
 from flytui.console.pages import PageScreen
-from flytui.console.pairing import PAIRING, AskedScreen, PairScreen
+from flytui.console.pairing import AskedScreen, PairScreen
 from flytui.console.pump import Pump
+from flytui.console.screens.traits import kernel_values_open
 from flytui.console.telling import TellingApp
-from flytui.console.trust import TrustScreen
 
 TICK_S = 0.5
-_OF_ONE_KERNEL = (AskScreen, BatchScreen, QuestionScreen, TrustScreen, ActScreen, *PAIRING)
-"""Screens about values of one kernel, that mean nothing at another."""
 
 
 class GuestApp(TellingApp):
@@ -141,7 +135,7 @@ class GuestApp(TellingApp):
             self._redraw_bars()
 
     def _close_what_was(self) -> None:
-        while any(isinstance(screen, _OF_ONE_KERNEL) for screen in self.screen_stack):
+        while kernel_values_open(self.screen_stack):
             self.pop_screen()
 
     def _refresh_screens(self) -> None:

@@ -13,16 +13,12 @@ from textual.widgets import Input
 from flycore.model.enums import QuestionKind
 from flycore.model.errors import FlyError
 from flycore.model.question import Question
-from flytui.console.approvals.batch import BatchScreen
-from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.question import QuestionScreen
 from flytui.console.approvals.view import ApprovalsView
 from flytui.console.desk import Desk
-from flytui.console.fix.screen import ActScreen
 from flytui.console.main import MainScreen
-from flytui.console.pages import AgainScreen, PageScreen
-from flytui.console.pairing import PAIRING
-from flytui.console.trust import TrustScreen
+from flytui.console.pages import PageScreen
+from flytui.console.screens.traits import decision_open
 from flytui.console.views import Bar
 
 IDLE_S = 2.0
@@ -120,8 +116,7 @@ class UrgentApp(App[None]):
 
     def _free(self) -> bool:
         """Whether nothing that is decided lies on the screen already: they never stack up."""
-        taken = (CardScreen, BatchScreen, TrustScreen, AgainScreen, QuestionScreen, ActScreen, *PAIRING)
-        return not any(isinstance(screen, taken) for screen in self.screen_stack)
+        return not decision_open(self.screen_stack)
 
     def _put(self, question: Question) -> None:
         if self._free():
