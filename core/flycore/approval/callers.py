@@ -8,15 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from flycore.model.caller import Caller
-from flycore.model.caller import UNKNOWN_PROGRAM
-from flysafe.procfs import PROC
-from flysafe.procfs import ProcFolder
-from flysafe.procfs import ancestors
-from flysafe.procfs import command_line
-from flysafe.procfs import executable_of
-from flysafe.procfs import read_process
 
+from flycore.model.caller import UNKNOWN_PROGRAM, Caller
+from flysafe.procfs import PROC, ProcFolder, ancestors, command_line, executable_of, read_process
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "fish", "ksh", "mksh", "tcsh", "csh", "busybox", "ash"})
 OWN_COMMAND = "flytui"

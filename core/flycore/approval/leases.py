@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import anyio
-import msgspec
 import secrets
 from collections.abc import Callable
 from enum import StrEnum
+from typing import NamedTuple
+
+import anyio
+import msgspec
+
 from flycore.approval.clock import Clock
 from flycore.approval.hosts import host_of
 from flycore.catalog.schemas import accepts
-from flycore.model.approval import ApprovalRequest
-from flycore.model.approval import Ask
-from flycore.model.approval import LEASE_MINUTES
-from flycore.model.approval import Lease
-from flycore.model.approval import LeaseTerms
-from flycore.model.approval import Subject
-from flycore.model.approval import UNTIL_LEFT
+from flycore.model.approval import LEASE_MINUTES, UNTIL_LEFT, ApprovalRequest, Ask, Lease, LeaseTerms, Subject
 from flycore.model.call import Caller
-from flycore.model.canonical import Json
-from flycore.model.canonical import JsonObject
-from flycore.model.canonical import canonical_json
-from flycore.model.canonical import digest
-from flycore.model.enums import Choice
-from flycore.model.enums import LeaseScope
-from flycore.model.enums import RequestState
-from flycore.model.enums import Risk
+from flycore.model.canonical import Json, JsonObject, canonical_json, digest
+from flycore.model.enums import Choice, LeaseScope, RequestState, Risk
 from flycore.policy.conditions import schema_faults
 from flysafe.procfs import read_process
-from typing import NamedTuple
-
 
 LARGER_FACTOR = 4
 LARGER_BYTES = 1024

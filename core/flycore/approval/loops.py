@@ -10,17 +10,14 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+
 from flycore.approval.clock import Clock
 from flycore.model.approval import Outcome
 from flycore.model.base import Value
 from flycore.model.call import Caller
-from flycore.model.enums import Code
-from flycore.model.enums import QuestionKind
-from flycore.model.enums import Status
-from flycore.model.question import Option
-from flycore.model.question import Question
+from flycore.model.enums import Code, QuestionKind, Status
+from flycore.model.question import Option, Question
 from flysafe.procfs import read_process
-
 
 TIMES = 3
 """Failures of one call, or calls of one unknown tool, that pause the caller."""

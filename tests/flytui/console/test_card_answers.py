@@ -14,11 +14,11 @@ from consolekit import HandClock, console, drawn, press, until
 from flycore.model.approval import UNTIL_LEFT, Answer, ApprovalRequest, Ask, Checks, LeaseTerms, RuleTerms
 from flycore.model.enums import Choice, Decision, LeaseScope, RequestState, Risk
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.armed import ArmedLines
 from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.edit import EditScreen, json_text, read_object, spelled_out
 from flytui.console.approvals.rule import RuleScreen
 from flytui.console.approvals.standing import StandingScreen
+from flytui.console.screens.armed import ArmedLines
 from valuekit import CALLER, request_of
 from worldkit import World, world
 

@@ -10,12 +10,12 @@ from flycore.approval.card import CardStyle
 from flycore.model.approval import ApprovalRequest, Preview
 from flycore.model.enums import Risk
 from flycore.model.picture import Picture
-from flytui.console.approvals.armed import ArmedLines
 from flytui.console.approvals.batch import in_batch
 from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.crop import LEAST_ROWS, crop_lines
 from flytui.console.approvals.drawing import body_lines
 from flytui.console.paint import text_of, width_of
+from flytui.console.screens.armed import ArmedLines
 from valuekit import request_of
 from worldkit import world
 

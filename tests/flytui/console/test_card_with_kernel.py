@@ -20,9 +20,9 @@ from flycore.model.call import Caller, ToolResult
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import RequestState, Status
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.armed import ArmedLines
 from flytui.console.approvals.card import CardScreen
 from flytui.console.desk import Desk
+from flytui.console.screens.armed import ArmedLines
 from kernelkit import PATIENCE, Root, a_caller, kernel_of, request
 
 pytestmark = pytest.mark.anyio

@@ -12,9 +12,9 @@ from consolekit import HandClock, console, drawn, press, until
 from flycore.model.approval import LeaseTerms
 from flycore.model.enums import Choice, RequestState, Risk
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.armed import ArmedLines
 from flytui.console.approvals.card import CardScreen
 from flytui.console.main import MainScreen
+from flytui.console.screens.armed import ArmedLines
 from valuekit import request_of
 from worldkit import World, world
 

@@ -11,7 +11,6 @@ from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.model.check import Check, CheckState
 from flycore.model.errors import ConnectionLost
 from flycore.model.fix import Fix, FixKind
-from flytui.console.approvals.armed import ArmedLines
 from flytui.console.doctor.rows import check_rows
 from flytui.console.doctor.terminal import TerminalFacts
 from flytui.console.fix.bench import Workbench
@@ -20,6 +19,7 @@ from flytui.console.header import SCREENS
 from flytui.console.main import MainScreen
 from flytui.console.packages.rows import package_rows
 from flytui.console.paint import text_of
+from flytui.console.screens.armed import ArmedLines
 from worldkit import world
 
 pytestmark = pytest.mark.anyio

@@ -16,12 +16,12 @@ import flytui.console
 from consolekit import HandClock, app_of, console, drawn, press, until
 from flycore.model.enums import Risk
 from flycore.registry.settings import read_settings
-from flytui.console.approvals.armed import ArmedLines
 from flytui.console.keychecks import checked_keys
 from flytui.console.keymap import Keys, bound_key
 from flytui.console.keytable import ENTRIES
 from flytui.console.own import Own, own_settings
 from flytui.console.pages import PageScreen
+from flytui.console.screens.armed import ArmedLines
 from flytui.console.style import theme_names
 from valuekit import request_of
 from worldkit import world

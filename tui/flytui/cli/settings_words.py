@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import msgspec
 from collections.abc import Iterator
+
+import msgspec
+
 from flycore.model.canonical import Json
 from flycore.model.diagnostics import Diagnostic
-from flycore.model.json import pointer_join
-from flycore.model.json import unescape_key
+from flycore.model.json import pointer_join, unescape_key
 from flycore.offline.files import ReadSettings
 from flytui.cli.documents import ShownSetting
 from flytui.console.keytable import ENTRIES
-
 
 POINTERS = {
     "approval_times": "/approvals/timeoutMs",

@@ -15,12 +15,14 @@ from flytui.console.desk import Desk, Topic
 from flytui.console.header import alert_lines, header_lines
 from flytui.console.keymap import bound_key, shown_key
 from flytui.console.paint import Line, Tone, keys_fitting, keys_line, line, span, wrapped
+from flytui.console.screens.traits import ScreenTraits
 from flytui.console.views import Bar, Build, LinesView
 
 
-class PageScreen(Screen[None]):
+class PageScreen(ScreenTraits, Screen[None]):
     """Lines over the whole screen, header on top. A card may open over it."""
 
+    closes_for_view = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,backspace", "close", "Back", show=False, id="page.close"),
         Binding("y", "copy", "Copy", show=False, id="page.copy"),
@@ -73,8 +75,10 @@ class PageScreen(Screen[None]):
         return [keys_fitting(self._desk.keys.hints(pairs), width)]
 
 
-class AgainScreen(ModalScreen[bool]):
+class AgainScreen(ScreenTraits, ModalScreen[bool]):
     """Asks before something is ended: one of `keys` again does it, every other key does not."""
+
+    decides = True
 
     def __init__(self, keys: Sequence[str], question: Sequence[str], does: str, otherwise: str) -> None:
         super().__init__()

@@ -16,6 +16,7 @@ from flytui.console.ahead import InOrder, WritingScreen
 from flytui.console.desk import Desk, Topic
 from flytui.console.joined import CODE_LETTERS, Asking, Joined, plain_code, shown_code
 from flytui.console.paint import Line, Tone, keys_line, line, span, wrapped
+from flytui.console.screens.traits import ScreenTraits
 from flytui.console.views import Bar
 from flytui.console.words import clock, clock_of
 
@@ -27,10 +28,11 @@ class CodeLine(Input, InOrder):
     """A line to write the code on."""
 
 
-class PairScreen(WritingScreen[bool]):
+class PairScreen(ScreenTraits, WritingScreen[bool]):
     """Asks for the code that the other console shows. True once this console is paired; Escape leaves it a
     viewer. Nothing waits behind it that Enter could approve."""
 
+    decides = of_one_kernel = closes_for_view = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", show=False, priority=True, id="pair.back"),
         Binding("f2", "ask", "New code", show=False, priority=True, id="pair.ask"),
@@ -126,9 +128,10 @@ class PairScreen(WritingScreen[bool]):
         return wrapped([*said, keys], width)
 
 
-class AskedScreen(ModalScreen[None]):
+class AskedScreen(ScreenTraits, ModalScreen[None]):
     """Who asks to decide here too, with the code; `d` refuses. It opens by a key alone, never by itself."""
 
+    decides = of_one_kernel = closes_for_view = True
     AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", "Refuse", show=False, id="pairing.refuse"),
@@ -193,6 +196,3 @@ class AskedScreen(ModalScreen[None]):
             rows.append(line(span("Its code is over.")))
         said = [line(span(self._said, Tone.WARN))] if self._said else []
         return wrapped([*rows, *said, keys_line(keys)], width)
-
-
-PAIRING = (PairScreen, AskedScreen)

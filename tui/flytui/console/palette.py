@@ -12,23 +12,10 @@ from functools import partial
 from textual.app import App, SystemCommand
 from textual.screen import Screen
 
-from flytui.console.approvals.batch import BatchScreen
-from flytui.console.approvals.card import CardScreen
-from flytui.console.approvals.question import QuestionScreen
-from flytui.console.fix.screen import ActScreen
-from flytui.console.form.screen import FormScreen
 from flytui.console.keymap import Keys
 from flytui.console.keytable import ENTRIES, SECTIONS
 from flytui.console.main import MainScreen
-from flytui.console.pages import PageScreen
-from flytui.console.pairing import PAIRING
-from flytui.console.trust import TrustScreen
-
-LEAVES = (
-    *(PageScreen, FormScreen, CardScreen, QuestionScreen, TrustScreen, BatchScreen, ActScreen),
-    *PAIRING,
-)
-"""Screens that are left without deciding anything."""
+from flytui.console.screens.traits import closes_for_view
 
 
 def palette_commands(
@@ -68,7 +55,7 @@ def palette_commands(
 
 def show_view(app: App[None], name: str, show_notice: Callable[[str], None]) -> None:
     """Leave what lies over the main screen, and show that view of it."""
-    while isinstance(app.screen, LEAVES):
+    while closes_for_view(app.screen):
         app.pop_screen()
     if isinstance(app.screen, MainScreen):
         app.screen.action_view(name)

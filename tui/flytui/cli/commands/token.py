@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import click
-from flytui.cli.invocation import Invocation
-from flytui.cli.invocation import common
-from flytui.cli.output import clock_time
-from flytui.cli.output import emit
-from flytui.cli.output import note
-from flytui.cli.output import say
-from flytui.cli.output import table
-from flytui.cli.unknown import EXIT_UNKNOWN
 from typing import TYPE_CHECKING
 
+import click
+
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import clock_time, emit, note, say, table
+from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
     from flycore.client.socket import SocketClient

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import click
-import msgspec
-from flytui.cli.invocation import Invocation
-from flytui.cli.invocation import common
-from flytui.cli.output import ask_yes_no
-from flytui.cli.output import can_ask
-from flytui.cli.output import emit
-from flytui.cli.output import note
-from flytui.cli.output import say
-from flytui.cli.output import say_strict
 from typing import TYPE_CHECKING
 
+import click
+import msgspec
+
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import ask_yes_no, can_ask, emit, note, say, say_strict
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client

@@ -5,57 +5,33 @@ It mints no standing permission: one answer goes out for each request that was o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
-
-from textual import events
-from textual.app import ComposeResult
-from textual.screen import Screen
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from flycore.approval.card import LABEL_CELLS, CardLine, render_card
 from flycore.model.approval import Answer, ApprovalRequest, Ask
 from flycore.model.enums import Choice, RequestState, Risk
 from flycore.model.errors import FlyError
 from flysafe.text import strict_text
-from flytui.console.approvals.armed import ArmedLines, key_of
 from flytui.console.approvals.drawing import TONES
-from flytui.console.approvals.keys import Arming, Pressed
+from flytui.console.approvals.keys import Arming
 from flytui.console.desk import Desk, Topic
-from flytui.console.header import header_lines
 from flytui.console.paint import Line, Span, Tone, column, keys_line, line, span, wrap, wrapped
-from flytui.console.views import Bar
+from flytui.console.screens.armed import ArmedScreen, foot
 from flytui.console.words import plural
 
-TICK_S = 0.1
+_ARMING = Arming(Risk.MEDIUM, whole=True)
 _LEFT_OUT = frozenset(("ROOT", "WHY", "CHECKS"))
 """Parts of the card that are not what would run."""
 
 
-class BatchScreen(Screen[None]):
+class BatchScreen(ArmedScreen[None]):
     """Shows what waits when it opens; what changes or ends meanwhile leaves it, and it is read anew."""
 
-    AUTO_FOCUS: ClassVar[str | None] = ""
-    ALLOW_SELECT = False
-
     def __init__(self, desk: Desk) -> None:
-        super().__init__()
-        self._desk = desk
+        super().__init__(desk, "Approvals", _ARMING)
         self._asks, self._others = in_batch(desk.waiting)
         self._outcome: tuple[str, ...] = ()
-        self._sending = False
-        self._card = ArmedLines(desk, self._body, self._fresh(), id="card")
-
-    def compose(self) -> ComposeResult:
-        """Header, what it is about, the requests, the keys."""
-        yield Bar(lambda width: header_lines(self._desk, "Approvals", width), id="header")
-        yield Bar(self._top, id="card-title")
-        yield self._card
-        yield Bar(self._keys, id="card-keys")
-
-    def on_mount(self) -> None:
-        """Readiness is drawn as it changes."""
-        self.set_interval(TICK_S, self._tick)
-        self.call_after_refresh(self._tick)
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """A request that ended or became another one is taken off the table, which is then another."""
@@ -63,47 +39,11 @@ class BatchScreen(Screen[None]):
             still = tuple(ask for ask in self._asks if self._waits(ask))
             if still != self._asks:
                 self._asks = still
-                self._card.ask(self._fresh())
+                self._show_question(_ARMING)
         self._tick()
 
-    def hands(self, on: bool) -> None:
-        """A tool took or released the machine."""
-        self._card.hands(on)
-        self._redraw()
-
-    def on_screen_suspend(self) -> None:
-        """Covered: not armed."""
-        self._card.cover()
-
-    def on_screen_resume(self) -> None:
-        """Visible again: armed anew."""
-        self._card.repaint()
-        self.call_after_refresh(self._tick)
-
-    def on_resize(self) -> None:
-        """Other lines may be on screen now."""
-        self.call_after_refresh(self._tick)
-
-    def on_paste(self, event: events.Paste) -> None:
-        """Dropped."""
-        event.stop()
-        self._card.note(self._desk.pressed_at(event))
-
-    def on_key(self, event: events.Key) -> None:
-        """All keys end here."""
-        event.stop()
-        event.prevent_default()
-        key = self._desk.keys.meant("card", key_of(event))
-        now = self._desk.pressed_at(event)
-        pressed = self._card.press(key, now)
-        if pressed is Pressed.APPROVED and self._asks and not self._sending and not self._outcome:
-            self._sending = True
-            self.run_worker(self._send(self._asks), group="decide")
-        elif key == "escape":
-            self.dismiss()
-        elif self._card.scroll_by(key):
-            self.call_after_refresh(self._tick)
-        self._redraw()
+    def _approve(self) -> Coroutine[Any, Any, None] | None:
+        return self._send(self._asks) if self._asks and not self._outcome else None
 
     def _waits(self, ask: Ask) -> bool:
         now = self._desk.ask(ask.request.id)
@@ -124,20 +64,6 @@ class BatchScreen(Screen[None]):
                     refused.append(f"{request.tool} did not count: {outcome.why_not or 'refused'}")
         done = len(asks) - len(refused)
         self._outcome = (f"{plural(done, 'request')} approved once", *refused)
-        self._sending = False
-        self._redraw()
-
-    def _fresh(self) -> Arming:
-        desk = self._desk
-        return Arming(Risk.MEDIUM, last_key=desk.last_key, hands_on=desk.hands_on, whole=True)
-
-    def _tick(self) -> None:
-        self._card.look()
-        self._redraw()
-
-    def _redraw(self) -> None:
-        for bar in self.query(Bar):
-            bar.redraw()
 
     def _top(self, width: int) -> Sequence[Line]:
         words = f" {plural(len(self._asks), 'request')} to be approved once, each for this one call"
@@ -170,14 +96,12 @@ class BatchScreen(Screen[None]):
             return [*wrapped(rows, width, 3), *wrap(keys_line([("Esc", "back")]), width)]
         if self._sending:
             return [line(span(" sending the answers…", Tone.ACCENT))]
-        blocked = self._card.arming.blocked(self._desk.clock())
-        state = span(f" {blocked} ○", Tone.WARN) if blocked else span(" keys ready ●", Tone.GOOD)
         pairs = [
             (self._desk.keys.shown("card.approve"), f"approve these {len(self._asks)} once"),
             ("↑↓ PgUp PgDn", "read"),
             ("Esc", "back"),
         ]
-        return [*wrap(line(state), width, 1), *wrap(keys_line(pairs if self._asks else pairs[1:]), width, 1)]
+        return foot(self._readiness(), pairs if self._asks else pairs[1:], width)
 
 
 def in_batch(asks: Sequence[Ask]) -> tuple[tuple[Ask, ...], tuple[tuple[Ask, str], ...]]:

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from textual import events
-
 from flycore.approval.machine import choices
 from flycore.model.approval import Answer, Ask, Outcome
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Choice, RequestState
 from flycore.model.errors import FlyError
-from flytui.console.approvals.armed import key_of
 from flytui.console.approvals.drawing import why_lines
 from flytui.console.approvals.edit import EditScreen
 from flytui.console.approvals.keys import CONFIRM_FROM_S, Pressed
@@ -41,16 +38,11 @@ _SAYS = {
 class CardScreen(AskScreen):
     """Answers with exactly what was on screen."""
 
-    def on_key(self, event: events.Key) -> None:
-        """All keys of the card; nothing bubbles, and no click decides."""
-        event.stop()
-        event.prevent_default()
-        now = self._desk.pressed_at(event)
-        key = self._desk.keys.meant("card", key_of(event))
+    def _press(self, key: str, now: float) -> None:
+        """All keys of the card; no click decides."""
+        key = self._desk.keys.meant("card", key)
         self._notice = ""
-        if self._deciding:
-            self._card.note(now)
-        elif self._outcome or self._ask.state is not RequestState.WAITING:
+        if self._outcome or self._ask.state is not RequestState.WAITING:
             self._card.note(now)
             self._key_after(key)
         elif self._desk.cannot:
@@ -61,7 +53,6 @@ class CardScreen(AskScreen):
             self._key_blocking(key, now)
         else:
             self._key_waiting(key, now)
-        self._redraw()
 
     def _key_viewing(self, key: str) -> None:
         """A console that cannot decide only reads; the ways to deciding are open from a card, too."""
@@ -91,7 +82,7 @@ class CardScreen(AskScreen):
 
     def _key_other(self, key: str) -> bool:
         """Keys that only show; whether it was one."""
-        if self._scroll(key):
+        if self._card.scroll_by(key):
             return True
         match key:
             case "escape":
@@ -145,7 +136,7 @@ class CardScreen(AskScreen):
         elif key == "n":
             self._next()
         else:
-            self._scroll(key)
+            self._card.scroll_by(key)
 
     def _read(self) -> bool:
         """Whether what a form would stand on has been read."""
@@ -198,9 +189,8 @@ class CardScreen(AskScreen):
 
     def _answer(self, answer: Answer, ask: Ask | None = None) -> None:
         """Send it for the request that was on screen, never for whichever is by then."""
-        if not self._deciding:
-            self._deciding = True
-            self.run_worker(self._send(answer, ask or self._ask), group="decide")
+        if not self._sending:
+            self._start_sending(self._send(answer, ask or self._ask))
 
     async def _send(self, answer: Answer, ask: Ask) -> None:
         try:
@@ -208,8 +198,6 @@ class CardScreen(AskScreen):
         except FlyError as error:
             self._end(f"the answer did not count: {error}", good=False)
             return
-        finally:
-            self._deciding = False
         if outcome.accepted:
             self._done(answer, ask)
         else:

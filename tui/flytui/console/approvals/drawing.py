@@ -181,13 +181,21 @@ def outcome_of(ask: Ask) -> tuple[str, bool]:
     return (f"answered by {ask.decided_by}: {word}" if ask.decided_by else word), good
 
 
+def readiness(arming: Arming, now: float, *, margin: int = 0) -> Span:
+    """Whether the approve key is armed, or why not, behind `margin` cells. Only what time alone will change
+    is dim."""
+    space, blocked = " " * margin, arming.blocked(now)
+    if not blocked:
+        return span(f"{space}keys ready ●", Tone.GOOD)
+    unread = arming.whole and not arming.seen_all
+    urgent = arming.off or arming.hands_on or arming.strict or unread
+    return span(f"{space}{blocked} ○", Tone.WARN if urgent else Tone.DIM)
+
+
 def _state(arming: Arming, now: float, width: int) -> list[Line]:
-    blocked = arming.blocked(now)
-    if blocked:
-        tone = Tone.WARN if arming.off or arming.hands_on or arming.strict else Tone.DIM
-        return [_right(line(span(f"{blocked} ○", tone)), width)]
     below = span("more below ↓  ", Tone.WARN)
-    return [_right(line(*([] if arming.seen_all else [below]), span("keys ready ●", Tone.GOOD)), width)]
+    unread = not arming.blocked(now) and not arming.seen_all
+    return [_right(line(*([below] if unread else []), readiness(arming, now)), width)]
 
 
 def _confirming(request: ApprovalRequest, arming: Arming, width: int) -> list[Line]:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
-
-from textual import events
-from textual.app import ComposeResult
-from textual.screen import Screen
 
 from flycore.model.enums import QuestionKind, Risk
 from flycore.model.errors import FlyError
 from flycore.model.question import Question
 from flysafe.text import strict_text
-from flytui.console.approvals.armed import ArmedLines, key_of
 from flytui.console.approvals.keys import Arming
 from flytui.console.approvals.reason import WordsScreen
 from flytui.console.desk import Desk, Topic
-from flytui.console.header import header_lines
 from flytui.console.paint import Line, Span, Tone, keys_line, line, span, wrap, wrapped
-from flytui.console.views import Bar
+from flytui.console.screens.armed import ArmedScreen
 from flytui.console.words import age
 
-TICK_S = 0.1
 WORDS_KEY = "w"
 _OWN_KEYS = frozenset("wnp")
+_ARMING = Arming(Risk.MEDIUM, whole=True)
 KINDS: dict[QuestionKind, tuple[str, Tone]] = {
     QuestionKind.PANIC: ("■ stopped", Tone.ALARM),
     QuestionKind.LOOP: ("↻ loop", Tone.WARN),
@@ -43,33 +36,15 @@ def option_keys(question: Question) -> dict[str, str]:
     return keys
 
 
-class QuestionScreen(Screen[None]):
+class QuestionScreen(ArmedScreen[None]):
     """Shows one question, then the next that waits. Escape, and every accident, leaves it waiting."""
 
-    AUTO_FOCUS: ClassVar[str | None] = ""
-    ALLOW_SELECT = False
-
     def __init__(self, desk: Desk, question: Question) -> None:
-        super().__init__()
-        self._desk = desk
+        super().__init__(desk, "Question", _ARMING)
         self._question = question
         self._words = ""
         self._outcome = ""
         self._over = False
-        self._sending = False
-        self._card = ArmedLines(desk, self._body, self._fresh(), id="card")
-
-    def compose(self) -> ComposeResult:
-        """Header, what it is about, its lines, the keys."""
-        yield Bar(lambda width: header_lines(self._desk, "Question", width), id="header")
-        yield Bar(self._top, id="card-title")
-        yield self._card
-        yield Bar(self._keys, id="card-keys")
-
-    def on_mount(self) -> None:
-        """Readiness is drawn as it changes."""
-        self.set_interval(TICK_S, self._tick)
-        self.call_after_refresh(self._tick)
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """What waits has changed: a question that says something else now is read and armed anew."""
@@ -81,35 +56,9 @@ class QuestionScreen(Screen[None]):
                 self._take(now)
         self._redraw()
 
-    def hands(self, on: bool) -> None:
-        """A tool took or released the machine."""
-        self._card.hands(on)
-
-    def on_screen_suspend(self) -> None:
-        """Covered: not armed."""
-        self._card.cover()
-
-    def on_screen_resume(self) -> None:
-        """Visible again: armed anew."""
-        self._card.repaint()
-        self.call_after_refresh(self._tick)
-
-    def on_resize(self) -> None:
-        """Other lines may be on screen now."""
-        self.call_after_refresh(self._tick)
-
-    def on_paste(self, event: events.Paste) -> None:
-        """Dropped."""
-        event.stop()
-        self._card.note(self._desk.pressed_at(event))
-
-    def on_key(self, event: events.Key) -> None:
-        """All keys end here."""
-        event.stop()
-        event.prevent_default()
-        now, key = self._desk.pressed_at(event), key_of(event)
-        armed = self._card.arming.accepts(now) and not self._blocked(now)
-        self._card.note(now)
+    def _press(self, key: str, now: float) -> None:
+        """The letter of an option decides at once; the person's own keys for the card are not meant here."""
+        armed = self._card.press_option(now)
         option = option_keys(self._question).get(key)
         if key == "escape":
             self.dismiss()
@@ -117,12 +66,10 @@ class QuestionScreen(Screen[None]):
             self._step(1 if key == "n" else -1)
         elif key == WORDS_KEY and self._question.free_text and not self._over:
             self.app.push_screen(_words_screen(), self._say)
-        elif option is not None and armed and not self._sending and not self._over:
-            self._sending = True
-            self.run_worker(self._send(self._question, option, self._words), group="decide")
-        elif self._card.scroll_by(key):
-            self.call_after_refresh(self._tick)
-        self._redraw()
+        elif option is not None and armed and not self._over:
+            self._start_sending(self._send(self._question, option, self._words))
+        else:
+            self._card.scroll_by(key)
 
     def _say(self, words: str | None) -> None:
         self._words = self._words if words is None else words
@@ -140,8 +87,6 @@ class QuestionScreen(Screen[None]):
                 self._next(question)
             else:
                 self._outcome = f"the answer did not count: {outcome.why_not or 'refused'}"
-        self._sending = False
-        self._redraw()
 
     def _next(self, answered: Question) -> None:
         others = [item for item in self._desk.questions if item.id != answered.id]
@@ -160,26 +105,7 @@ class QuestionScreen(Screen[None]):
 
     def _take(self, question: Question) -> None:
         self._question, self._words, self._outcome, self._over = question, "", "", False
-        self._card.ask(self._fresh())
-        self._redraw()
-        self.call_after_refresh(self._tick)
-
-    def _fresh(self) -> Arming:
-        return Arming(Risk.MEDIUM, last_key=self._desk.last_key, hands_on=self._desk.hands_on)
-
-    def _blocked(self, now: float) -> str:
-        """Why no option counts now; `""` when they do."""
-        if not self._card.arming.seen_all:
-            return "read to the last line first ↓"
-        return self._card.arming.blocked(now)
-
-    def _tick(self) -> None:
-        self._card.look()
-        self._redraw()
-
-    def _redraw(self) -> None:
-        for bar in self.query(Bar):
-            bar.redraw()
+        self._show_question(_ARMING)
 
     def _top(self, width: int) -> Sequence[Line]:
         word, tone = KINDS[self._question.kind]
@@ -199,10 +125,8 @@ class QuestionScreen(Screen[None]):
             state = span(f" {self._outcome}", Tone.WARN)
         elif self._sending:
             state = span(" sending the answer…", Tone.ACCENT)
-        elif blocked := self._blocked(self._desk.clock()):
-            state = span(f" {blocked} ○", Tone.DIM)
         else:
-            state = span(" keys ready ●", Tone.GOOD)
+            state = self._readiness()
         rows = [line(state)]
         if self._words:
             rows.append(line(span(" your words: ", Tone.DIM), Span(strict_text(self._words), Tone.STRONG)))

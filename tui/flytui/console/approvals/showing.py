@@ -6,25 +6,17 @@ What is shown here decides nothing; `card` adds the keys.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import ClassVar
 
 from msgspec import structs
-from textual import events
-from textual.app import ComposeResult
-from textual.screen import Screen
 
 from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.enums import RequestState
-from flytui.console.approvals.armed import ArmedLines
 from flytui.console.approvals.drawing import Frame, body_lines, foot_lines, title_lines
 from flytui.console.approvals.keys import CONFIRM_UNTIL_S, NEVER, Arming
 from flytui.console.desk import Desk, Topic
-from flytui.console.header import header_lines
 from flytui.console.paint import Line
-from flytui.console.views import Bar
+from flytui.console.screens.armed import ArmedScreen
 
-TICK_S = 0.1
 ADVANCE_S = 2.0
 """After so long, and without a key, a card that is over gives way to the next; `n` does so at once."""
 
@@ -35,38 +27,25 @@ def _drawn(request: ApprovalRequest) -> ApprovalRequest:
     return structs.replace(request, expires_at=0.0)
 
 
-class AskScreen(Screen[None]):
+def _arming(ask: Ask) -> Arming:
+    request = ask.request
+    return Arming(request.risk, request.letter, masked=bool(request.masked))
+
+
+class AskScreen(ArmedScreen[None]):
     """Shows one request, then whatever waits; ends when nothing does."""
 
-    AUTO_FOCUS: ClassVar[str | None] = ""
-    ALLOW_SELECT = False
-
     def __init__(self, desk: Desk, ask: Ask) -> None:
-        super().__init__()
-        self._desk = desk
+        super().__init__(desk, "Approvals", _arming(ask))
         self._ask = ask
         self._reveal = False
         self._outcome = ""
         self._good = True
-        self._deciding = False
         self._answered = False
         self._notice = ""
         self._block: tuple[str, float] | None = None
         """Digest of the request on which `b` was pressed once, and when."""
         self._over_at: float | None = None
-        self._card = ArmedLines(desk, self._body, self._fresh(ask), id="card")
-
-    def compose(self) -> ComposeResult:
-        """Header, title, body, keys: the last two never scroll away."""
-        yield Bar(lambda width: header_lines(self._desk, "Approvals", width), id="header")
-        yield Bar(lambda width: title_lines(self._frame(), width), id="card-title")
-        yield self._card
-        yield Bar(lambda width: foot_lines(self._frame(), width), id="card-keys")
-
-    def on_mount(self) -> None:
-        """Times and readiness are drawn as they change."""
-        self.set_interval(TICK_S, self._tick)
-        self.call_after_refresh(self._tick)
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """The queue moved: a request that changed under its id is another card."""
@@ -80,39 +59,11 @@ class AskScreen(Screen[None]):
                 self._ask = ask
         self._tick()
 
-    def hands(self, on: bool) -> None:
-        """A tool took or released the machine: told at once, before anything is fetched."""
-        self._card.hands(on)
-        self._redraw()
-
-    def on_screen_suspend(self) -> None:
-        """Something covers the card: what is not seen is not armed."""
-        self._card.cover()
-
-    def on_screen_resume(self) -> None:
-        """Visible again: armed like a new card."""
-        self._card.repaint()
-        self.call_after_refresh(self._tick)
-
-    def on_resize(self) -> None:
-        """Other lines may be on screen now."""
-        self.call_after_refresh(self._tick)
-
-    def on_paste(self, event: events.Paste) -> None:
-        """Pasted text is dropped; it counts as a key for the quiet before approving."""
-        event.stop()
-        self._card.note(self._desk.pressed_at(event))
-
-    def _scroll(self, key: str) -> bool:
-        self.call_after_refresh(self._tick)
-        return self._card.scroll_by(key)
-
     def _show_masked(self) -> None:
         self._reveal = not self._reveal
         masked = bool(self._ask.request.masked) and not self._reveal
         self._card.arming = self._arming.reading(seen_all=False, masked=masked)
         self._card.rebuild()
-        self.call_after_refresh(self._tick)
 
     def _end(self, outcome: str, *, good: bool) -> None:
         self._outcome, self._good, self._over_at = outcome, good, self._desk.clock()
@@ -134,14 +85,7 @@ class AskScreen(Screen[None]):
     def _take(self, ask: Ask) -> None:
         self._ask, self._outcome, self._reveal, self._answered = ask, "", False, False
         self._over_at, self._notice, self._block = None, "", None
-        self._card.ask(self._fresh(ask))
-        self._redraw()
-        self.call_after_refresh(self._tick)
-
-    def _fresh(self, ask: Ask) -> Arming:
-        request, desk = ask.request, self._desk
-        arming = Arming(request.risk, request.letter, masked=bool(request.masked))
-        return replace(arming, last_key=desk.last_key, hands_on=desk.hands_on)
+        self._show_question(_arming(ask))
 
     @property
     def _arming(self) -> Arming:
@@ -151,8 +95,7 @@ class AskScreen(Screen[None]):
         if self._gives_way():
             self._next()
             return
-        self._card.look()
-        self._redraw()
+        super()._tick()
 
     def _gives_way(self) -> bool:
         """Whether what became of this request has been on screen long enough. One that the person did
@@ -164,9 +107,11 @@ class AskScreen(Screen[None]):
         quiet = now - max(self._over_at, self._arming.last_key, self._desk.last_key)
         return self.is_current and quiet >= ADVANCE_S and (self._answered or bool(self._desk.waiting))
 
-    def _redraw(self) -> None:
-        for bar in self.query(Bar):
-            bar.redraw()
+    def _top(self, width: int) -> Sequence[Line]:
+        return title_lines(self._frame(), width)
+
+    def _keys(self, width: int) -> Sequence[Line]:
+        return foot_lines(self._frame(), width)
 
     def _body(self, width: int) -> Sequence[Line]:
         return body_lines(
@@ -190,7 +135,7 @@ class AskScreen(Screen[None]):
             now=self._desk.now(),
             outcome=self._outcome,
             good=self._good,
-            deciding=self._deciding,
+            deciding=self._sending,
             blocking=self._block_open(self._desk.clock()),
             notice=self._notice or self._desk.notice,
             keys=self._desk.keys,

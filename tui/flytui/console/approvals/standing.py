@@ -9,50 +9,45 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from flycore.model.approval import Answer, ApprovalRequest, Outcome
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Risk
 from flycore.model.errors import FlyError
-from flytui.console.approvals.armed import ArmedLines, key_of
+from flycore.model.json import JsonObject
+from flytui.console.approvals.drawing import readiness
 from flytui.console.approvals.form import Form, form_lines, turned
 from flytui.console.approvals.keys import Arming, Pressed
 from flytui.console.desk import Desk
 from flytui.console.paint import Line, Span, Tone, keys_line, line, span, wrapped
+from flytui.console.screens.armed import ArmedScreen
 from flytui.console.views import Bar
 
-TICK_S = 0.1
 Send = Callable[[Answer], Awaitable[Outcome]]
 SendInput = Callable[[JsonObject], Awaitable[Outcome]]
 
 
-class StandingScreen(ModalScreen[Answer | None]):
+class StandingScreen(ArmedScreen[Answer], ModalScreen[Answer]):
     """Gives the answer that was approved on the summary and that the kernel took; None: back to the card."""
 
-    AUTO_FOCUS: ClassVar[str | None] = ""
-    ALLOW_SELECT = False
+    closes_for_view = False
     TITLES: ClassVar[tuple[str, str]]
     """What the form and what the summary is called."""
     DOES: ClassVar[str]
     """What `a` does on the summary."""
 
     def __init__(self, desk: Desk, request: ApprovalRequest, form: Form, send: Send) -> None:
-        super().__init__()
-        self._desk = desk
+        super().__init__(desk, self.TITLES[0], _arming(request), card_id="standing")
         self._request = request
         self._form = form
         self._send_answer = send
         self._deciding = False
-        self._sending = False
         self._refused = ""
         self._line = self.line()
         self._foot = Bar(self._keys, id="standing-keys")
-        self._card = ArmedLines(desk, self._body, self._fresh(), id="standing")
 
     def compose(self) -> ComposeResult:
         """One box; form and summary share it."""
@@ -83,41 +78,19 @@ class StandingScreen(ModalScreen[Answer | None]):
         """What the form still needs before there is a summary; empty for nothing."""
         return ""
 
-    def on_mount(self) -> None:
-        """The keys line follows the arming."""
-        self.set_interval(TICK_S, self._tick)
-
-    def on_key(self, event: events.Key) -> None:
-        """All keys end here but those of a line of text; nothing bubbles to what lies below."""
-        key, now = key_of(event), self._desk.pressed_at(event)
+    def _for_field(self, key: str) -> bool:
+        """Keys go to the line of text, but those that leave it."""
         filling = not self._deciding and not self._sending
-        if filling and self.typing and key not in ("up", "shift+tab", "tab", "escape"):
-            return
-        event.stop()
-        event.prevent_default()
-        if filling and self._moved_line(event.key):
-            self._card.rebuild()
-        elif self._sending:
-            self._card.note(now)
-        elif self._deciding:
+        return filling and self.typing and key not in ("up", "shift+tab", "tab", "escape")
+
+    def _press(self, key: str, now: float) -> None:
+        """A key of the fields, or one that decides the summary."""
+        if self._deciding:
             self._decide(self._desk.keys.meant("card", key), now)
+        elif self._moved_line(key):
+            self._card.rebuild()
         else:
             self._choose(key)
-        self.call_after_refresh(self._tick)
-
-    def on_paste(self, event: events.Paste) -> None:
-        """Pasted text is dropped, and counts as a key for the quiet before approving."""
-        event.stop()
-        self._card.note(self._desk.pressed_at(event))
-
-    def on_screen_suspend(self) -> None:
-        """Covered: what is not seen is not armed."""
-        self._card.cover()
-
-    def on_screen_resume(self) -> None:
-        """Visible again: armed like a new card."""
-        self._card.repaint()
-        self.call_after_refresh(self._tick)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter in the line leads to the summary, as anywhere in the form, and decides nothing."""
@@ -132,22 +105,13 @@ class StandingScreen(ModalScreen[Answer | None]):
         """The fields have the cursor again."""
         self._card.rebuild()
 
-    def on_resize(self) -> None:
-        """Other lines may be on screen now."""
-        self.call_after_refresh(self._tick)
-
-    def hands(self, on: bool) -> None:
-        """A tool took or released the machine."""
-        self._card.hands(on)
-        self._foot.redraw()
-
     def to_summary(self) -> None:
         """Ask: from the first line, unarmed. Where something is missing the form says so and stays."""
         self._refused = self.missing()
         if not self._refused:
             self._deciding = True
             self._show_line(False)
-            self._card.ask(self._fresh())
+            self._card.ask(_arming(self._request))
         self._card.rebuild()
 
     def to_form(self) -> None:
@@ -188,8 +152,7 @@ class StandingScreen(ModalScreen[Answer | None]):
     def _decide(self, key: str, now: float) -> None:
         was_open = self._card.arming.open(now)
         if self._card.press(key, now) is Pressed.APPROVED:
-            self._sending = True
-            self.run_worker(self._send(self.answer()), group="decide")
+            self._start_sending(self._send(self.answer()))
         elif key == "escape" and not was_open:
             self.to_form()
         else:
@@ -201,7 +164,6 @@ class StandingScreen(ModalScreen[Answer | None]):
             outcome = await self._send_answer(answer)
         except FlyError as error:
             outcome = Outcome(accepted=False, why_not=str(error))
-        self._sending = False
         if outcome.accepted:
             self.dismiss(answer)
             return
@@ -217,14 +179,6 @@ class StandingScreen(ModalScreen[Answer | None]):
             self._card.scroll_to(y=0 if self._form.cursor == 0 else head + first, animate=False)
         elif head + last >= top + height:
             self._card.scroll_to(y=head + last - height + 1, animate=False)
-
-    def _fresh(self) -> Arming:
-        return Arming(self._request.risk, self._request.letter, whole=True)
-
-    def _tick(self) -> None:
-        if self._deciding:
-            self._card.look()
-        self._foot.redraw()
 
     def _head(self, width: int) -> list[Line]:
         return [*wrapped([line(span(self.TITLES[0], Tone.STRONG))], width), ()]
@@ -246,8 +200,10 @@ class StandingScreen(ModalScreen[Answer | None]):
             words = "type the code " if self._request.risk is Risk.CRITICAL else "confirm with "
             letter = span(f" {self._request.letter} ", Tone.ALARM)
             return [line(span(words, Tone.STRONG), letter, Span(f" {arming.typed}"))]
-        state = arming.blocked(now)
-        ready = line(span(f"{state} ○", Tone.DIM) if state else span("keys ready ●", Tone.GOOD))
-        return wrapped(
-            [ready, keys_line([(self._desk.keys.shown("card.approve"), self.DOES), ("Esc", "back")])], width
-        )
+        pairs = [(self._desk.keys.shown("card.approve"), self.DOES), ("Esc", "back")]
+        return wrapped([line(readiness(arming, now)), keys_line(pairs)], width)
+
+
+def _arming(request: ApprovalRequest) -> Arming:
+    """A summary has to be read whole whatever the risk: it permits more than one call."""
+    return Arming(request.risk, request.letter, whole=True)

@@ -17,22 +17,15 @@ from textual.app import App
 from flycore.client.coming import ComingClient
 from flycore.client.protocol import Approver, Client
 from flycore.model.errors import FlyError, KernelUnreachable, RootBusy
-from flytui.console.approvals.batch import BatchScreen
-from flytui.console.approvals.question import QuestionScreen
-from flytui.console.approvals.showing import AskScreen
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.desk import Desk, update_screens
-from flytui.console.fix.screen import ActScreen
 from flytui.console.joined import Gone, Joined, Joining
-from flytui.console.pairing import PAIRING
 from flytui.console.pump import Pump
-from flytui.console.trust import TrustScreen
+from flytui.console.screens.traits import kernel_values_open
 
 LOOK_AGAIN_S = 0.5
 SETTLE_S = 10.0
 """How long the root may be held before its kernel answers, while that starts or ends."""
-_OF_ONE_KERNEL = (AskScreen, BatchScreen, QuestionScreen, TrustScreen, ActScreen, *PAIRING)
-"""Screens about values of one kernel, that mean nothing at another."""
 Opening = Callable[[Callable[[str], None]], AbstractAsyncContextManager[tuple[Client, Approver]]]
 """Opens the kernel; is handed a function that shows whom it waits for meanwhile."""
 Seat = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
@@ -82,7 +75,7 @@ class KernelConnection:
         state.lost, state.gone, state.asking = "", None, ()
         if again:
             self.ended, self.root_wanted = anyio.Event(), anyio.Event()
-            while any(isinstance(screen, _OF_ONE_KERNEL) for screen in self._app.screen_stack):
+            while kernel_values_open(self._app.screen_stack):
                 self._app.pop_screen()
             self.start()
         self._notifications.redraw_bars()

@@ -8,15 +8,13 @@ from textual.widgets import Input
 from flycore.model.approval import Ask
 from flycore.model.enums import QuestionKind
 from flycore.model.question import Question
-from flytui.console.approvals.batch import BatchScreen
 from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.question import QuestionScreen
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.desk import Desk, Topic
-from flytui.console.fix.screen import ActScreen
 from flytui.console.main import MainScreen
-from flytui.console.pages import AgainScreen, PageScreen
-from flytui.console.pairing import PAIRING
+from flytui.console.pages import PageScreen
+from flytui.console.screens.traits import decision_open
 from flytui.console.trust import TrustScreen
 
 IDLE_S = 2.0
@@ -116,5 +114,4 @@ class DecisionScreens:
 
     def _free(self) -> bool:
         """Whether no decision is on the screen already: requests never stack up over each other."""
-        taken = (CardScreen, BatchScreen, TrustScreen, AgainScreen, QuestionScreen, ActScreen, *PAIRING)
-        return not any(isinstance(screen, taken) for screen in self._app.screen_stack)
+        return not decision_open(self._app.screen_stack)

@@ -112,9 +112,7 @@ class Fixing(Vertical):
                 self._notice(f"{REGISTRY} is written, and trusted as you read it")
 
         heading = f"A first registry, written to {REGISTRY}: every program that flytui brings"
-        screen = ActScreen(
-            self._desk, "First registry", heading, lines, "write and trust it", write, whole=True
-        )
+        screen = ActScreen(self._desk, "First registry", heading, lines, "write and trust it", write)
         self.app.push_screen(screen, answered)
 
     def _notice(self, words: str) -> None:

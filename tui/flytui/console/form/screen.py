@@ -28,12 +28,14 @@ from flytui.console.form.reading import Reading, draft_for, read_form, read_json
 from flytui.console.form.showing import count_words, foot_lines, key_pairs, top_lines
 from flytui.console.header import alert_lines, header_lines
 from flytui.console.paint import Line, keys_fitting
+from flytui.console.screens.traits import ScreenTraits
 from flytui.console.views import Bar
 
 
-class FormScreen(Screen[None]):
+class FormScreen(ScreenTraits, Screen[None]):
     """One tool's input, to be written and sent."""
 
+    closes_for_view = True
     DEFAULT_CSS = """
     FormScreen #form { height: 1fr; padding: 0 1; }
     FormScreen #form-json { height: 1fr; border: none; padding: 0 1; background: $panel; }

@@ -104,7 +104,7 @@ class SourcesScreen(Screen[None]):
 
         heading = f"Import the MCP server {item.id} of {item.path}"
         screen = ActScreen(
-            self._desk, "Import", heading, lines, "write and trust it", write, copy=_entry(item), whole=True
+            self._desk, "Import", heading, lines, "write and trust it", write, copy=_entry(item)
         )
         self.app.push_screen(screen, answered)
 

@@ -1,0 +1,1 @@
+"""Screens of the console that more than one feature uses."""

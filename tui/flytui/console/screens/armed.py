@@ -1,0 +1,264 @@
+"""A screen whose keys decide, and the lines whose painting and reading arm those keys.
+
+The rules of `approvals.keys.Arming` reach the terminal here, once for every screen that decides:
+
+- a key counts only after the lines were painted, taken by the terminal, and on screen for a moment;
+- a screen that was covered, suspended or resized is armed anew;
+- pasted text is dropped, and counts as a key for the quiet before approving;
+- when a tool takes the machine, approving is off before anything is fetched;
+- while an answer is on its way, keys neither decide nor leave: the person sees what became of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import Screen, ScreenResultType
+
+from flytui.console.approvals.drawing import readiness
+from flytui.console.approvals.keys import Arming, Pressed
+from flytui.console.desk import Desk, Topic
+from flytui.console.header import header_lines
+from flytui.console.paint import Line, Span, keys_line, line, wrap
+from flytui.console.screens.traits import ScreenTraits
+from flytui.console.terminal import unread
+from flytui.console.views import Bar, Build, LinesView
+
+TICK_S = 0.1
+"""Readiness is looked at and drawn so often."""
+
+
+def key_of(event: events.Key) -> str:
+    """The character that was typed, else the key's name."""
+    return event.character if event.is_printable and event.character else event.key
+
+
+class ArmedLines(LinesView, can_focus=False):
+    """A question's text. It takes no focus, no click and no key of its own: its screen hands keys in."""
+
+    def __init__(self, desk: Desk, build: Build, arming: Arming, *, id: str) -> None:
+        super().__init__(build, id=id)
+        self._desk = desk
+        self._read_at = 0
+        self.arming = self._unarmed(arming)
+
+    def _unarmed(self, arming: Arming) -> Arming:
+        """That arming with keys as cold as the desk knows them."""
+        desk = self._desk
+        return replace(arming, last_key=desk.last_key, hands_on=desk.hands_on, off=desk.cannot)
+
+    def ask(self, arming: Arming) -> None:
+        """Show another question from its first line, unarmed."""
+        self.arming = self._unarmed(arming)
+        self.rebuild()
+        self.scroll_to(y=0, animate=False)
+
+    def look(self) -> None:
+        """Take note of what is on screen now. What has not been painted, is covered, or has not been taken by
+        the terminal does not count."""
+        self.arming = self.arming.deciding(self._desk.cannot, self._desk.clock())
+        if not self.is_attached or not self.screen.is_current or not self.painted or unread(self.app):
+            return
+        if self.arming.shown_at is None:
+            self.arming = self.arming.shown(self._desk.clock()).noted(self._desk.last_key)
+        if self._read_at != self.built_for:
+            self._read_at = self.built_for
+            self.arming = self.arming.reading(seen_all=False)
+        if self.bottom_visible and not self.arming.seen_all:
+            self.arming = self.arming.reading(seen_all=True)
+
+    def cover(self) -> None:
+        """Disarm what is covered or laid out anew. It is armed again once it has been painted again."""
+        self.arming = self.arming.hidden()
+        self.repaint()
+
+    def hands(self, on: bool) -> None:
+        """A tool took or released the machine."""
+        self.arming = self.arming.hands(on, self._desk.clock())
+
+    def press(self, key: str, now: float) -> Pressed:
+        """A key, pressed at `now` on the desk's clock."""
+        self.arming = self.arming.deciding(self._desk.cannot, now)
+        self.arming, pressed = self.arming.press(key, now)
+        return pressed
+
+    def press_option(self, now: float) -> bool:
+        """Whether a key counts that decides by itself, such as the letter of an option. It starts the quiet
+        again like every key."""
+        self.arming = self.arming.deciding(self._desk.cannot, now)
+        counts = self.arming.accepts(now) and not self.arming.blocked(now)
+        self.note(now)
+        return counts
+
+    def note(self, now: float) -> None:
+        """A key or a paste that decides nothing."""
+        self.arming = self.arming.noted(now)
+
+    def scroll_by(self, key: str) -> bool:
+        """Scroll if it is a key that scrolls."""
+        page = max(1, self.scrollable_content_region.height - 1)
+        top = self.scroll_offset.y
+        places = {
+            "up": top - 1,
+            "down": top + 1,
+            "pageup": top - page,
+            "pagedown": top + page,
+            " ": top + page,
+            "home": 0,
+            "end": len(self.rows),
+        }
+        if key not in places:
+            return False
+        self.scroll_to(y=places[key], animate=False)
+        return True
+
+
+class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
+    """A screen on which a key decides. A subclass says what is shown (`_top`, `_body`, `_keys`) and what the
+    approve key does (`_approve`).
+
+    A subclass defines no handler of its own for an event that is handled here: Textual calls the handlers of
+    every class, so it would add to these rules and not replace them.
+    """
+
+    AUTO_FOCUS: ClassVar[str | None] = ""
+    ALLOW_SELECT = False
+    decides = True
+    of_one_kernel = True
+    closes_for_view = True
+
+    def __init__(self, desk: Desk, heading: str, arming: Arming, *, card_id: str = "card") -> None:
+        """`heading` names the screen in the header. `arming` is what the first question demands; the desk
+        adds what it knows: last key, hands on the machine, viewer."""
+        super().__init__()
+        self._desk = desk
+        self._heading = heading
+        self._sending = False
+        self._card = ArmedLines(desk, self._body, arming, id=card_id)
+
+    def compose(self) -> ComposeResult:
+        """Header, what it is about, the armed lines, the keys: only the lines scroll."""
+        yield Bar(lambda width: header_lines(self._desk, self._heading, width), id="header")
+        yield Bar(self._top, id="card-title")
+        yield self._card
+        yield Bar(self._keys, id="card-keys")
+
+    def on_mount(self) -> None:
+        """Readiness is drawn as it changes."""
+        self.set_interval(TICK_S, self._tick)
+        self.call_after_refresh(self._tick)
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """The header follows; what would be decided stays what is shown."""
+        self._redraw()
+
+    def hands(self, on: bool) -> None:
+        """A tool took or released the machine: approving is off at once, or armed anew."""
+        self._card.hands(on)
+        self._redraw()
+
+    def on_screen_suspend(self) -> None:
+        """Something covers the screen: what is not seen is not armed."""
+        self._card.cover()
+
+    def on_screen_resume(self) -> None:
+        """The screen is visible again: it is armed like a new one."""
+        self._card.repaint()
+        self.call_after_refresh(self._tick)
+
+    def on_resize(self) -> None:
+        """Other lines may be on screen now: the screen is armed anew."""
+        # Until the next tick the lines count as read at the old size; a key in between must not approve.
+        self._card.cover()
+        self.call_after_refresh(self._tick)
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Pasted text is dropped; it counts as a key for the quiet before approving."""
+        event.stop()
+        self._card.note(self._desk.pressed_at(event))
+
+    def on_key(self, event: events.Key) -> None:
+        """All keys end here, but those of a field that is written in: nothing bubbles to what lies below."""
+        key = key_of(event)
+        if self._for_field(key):
+            return
+        event.stop()
+        event.prevent_default()
+        now = self._desk.pressed_at(event)
+        if self._sending:
+            self._card.note(now)
+        else:
+            self._press(key, now)
+        self._redraw()
+        self.call_after_refresh(self._tick)
+
+    def _for_field(self, key: str) -> bool:
+        """Whether the key belongs to a field that the person writes in."""
+        return False
+
+    def _press(self, key: str, now: float) -> None:
+        """Handle a key that was pressed at `now` on the desk's clock while no answer is on its way."""
+        key = self._desk.keys.meant("card", key)
+        if self._card.press(key, now) is Pressed.APPROVED:
+            sending = self._approve()
+            if sending is not None:
+                self._start_sending(sending)
+        elif key == "escape":
+            self.dismiss()
+        else:
+            self._card.scroll_by(key)
+
+    def _approve(self) -> Coroutine[Any, Any, None] | None:
+        """What sends the approval of all that is shown; None where there is nothing to approve."""
+        raise NotImplementedError
+
+    def _start_sending(self, sending: Coroutine[Any, Any, None]) -> None:
+        """Run what sends an answer. Keys do nothing until it has ended, so that no second one starts."""
+        self._sending = True
+        self.run_worker(self._until_sent(sending), group="decide")
+
+    async def _until_sent(self, sending: Coroutine[Any, Any, None]) -> None:
+        try:
+            await sending
+        finally:
+            self._sending = False
+        self._redraw()
+
+    def _show_question(self, arming: Arming) -> None:
+        """Show another question: read and armed anew."""
+        self._card.ask(arming)
+        self._redraw()
+        self.call_after_refresh(self._tick)
+
+    def _tick(self) -> None:
+        self._card.look()
+        self._redraw()
+
+    def _redraw(self) -> None:
+        for bar in self.query(Bar):
+            bar.redraw()
+
+    def _top(self, width: int) -> Sequence[Line]:
+        """What it is about."""
+        raise NotImplementedError
+
+    def _body(self, width: int) -> Sequence[Line]:
+        """What has to be read before it is decided."""
+        raise NotImplementedError
+
+    def _keys(self, width: int) -> Sequence[Line]:
+        """Whether the keys are armed, and what each does."""
+        raise NotImplementedError
+
+    def _readiness(self) -> Span:
+        """Whether the approve key is armed, or why not."""
+        return readiness(self._card.arming, self._desk.clock(), margin=1)
+
+
+def foot(state: Span, pairs: Sequence[tuple[str, str]], width: int) -> list[Line]:
+    """The state and, below it, keys with what each does."""
+    return [*wrap(line(state), width, 1), *wrap(keys_line(pairs), width, 1)]
