@@ -39,17 +39,19 @@ def held_root(places: Places, role: str) -> Iterator[Holder]:
 
 
 def _taken(places: Places, role: str, stack: ExitStack) -> Holder:
-    from flycore.kernel.lock import FOR_GOOD, PROVISIONAL, RootLock
+    from flycore.kernel.lock import FOR_GOOD, RootLock
+    from flycore.model.enums import KernelRole
     from flycore.model.errors import OtherVersion, ProtocolError, RootBusy
     from flytui.cli.reading import ask_running
 
     began, said = time.monotonic(), False
     while True:
         try:
-            return stack.enter_context(RootLock.acquire(places, role))
+            return stack.enter_context(RootLock.acquire(places, KernelRole(role)))
         except RootBusy as busy:
             waited = time.monotonic() - began
-            longest = LONGEST_WAIT_SECONDS if busy.role == PROVISIONAL else LONGEST_COMMAND_SECONDS
+            provisional = busy.role == KernelRole.PROVISIONAL
+            longest = LONGEST_WAIT_SECONDS if provisional else LONGEST_COMMAND_SECONDS
             if busy.role in FOR_GOOD or waited >= longest:
                 raise
             if waited >= SAID_AFTER_SECONDS and not said:

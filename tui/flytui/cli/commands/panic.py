@@ -107,10 +107,11 @@ def _without_kernel(places: Places) -> PanicDocument:
     from flycore.audit.events import panic as fields
     from flycore.kernel.lock import RootLock
     from flycore.kernel.panic import read_panic
+    from flycore.model.enums import KernelRole
     from flycore.model.errors import AuditUnwritable
     from flytui.cli.documents import PanicDocument
 
-    with RootLock.acquire(places, role="panic"):
+    with RootLock.acquire(places, KernelRole.PANIC):
         already = read_panic(places.state_dir) is not None
         if not already:
             who = _write(places)
