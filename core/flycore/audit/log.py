@@ -34,6 +34,9 @@ MOST_FILE_BYTES = 256 * 1024 * 1024
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
+OnLine = Callable[[int, bytes], None]
+"""Receives number and bytes, without newline, of every line once it is in the file. Does not raise."""
+
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
@@ -41,7 +44,13 @@ class AuditLog:
     """An open log. Made by `open`."""
 
     def __init__(
-        self, folder: Path, anchors: Path, *, clock: Callable[[], float], monotonic: Callable[[], float]
+        self,
+        folder: Path,
+        anchors: Path,
+        *,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        on_line: OnLine | None,
     ) -> None:
         self._folder, self._anchors_path = folder, anchors
         self._anchors = AnchorFile(anchors)
@@ -54,20 +63,25 @@ class AuditLog:
         self._mono, self._boot = 0.0, _boot_id()
         self._unsynced = self._anchored = 0
         self._stopped = self._anchor_problem = ""
-        self.told: Callable[[int, bytes], None] = _nobody
-        """Handed the number and the bytes, without newline, of every line once it stands in the file; must
-        not raise."""
+        self._on_line = on_line
 
     @classmethod
     def open(
-        cls, folder: Path, anchors: Path, *, clock: Callable[[], float], monotonic: Callable[[], float]
+        cls,
+        folder: Path,
+        anchors: Path,
+        *,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        on_line: OnLine | None = None,
     ) -> AuditLog:
         """Open the log in `folder`, made if missing; `anchors` is a file elsewhere. `clock` gives Unix time.
+        `on_line` is for a reader in the same process; commands that write a line of their own have none.
 
         Raises AuditUnwritable where another process writes it. Whatever else is wrong is found in `stopped`
         and raised by `append`, so that the kernel can run and show it.
         """
-        log = cls(folder, anchors, clock=clock, monotonic=monotonic)
+        log = cls(folder, anchors, clock=clock, monotonic=monotonic, on_line=on_line)
         try:
             log._lock()
             standing = recover(folder, anchors)
@@ -121,7 +135,8 @@ class AuditLog:
         self._write(line)
         self._last = link
         self._unsynced += 1
-        self.told(link.seq, line[:-1])
+        if self._on_line is not None:
+            self._on_line(link.seq, line[:-1])
         if sync or self._unsynced >= MOST_UNSYNCED:
             self._sync(anchor=event == APPROVAL_DECIDED)
         return link.seq
@@ -260,10 +275,6 @@ class AuditLog:
             if fd >= 0:
                 os.close(fd)
         self._fd = self._folder_fd = -1
-
-
-def _nobody(seq: int, line: bytes) -> None:
-    """Nobody listens."""
 
 
 def _boot_id() -> str:

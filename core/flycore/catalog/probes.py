@@ -18,7 +18,7 @@ from flycore.model.enums import ProbeMode, ProbeState
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
 
-__all__ = ["ProbeAnswer", "ProbeSpawn", "ProbeWork", "Prober", "probe_mode", "work_key"]
+__all__ = ["ProbeAnswer", "ProbeSpawn", "ProbeWork", "Prober", "known_finding", "probe_mode", "work_key"]
 
 AT_ONCE = 4
 GRACE_S = 10.0
@@ -46,6 +46,11 @@ class ProbeWork:
     """Where the display's names are looked up for a desktop sidecar, and `passEnv`."""
 
 
+def known_finding(cache: ProbeCache, work: ProbeWork) -> ProbeFinding | None:
+    """What is known without asking: `skipped`, the last answer however old, or None for nothing yet."""
+    return SKIPPED if probe_mode(work) is None else cache.get(work_key(work))
+
+
 class Prober:
     """Runs probes and remembers answers. `now` gives Unix time, seconds."""
 
@@ -58,10 +63,8 @@ class Prober:
         self._forgotten: set[str] = set()
 
     def known(self, work: ProbeWork) -> ProbeFinding | None:
-        """What is known without asking: `skipped`, the last answer however old, or None for nothing yet."""
-        if probe_mode(work) is None:
-            return SKIPPED
-        return self._cache.get(work_key(work))
+        """See `known_finding`."""
+        return known_finding(self._cache, work)
 
     def forget(self, sidecar: str) -> None:
         """Ask that sidecar at the next `probe`, whatever is known. What `known` says stays until then."""

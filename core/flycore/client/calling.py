@@ -20,10 +20,10 @@ from flycore.client.relay import RelayClient
 from flycore.client.socket import BACKLOG, connect_socket
 from flycore.client.unwrap import unwrapped
 from flycore.kernel.compose import open_kernel
-from flycore.kernel.lock import FOR_GOOD, PROVISIONAL, RootLock
+from flycore.kernel.lock import FOR_GOOD, RootLock
 from flycore.model.call import ToolResult
 from flycore.model.canonical import JsonObject
-from flycore.model.enums import Code
+from flycore.model.enums import Code, KernelRole
 from flycore.model.errors import ConnectionLost, KernelUnreachable, RootBusy
 from flycore.model.events import MISSED, Event, EventClass
 from flycore.registry.places import Places
@@ -264,7 +264,7 @@ async def _running_kernel(places: Places, wait_approver_ms: int) -> AsyncIterato
 
 @asynccontextmanager
 async def _provisional_kernel(places: Places) -> AsyncIterator[Way]:
-    with RootLock.acquire(places, PROVISIONAL) as holder:
+    with RootLock.acquire(places, KernelRole.PROVISIONAL) as holder:
         async with open_kernel(places, holder) as kernel, serve_unix(kernel, places.socket):
             yield Way(LocalClient(kernel, identify_peer(os.getpid(), DOOR)), kernel.leaving)
             await kernel.drained()

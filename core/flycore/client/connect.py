@@ -18,6 +18,7 @@ from flycore.kernel.compose import open_kernel
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import FOR_GOOD, Holder, RootLock, next_in_line, read_holder
 from flycore.model.call import Caller
+from flycore.model.enums import KernelRole
 from flycore.model.errors import ConnectionLost, KernelUnreachable, OtherVersion, ProtocolError, RootBusy
 from flycore.registry.places import Places, find_places
 from flycore.serve.unix import serve_unix
@@ -65,7 +66,7 @@ async def open_console_kernel(places: Places, *, on_wait: OnWait) -> AsyncIterat
 
     Raises RootBusy where another console, or `flytui serve`, holds it.
     """
-    async with _kernel_for_good(places, "console", on_wait) as kernel:
+    async with _kernel_for_good(places, KernelRole.CONSOLE, on_wait) as kernel:
         caller = Caller(door=CONSOLE_DOOR, program="flytui", pid=os.getpid())
         yield LocalClient(kernel, caller), kernel.approver
 
@@ -77,12 +78,12 @@ async def open_served_kernel(places: Places, *, on_wait: OnWait) -> AsyncIterato
     Takes the root, waiting for a provisional kernel's last call; raises RootBusy where a console, or
     another `flytui serve`, holds it.
     """
-    async with _kernel_for_good(places, "serve", on_wait) as kernel:
+    async with _kernel_for_good(places, KernelRole.SERVE, on_wait) as kernel:
         yield kernel
 
 
 @asynccontextmanager
-async def _kernel_for_good(places: Places, role: str, on_wait: OnWait) -> AsyncIterator[Kernel]:
+async def _kernel_for_good(places: Places, role: KernelRole, on_wait: OnWait) -> AsyncIterator[Kernel]:
     with unwrapped():
         async with AsyncExitStack() as stack:
             with next_in_line(places):
@@ -92,7 +93,7 @@ async def _kernel_for_good(places: Places, role: str, on_wait: OnWait) -> AsyncI
             yield kernel
 
 
-async def _take_root(places: Places, role: str, stack: AsyncExitStack, on_wait: OnWait) -> Holder:
+async def _take_root(places: Places, role: KernelRole, stack: AsyncExitStack, on_wait: OnWait) -> Holder:
     """Hold the root until `stack` closes, as soon as a provisional kernel has left."""
     while True:
         try:

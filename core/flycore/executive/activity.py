@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import anyio
 import msgspec
 
-from flycore.executive.rooms import Clock
+from flycore.approval.clock import Clock
 from flycore.model.call import Activity, CallRequest, Progress, ToolResult
 from flycore.model.enums import Phase
 from flycore.model.events import Event, EventClass, Publish

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flycore.approval.loops import Attempt
 from flycore.audit import events as audit_events
+from flycore.audit.log import AuditLog
 from flycore.executive.call import Call
-from flycore.executive.rooms import Rooms
 from flycore.model.base import Value
 from flycore.model.call import ToolResult
 from flycore.model.canonical import JsonObject, canonical_json, text_digest
@@ -20,13 +20,13 @@ class Arrival(Value, frozen=True, kw_only=True):
     """Canonical JSON, secrets masked."""
 
 
-def arrived(rooms: Rooms, call: Call, input: JsonObject, masks: Masks, sidecar: str) -> Arrival:
+def arrived(audit: AuditLog, call: Call, input: JsonObject, masks: Masks, sidecar: str) -> Arrival:
     """Write the call down with this input and show it to whoever watches. Raises AuditUnwritable."""
     text = canonical_json(input)
     masked = masks.json(input)
     over = text_digest(text)
     fields = audit_events.tool_called(call.request, masked, input_digest=over)
-    rooms.audit.append(audit_events.TOOL_CALLED, masks.json(fields))
+    audit.append(audit_events.TOOL_CALLED, masks.json(fields))
     shown = text if masked == input else canonical_json(masked)
     call.show(sidecar, shown)
     return Arrival(input_digest=over, shown=shown)

@@ -14,7 +14,7 @@ from flycore.catalog.effects import effect_sentence
 from flycore.executive.call import Call
 from flycore.executive.closed import panicked
 from flycore.executive.prepare import Prepared
-from flycore.executive.rooms import Rooms
+from flycore.executive.rooms import AskContext
 from flycore.executive.shots import with_shots
 from flycore.executive.stop import Stop, failed, refused
 from flycore.model.approval import ApprovalRequest, Ask
@@ -42,55 +42,55 @@ class Permit(Value, frozen=True, kw_only=True):
 
 
 async def permit(
-    rooms: Rooms, call: Call, prepared: Prepared, again: Again, difference: tuple[str, ...] = ()
+    context: AskContext, call: Call, prepared: Prepared, again: Again, difference: tuple[str, ...] = ()
 ) -> Permit | Stop:
     """Whether the prepared call may run: by policy, by a lease, or after a person was asked. `again`
     prepares the call with another input, should the person change it."""
     if prepared.verdict.decision is Decision.ALLOW:
         return Permit(authority="policy " + ", ".join(rule.where for rule in prepared.verdict.rules))
     group = prepared.target.capability.exclusive or ""
-    grant = rooms.queue.use_lease(call.request.call_id, prepared.subject, prepared.risk, group)
+    grant = context.queue.use_lease(call.request.call_id, prepared.subject, prepared.risk, group)
     if grant is not None:
         return Permit(authority=f"lease {grant.lease}", grant_id=grant.id)
-    await rooms.past.ready()
-    card = await with_shots(rooms.desktop, make_request(rooms, call, prepared, difference))
-    there = await rooms.approver_within(call.request.wait_approver_ms)
-    if not there and not rooms.queue.knows(card):
-        return _nobody(rooms, "this call needs a person's approval and no console is open")
-    return await _ask_person(rooms, call, prepared, card, again)
+    await context.past.ready()
+    card = await with_shots(context.desktop, make_request(context, call, prepared, difference))
+    there = await context.approver_within(call.request.wait_approver_ms)
+    if not there and not context.queue.knows(card):
+        return _nobody(context, "this call needs a person's approval and no console is open")
+    return await _ask_person(context, call, prepared, card, again)
 
 
 async def _ask_person(
-    rooms: Rooms, call: Call, prepared: Prepared, card: ApprovalRequest, again: Again
+    context: AskContext, call: Call, prepared: Prepared, card: ApprovalRequest, again: Again
 ) -> Permit | Stop:
     fields = audit_events.approval_asked(card)
-    rooms.audit.append(audit_events.APPROVAL_ASKED, prepared.masks.json(fields))
+    context.audit.append(audit_events.APPROVAL_ASKED, prepared.masks.json(fields))
     call.at(Phase.WAITING_APPROVAL, "waiting for approval in the console")
 
     async def revise(input: JsonObject) -> ApprovalRequest | str:
         fresh = await again(input)
         if isinstance(fresh, Stop):
             return fresh.message
-        return await with_shots(rooms.desktop, make_request(rooms, call, fresh, ()))
+        return await with_shots(context.desktop, make_request(context, call, fresh, ()))
 
     began = call.wait_from()
     ask: Ask | None = None
     wait_ms = call.request.inline_wait_ms
     try:
         patience = None if wait_ms is None else wait_ms / 1000
-        ask = await rooms.queue.ask(card, patience=patience, revise=revise)
+        ask = await context.queue.ask(card, patience=patience, revise=revise)
     finally:
         call.waited_since(began)
-        took_ms = int((rooms.clock.monotonic() - began) * 1000)
+        took_ms = int((context.clock.monotonic() - began) * 1000)
         settled = ask or Ask(request=card, state=RequestState.WITHDRAWN, code=Code.WITHDRAWN)
         if settled.state is not RequestState.WAITING and not settled.ticket:
-            record_decision(rooms.audit, settled, call.request.call_id, took_ms, prepared.masks)
+            record_decision(context.audit, settled, call.request.call_id, took_ms, prepared.masks)
     if ask.state is RequestState.APPROVED:
         edited = ask.request.subject.input if ask.request.edited else None
         return Permit(authority=f"request {ask.request.id}", grant_id=card.id, edited=edited)
     if ask.code is Code.NO_APPROVER:
-        return _nobody(rooms, "the console was closed before anyone decided; the call did not run")
-    return _pending(ask) if ask.state is RequestState.WAITING else _refusal(rooms, ask)
+        return _nobody(context, "the console was closed before anyone decided; the call did not run")
+    return _pending(ask) if ask.state is RequestState.WAITING else _refusal(context, ask)
 
 
 def _pending(ask: Ask) -> Stop:
@@ -108,8 +108,8 @@ def _pending(ask: Ask) -> Stop:
     )
 
 
-def _nobody(rooms: Rooms, message: str) -> Stop:
-    hint = f"open a console beside the agent: flytui --root {rooms.places.app_root}"
+def _nobody(context: AskContext, message: str) -> Stop:
+    hint = f"open a console beside the agent: flytui --root {context.app_root}"
     return refused(Code.NO_APPROVER, message, hint)
 
 
@@ -123,7 +123,7 @@ def record_decision(audit: AuditLog, ask: Ask, call_id: str, took_ms: int, masks
     audit.append(audit_events.APPROVAL_DECIDED, masks.json(fields), sync=ask.decided_by != "")
 
 
-def _refusal(rooms: Rooms, ask: Ask) -> Stop:
+def _refusal(context: AskContext, ask: Ask) -> Stop:
     reason = ask.answer.reason if ask.answer else ""
     match ask.code:
         case Code.QUEUE_FULL:
@@ -131,7 +131,7 @@ def _refusal(rooms: Rooms, ask: Ask) -> Stop:
         case Code.PAUSED:
             return refused(Code.PAUSED, "paused after three denials in a row", "try again in a minute")
         case Code.PANIC:
-            return panicked(rooms, began=False)
+            return panicked(context.app_root, began=False)
         case Code.APPROVAL_TIMEOUT:
             return failed(
                 Code.APPROVAL_TIMEOUT,
@@ -148,7 +148,7 @@ def _refusal(rooms: Rooms, ask: Ask) -> Stop:
 
 
 def make_request(
-    rooms: Rooms, call: Call, prepared: Prepared, difference: tuple[str, ...]
+    context: AskContext, call: Call, prepared: Prepared, difference: tuple[str, ...]
 ) -> ApprovalRequest:
     """The card's content. Times and letters are stamped by the queue."""
     request, entry = call.request, prepared.target.entry
@@ -159,7 +159,7 @@ def make_request(
         caller=request.caller,
         tool=request.tool,
         sidecar=entry.id,
-        app_root=str(rooms.places.app_root),
+        app_root=str(context.app_root),
         risk=prepared.risk,
         effect=effect_sentence(prepared.target.capability, shown),
         input_json=canonical_json(shown),
@@ -171,7 +171,7 @@ def make_request(
         seal=prepared.seal,
         delegates=prepared.delegates,
         why=prepared.verdict.rules,
-        checks=rooms.past.checks(prepared.subject),
+        checks=context.past.checks(prepared.subject),
         said=prepared.masks.text(request.said),
         asked_at=0.0,
         expires_at=0.0,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from flycore.approval.clock import Clock
 from flycore.executive.activity import ActivityBook
-from flycore.executive.rooms import Clock
 from flycore.model.call import CallRequest, Progress
 from flycore.model.enums import Phase
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from flycore.approval.guards import QuotaRefusal
 from flycore.executive.call import Call
-from flycore.executive.rooms import Rooms
+from flycore.executive.rooms import AdmissionContext
 from flycore.executive.stop import Stop, failed, refused
 from flycore.model.enums import Code
 
 
-def closed(rooms: Rooms, call: Call) -> Stop | None:
+def closed(admission: AdmissionContext, call: Call) -> Stop | None:
     """Why the call is not taken; None where it is."""
-    if rooms.stopped():
-        return panicked(rooms, began=False)
-    if paused := rooms.loops.refusal(call.request.caller.key):
+    if admission.stopped():
+        return panicked(admission.app_root, began=False)
+    if paused := admission.loops.refusal(call.request.caller.key):
         return refused(Code.PAUSED, paused, "do not repeat it unchanged: a person decides in the console")
     return None
 
 
-def panicked(rooms: Rooms, *, began: bool) -> Stop:
+def panicked(app_root: Path, *, began: bool) -> Stop:
     """How a call ends by panic: refused, or, where it had begun, broken off."""
-    hint = f"a person has to release it: flytui --root {rooms.places.app_root}, then ctrl+o"
+    hint = f"a person has to release it: flytui --root {app_root}, then ctrl+o"
     if began:
         return failed(Code.PANIC, "everything was stopped while this ran; it may have acted in part", hint)
     return refused(Code.PANIC, "everything is stopped", hint)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from flycore.audit import events as audit_events
+from flycore.audit.log import AuditLog
 from flycore.executive.call import Call
 from flycore.executive.prepare import Prepared
-from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop
 from flycore.model.call import Artifact, CallError, ToolResult
 from flycore.model.enums import Code, ReasonCode, Status
@@ -71,17 +71,19 @@ def _masked(artifact: Artifact, masks: Masks) -> Artifact:
     )
 
 
-def record(rooms: Rooms, call: Call, result: ToolResult, prepared: Prepared | None, masks: Masks) -> None:
-    """Write how the call ended."""
+def record(
+    audit: AuditLog, call: Call, result: ToolResult, prepared: Prepared | None, masks: Masks, *, outputs: bool
+) -> None:
+    """Write how the call ended; with `outputs` what the tool answered as well."""
     fields = audit_events.tool_executed(
         result,
         call.request.caller,
         request=call.request,
         subject=prepared.subject_digest if prepared else "",
         input_digest=prepared.input_digest if prepared else "",
-        outputs=rooms.world().settings.audit_outputs,
+        outputs=outputs,
     )
-    rooms.audit.append(audit_events.TOOL_EXECUTED, masks.json(fields))
+    audit.append(audit_events.TOOL_EXECUTED, masks.json(fields))
 
 
 def with_warning(result: ToolResult, warning: str) -> ToolResult:

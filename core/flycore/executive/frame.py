@@ -9,11 +9,10 @@ import anyio
 
 from flycore.approval.loops import Attempt
 from flycore.executive import finish
-from flycore.executive.activity import ActivityBook
 from flycore.executive.call import Announce, Call
 from flycore.executive.closed import panicked
 from flycore.executive.prepare import Prepared
-from flycore.executive.rooms import Rooms
+from flycore.executive.rooms import PipelineContext
 from flycore.executive.stop import Stop, failed
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, Status
@@ -42,21 +41,19 @@ class Walk(Protocol):
         ...
 
 
-async def walked(
-    rooms: Rooms, book: ActivityBook, call: Call, walk: Walk, announce: Announce | None
-) -> ToolResult:
+async def walked(context: PipelineContext, call: Call, walk: Walk, announce: Announce | None) -> ToolResult:
     """How the call ended. Every end is a ToolResult, a fault of our own as well; only cancelling from outside
     raises, after the call's tree has ended and its line is written."""
     request = call.request
     result: ToolResult | None = None
     try:
         with anyio.CancelScope() as scope:
-            book.begin(request, scope, "")
+            context.activity.begin(request, scope, "")
             try:
                 if announce is not None:
                     await announce()
                 result = await walk.result()
-                rooms.loops.note(walk.attempt(result))
+                context.admission.loops.note(walk.attempt(result))
             except AuditUnwritable as error:
                 result = walk.ended(_unwritable(error))
             except Exception as error:  # noqa: BLE001 - between one broken call and everybody else's
@@ -64,17 +61,18 @@ async def walked(
     finally:
         if result is None:
             stop = failed(Code.CANCELLED, "the call was cancelled")
-            if book.panicked(request.call_id):
-                stop = panicked(rooms, began=call.began)
+            if context.activity.panicked(request.call_id):
+                stop = panicked(context.admission.app_root, began=call.began)
             result = walk.ended(stop)
-        result = _recorded(rooms, call, result, walk)
-        book.finish(result)
+        result = _recorded(context, call, result, walk)
+        context.activity.finish(result)
     return result
 
 
-def _recorded(rooms: Rooms, call: Call, result: ToolResult, walk: Walk) -> ToolResult:
+def _recorded(context: PipelineContext, call: Call, result: ToolResult, walk: Walk) -> ToolResult:
     try:
-        finish.record(rooms, call, result, walk.prepared, walk.masks)
+        outputs = context.run.world().settings.audit_outputs
+        finish.record(context.audit, call, result, walk.prepared, walk.masks, outputs=outputs)
     except AuditUnwritable as error:
         return finish.with_warning(result, f"the audit log did not take this result: {error}")
     return result

@@ -6,33 +6,33 @@ import time
 from contextlib import AsyncExitStack
 
 from flycore.executive.call import Call
-from flycore.executive.rooms import Rooms
+from flycore.executive.rooms import SlotContext
 from flycore.model.enums import Phase
 
 
-async def enter_group(rooms: Rooms, call: Call, group: str, stack: AsyncExitStack) -> bool:
+async def enter_group(slots: SlotContext, call: Call, group: str, stack: AsyncExitStack) -> bool:
     """Hold the group until `stack` is closed; whether that took waiting."""
     caller = call.request.caller.key
     began, waited = call.wait_from(), False
     while True:
-        waited = _say_group(rooms, call, group) or waited
-        await rooms.queue.leases.freed(group, caller)
+        waited = _say_group(slots, call, group) or waited
+        await slots.leases.freed(group, caller)
         async with AsyncExitStack() as entered:
-            await entered.enter_async_context(rooms.groups.hold(group, call.request.call_id))
-            if rooms.queue.leases.keeper(group, caller) is None:
+            await entered.enter_async_context(slots.groups.hold(group, call.request.call_id))
+            if slots.leases.keeper(group, caller) is None:
                 stack.push_async_callback(entered.pop_all().aclose)
                 break
     call.waited_since(began)
     return waited
 
 
-def _say_group(rooms: Rooms, call: Call, group: str) -> bool:
+def _say_group(slots: SlotContext, call: Call, group: str) -> bool:
     """Tell for whom the call waits; False where it does not have to."""
-    lease = rooms.queue.leases.keeper(group, call.request.caller.key)
+    lease = slots.leases.keeper(group, call.request.caller.key)
     if lease is not None:
         until = f"until {_time_of_day(lease.expires_at)}" if lease.expires_at else "until it leaves"
         words = f"waiting: a lease keeps the group {group} for {lease.caller}, {until}"
-    elif rooms.groups.busy(group):
+    elif slots.groups.busy(group):
         words = f"waiting: another call holds the group {group}"
     else:
         return False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import anyio.to_thread
 
 from flycore.executive.prepare import Prepared
-from flycore.executive.rooms import Rooms
+from flycore.executive.rooms import RunContext
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest
 from flycore.model.canonical import JsonObject
@@ -28,18 +28,18 @@ class Runs:
     delegates: dict[str, ResolvedProgram]
 
 
-async def runs_of(rooms: Rooms, prepared: Prepared) -> Runs:
+async def runs_of(run: RunContext, prepared: Prepared) -> Runs:
     """Exactly the programs that were sealed. Raises SealBroken. A package is looked at beside the loop."""
     if prepared.target.entry.url:
         return Runs(prepared.sealed.program, {})
     seals = (prepared.seal, *(item.seal for item in prepared.delegates))
     if any(seal.kind is SealKind.PACKAGE for seal in seals):
-        return await anyio.to_thread.run_sync(_materialised, rooms, prepared)
-    return _materialised(rooms, prepared)
+        return await anyio.to_thread.run_sync(_materialised, run, prepared)
+    return _materialised(run, prepared)
 
 
-def _materialised(rooms: Rooms, prepared: Prepared) -> Runs:
-    store = rooms.places.data_dir / STORE
+def _materialised(run: RunContext, prepared: Prepared) -> Runs:
+    store = run.ground.places.data_dir / STORE
     return Runs(
         materialise(prepared.sealed.program, prepared.seal, store),
         {
@@ -50,7 +50,7 @@ def _materialised(rooms: Rooms, prepared: Prepared) -> Runs:
 
 
 def job_of(
-    rooms: Rooms, request: CallRequest, prepared: Prepared, runs: Runs, artifacts: str
+    run: RunContext, request: CallRequest, prepared: Prepared, runs: Runs, artifacts: str
 ) -> ProcessJsonJob:
     """The run, with `artifacts` as the folder for its files."""
     entry = prepared.target.entry
@@ -59,28 +59,28 @@ def job_of(
         limit = max(1, min(limit, request.timeout_ms))
     return ProcessJsonJob(
         argv=runs.program.argv,
-        env=_environment(rooms, request.call_id, prepared, runs.program),
-        cwd=str(anchor_folder(entry.cwd, rooms.world().registry)),
+        env=_environment(run, request.call_id, prepared, runs.program),
+        cwd=str(anchor_folder(entry.cwd, run.world().registry)),
         call_id=request.call_id,
         tool=request.tool,
         input=prepared.input,
         config=entry.config,
         delegates={name: {"argv": list(program.argv)} for name, program in runs.delegates.items()},
-        project_dir=str(rooms.places.app_root),
+        project_dir=str(run.ground.places.app_root),
         artifact_dir=artifacts,
         timeout_ms=limit,
         max_output_bytes=entry.max_output_bytes,
         limits=entry.limits,
-        extra=_further(rooms, prepared),
+        extra=_further(run, prepared),
     )
 
 
-def _further(rooms: Rooms, prepared: Prepared) -> JsonObject:
+def _further(run: RunContext, prepared: Prepared) -> JsonObject:
     """What the sidecar is told besides the input: what was approved to be hit, and what never to touch."""
     words: JsonObject = {}
     desktop, seen = prepared.target.entry.permissions.desktop, prepared.preview
     if desktop:
-        seat = rooms.seat()
+        seat = run.seat()
         words["refuse"] = {"windowIds": list(seat.window_ids), "pids": list(seat.pids)}
     if seen is not None and seen.tab:
         words["target"] = _page(seen)
@@ -94,9 +94,13 @@ def _page(seen: Preview) -> JsonObject:
     return words | {"ref": seen.ref} if seen.ref else words
 
 
-def _environment(rooms: Rooms, call_id: str, prepared: Prepared, program: ResolvedProgram) -> dict[str, str]:
+def _environment(
+    run: RunContext, call_id: str, prepared: Prepared, program: ResolvedProgram
+) -> dict[str, str]:
     """The environment that was prepared; its search path leads into the copy, not beside it."""
     if program is prepared.sealed.program:
         return prepared.environment
     entry = prepared.target.entry
-    return child_environment(entry, program, environ=rooms.environ, secrets=prepared.secrets, call_id=call_id)
+    return child_environment(
+        entry, program, environ=run.ground.environ, secrets=prepared.secrets, call_id=call_id
+    )

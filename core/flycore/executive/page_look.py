@@ -13,11 +13,12 @@ from dataclasses import replace
 import msgspec
 
 from flycore.audit import events as audit_events
+from flycore.audit.log import AuditLog
 from flycore.catalog.schemas import check_output
 from flycore.executive.job import job_of, runs_of
 from flycore.executive.prepare import Prepared, judge
 from flycore.executive.resolve import Target, callable_view
-from flycore.executive.rooms import Rooms
+from flycore.executive.rooms import JudgeContext, RunContext
 from flycore.executive.stop import Stop
 from flycore.model.approval import Preview
 from flycore.model.base import Value
@@ -48,7 +49,11 @@ class Seen(Value, frozen=True, kw_only=True):
 
 
 async def with_page(
-    rooms: Rooms, request: CallRequest, prepared: Prepared, earlier: Preview | None = None
+    context: JudgeContext,
+    run: RunContext,
+    request: CallRequest,
+    prepared: Prepared,
+    earlier: Preview | None = None,
 ) -> Prepared:
     """The call with what it would act on, or why that is not known; unchanged for tools that act on no page.
     `earlier` is what was seen when the call arrived: then that tab is looked at again, whichever is active
@@ -57,13 +62,13 @@ async def with_page(
         return prepared
     target = prepared.input.get("target") if request.tool in ELEMENT else None
     asked: JsonObject = {"limit": 1} if target is None else {"target": target, "limit": 1}
-    snapshot = _may_look(rooms, request, prepared, asked)
+    snapshot = _may_look(context, request, prepared, asked)
     if isinstance(snapshot, str):
         seen = _unseen(snapshot)
-    elif not _noted(rooms, request, snapshot.entry.id, prepared.seal.digest):
+    elif not _noted(run.audit, request, snapshot.entry.id, prepared.seal.digest):
         seen = _unseen("nothing is run while the audit log cannot be written")
     else:
-        seen = await _seen(rooms, request, prepared, snapshot, asked, earlier.tab if earlier else "")
+        seen = await _seen(run, request, prepared, snapshot, asked, earlier.tab if earlier else "")
     subject = msgspec.structs.replace(prepared.subject, preview=seen.preview)
     return msgspec.structs.replace(
         prepared,
@@ -74,10 +79,12 @@ async def with_page(
     )
 
 
-def _may_look(rooms: Rooms, request: CallRequest, prepared: Prepared, asked: JsonObject) -> Target | str:
+def _may_look(
+    context: JudgeContext, request: CallRequest, prepared: Prepared, asked: JsonObject
+) -> Target | str:
     """The tool to look with, or why there is no look."""
-    world, entry = rooms.world(), prepared.target.entry
-    view = callable_view(world, SNAPSHOT, rooms.blocks)
+    world, entry = context.world(), prepared.target.entry
+    view = callable_view(world, SNAPSHOT, context.blocks)
     if isinstance(view, Stop):
         return f"{SNAPSHOT} cannot be called: {view.message}"
     snapshot = Target(capability=view.capability, entry=entry)
@@ -85,7 +92,7 @@ def _may_look(rooms: Rooms, request: CallRequest, prepared: Prepared, asked: Jso
         return f"{SNAPSHOT} is offered by another entry"
     if entry.permissions.desktop:
         return "its entry has the desktop, and runs for nobody but who was approved"
-    now = rooms.clock.now()
+    now = context.clock.now()
     _, verdict = judge(
         world, snapshot, asked, prepared.seal, prepared.sandbox, caller=request.caller, now=now
     )
@@ -97,24 +104,24 @@ def _may_look(rooms: Rooms, request: CallRequest, prepared: Prepared, asked: Jso
     return snapshot
 
 
-def _noted(rooms: Rooms, request: CallRequest, sidecar: str, seal: str) -> bool:
+def _noted(audit: AuditLog, request: CallRequest, sidecar: str, seal: str) -> bool:
     fields = audit_events.kernel_looked(request, look=SNAPSHOT, sidecar=sidecar, seal=seal)
     try:
-        rooms.audit.append(audit_events.KERNEL_LOOKED, fields)
+        audit.append(audit_events.KERNEL_LOOKED, fields)
     except AuditUnwritable:
         return False
     return True
 
 
 async def _seen(
-    rooms: Rooms, request: CallRequest, prepared: Prepared, snapshot: Target, asked: JsonObject, tab: str
+    run: RunContext, request: CallRequest, prepared: Prepared, snapshot: Target, asked: JsonObject, tab: str
 ) -> Seen:
     try:
-        runs = await runs_of(rooms, prepared)
+        runs = await runs_of(run, prepared)
     except SealBroken as error:
         return _unseen(f"the program could not be copied as it was sealed: {error}")
     job = replace(
-        job_of(rooms, request, prepared, runs, ""),
+        job_of(run, request, prepared, runs, ""),
         tool=SNAPSHOT,
         input=asked,
         timeout_ms=min(LOOK_MS, snapshot.entry.timeout_ms),

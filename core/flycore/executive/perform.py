@@ -14,7 +14,7 @@ from flycore.executive.call import Call
 from flycore.executive.decided import allowed
 from flycore.executive.job import job_of, runs_of
 from flycore.executive.prepare import Prepared
-from flycore.executive.rooms import CallPlace, Rooms
+from flycore.executive.rooms import CallPlace, RunContext
 from flycore.executive.stop import Stop, failed
 from flycore.executive.violations import worded
 from flycore.model.enums import Code, Kind, Phase, Status
@@ -25,16 +25,16 @@ from flycore.sandbox.seals import SealBroken
 
 
 async def perform(
-    rooms: Rooms, call: Call, prepared: Prepared, permit: Permit, place: CallPlace | None
+    run: RunContext, call: Call, prepared: Prepared, permit: Permit, place: CallPlace | None
 ) -> RunOutcome | Stop:
     """Write the start line, run the sidecar, check its output; at `place`, or in a process of its own. A
     start line that cannot be written raises AuditUnwritable and nothing runs. Where the decision is all that
     was asked for, it is the answer."""
     if prepared.target.decided:
-        _started(rooms, call, prepared, permit)
+        _started(run, call, prepared, permit)
         return allowed(prepared.input)
     try:
-        artifacts = rooms.folders.take(call.request.call_id, place.key if place is not None else None)
+        artifacts = run.folders.take(call.request.call_id, place.key if place is not None else None)
     except OSError as error:
         hint = "make room there, or see to it that flytui may write there"
         return failed(
@@ -42,22 +42,22 @@ async def perform(
         )
     settled = False
     try:
-        runs = await runs_of(rooms, prepared)
-        _started(rooms, call, prepared, permit)
-        job = job_of(rooms, call.request, prepared, runs, artifacts)
-        with rooms.hands.on() if _has_hands(prepared) else nullcontext():
-            outcome = await _answered(rooms, prepared, place, job, _tell(call, prepared))
+        runs = await runs_of(run, prepared)
+        _started(run, call, prepared, permit)
+        job = job_of(run, call.request, prepared, runs, artifacts)
+        with run.hands.on() if _has_hands(prepared) else nullcontext():
+            outcome = await _answered(run, prepared, place, job, _tell(call, prepared))
         settled = outcome.survivors == 0
     except SealBroken as error:
         hint = "make room for its copy, or find out what changes the program, then call again"
         return failed(Code.SPAWN, f"the program could not be copied as it was sealed: {error}", hint)
     finally:
-        rooms.folders.give_back(artifacts, settled=settled, whose=place.key if place is not None else None)
+        run.folders.give_back(artifacts, settled=settled, whose=place.key if place is not None else None)
     return _checked(prepared, outcome)
 
 
 async def _answered(
-    rooms: Rooms, prepared: Prepared, place: CallPlace | None, job: ProcessJsonJob, tell: OnEvent
+    run: RunContext, prepared: Prepared, place: CallPlace | None, job: ProcessJsonJob, tell: OnEvent
 ) -> RunOutcome:
     """Run it. Where a process that stays died over a tool that only reads, once more in a new one.
 
@@ -69,7 +69,7 @@ async def _answered(
     outcome = await place.call(job, tell)
     if outcome.code != Code.CRASHED or not prepared.target.capability.read_only:
         return outcome
-    await runs_of(rooms, prepared)
+    await runs_of(run, prepared)
     again = await place.call(job, tell)
     return again.with_warnings((f"{outcome.message}; it only reads, so it was asked again in a new process",))
 
@@ -80,7 +80,7 @@ def _has_hands(prepared: Prepared) -> bool:
     return uses_hands(target.capability.name) or target.entry.permissions.desktop
 
 
-def _started(rooms: Rooms, call: Call, prepared: Prepared, permit: Permit) -> None:
+def _started(run: RunContext, call: Call, prepared: Prepared, permit: Permit) -> None:
     fields = audit_events.tool_started(
         call.request,
         sidecar=prepared.target.entry.id,
@@ -90,7 +90,7 @@ def _started(rooms: Rooms, call: Call, prepared: Prepared, permit: Permit) -> No
         seal=prepared.seal.digest,
         authority=permit.authority,
     )
-    rooms.audit.append(audit_events.TOOL_STARTED, fields, sync=True)
+    run.audit.append(audit_events.TOOL_STARTED, fields, sync=True)
     call.at(Phase.RUNNING)
 
 

@@ -1,5 +1,22 @@
-"""The call pipeline, from top to bottom: resolve, check, prepare (seal, look, policy), gate, permit,
-lock, look again, start, run, check, record."""
+"""The call pipeline: every step of a call, in the order in which they run.
+
+ 1. resolve   the tool's name leads to a sidecar that may be called
+ 2. validate  the input fits the tool's schema; its defaults are filled in
+ 3. record    the log has the call as it arrived, whatever becomes of it
+ 4. prepare   programs are sealed, policy judges (a denial ends here), the target is looked at
+ 5. admit     not everything is stopped, and the caller is not paused
+ 6. quota     the caller may make one more call
+ 7. page      the page that a browser tool acts on is looked at
+ 8. authorize policy allows the call, a lease covers it, or a person approves it
+ 9. edit      an input that the person has changed is checked and prepared like any
+10. slot      the call has its exclusive group, and its place at a process or server that serves several
+11. compare   what would run now is what was approved; else step 8 asks once more, with the difference
+12. redeem    the grant is used up
+13. execute   the log has the start on disk, the program is started, its output is checked
+14. result    secrets are masked, and the catalog learns how the sidecar did
+
+`walked` is around all of them: it writes the last line of the log, however the call ends.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +25,6 @@ from functools import partial
 
 from flycore.approval.loops import Attempt
 from flycore.executive import finish
-from flycore.executive.activity import ActivityBook
 from flycore.executive.arrival import Arrival, arrived, attempt_of
 from flycore.executive.ask import Permit, permit
 from flycore.executive.call import Announce, Call, Tell
@@ -16,13 +32,12 @@ from flycore.executive.changes import Changes, changes
 from flycore.executive.checking import NO_JSON, checked_input, is_json
 from flycore.executive.closed import closed, over_quota, panicked
 from flycore.executive.frame import walked
-from flycore.executive.group import enter_group
 from flycore.executive.page_look import with_page
 from flycore.executive.perform import perform
 from flycore.executive.prepare import Prepared, masks_for, prepare
 from flycore.executive.resolve import Target, resolve
-from flycore.executive.rooms import CallPlace, Rooms
-from flycore.executive.staying import take_place
+from flycore.executive.rooms import CallPlace, PipelineContext
+from flycore.executive.staying import acquire_slot
 from flycore.executive.stop import Stop, failed, refused
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest, ToolResult
@@ -37,18 +52,18 @@ LOOKS = 2
 
 
 async def execute(
-    rooms: Rooms, book: ActivityBook, request: CallRequest, tell: Tell | None, announce: Announce | None
+    context: PipelineContext, request: CallRequest, tell: Tell | None, announce: Announce | None
 ) -> ToolResult:
     """Run one call; see `walked` for how it ends."""
-    call = Call(request, rooms.clock, book, tell)
-    return await walked(rooms, book, call, _Walk(rooms, call), announce)
+    call = Call(request, context.clock, context.activity, tell)
+    return await walked(context, call, _ToolRun(context, call), announce)
 
 
-class _Walk:
-    """One call's way through the rooms, and what was known when it ended."""
+class _ToolRun:
+    """One call of a tool, and what was known of it when it ended."""
 
-    def __init__(self, rooms: Rooms, call: Call) -> None:
-        self._rooms = rooms
+    def __init__(self, context: PipelineContext, call: Call) -> None:
+        self._context = context
         self._call = call
         self.sidecar: str | None = None
         self.prepared: Prepared | None = None
@@ -56,108 +71,142 @@ class _Walk:
         self._arrival = Arrival()
 
     def attempt(self, result: ToolResult) -> Attempt:
-        """What the loop guard is told of the call; nothing in it holds a secret."""
+        """What the loop guard counts of the call; nothing in it holds a secret."""
         return attempt_of(self._call, self._arrival, result)
 
-    async def result(self) -> ToolResult:
-        """Walk to the end."""
-        rooms, call = self._rooms, self._call
-        await rooms.upstreams.ready(call.request.tool)
-        world = rooms.world()
-        view = world.index.get(call.request.tool)
-        self.sidecar = view.sidecar if view is not None else None
-        entry = world.entries.get(self.sidecar or "")
-        if entry is not None:
-            self.masks = masks_for(entry, rooms.environ)
-        if not is_json(call.request.input):
-            return self._stopped(failed(Code.INVALID_INPUT, NO_JSON), {})
-        target = resolve(world, call.request.tool, rooms.blocks)
-        if isinstance(target, Stop):
-            return self._stopped(self._closed_or(target), call.request.input)
-        checked = checked_input(target.capability, call.request.input, self.masks)
-        if isinstance(checked, Stop):
-            return self._stopped(self._closed_or(checked), call.request.input)
-        self._called(checked)
-        prepared = await self._prepare(target, checked)
-        if isinstance(prepared, Stop):
-            return self.ended(self._closed_or(prepared))
-        shut = closed(rooms, call)
-        if shut is not None:
-            return self.ended(shut)
-        rooms.note_rules(prepared.verdict.rules)
-        key, step = call.request.caller.key, call.request.step is not None
-        counted = (
-            Risk.LOW if prepared.target.decided else prepared.risk
-        )  # an agent's session is one long shell
-        over = rooms.quota.admit(key, counted, step=step)
-        if over is not None:
-            return self.ended(over_quota(over))
-        with nullcontext() if step else rooms.quota.running(key):
-            return await self._permitted(prepared)
+    def ended(self, stop: Stop) -> ToolResult:
+        """The result of a call that ends here."""
+        return finish.stopped(self._call, stop, self.sidecar, self.masks)
 
-    async def _permitted(self, prepared: Prepared) -> ToolResult:
-        """Ask, lock, look again; once more with the difference where something changed meanwhile."""
+    async def result(self) -> ToolResult:
+        """Take all steps. Raises AuditUnwritable."""
+        end = await self._admitted()
+        return self.ended(end) if isinstance(end, Stop) else end
+
+    async def _admitted(self) -> ToolResult | Stop:
+        """Steps 1 to 6, and with the quota taken the others."""
+        context, call, tool = self._context, self._call, self._call.request.tool
+        # 1. resolve: the tools of an MCP server are known only once it has listed them.
+        await context.slots.upstreams.ready(tool)
+        target = self._resolved()
+        # 2. validate, before anything is judged: what is approved is the input with its defaults.
+        if not is_json(call.request.input):
+            self._record({})
+            return failed(Code.INVALID_INPUT, NO_JSON)
+        checked = self._validated(target, call.request.input)
+        # 3. record, before the steps that take time: a call that hangs there is seen in the log.
+        self._record(call.request.input if isinstance(checked, Stop) else checked)
+        # 4. prepare: needs the seal for policy, and policy before anybody is asked.
+        prepared = await self._prepared(target, checked)
+        # 5. admit, after policy: a caller that is paused still learns that policy denies the call.
+        shut = closed(context.admission, call)
+        if isinstance(prepared, Stop):
+            return prepared if prepared.code == Code.POLICY else shut or prepared
+        if shut is not None:
+            return shut
+        context.judge.note_rules(prepared.verdict.rules)
+        # 6. quota, last of what may refuse without a person: calls that end before do not count.
+        key, step = call.request.caller.key, call.request.step is not None
+        # An agent's own tool counts as low risk: its session is one long shell.
+        risk = Risk.LOW if prepared.target.decided else prepared.risk
+        over = context.admission.quota.admit(key, risk, step=step)
+        if over is not None:
+            return over_quota(over)
+        with nullcontext() if step else context.admission.quota.running(key):  # a step runs within its plan
+            return await self._approved(prepared)
+
+    async def _approved(self, prepared: Prepared) -> ToolResult | Stop:
+        """Steps 7 to 11, a second time where something changed meanwhile; once it is approved the rest."""
+        context, call = self._context, self._call
+        # 7. page, only once the call is taken: looking starts a program, and refused calls start none.
         prepared = await self._with_page(prepared)
         changed = Changes()
         for _ in range(LOOKS):
+            # 8. authorize
             again = partial(self._with_input, prepared.target, prepared.preview)
-            granted = await permit(self._rooms, self._call, prepared, again, changed.lines)
+            granted = await permit(context.ask, call, prepared, again, changed.lines)
             if isinstance(granted, Stop):
-                return self.ended(granted)
+                return granted
+            # 9. edit: the approval is of the edited input, so that is what runs or is compared.
             if granted.edited is not None:
-                self._call.edited = True
+                call.edited = True
                 edited = await again(granted.edited)
                 if isinstance(edited, Stop):
-                    return self.ended(edited)
+                    return edited
                 prepared = self.prepared = edited
-            ran = await self._locked(prepared, granted)
-            if isinstance(ran, ToolResult):
-                return self._told_of_edit(ran, prepared) if self._call.edited else ran
-            if isinstance(ran, Stop):
-                return self.ended(ran)
-            changed = changes(prepared, ran)
-            self._stale(prepared, ran, changed)
-            prepared = ran
+            async with AsyncExitStack() as slots:
+                # 10. slot, after the approval: nobody else waits for the group while a person thinks.
+                place, waited = await acquire_slot(context.slots, call, prepared, granted.grant_id, slots)
+                # 11. compare, with the slot held: from here to the start nothing is waited for.
+                asked_or_waited = bool(granted.grant_id) or waited
+                now = await self._prepared_again(prepared) if asked_or_waited else prepared
+                if isinstance(now, Prepared) and _covers(prepared, now):
+                    return await self._run(prepared, granted, place)
+                context.slots.grants.void(granted.grant_id)
+                if isinstance(now, Stop):
+                    return now
+            changed = changes(prepared, now)
+            self._record_stale(prepared, now, changed)
+            prepared = now
         hint = f"last of all: {', '.join(changed.things)}"
-        return self.ended(refused(Code.APPROVAL_STALE, "it kept changing after it was approved", hint))
-
-    async def _locked(self, prepared: Prepared, granted: Permit) -> ToolResult | Prepared | Stop:
-        """Run inside the exclusive group; a Prepared comes back when it is not what was approved."""
-        rooms = self._rooms
-        async with AsyncExitStack() as stack:
-            waited = await self._enter_group(stack, prepared, granted)
-            place, in_line = await take_place(rooms, self._call, prepared, granted.grant_id, stack)
-            waited = waited or in_line
-            if granted.grant_id or waited:
-                again = await self._look_again(prepared)
-                if isinstance(again, Stop) or not _covers(prepared, again):
-                    rooms.queue.grants.void(granted.grant_id)
-                    return again
-            if granted.grant_id:
-                redeemed = rooms.queue.grants.redeem(granted.grant_id, prepared.subject_digest)
-                if not redeemed.accepted and not rooms.stopped():
-                    return refused(Code.APPROVAL_STALE, redeemed.why_not)
-            if rooms.stopped():
-                return panicked(rooms, began=False)
-            return await self._run(prepared, granted, place)
-
-    async def _enter_group(self, stack: AsyncExitStack, prepared: Prepared, granted: Permit) -> bool:
-        """Hold the tool's exclusive group; whether that took waiting. The grant's clock stands still."""
-        group = prepared.target.capability.exclusive
-        if group is None or self._rooms.groups.held_by(group, self._call.request.parent_call_id):
-            return False
-        with self._rooms.queue.grants.standing_still(granted.grant_id):
-            return await enter_group(self._rooms, self._call, group, stack)
+        return refused(Code.APPROVAL_STALE, "it kept changing after it was approved", hint)
 
     async def _run(self, prepared: Prepared, granted: Permit, place: CallPlace | None) -> ToolResult | Stop:
-        outcome = await perform(self._rooms, self._call, prepared, granted, place)
+        """Steps 12 to 14."""
+        context, call = self._context, self._call
+        # 12. redeem, right before the start: a lease may be revoked, and everything stopped, until here.
+        if granted.grant_id:
+            redeemed = context.slots.grants.redeem(granted.grant_id, prepared.subject_digest)
+            if not redeemed.accepted and not context.admission.stopped():
+                return refused(Code.APPROVAL_STALE, redeemed.why_not)
+        if context.admission.stopped():
+            return panicked(context.admission.app_root, began=False)
+        # 13. execute
+        outcome = await perform(context.run, call, prepared, granted, place)
         if isinstance(outcome, Stop):
             return outcome
-        result = finish.ran(self._call, prepared, outcome)
-        said = result.error.message if result.error is not None else ""
+        # 14. result
+        result = finish.ran(call, prepared, outcome)
+        message = result.error.message if result.error is not None else ""
         if prepared.target.sidecar is not None:
-            self._rooms.note_run(prepared.target.sidecar, outcome.code, said, result.stderr_tail)
+            context.run.note_run(prepared.target.sidecar, outcome.code, message, result.stderr_tail)
+        if call.edited:
+            shown = canonical_json(prepared.masks.json(prepared.input))
+            return finish.with_warning(result, f"a person changed the input before approving it: {shown}")
         return result
+
+    def _resolved(self) -> Target | Stop:
+        """The tool's sidecar, with the masks over its secrets: they count for whatever is said from here."""
+        judge = self._context.judge
+        world, tool = judge.world(), self._call.request.tool
+        view = world.index.get(tool)
+        self.sidecar = view.sidecar if view is not None else None
+        entry = world.entries.get(self.sidecar or "")
+        if entry is not None:
+            self.masks = masks_for(entry, judge.ground.environ)
+        return resolve(world, tool, judge.blocks)
+
+    def _validated(self, target: Target | Stop, input: JsonObject) -> JsonObject | Stop:
+        return target if isinstance(target, Stop) else checked_input(target.capability, input, self.masks)
+
+    async def _prepared(
+        self, target: Target | Stop, input: JsonObject | Stop, earlier: Preview | None = None
+    ) -> Prepared | Stop:
+        if isinstance(target, Stop):
+            return target
+        if isinstance(input, Stop):
+            return input
+        prepared = await prepare(self._context.judge, self._call.request, target, input, earlier)
+        if isinstance(prepared, Prepared):
+            self.prepared, self.masks = prepared, prepared.masks
+        return prepared
+
+    async def _prepared_again(self, prepared: Prepared) -> Prepared | Stop:
+        """The same call as it would run now, by the world and the files of this moment."""
+        judge = self._context.judge
+        target = resolve(judge.world(), self._call.request.tool, judge.blocks)
+        again = await self._prepared(target, prepared.input, prepared.preview)
+        return again if isinstance(again, Stop) else await self._with_page(again, prepared.preview)
 
     async def _with_input(
         self, target: Target, earlier: Preview | None, input: JsonObject
@@ -168,43 +217,21 @@ class _Walk:
         checked = checked_input(target.capability, input, self.masks)
         if isinstance(checked, Stop):
             return checked
-        rooms = self._rooms
-        prepared = await prepare(rooms, rooms.world(), self._call.request, target, checked, earlier)
+        context, request = self._context, self._call.request
+        prepared = await prepare(context.judge, request, target, checked, earlier)
         if isinstance(prepared, Stop):
             return prepared
-        return await with_page(rooms, self._call.request, prepared, earlier)
-
-    def _told_of_edit(self, result: ToolResult, prepared: Prepared) -> ToolResult:
-        shown = canonical_json(prepared.masks.json(prepared.input))
-        return finish.with_warning(result, f"a person changed the input before approving it: {shown}")
-
-    async def _look_again(self, prepared: Prepared) -> Prepared | Stop:
-        world = self._rooms.world()
-        target = resolve(world, self._call.request.tool, self._rooms.blocks)
-        if isinstance(target, Stop):
-            return target
-        again = await self._prepare(target, prepared.input, prepared.preview)
-        return again if isinstance(again, Stop) else await self._with_page(again, prepared.preview)
+        return await with_page(context.judge, context.run, request, prepared, earlier)
 
     async def _with_page(self, prepared: Prepared, earlier: Preview | None = None) -> Prepared:
-        """Looked at only once the call is taken, so that refused ones start nothing."""
-        self.prepared = await with_page(self._rooms, self._call.request, prepared, earlier)
+        context = self._context
+        self.prepared = await with_page(context.judge, context.run, self._call.request, prepared, earlier)
         return self.prepared
 
-    async def _prepare(
-        self, target: Target, input: JsonObject, earlier: Preview | None = None
-    ) -> Prepared | Stop:
-        rooms = self._rooms
-        prepared = await prepare(rooms, rooms.world(), self._call.request, target, input, earlier)
-        if isinstance(prepared, Stop):
-            return prepared
-        self.prepared, self.masks = prepared, prepared.masks
-        return prepared
+    def _record(self, input: JsonObject) -> None:
+        self._arrival = arrived(self._context.audit, self._call, input, self.masks, self.sidecar or "")
 
-    def _called(self, input: JsonObject) -> None:
-        self._arrival = arrived(self._rooms, self._call, input, self.masks, self.sidecar or "")
-
-    def _stale(self, before: Prepared, after: Prepared, changed: Changes) -> None:
+    def _record_stale(self, before: Prepared, after: Prepared, changed: Changes) -> None:
         fields: JsonObject = {
             "callId": self._call.request.call_id,
             "tool": self._call.request.tool,
@@ -213,20 +240,7 @@ class _Walk:
             "changes": list(changed.things),
             "difference": list(changed.lines[:LINES_LOGGED]),
         }
-        self._rooms.audit.append("APPROVAL_STALE", fields)
-
-    def _closed_or(self, stop: Stop) -> Stop:
-        """What is told of a call that ends here anyway: a denial by policy stands, else that nothing is
-        taken from this caller now."""
-        return stop if stop.code == Code.POLICY else closed(self._rooms, self._call) or stop
-
-    def _stopped(self, stop: Stop, input: JsonObject) -> ToolResult:
-        self._called(input)
-        return self.ended(stop)
-
-    def ended(self, stop: Stop) -> ToolResult:
-        """The result of a call that ends here."""
-        return finish.stopped(self._call, stop, self.sidecar, self.masks)
+        self._context.audit.append("APPROVAL_STALE", fields)
 
 
 def _covers(approved: Prepared, now: Prepared) -> bool:

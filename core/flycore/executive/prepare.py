@@ -17,10 +17,10 @@ from flycore.executive.decided import REACH, no_program
 from flycore.executive.file_look import look_at_file
 from flycore.executive.preview import accepts_unchecked, take_preview
 from flycore.executive.resolve import Target
-from flycore.executive.rooms import Rooms
+from flycore.executive.rooms import JudgeContext
 from flycore.executive.sealing import Sealed, seal_entry
 from flycore.executive.stop import Stop, refused
-from flycore.executive.world import World
+from flycore.executive.world import Ground, World
 from flycore.model.approval import Preview, Subject, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller, CallRequest
@@ -69,8 +69,7 @@ class Prepared(Value, frozen=True, kw_only=True):
 
 
 async def prepare(
-    rooms: Rooms,
-    world: World,
+    context: JudgeContext,
     request: CallRequest,
     target: Target,
     input: JsonObject,
@@ -80,23 +79,23 @@ async def prepare(
 
     `earlier` is the target as it was seen when the call arrived.
     """
-    entry = target.entry
-    sealed = no_program(entry) if target.decided else await seal_entry(rooms, world, target)
+    world, entry = context.world(), target.entry
+    sealed = no_program(entry) if target.decided else await seal_entry(context.ground, world, target)
     if isinstance(sealed, Stop):
         return sealed
     program, seal = sealed.program, sealed.seal
-    secrets, missing = declared_secrets(entry.permissions, rooms.environ)
+    secrets, missing = declared_secrets(entry.permissions, context.ground.environ)
     if missing:
         return _secret_missing(missing)
     sandbox = _report(target, seal)
-    now = rooms.clock.now()
+    now = context.clock.now()
     risk, verdict = judge(world, target, input, seal, sandbox, caller=request.caller, now=now)
     if verdict.decision is Decision.DENY:
-        return _denied(rooms, verdict)
-    seen = await _look(rooms, target, input, earlier, verdict)
+        return _denied(context, verdict)
+    seen = await _look(context, target, input, earlier, verdict)
     if isinstance(seen, Stop):
         return seen
-    environment = _environment(rooms, request, target, program, secrets)
+    environment = _environment(context.ground, request, target, program, secrets)
     subject = Subject(
         caller=request.caller.key,
         tool=request.tool,
@@ -129,13 +128,13 @@ async def prepare(
 
 
 def _environment(
-    rooms: Rooms, request: CallRequest, target: Target, program: ResolvedProgram, secrets: Mapping[str, str]
+    ground: Ground, request: CallRequest, target: Target, program: ResolvedProgram, secrets: Mapping[str, str]
 ) -> dict[str, str]:
     """The child's; none where nothing is started."""
     if target.decided:
         return {}
     return child_environment(
-        target.entry, program, environ=rooms.environ, secrets=secrets, call_id=request.call_id
+        target.entry, program, environ=ground.environ, secrets=secrets, call_id=request.call_id
     )
 
 
@@ -154,15 +153,15 @@ class _Looked(Value, frozen=True, kw_only=True):
 
 
 async def _look(
-    rooms: Rooms, target: Target, input: JsonObject, earlier: Preview | None, verdict: Verdict
+    context: JudgeContext, target: Target, input: JsonObject, earlier: Preview | None, verdict: Verdict
 ) -> _Looked | Stop:
     """Look at the window, or at the file that an agent would change itself; not where nobody judges it."""
     tool = target.capability.name
     if tool == EDIT and verdict.decision is Decision.ASK:
-        seen = await anyio.to_thread.run_sync(look_at_file, input, rooms.places.app_root)
+        seen = await anyio.to_thread.run_sync(look_at_file, input, context.ground.places.app_root)
         return _Looked(preview=seen.preview, diff=seen.diff)
-    blind = accepts_unchecked(target.entry, rooms.environ)
-    preview = await take_preview(rooms.desktop, rooms.seat(), tool, input, earlier, unchecked=blind)
+    blind = accepts_unchecked(target.entry, context.ground.environ)
+    preview = await take_preview(context.desktop, context.seat(), tool, input, earlier, unchecked=blind)
     return preview if isinstance(preview, Stop) else _Looked(preview=preview)
 
 
@@ -202,8 +201,8 @@ def judge(
     return found.risk, found.verdict
 
 
-def _denied(rooms: Rooms, verdict: Verdict) -> Stop:
-    rooms.note_rules(verdict.rules)
+def _denied(context: JudgeContext, verdict: Verdict) -> Stop:
+    context.note_rules(verdict.rules)
     because = "; ".join(rule.because for rule in verdict.rules)
     return refused(Code.POLICY, "policy denies this call", because)
 

@@ -1,32 +1,32 @@
-"""What the pipeline is handed: every room it walks through and every edge it needs, named once."""
+"""What the steps of a call get, one value for each kind of step, so that a signature says what it can do."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from flycore.approval.blocks import BlockBook
-from flycore.approval.clock import Clock as Clock  # who walks through the rooms has it from here
+from flycore.approval.clock import Clock
+from flycore.approval.grants import GrantBook
 from flycore.approval.groups import GroupLocks
 from flycore.approval.guards import Quota
 from flycore.approval.hands import HandsOn
+from flycore.approval.leases import LeaseBook
 from flycore.approval.loops import LoopGuard
 from flycore.approval.queue import ApprovalQueue
 from flycore.audit.log import AuditLog
+from flycore.executive.activity import ActivityBook
 from flycore.executive.folders import ArtifactFolders
 from flycore.executive.preview import Desktop, Seat
-from flycore.executive.world import World
+from flycore.executive.world import Ground, World
 from flycore.model.approval import Checks, MatchedRule, Subject
-from flycore.model.events import Publish
-from flycore.registry.places import Places
 from flycore.runners.answer import OnEvent
 from flycore.runners.pool import InstancePool
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome
 from flycore.runners.upstream.calling import Asked
-from flycore.sandbox.seals import Distribution
 
 
 class CallPlace(Protocol):
@@ -69,34 +69,78 @@ class PastCalls(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Rooms:
-    """Everything a call may need. Nothing here is looked up anywhere else."""
+class JudgeContext:
+    """What resolving, preparing and judging a call reads. Nothing here starts the tool or asks a person."""
 
-    places: Places
+    ground: Ground
     clock: Clock
-    environ: Mapping[str, str]
-    interpreter_dir: Path
-    distribution: Distribution | None
     world: Callable[[], World]
-    audit: AuditLog
-    past: PastCalls
-    queue: ApprovalQueue
     blocks: BlockBook
-    groups: GroupLocks
-    quota: Quota
-    hands: HandsOn
-    note_run: Callable[[str, str, str, str], None]
-    """Told how each run ended: sidecar, code (empty for success), message, stderr tail."""
-    note_rules: Callable[[tuple[MatchedRule, ...]], None]
-    """Told by which rules each call was judged."""
     desktop: Desktop
     seat: Callable[[], Seat]
-    folders: ArtifactFolders
-    instances: InstancePool
-    upstreams: Upstreams
-    approver_within: Callable[[int], Awaitable[bool]]
-    """Whether a console can decide, waiting so many milliseconds at most for one to open."""
+    note_rules: Callable[[tuple[MatchedRule, ...]], None]
+    """Receives the rules by which each call was judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionContext:
+    """What decides whether calls are taken at all, whatever they would do."""
+
+    app_root: Path
     stopped: Callable[[], bool]
     """Whether everything is stopped until a person releases it."""
     loops: LoopGuard
-    publish: Publish
+    quota: Quota
+
+
+@dataclass(frozen=True, slots=True)
+class AskContext:
+    """What asking a person takes."""
+
+    app_root: Path
+    clock: Clock
+    audit: AuditLog
+    queue: ApprovalQueue
+    past: PastCalls
+    desktop: Desktop
+    approver_within: Callable[[int], Awaitable[bool]]
+    """Whether a console can decide, waiting so many milliseconds at most for one to open."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotContext:
+    """What an approved call waits for before it runs: its exclusive group, its process, its server."""
+
+    groups: GroupLocks
+    leases: LeaseBook
+    grants: GrantBook
+    instances: InstancePool
+    upstreams: Upstreams
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What starting a sidecar takes."""
+
+    ground: Ground
+    world: Callable[[], World]
+    audit: AuditLog
+    folders: ArtifactFolders
+    hands: HandsOn
+    seat: Callable[[], Seat]
+    note_run: Callable[[str, str, str, str], None]
+    """Receives how each run ended: sidecar, code (empty for success), message, stderr tail."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineContext:
+    """The values of all steps; only the pipeline itself, and a plan's run, see them together."""
+
+    clock: Clock
+    audit: AuditLog
+    activity: ActivityBook
+    judge: JudgeContext
+    admission: AdmissionContext
+    ask: AskContext
+    slots: SlotContext
+    run: RunContext

@@ -8,14 +8,13 @@ from pathlib import Path
 import anyio.to_thread
 
 from flycore.executive.resolve import Target
-from flycore.executive.rooms import Rooms
 from flycore.executive.stop import Stop, failed
-from flycore.executive.world import World
+from flycore.executive.world import Ground, World
 from flycore.model.base import Value
 from flycore.model.canonical import digest
 from flycore.model.enums import Code, Kind, PathState, ReasonCode, Status
 from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
-from flycore.registry.resolve import at_url, resolve_program
+from flycore.registry.resolve import at_url
 from flycore.sandbox.members import PACKAGES
 from flycore.sandbox.names import by_name, seal_address
 from flycore.sandbox.seals import seal_program
@@ -36,30 +35,30 @@ class Sealed(Value, frozen=True, kw_only=True):
         return {item.name: digest([list(item.argv), item.seal.digest]) for item in self.delegates}
 
 
-async def seal_entry(rooms: Rooms, world: World, target: Target) -> Sealed | Stop:
+async def seal_entry(ground: Ground, world: World, target: Target) -> Sealed | Stop:
     """Follow and seal the entry's command and every delegate that resolves. Packages are looked at beside
     the loop: reading one for the first time takes as long as its size asks for."""
-    packages = rooms.places.app_root / PACKAGES
+    packages = ground.places.app_root / PACKAGES
     if packages.is_dir():
-        return await anyio.to_thread.run_sync(_sealed, rooms, world, target, packages)
-    return _sealed(rooms, world, target, packages)
+        return await anyio.to_thread.run_sync(_sealed, ground, world, target, packages)
+    return _sealed(ground, world, target, packages)
 
 
-def _sealed(rooms: Rooms, world: World, target: Target, packages: Path) -> Sealed | Stop:
+def _sealed(ground: Ground, world: World, target: Target, packages: Path) -> Sealed | Stop:
     entry = target.entry
     if entry.url:
         return Sealed(program=at_url(entry), seal=seal_address(entry), delegates=(), delegate_programs={})
-    program = _follow(rooms, world, target, entry.command, entry.args)
+    program = ground.follow(world.registry, entry, entry.command, entry.args)
     if program.state is not PathState.RESOLVED:
         return _unresolved(program)
     seal = partial(
-        seal_program, in_place=entry.seal_in_place, distribution=rooms.distribution, packages=packages
+        seal_program, in_place=entry.seal_in_place, distribution=ground.distribution, packages=packages
     )
     try:
         own = by_name(entry, program, seal(program)) if entry.kind is Kind.MCP else seal(program)
         delegates, programs = [], {}
         for name, delegate in sorted(entry.delegates.items()):
-            followed = _follow(rooms, world, target, delegate.command, delegate.args)
+            followed = ground.follow(world.registry, entry, delegate.command, delegate.args)
             if followed.state is PathState.RESOLVED:
                 programs[name] = followed
                 delegates.append(SealedDelegate(name=name, argv=followed.argv, seal=seal(followed)))
@@ -69,19 +68,6 @@ def _sealed(rooms: Rooms, world: World, target: Target, packages: Path) -> Seale
     except OSError as error:
         return failed(Code.SPAWN, f"the program cannot be read: {error.strerror}", path=str(error.filename))
     return Sealed(program=program, seal=own, delegates=tuple(delegates), delegate_programs=programs)
-
-
-def _follow(
-    rooms: Rooms, world: World, target: Target, command: str, args: tuple[str, ...]
-) -> ResolvedProgram:
-    return resolve_program(
-        command,
-        args,
-        entry=target.entry,
-        registry=world.registry,
-        interpreter_dir=rooms.interpreter_dir,
-        path_env=rooms.environ.get("PATH", ""),
-    )
 
 
 def _unresolved(program: ResolvedProgram) -> Stop:

@@ -10,8 +10,9 @@ from contextlib import AsyncExitStack
 
 from flycore.approval.hands import uses_hands
 from flycore.executive.call import Call
+from flycore.executive.group import enter_group
 from flycore.executive.prepare import Prepared
-from flycore.executive.rooms import CallPlace, Rooms
+from flycore.executive.rooms import CallPlace, SlotContext
 from flycore.executive.world import World
 from flycore.model.canonical import digest
 from flycore.model.enums import Kind, Phase
@@ -21,12 +22,25 @@ from flycore.runners.upstream.calling import Asked
 _OF_THE_INPUT = "${input."
 
 
-async def take_place(
-    rooms: Rooms, call: Call, prepared: Prepared, grant_id: str, stack: AsyncExitStack
+async def acquire_slot(
+    slots: SlotContext, call: Call, prepared: Prepared, grant_id: str, stack: AsyncExitStack
 ) -> tuple[CallPlace | None, bool]:
-    """A place at a process of the call's key, or at its MCP server's session, for as long as `stack` is open,
-    None where the call gets a process of its own; and whether that took waiting, while the grant's clock
-    stood still."""
+    """Hold the tool's exclusive group, and a place at a process of the call's key or at its MCP server's
+    session, for as long as `stack` is open. Gives the place, None where the call gets a process of its own,
+    and whether that took waiting, while the grant's clock stood still."""
+    group = prepared.target.capability.exclusive
+    waited = False
+    with slots.grants.standing_still(grant_id):
+        # A step of a plan that holds the group already would wait for its own plan for ever.
+        if group is not None and not slots.groups.held_by(group, call.request.parent_call_id):
+            waited = await enter_group(slots, call, group, stack)
+        place, in_line = await _take_place(slots, call, prepared, stack)
+    return place, waited or in_line
+
+
+async def _take_place(
+    slots: SlotContext, call: Call, prepared: Prepared, stack: AsyncExitStack
+) -> tuple[CallPlace | None, bool]:
     entry = prepared.target.entry
     upstream = entry.kind is Kind.MCP
     if not upstream and not stays(prepared):
@@ -38,15 +52,14 @@ async def take_place(
         call.at(Phase.WAITING_GROUP, words)
 
     began = call.wait_from()
-    with rooms.queue.grants.standing_still(grant_id):
-        place: CallPlace
-        if upstream:
-            place = await stack.enter_async_context(rooms.upstreams.hold(entry.id, asked_of(prepared), waits))
-        else:
-            hold = rooms.instances.hold(
-                instance_key(prepared), instances=entry.instances, idle_ms=entry.idle_ms, waits=waits
-            )
-            place = await stack.enter_async_context(hold)
+    place: CallPlace
+    if upstream:
+        place = await stack.enter_async_context(slots.upstreams.hold(entry.id, asked_of(prepared), waits))
+    else:
+        hold = slots.instances.hold(
+            instance_key(prepared), instances=entry.instances, idle_ms=entry.idle_ms, waits=waits
+        )
+        place = await stack.enter_async_context(hold)
     if waited:
         call.waited_since(began)
     return place, bool(waited)

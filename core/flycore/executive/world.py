@@ -1,15 +1,48 @@
-"""What the kernel knows at one moment, as one value that is replaced whole."""
+"""What the kernel knows of its root: what does not change while it runs, and what it knows at one moment."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.policy.evaluate import Policy
+from flycore.registry.places import Places
+from flycore.registry.resolve import resolve_program
 from flycore.registry.settings import Settings
+from flycore.sandbox.seals import Distribution, is_bundled
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What does not change while a kernel runs: where it is and what it can reach."""
+
+    places: Places
+    environ: Mapping[str, str]
+    interpreter_dir: Path
+    distribution: Distribution | None
+
+    def follow(
+        self, registry: Registry, entry: SidecarEntry, command: str, args: tuple[str, ...]
+    ) -> ResolvedProgram:
+        """Where a command of that entry leads on this machine."""
+        return resolve_program(
+            command,
+            args,
+            entry=entry,
+            registry=registry,
+            interpreter_dir=self.interpreter_dir,
+            path_env=self.environ.get("PATH", ""),
+        )
+
+    def bundled(self, program: ResolvedProgram | None) -> bool:
+        """Whether the program is one of this distribution's own sidecars."""
+        return (
+            program is not None and self.distribution is not None and is_bundled(program, self.distribution)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from flycore.approval.queue import ApprovalQueue
 from flycore.executive.preview import Seat
-from flycore.kernel.describing import Describing
 from flycore.kernel.seats import Seats
 from flycore.kernel.standing import HANDS, Revocations
-from flycore.kernel.trusting import Wish
+from flycore.kernel.upkeep import Upkeep
 from flycore.model.approval import Answer, Outcome
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Choice
-
-
-class Entries(Protocol):
-    """What a person changes of the registry, and of the trust in it."""
-
-    describing: Describing
-    """What is described around the root, and could be taken over."""
-
-    async def trust(self, accepted: tuple[tuple[str, str], ...], by: str) -> Outcome:
-        """Trust entries that still are what was shown; `by` says in the log who wished it."""
-        ...
-
-    async def settled(self, wish: Wish) -> Outcome:
-        """What became of it; once this returns, calls find it so."""
-        ...
-
-    async def renewed(self) -> None:
-        """Once this returns, calls find what has been changed."""
-        ...
-
+from flycore.model.json import JsonObject
 
 AnswerQuestion = Callable[[str, str, str, str], Awaitable[Outcome]]
 
@@ -42,33 +21,41 @@ class Reach(NamedTuple):
     """What every console of one kernel has its hand on."""
 
     queue: ApprovalQueue
-    entries: Entries
+    upkeep: Upkeep
     answer: AnswerQuestion
     seats: Seats
     revocations: Callable[[str], Revocations]
     """A console takes back what it has revoked itself; named for the log."""
-    refuse: Callable[[int], bool]
-    """Refuses the pairing codes that a process asked for."""
 
 
 class KernelApprover:
     """See flycore.client.protocol.Approver. One console's; `who` names it to other consoles and in the log's
     lines on requests, `by` in its other lines."""
 
-    def __init__(self, reach: Reach, who: str, by: str, opened: Callable[[], None] = lambda: None) -> None:
-        """`opened` is told when the console takes its seat."""
+    def __init__(
+        self,
+        reach: Reach,
+        who: str,
+        by: str,
+        *,
+        refuse: Callable[[int], bool],
+        opened: Callable[[], None] | None = None,
+    ) -> None:
+        """`refuse` refuses the pairing codes that a process asked for; `opened` is called when the console
+        takes its seat."""
         self._queue = reach.queue
         self._revocations = reach.revocations(by)
-        self._entries = reach.entries
+        self._upkeep = reach.upkeep
         self._answer = reach.answer
         self._seats = reach.seats
-        self._refuse = reach.refuse
+        self._refuse = refuse
         self.who, self._by = who, by
         self._opened = opened
 
     def attach(self, window_ids: tuple[int, ...], pids: tuple[int, ...]) -> None:
         """See Approver."""
-        if self._seats.take(self, Seat(window_ids=window_ids, pids=pids)):
+        opened = self._seats.take(self, Seat(window_ids=window_ids, pids=pids))
+        if opened and self._opened is not None:
             self._opened()
 
     def detach(self) -> None:
@@ -116,13 +103,13 @@ class KernelApprover:
 
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> Outcome:
         """See Approver."""
-        return await self._entries.trust(accepted, self._by)
+        return await self._upkeep.trust(accepted, self._by)
 
     async def enable(self, sidecar: str, enabled: bool, reason: str) -> Outcome:
         """See Approver. Nothing is switched on while a tool may be pressing keys."""
         if enabled and self._revocations.hands():
             return Outcome(accepted=False, why_not=HANDS)
-        return await self._entries.settled(
+        return await self._upkeep.settled(
             lambda trusting, now: trusting.switch(sidecar, enabled, reason, now, self._by)
         )
 
@@ -134,22 +121,22 @@ class KernelApprover:
         """See Approver."""
         if self._revocations.hands():
             return Outcome(accepted=False, why_not=HANDS)
-        return await self._entries.settled(lambda trusting, now: trusting.start(now, self._by))
+        return await self._upkeep.settled(lambda trusting, now: trusting.start(now, self._by))
 
     async def import_server(self, path: str, name: str, digest: str) -> Outcome:
         """See Approver. What the file says now counts, and only if that is what was shown."""
         if self._revocations.hands():
             return Outcome(accepted=False, why_not=HANDS)
-        offered = await self._entries.describing.offer(path, name)
+        offered = await self._upkeep.describing.offer(path, name)
         if offered is None or offered.digest != digest:
             said = "it is not what was shown any more: look at it again"
             return Outcome(accepted=False, why_not=said)
-        return await self._entries.settled(
+        return await self._upkeep.settled(
             lambda trusting, now: trusting.import_server(offered, now, self._by)
         )
 
     async def _in_force(self, outcome: Outcome) -> Outcome:
         """The outcome, once the next call finds the rules as they are written now."""
         if outcome.accepted:
-            await self._entries.renewed()
+            await self._upkeep.renewed()
         return outcome

@@ -11,17 +11,17 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 
 from flycore.approval.callers import identify_peer, told_apart
-from flycore.approval.clock import Clock
 from flycore.audit import events as audit_events
-from flycore.audit.log import AuditLog
 from flycore.executive.preview import Seat
 from flycore.kernel.approver import KernelApprover, Reach
 from flycore.kernel.lock import FOR_GOOD
 from flycore.kernel.pairing import VALID_SECONDS, PairingBook, Presented
+from flycore.kernel.recorder import Recorder
 from flycore.model.call import Caller
-from flycore.model.canonical import JsonObject
+from flycore.model.enums import KernelRole
 from flycore.model.errors import AuditUnwritable
-from flycore.model.events import PAIRING, Event, EventClass, Publish
+from flycore.model.events import PAIRING, EventClass
+from flycore.model.json import JsonObject
 from flysafe.procfs import ancestor_names, terminal_of
 
 PROVISIONAL = "this kernel lives for one command only: ask it to yield, and open a console"
@@ -39,13 +39,14 @@ _WHY_NOT = {
 class Attaching:
     """The consoles of one kernel: its own, and the way in for those of other processes."""
 
-    def __init__(self, reach: Reach, clock: Clock, publish: Publish, audit: AuditLog, role: str) -> None:
+    def __init__(self, reach: Reach, recorder: Recorder, role: KernelRole) -> None:
         self._reach = reach
-        self.own = KernelApprover(reach, f"the console on pid {os.getpid()}", OWN, self._opened)
+        self.own = KernelApprover(
+            reach, f"the console on pid {os.getpid()}", OWN, refuse=self.refuse, opened=self._opened
+        )
         """Of the console in this process."""
-        self._clock = clock
-        self._publish = publish
-        self._audit = audit
+        self._recorder = recorder
+        self._clock = recorder.clock
         self._role = role
         self._book = PairingBook()
         self._terminals = 0
@@ -101,7 +102,7 @@ class Attaching:
             return _WHY_NOT[presented].format(self._book.tries_left(connection))
         self._asking.pop(connection, None)
         who = f"the console on pid {pid}"
-        approver = KernelApprover(self._reach, who, who)
+        approver = KernelApprover(self._reach, who, who, refuse=self.refuse)
         self._record(audit_events.CONSOLE_ATTACHED, caller, pid)
         approver.attach(seat.window_ids, seat.pids)
         self._tell("console.attached", self._named(connection, caller, pid))
@@ -138,10 +139,10 @@ class Attaching:
             fields = audit_events.console(
                 caller, pid, terminal=terminal_of(pid), kin=ancestor_names(pid), reason=reason
             )
-            self._audit.append(event, fields, sync=True)
+            self._recorder.audit.append(event, fields, sync=True)
 
     def _tell(self, kind: str, payload: JsonObject) -> None:
-        self._publish(Event(cls=EventClass.APPROVAL, type=kind, at=self._clock.now(), payload=payload))
+        self._recorder.publish(EventClass.APPROVAL, kind, payload)
 
     def _named(self, connection: Hashable, caller: Caller, pid: int) -> JsonObject:
         who = self._who.get(connection, f"{caller.program} (pid {pid})")

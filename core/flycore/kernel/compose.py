@@ -1,12 +1,15 @@
-"""Puts a kernel together: opens every room, hands each what it needs, and closes them in reverse."""
+"""Puts a kernel together: opens every part, hands each what it needs, and closes them in reverse.
+
+Parts are built in the order of what they need, so each gets all of it when it is made. Where two need each
+other, a value is between them: the panic switch, the question events, the processes of the background.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import partial
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import anyio
 
@@ -18,40 +21,46 @@ from flycore.approval.loops import LoopGuard
 from flycore.approval.queue import ApprovalQueue
 from flycore.audit.log import AuditLog
 from flycore.catalog.probe_cache import ProbeCache
-from flycore.catalog.probes import Prober
-from flycore.catalog.runtime import RuntimeTracker
 from flycore.executive.activity import ActivityBook
 from flycore.executive.ask import record_decision
 from flycore.executive.desktop_x11 import X11Desktop
 from flycore.executive.folders import ArtifactFolders
 from flycore.executive.prepare import masks_for
-from flycore.executive.rooms import Rooms
+from flycore.executive.rooms import (
+    AdmissionContext,
+    AskContext,
+    JudgeContext,
+    PipelineContext,
+    RunContext,
+    SlotContext,
+)
 from flycore.executive.staying import key_holds
 from flycore.kernel.approver import Reach
 from flycore.kernel.attaching import Attaching
+from flycore.kernel.background import BackgroundProcesses
 from flycore.kernel.bus import Bus
 from flycore.kernel.clock import SystemClock
-from flycore.kernel.kernel import Kernel
+from flycore.kernel.kernel import Kernel, KernelParts
 from flycore.kernel.limits import LiveLimits
 from flycore.kernel.lock import FOR_GOOD, Holder
 from flycore.kernel.notify import Notifier
-from flycore.kernel.panic import Panic, end_standing
+from flycore.kernel.panic import Panic, PanicSwitch, end_standing
 from flycore.kernel.past import Past
-from flycore.kernel.probing import probe_spawn
-from flycore.kernel.questions import QuestionBook, TrustQuestions
+from flycore.kernel.questions import QuestionBook, QuestionEvents, TrustQuestions
+from flycore.kernel.recorder import Recorder
 from flycore.kernel.seats import Seats
 from flycore.kernel.standing import Revocations, Standing
-from flycore.kernel.staying import keep_instances
 from flycore.kernel.sweep import sweep
 from flycore.kernel.tickets import keeper, load_tickets
 from flycore.kernel.unfinished import begin_session, tell_unfinished
-from flycore.kernel.upkeep import Upkeep
+from flycore.kernel.upkeep import Upkeep, load_world
 from flycore.kernel.upstreams import Upstreams
 from flycore.kernel.world import Ground, find_ground
 from flycore.model.approval import Ask
 from flycore.model.canonical import JsonObject
+from flycore.model.enums import KernelRole
 from flycore.model.errors import AuditUnwritable
-from flycore.model.events import Event, EventClass
+from flycore.model.events import EventClass
 from flycore.registry.places import POLICY_FILE, Places
 from flycore.runners.pool import InstancePool
 from flycore.sandbox.masks import Masks
@@ -73,51 +82,30 @@ async def open_kernel(
     surroundings = dict(os.environ if environ is None else environ)
     private_folder(places.state_dir)
     clock, bus = SystemClock(), Bus()
-    ground = find_ground(places, surroundings)
-    audit = _open_log(places, clock)
+    past = Past(places.state_dir / "audit", clock, bus.publish)
+    audit = _open_log(places, clock, past)
     cache = ProbeCache(places.cache_dir)
     try:
         session = await begin_session(places.state_dir, audit)
-        prober = Prober(probe_spawn(ground, lambda: upkeep.files, session), cache, clock.now)
-        blocks = BlockBook.load(places.state_dir / BLOCKS_FILE)
-        upkeep = Upkeep(ground, clock, bus.publish, audit, RuntimeTracker(), prober, blocks)
-        await anyio.to_thread.run_sync(sweep, places.state_dir, places.data_dir, clock.now())
-        await anyio.to_thread.run_sync(upkeep.load)
-        past = Past(places.state_dir / "audit", clock, bus.publish)
-        audit.told = past.told
-        hands = HandsOn(clock, bus.publish)
-        limits = LiveLimits(lambda: upkeep.world.settings)
-        seats = _seats(clock, bus)
-        standing, queue = _approval(ground, clock, bus, audit, upkeep, limits, hands, blocks)
-        upstreams = _upstreams(ground, clock, upkeep, session)
-        asking = _asking(ground, clock, bus, audit, queue, upkeep, upstreams, lambda: len(seats) > 0)
-        reach = _reach(queue, upkeep, asking, seats, standing, hands, lambda pid: attaching.refuse(pid))
-        attaching = Attaching(reach, clock, bus.publish, audit, holder.role)
-        rooms = _rooms(
-            ground, clock, bus, audit, past, upkeep, limits, queue, hands, seats, holder, standing, asking
-        )
-        notifier = Notifier(
-            bus, clock, surroundings, queue.asks, lambda: upkeep.world.settings.notify_command
-        )
-        book, panic, _, asked, _ = asking
-        kernel = Kernel(
-            rooms, book, bus, upkeep, past, notifier, holder, standing, panic, asked, attaching, session
-        )
+        root = await _load_root(places, surroundings, cache, session, Recorder(clock, bus.publish, audit))
+        parts = _composed(root, bus, past, holder)
+        kernel, context = Kernel(parts), parts.context
         async with anyio.create_task_group() as group:
-            for beside in (upkeep.run, hands.run, queue.leases.watch, queue.run, past.run):
+            queue = context.ask.queue
+            for beside in (root.upkeep.run, context.run.hands.run, queue.leases.watch, queue.run, past.run):
                 group.start_soon(beside)
             group.start_soon(_group_sync, audit)
             group.start_soon(tell_unfinished, past, audit, session, bus, clock)
-            group.start_soon(keep_instances, rooms.instances, bus)
-            await group.start(asking.upstreams.run, bus)
+            group.start_soon(parts.background.watch, bus)
+            await group.start(parts.background.upstreams.run, bus)
             if holder.role in FOR_GOOD:
-                group.start_soon(notifier.run)
+                group.start_soon(parts.notifier.run)
             try:
                 yield kernel
             finally:
-                upkeep.stop()
+                root.upkeep.stop()
                 await kernel.stop()
-                rooms.folders.close()
+                context.run.folders.close()
                 group.cancel_scope.cancel()
     finally:
         cache.save()
@@ -125,79 +113,143 @@ async def open_kernel(
             audit.close()
 
 
-def _open_log(places: Places, clock: SystemClock) -> AuditLog:
+def _open_log(places: Places, clock: SystemClock, past: Past) -> AuditLog:
     return AuditLog.open(
         places.state_dir / "audit",
         places.data_dir / "anchors" / f"{places.key}.jsonl",
         clock=clock.now,
         monotonic=clock.monotonic,
+        on_line=past.told,
     )
 
 
-def _seats(clock: SystemClock, bus: Bus) -> Seats:
-    """Where consoles sit; whoever draws the kernel's status hears when that is another."""
-    return Seats(
-        lambda: bus.publish(Event(cls=EventClass.APPROVAL, type="status.changed", at=clock.now(), payload={}))
-    )
+@dataclass(frozen=True, slots=True)
+class _Root:
+    """What everything else is built on: the root as it was read, and what keeps that true."""
+
+    ground: Ground
+    recorder: Recorder
+    session: str
+    blocks: BlockBook
+    switch: PanicSwitch
+    upkeep: Upkeep
+
+    @property
+    def limits(self) -> LiveLimits:
+        return LiveLimits(lambda: self.upkeep.world.settings)
 
 
-def _reach(
-    queue: ApprovalQueue,
-    upkeep: Upkeep,
-    asking: _Asking,
-    seats: Seats,
-    standing: Standing,
-    hands: HandsOn,
-    refuse: Callable[[int], bool],
-) -> Reach:
-    """What every console has its hand on."""
-    return Reach(
-        queue,
-        upkeep,
-        asking.questions.answer,
-        seats,
-        lambda by: Revocations(standing, queue.leases, hands.active, by),
-        refuse,
-    )
+async def _load_root(
+    places: Places, environ: Mapping[str, str], cache: ProbeCache, session: str, recorder: Recorder
+) -> _Root:
+    ground = find_ground(places, environ)
+    blocks = BlockBook.load(places.state_dir / BLOCKS_FILE)
+    now = recorder.clock.now()
+    # Before anything is started: what is swept away belongs to nobody yet.
+    await anyio.to_thread.run_sync(sweep, places.state_dir, places.data_dir, now)
+    loaded = await anyio.to_thread.run_sync(load_world, ground, blocks, cache, now)
+    switch = PanicSwitch(places.state_dir)
+    upkeep = Upkeep(loaded, recorder, cache, session, switch.active)
+    return _Root(ground, recorder, session, blocks, switch, upkeep)
 
 
-def _approval(
-    ground: Ground,
-    clock: SystemClock,
-    bus: Bus,
-    audit: AuditLog,
-    upkeep: Upkeep,
-    limits: LiveLimits,
-    hands: HandsOn,
-    blocks: BlockBook,
-) -> tuple[Standing, ApprovalQueue]:
-    """The queue, with what an earlier kernel left in it, and what its answers leave standing."""
-
-    def unsaved(fields: JsonObject) -> None:
-        bus.publish(Event(cls=EventClass.APPROVAL, type="tickets.unwritable", at=clock.now(), payload=fields))
-
-    def unattended(ask: Ask) -> None:
-        """Nothing runs because of this line; a log that takes none refuses the call that comes back."""
-        entry = upkeep.world.entries.get(ask.request.sidecar)
-        masks = Masks({}) if entry is None else masks_for(entry, ground.environ)
-        took_ms = int((clock.now() - ask.request.asked_at) * 1000)
-        with suppress(AuditUnwritable):
-            record_decision(audit, ask, ask.request.call_id, took_ms, masks)
-
+def _composed(root: _Root, bus: Bus, past: Past, holder: Holder) -> KernelParts:
+    ground, recorder, upkeep = root.ground, root.recorder, root.upkeep
+    clock, switch = recorder.clock, root.switch
+    seats = Seats(lambda: recorder.publish(EventClass.APPROVAL, "status.changed", {}))
+    hands = HandsOn(clock, bus.publish)
     standing = Standing(
         ground.places.config_dir / POLICY_FILE,
-        blocks,
-        clock,
-        bus.publish,
-        audit,
+        root.blocks,
+        recorder,
         names=lambda: frozenset(upkeep.world.index),
         changed=upkeep.reload,
     )
+    queue = _queue(root, standing, hands)
+    if switch.active():
+        end_standing(queue)
+    instances = InstancePool(clock.monotonic, lambda key: key_holds(upkeep.world, key))
+    upstreams = Upstreams(ground, clock, upkeep, switch.active, root.session)
+    background = BackgroundProcesses(instances, upstreams, upkeep)
+    activity = ActivityBook(clock, bus.publish)
+    panic = Panic(switch, recorder, queue, activity, background)
+    events = QuestionEvents(recorder)
+    loops = LoopGuard(clock, lambda: len(seats) > 0, asked=events.publish_asked, ended=events.publish_ended)
+    trust = TrustQuestions(clock, upkeep.pending_trust, upkeep.trust)
+    questions = QuestionBook(recorder.audit, events, (panic, loops, trust))
+    reach = Reach(
+        queue,
+        upkeep,
+        questions.answer,
+        seats,
+        lambda by: Revocations(standing, queue.leases, hands.active, by),
+    )
+    desktop = X11Desktop(ground.environ)
+    context = PipelineContext(
+        clock=clock,
+        audit=recorder.audit,
+        activity=activity,
+        judge=JudgeContext(
+            ground, clock, lambda: upkeep.world, root.blocks, desktop, lambda: seats.seat, standing.note_rules
+        ),
+        admission=AdmissionContext(ground.places.app_root, switch.active, loops, Quota(clock, root.limits)),
+        ask=AskContext(
+            ground.places.app_root,
+            clock,
+            recorder.audit,
+            queue,
+            past,
+            desktop,
+            _approver_within(seats, holder),
+        ),
+        slots=SlotContext(GroupLocks(), queue.leases, queue.grants, instances, upstreams),
+        run=RunContext(
+            ground=ground,
+            world=lambda: upkeep.world,
+            audit=recorder.audit,
+            folders=ArtifactFolders(ground.places.state_dir / "artifacts"),
+            hands=hands,
+            seat=lambda: seats.seat,
+            note_run=upkeep.note_run,
+        ),
+    )
+    return KernelParts(
+        context=context,
+        bus=bus,
+        background=background,
+        past=past,
+        notifier=Notifier(
+            bus, clock, ground.environ, queue.asks, lambda: upkeep.world.settings.notify_command
+        ),
+        holder=holder,
+        standing=standing,
+        panic=panic,
+        questions=questions,
+        attaching=Attaching(reach, recorder, holder.role),
+        session=root.session,
+    )
+
+
+def _queue(root: _Root, standing: Standing, hands: HandsOn) -> ApprovalQueue:
+    """The queue, with what an earlier kernel left in it."""
+    ground, recorder = root.ground, root.recorder
+
+    def unsaved(fields: JsonObject) -> None:
+        recorder.publish(EventClass.APPROVAL, "tickets.unwritable", fields)
+
+    def unattended(ask: Ask) -> None:
+        """Nothing runs because of this line; a log that takes none refuses the call that comes back."""
+        entry = root.upkeep.world.entries.get(ask.request.sidecar)
+        masks = Masks({}) if entry is None else masks_for(entry, ground.environ)
+        took_ms = int((recorder.clock.now() - ask.request.asked_at) * 1000)
+        with suppress(AuditUnwritable):
+            record_decision(recorder.audit, ask, ask.request.call_id, took_ms, masks)
+
     state_dir = ground.places.state_dir
     queue = ApprovalQueue(
-        clock,
-        bus.publish,
-        limits,
+        recorder.clock,
+        recorder.send,
+        root.limits,
         hands,
         first=standing.before,
         told=standing.lease_moved,
@@ -205,123 +257,19 @@ def _approval(
         unattended=unattended,
     )
     queue.restore(load_tickets(state_dir))
-    return standing, queue
+    return queue
 
 
-class _Asking(NamedTuple):
-    """What stops calls, and asks a person about more than one of them."""
-
-    book: ActivityBook
-    panic: Panic
-    loops: LoopGuard
-    questions: QuestionBook
-    upstreams: Upstreams
-
-
-def _asking(
-    ground: Ground,
-    clock: SystemClock,
-    bus: Bus,
-    audit: AuditLog,
-    queue: ApprovalQueue,
-    upkeep: Upkeep,
-    upstreams: Upstreams,
-    present: Callable[[], bool],
-) -> _Asking:
-    book = ActivityBook(clock, bus.publish)
-
-    def start_all() -> None:
-        upkeep.start_probes()
-        upstreams.review()
-
-    panic = Panic(ground.places.state_dir, clock, bus.publish, audit, queue, book, start_all)
-    upkeep.held = panic.active
-    if panic.active():
-        end_standing(queue)
-    loops = LoopGuard(
-        clock,
-        present,
-        asked=lambda question: questions.asked(question),
-        ended=lambda question: questions.ended(question),
-    )
-    trust = TrustQuestions(clock, upkeep.pending_trust, upkeep.trust)
-    questions = QuestionBook(clock, bus.publish, audit, (panic, loops, trust))
-    return _Asking(book, panic, loops, questions, upstreams)
-
-
-def _rooms(
-    ground: Ground,
-    clock: SystemClock,
-    bus: Bus,
-    audit: AuditLog,
-    past: Past,
-    upkeep: Upkeep,
-    limits: LiveLimits,
-    queue: ApprovalQueue,
-    hands: HandsOn,
-    seats: Seats,
-    holder: Holder,
-    standing: Standing,
-    asking: _Asking,
-) -> Rooms:
-    instances = InstancePool(clock.monotonic, lambda key: key_holds(upkeep.world, key))
-    asking.panic.halt = partial(_halt, instances, asking.upstreams)
+def _approver_within(seats: Seats, holder: Holder) -> Callable[[int], Awaitable[bool]]:
+    """Whether a console can decide, waiting so many milliseconds at most for one to open."""
 
     async def approver_within(milliseconds: int) -> bool:
-        """A console that holds the root is there in a moment; to others a caller has to give the time."""
-        settles = CONSOLE_SETTLES_MS if holder.role == "console" else 0
+        # A console that holds the root is there in a moment; to others a caller has to give the time.
+        settles = CONSOLE_SETTLES_MS if holder.role == KernelRole.CONSOLE else 0
         waits = max(milliseconds, settles) if holder.role in FOR_GOOD else 0
         return len(seats) > 0 or (waits > 0 and await seats.arrives_within(waits / 1000))
 
-    return Rooms(
-        places=ground.places,
-        clock=clock,
-        environ=ground.environ,
-        interpreter_dir=ground.interpreter_dir,
-        distribution=ground.distribution,
-        world=lambda: upkeep.world,
-        audit=audit,
-        past=past,
-        queue=queue,
-        blocks=standing.blocks,
-        groups=GroupLocks(),
-        quota=Quota(clock, limits),
-        hands=hands,
-        note_run=upkeep.note_run,
-        note_rules=standing.note_rules,
-        desktop=X11Desktop(ground.environ),
-        seat=lambda: seats.seat,
-        instances=instances,
-        upstreams=asking.upstreams,
-        folders=ArtifactFolders(ground.places.state_dir / "artifacts"),
-        approver_within=approver_within,
-        stopped=asking.panic.active,
-        loops=asking.loops,
-        publish=bus.publish,
-    )
-
-
-def _upstreams(ground: Ground, clock: SystemClock, upkeep: Upkeep, session: str) -> Upstreams:
-    """The sessions with MCP servers, and who looks after them."""
-    upstreams = Upstreams(
-        ground,
-        clock,
-        lambda: upkeep.files,
-        lambda: upkeep.world,
-        upkeep.note_upstream,
-        lambda: upkeep.held(),
-        upkeep.caught_up,
-        session,
-    )
-    upkeep.asked_again = upstreams.again
-    return upstreams
-
-
-async def _halt(instances: InstancePool, upstreams: Upstreams) -> None:
-    """End every process that stays."""
-    async with anyio.create_task_group() as ending:
-        ending.start_soon(instances.halt)
-        ending.start_soon(upstreams.halt)
+    return approver_within
 
 
 async def _group_sync(audit: AuditLog) -> None:

@@ -6,6 +6,7 @@ import itertools
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -15,11 +16,11 @@ import anyio.to_thread
 import flycore
 from flycore.audit.events import TOKEN_CHANGED, token_changed
 from flycore.catalog.quota import over_quota
-from flycore.executive.activity import ActivityBook
 from flycore.executive.call import Announce, Tell
 from flycore.executive.pipeline import execute
-from flycore.executive.rooms import Rooms
+from flycore.executive.rooms import PipelineContext
 from flycore.kernel.attaching import Attaching
+from flycore.kernel.background import BackgroundProcesses
 from flycore.kernel.bus import Bus
 from flycore.kernel.checkup import check_up
 from flycore.kernel.lock import Holder
@@ -30,14 +31,14 @@ from flycore.kernel.pictures import Pictures
 from flycore.kernel.presence import Presence, Present
 from flycore.kernel.questions import QuestionBook
 from flycore.kernel.standing import Standing
-from flycore.kernel.upkeep import Upkeep
 from flycore.model.approval import Ask, Lease, Outcome
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, CallRequest, ToolResult
-from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
+from flycore.model.enums import KernelRole
 from flycore.model.events import Event, EventClass
+from flycore.model.json import JsonObject
 from flycore.model.picture import Picture
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
@@ -49,45 +50,52 @@ from flycore.plans.carry import carry_out, is_plan
 SANDBOX_WORDS = "not enforced yet"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelParts:
+    """What a kernel is made of; put together in `compose.py`."""
+
+    context: PipelineContext
+    bus: Bus
+    background: BackgroundProcesses
+    past: Past
+    notifier: Notifier
+    holder: Holder
+    standing: Standing
+    panic: Panic
+    questions: QuestionBook
+    attaching: Attaching
+    session: str
+    """What the ids of this kernel's calls begin with."""
+
+
 class Kernel:
     """Everything there is on one app root."""
 
-    def __init__(
-        self,
-        rooms: Rooms,
-        book: ActivityBook,
-        bus: Bus,
-        upkeep: Upkeep,
-        past: Past,
-        notifier: Notifier,
-        holder: Holder,
-        standing: Standing,
-        panic: Panic,
-        questions: QuestionBook,
-        attaching: Attaching,
-        session: str,
-    ) -> None:
-        self.bus = bus
-        self.approver = attaching.own
-        self.attaching = attaching
+    def __init__(self, parts: KernelParts) -> None:
+        self.bus = parts.bus
+        self.approver = parts.attaching.own
+        self.attaching = parts.attaching
         self.leaving = anyio.Event()
         """Set once it takes no more calls."""
         self._stopped = False
-        self._rooms = rooms
-        self._book = book
-        self._upkeep = upkeep
-        self.past = past
-        self._notifier = notifier
-        self._holder = holder
-        self._standing = standing
-        self._panic = panic
-        self._questions = questions
-        self._pictures = Pictures(rooms.places)
+        self._context = parts.context
+        self._activity = parts.context.activity
+        self._queue = parts.context.ask.queue
+        self._places = parts.context.judge.ground.places
+        self._background = parts.background
+        self._upkeep = parts.background.upkeep
+        self.past = parts.past
+        self._notifier = parts.notifier
+        self._holder = parts.holder
+        self._standing = parts.standing
+        self._panic = parts.panic
+        self._questions = parts.questions
+        self._pictures = Pictures(self._places)
         self._presence = Presence()
         self._listening: tuple[str, ...] = ()
         self._idle = anyio.Event()
         self._numbers = itertools.count(1)
-        self._session = session
+        self._session = parts.session
 
     def new_call_id(self) -> str:
         """A call id: unique for good, sortable within one kernel."""
@@ -99,16 +107,16 @@ class Kernel:
         """Run one call through the pipeline. A kernel that has stopped cancels it at once."""
 
         async def turn_away() -> None:
-            self._book.cancel(request.call_id)
+            self._activity.cancel(request.call_id)
             await anyio.lowlevel.checkpoint()
 
         announce = turn_away if self._stopped else announce
         try:
-            if is_plan(self._rooms.world(), request.tool):
-                return await carry_out(self._rooms, self._book, request, self.new_call_id, tell, announce)
-            return await execute(self._rooms, self._book, request, tell, announce)
+            if is_plan(self._upkeep.world, request.tool):
+                return await carry_out(self._context, request, self.new_call_id, tell, announce)
+            return await execute(self._context, request, tell, announce)
         finally:
-            if self._book.running() == 0:
+            if self._activity.running() == 0:
                 self._idle.set()
                 self._idle = anyio.Event()
 
@@ -120,29 +128,29 @@ class Kernel:
     @property
     def inline_wait_ms(self) -> int:
         """How long a caller that names nothing waits for a person before it is handed a ticket."""
-        return self._rooms.world().settings.inline_wait_ms
+        return self._upkeep.world.settings.inline_wait_ms
 
     def cancel(self, call_id: str) -> bool:
         """End a call that is under way."""
-        return self._book.cancel(call_id)
+        return self._activity.cancel(call_id)
 
     def catalog(self, caller_key: str = "") -> Catalog:
         """The catalog as it is now; for one caller where it is named, whose quota may be used up."""
-        catalog = self._rooms.world().catalog
-        over = self._rooms.quota.used_up(caller_key) if caller_key else None
+        catalog = self._upkeep.world.catalog
+        over = self._context.admission.quota.used_up(caller_key) if caller_key else None
         return catalog if over is None else over_quota(catalog, over.message)
 
     def activity(self) -> tuple[Activity, ...]:
         """See Client."""
-        recent = self._book.all()
+        recent = self._activity.all()
         return (*recent, *self.past.calls({call.call_id for call in recent}))
 
     async def picture(self, call_id: str, index: int) -> Picture | None:
         """See Client."""
-        call = self._book.find(call_id)
+        call = self._activity.find(call_id)
         if call is None:
             return None
-        steps = (step.call_id for step in self._book.all() if step.parent_call_id == call_id)
+        steps = (step.call_id for step in self._activity.all() if step.parent_call_id == call_id)
         return await self._pictures.of(call, index, (call_id, *steps))
 
     async def metrics(self, caller_key: str = "") -> Metrics:
@@ -152,19 +160,19 @@ class Kernel:
 
     def caller_of(self, call_id: str) -> str:
         """Key of whose call it is; empty where it is not known any more."""
-        return self._book.caller_of(call_id)
+        return self._activity.caller_of(call_id)
 
     def asks(self) -> tuple[Ask, ...]:
         """See Client."""
-        return self._rooms.queue.asks()
+        return self._queue.asks()
 
     def leases(self) -> tuple[Lease, ...]:
         """See Client."""
-        return self._rooms.queue.leases.active()
+        return self._queue.leases.active()
 
     def blocks(self) -> tuple[Block, ...]:
         """See Client."""
-        return self._rooms.blocks.all()
+        return self._standing.blocks.all()
 
     def rules(self) -> tuple[StandingRule, ...]:
         """See Client. Reads the person's policy file."""
@@ -189,20 +197,20 @@ class Kernel:
 
     def probe(self, sidecar: str) -> None:
         """Ask a sidecar again whether it is well."""
-        self._upkeep.probe_again(sidecar)
+        if not self._upkeep.probe_again(sidecar):
+            self._background.upstreams.again(sidecar)
 
     async def checks(self) -> tuple[Check, ...]:
         """See Client."""
-        rooms = self._rooms
         return await anyio.to_thread.run_sync(
-            check_up, rooms.places, rooms.environ, self.catalog(), self.status()
+            check_up, self._places, self._context.judge.ground.environ, self.catalog(), self.status()
         )
 
     def status(self) -> Status:
         """What this kernel says of itself."""
-        world = self._rooms.world()
+        world = self._upkeep.world
         return Status(
-            app_root=str(self._rooms.places.app_root),
+            app_root=str(self._places.app_root),
             pid=os.getpid(),
             since=self._holder.since,
             role=self._holder.role,
@@ -211,14 +219,14 @@ class Kernel:
             consoles=self.attaching.consoles,
             clients=self._presence.clients,
             agents=self._presence.agents,
-            waiting=self._rooms.queue.waiting,
-            running=self._book.running(),
-            leases=len(self._rooms.queue.leases.active()),
+            waiting=self._queue.waiting,
+            running=self._activity.running(),
+            leases=len(self._queue.leases.active()),
             policy_ok=world.policy.ok,
             sandbox=SANDBOX_WORDS,
             waiting_trust=len(self._upkeep.pending_trust()),
-            hands_on=self._rooms.hands.active(),
-            waiting_risk=highest_waiting(self._rooms.queue.asks()),
+            hands_on=self._context.run.hands.active(),
+            waiting_risk=highest_waiting(self._queue.asks()),
             notify_problem=self._notifier.problem,
             panic=self._panic.active(),
             listening=self._listening,
@@ -227,15 +235,15 @@ class Kernel:
     @property
     def state_dir(self) -> Path:
         """Where the root's state lies; this kernel's process alone writes there."""
-        return self._rooms.places.state_dir
+        return self._places.state_dir
 
     def token_changed(self, name: str, decision: str, by: str) -> None:
         """Write down that a client is let in from now on, or no longer. Raises AuditUnwritable."""
         fields = token_changed(name, decision, by=by)
-        self._rooms.audit.append(TOKEN_CHANGED, fields, sync=True)
+        self._context.audit.append(TOKEN_CHANGED, fields, sync=True)
         told: JsonObject = {"name": name, "decision": decision, "by": by, "about": f"token {name}"}
         self.bus.publish(
-            Event(cls=EventClass.AUDIT, type="token.changed", at=self._rooms.clock.now(), payload=told)
+            Event(cls=EventClass.AUDIT, type="token.changed", at=self._context.clock.now(), payload=told)
         )
 
     @contextmanager
@@ -253,13 +261,13 @@ class Kernel:
 
     def yield_root(self) -> bool:
         """Take no more calls, so that a console may have the root; only a provisional kernel does."""
-        if self._holder.role == "provisional":
+        if self._holder.role == KernelRole.PROVISIONAL:
             self.leaving.set()
         return self.yielding
 
     async def drained(self) -> None:
         """Wait until no call is under way."""
-        while self._book.running():
+        while self._activity.running():
             await self._idle.wait()
 
     async def stop(self) -> None:
@@ -267,10 +275,10 @@ class Kernel:
         until their trees are gone and their lines written."""
         self._stopped = True
         self.leaving.set()
-        self._rooms.queue.leave()
+        self._queue.leave()
         with anyio.move_on_after(STOP_SECONDS, shield=True):
-            await self._rooms.queue.taken_up()
-            for activity in self._book.all():
-                self._book.cancel(activity.call_id)
-            await self._rooms.instances.close()
+            await self._queue.taken_up()
+            for activity in self._activity.all():
+                self._activity.cancel(activity.call_id)
+            await self._background.instances.close()
             await self.drained()

@@ -12,12 +12,12 @@ from pathlib import Path
 import msgspec
 
 from flycore.model.base import Value
+from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy
 from flycore.registry.places import Places
 from flysafe.atomic import private_folder
 
-PROVISIONAL = "provisional"
-FOR_GOOD = ("console", "serve")
+FOR_GOOD = (KernelRole.CONSOLE, KernelRole.SERVE)
 """Roles that keep the root until their person ends them; consoles attach to them."""
 
 
@@ -27,8 +27,7 @@ class Holder(Value, frozen=True, kw_only=True):
     pid: int
     since: float
     """Unix time, seconds."""
-    role: str
-    """`console`, `serve`, `provisional`, `trust`, `grants` or `token`."""
+    role: KernelRole
 
 
 def lock_path(places: Places) -> Path:
@@ -55,14 +54,14 @@ class RootLock:
 
     @staticmethod
     @contextmanager
-    def acquire(places: Places, role: str) -> Iterator[Holder]:
+    def acquire(places: Places, role: KernelRole) -> Iterator[Holder]:
         """Hold the root. Raises RootBusy with the holder's pid, start and role; a provisional kernel also
         finds it busy while a console waits for it."""
         private_folder(places.state_dir)
         fd = _open(lock_path(places))
         try:
-            if not _locked(fd) or (role == PROVISIONAL and _console_waits(places)):
-                other = read_holder(places) or Holder(pid=0, since=0.0, role="unknown")
+            if not _locked(fd) or (role == KernelRole.PROVISIONAL and _console_waits(places)):
+                other = read_holder(places) or Holder(pid=0, since=0.0, role=KernelRole.UNKNOWN)
                 raise RootBusy(other.pid, other.since, other.role)
             holder = Holder(pid=os.getpid(), since=time.time(), role=role)
             os.ftruncate(fd, 0)

@@ -7,28 +7,29 @@ one that cannot be relied on counts as stopped.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
-import anyio.lowlevel
 import msgspec
 
 from flycore.approval.machine import Move
 from flycore.approval.queue import ApprovalQueue
 from flycore.audit import events as audit_events
-from flycore.audit.log import AuditLog
 from flycore.executive.activity import ActivityBook
-from flycore.executive.rooms import Clock
+from flycore.kernel.recorder import Recorder
 from flycore.model.approval import Outcome
 from flycore.model.base import Value
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import QuestionKind
 from flycore.model.errors import AuditUnwritable
-from flycore.model.events import Event, EventClass, Publish
+from flycore.model.events import EventClass
+from flycore.model.json import JsonObject
 from flycore.model.question import Option, Question
 from flysafe.atomic import write_atomic
+
+if TYPE_CHECKING:  # the command line reads and writes the file of this module without a kernel
+    from flycore.kernel.background import BackgroundProcesses
 
 FILE = "panic.json"
 MOST_BYTES = 65_536
@@ -86,34 +87,68 @@ def end_standing(queue: ApprovalQueue) -> tuple[int, int]:
     return requests, leases
 
 
-class Panic:
-    """The switch of one kernel, and the question that releases it."""
+class PanicSwitch:
+    """Whether everything of one root is stopped. The file is read once; from then on this is what counts."""
 
-    def __init__(
-        self,
-        state_dir: Path,
-        clock: Clock,
-        publish: Publish,
-        audit: AuditLog,
-        queue: ApprovalQueue,
-        book: ActivityBook,
-        released: Callable[[], None],
-    ) -> None:
+    def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
-        self._clock = clock
-        self._publish = publish
-        self._audit = audit
-        self._queue = queue
-        self._book = book
-        self._released = released
         self._stopped = read_panic(state_dir)
         self._unkept = ""
-        self.halt: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
-        """Ends what stays between calls."""
+
+    @property
+    def stopped(self) -> Stopped | None:
+        """Since when, and by whom; None while calls run."""
+        return self._stopped
+
+    @property
+    def unkept(self) -> str:
+        """Why the file could not be written: then a restart forgets it. Empty where it was."""
+        return self._unkept
 
     def active(self) -> bool:
         """Whether everything is stopped."""
         return self._stopped is not None
+
+    def engage(self, at: float, by: str) -> Stopped | None:
+        """Stop everything; None where it is stopped already. Nothing is on disk before `keep`."""
+        if self._stopped is not None:
+            return None
+        self._stopped = Stopped(at=at, by=by[:MOST_NAME])
+        return self._stopped
+
+    def keep(self, stopped: Stopped) -> None:
+        """Put it on disk. That need not succeed for everything to stay stopped."""
+        try:
+            write_panic(self._state_dir, stopped)
+        except OSError as error:
+            self._unkept = error.strerror or str(error)
+
+    def release(self) -> None:
+        """Let calls run again. Raises OSError where the file cannot be removed: then they do not."""
+        clear_panic(self._state_dir)
+        self._stopped, self._unkept = None, ""
+
+
+class Panic:
+    """Pulls the switch of one kernel, ends what runs, and asks the question that releases it."""
+
+    def __init__(
+        self,
+        switch: PanicSwitch,
+        recorder: Recorder,
+        queue: ApprovalQueue,
+        activity: ActivityBook,
+        processes: BackgroundProcesses,
+    ) -> None:
+        self._switch = switch
+        self._recorder = recorder
+        self._queue = queue
+        self._activity = activity
+        self._processes = processes
+
+    def active(self) -> bool:
+        """Whether everything is stopped."""
+        return self._switch.active()
 
     async def pull(self, by: str) -> bool:
         """Stop everything: leases and grants end, requests are refused, calls end with all their processes.
@@ -121,28 +156,30 @@ class Panic:
         Returns once they have ended, bounded; False where it was stopped already. A full disk does not keep
         anything from stopping: then only a restart forgets it.
         """
-        first = self._stopped is None
-        stopped = self._stopped or Stopped(at=self._clock.now(), by=by[:MOST_NAME])
-        self._stopped = stopped
-        calls = self._book.running()
+        # Before anything is ended: a call that would start meanwhile finds the switch pulled.
+        stopped = self._switch.engage(self._recorder.clock.now(), by)
+        calls = self._activity.running()
         requests, leases = end_standing(self._queue)
-        ending = set(self._book.stop(asking=False))
-        if first:
-            self._keep(stopped, audit_events.panic(stopped.by, calls=calls, requests=requests, leases=leases))
-            self._tell("question.asked", {"questionId": QUESTION, "kind": QuestionKind.PANIC.value})
+        ending = set(self._activity.stop(asking=False))
+        if stopped is not None:
+            self._switch.keep(stopped)
+            fields = audit_events.panic(stopped.by, calls=calls, requests=requests, leases=leases)
+            self._recorder.record(audit_events.PANIC, fields, sync=True)
+            asked: JsonObject = {"questionId": QUESTION, "kind": QuestionKind.PANIC.value}
+            self._recorder.publish(EventClass.APPROVAL, "question.asked", asked)
         with anyio.move_on_after(STOP_SECONDS, shield=True):
-            await self.halt()
+            await self._processes.halt()
             await self._queue.taken_up()
-            ending.update(self._book.stop(asking=True))
-            await self._book.ended(ending)
-        return first
+            ending.update(self._activity.stop(asking=True))
+            await self._activity.ended(ending)
+        return stopped is not None
 
     def questions(self) -> tuple[Question, ...]:
         """The one that releases it, while everything is stopped."""
-        stopped = self._stopped
+        stopped, unkept_why = self._switch.stopped, self._switch.unkept
         if stopped is None:
             return ()
-        unkept = (f"kept     not on disk, so a restart forgets it: {self._unkept}",) if self._unkept else ()
+        unkept = (f"kept     not on disk, so a restart forgets it: {unkept_why}",) if unkept_why else ()
         lines = (
             f"by       {stopped.by}",
             "now      no call runs, none is asked for, and no lease holds",
@@ -165,26 +202,11 @@ class Panic:
         """Release it. Written to the log first, and the file has to go: else everything stays stopped."""
         try:
             fields = audit_events.panic_released(by)
-            self._audit.append(audit_events.PANIC_RELEASED, fields, sync=True)
-            clear_panic(self._state_dir)
+            self._recorder.audit.append(audit_events.PANIC_RELEASED, fields, sync=True)
+            self._switch.release()
         except AuditUnwritable as error:
             return Outcome(accepted=False, why_not=f"the log does not take it: {error.cause}")
         except OSError as error:
             return Outcome(accepted=False, why_not=f"{FILE} cannot be removed: {error.strerror}")
-        self._stopped, self._unkept = None, ""
-        self._released()
+        self._processes.resume()
         return Outcome(accepted=True)
-
-    def _keep(self, stopped: Stopped, fields: JsonObject) -> None:
-        """Put it on disk and into the log. Neither has to succeed for everything to stay stopped."""
-        try:
-            write_panic(self._state_dir, stopped)
-        except OSError as error:
-            self._unkept = error.strerror or str(error)
-        try:
-            self._audit.append(audit_events.PANIC, fields, sync=True)
-        except AuditUnwritable as error:
-            self._tell("audit.unwritable", {"cause": error.cause}, EventClass.AUDIT)
-
-    def _tell(self, kind: str, payload: JsonObject, cls: EventClass = EventClass.APPROVAL) -> None:
-        self._publish(Event(cls=cls, type=kind, at=self._clock.now(), payload=payload))

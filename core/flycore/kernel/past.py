@@ -9,10 +9,10 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from flycore.approval.clock import Clock
 from flycore.audit.history import CallRecord
 from flycore.audit.projection import Projection
 from flycore.executive.activity import FINISHED_KEPT
-from flycore.executive.rooms import Clock
 from flycore.kernel.records import activity_of
 from flycore.model.approval import Checks, Subject
 from flycore.model.audit import Metrics

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from flycore.approval.clock import Clock
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
-from flycore.executive.rooms import Clock
+from flycore.kernel.recorder import Recorder
 from flycore.model.approval import Outcome
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import QuestionKind
 from flycore.model.errors import AuditUnwritable
-from flycore.model.events import Event, EventClass, Publish
+from flycore.model.events import EventClass
+from flycore.model.json import JsonObject
 from flycore.model.question import Option, Question
 from flycore.model.trust import TrustItem
 
@@ -37,32 +38,35 @@ class Source(Protocol):
         ...
 
 
+class QuestionEvents:
+    """Tells that a question waits or no longer waits: to the log, where its kind has no line of its own, and
+    to whoever listens."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def publish_asked(self, question: Question) -> None:
+        """The question waits from now on. A full disk stops only its line in the log."""
+        self._recorder.record(audit_events.QUESTION_ASKED, audit_events.question_asked(question))
+        self._recorder.publish(EventClass.APPROVAL, "question.asked", _named(question))
+
+    def publish_ended(self, question: Question) -> None:
+        """The question no longer waits, whether or not anybody answered."""
+        self._recorder.publish(EventClass.APPROVAL, "question.answered", _named(question))
+
+
 class QuestionBook:
     """All questions of one kernel."""
 
-    def __init__(self, clock: Clock, publish: Publish, audit: AuditLog, sources: tuple[Source, ...]) -> None:
-        self._clock = clock
-        self._publish = publish
+    def __init__(self, audit: AuditLog, events: QuestionEvents, sources: tuple[Source, ...]) -> None:
         self._audit = audit
+        self._events = events
         self._sources = sources
 
     def all(self) -> tuple[Question, ...]:
         """What waits: everything stopped first, then in order of arrival."""
         found = [question for source in self._sources for question in source.questions()]
         return tuple(sorted(found, key=lambda item: (item.kind is not QuestionKind.PANIC, item.asked_at)))
-
-    def asked(self, question: Question) -> None:
-        """Tell that it waits, and write it down. Nothing runs because of this line, so a full disk stops
-        only the line."""
-        try:
-            self._audit.append(audit_events.QUESTION_ASKED, audit_events.question_asked(question))
-        except AuditUnwritable as error:
-            self._tell(EventClass.AUDIT, "audit.unwritable", {"cause": error.cause})
-        self._tell(EventClass.APPROVAL, "question.asked", _named(question))
-
-    def ended(self, question: Question) -> None:
-        """Tell that it no longer waits, though nobody answered."""
-        self._tell(EventClass.APPROVAL, "question.answered", _named(question))
 
     async def answer(self, question_id: str, option: str, text: str, by: str) -> Outcome:
         """A person's answer; `by` says in the log at which console. What is not understood decides
@@ -88,11 +92,8 @@ class QuestionBook:
                 return Outcome(accepted=False, why_not=f"the log does not take it: {error.cause}")
         outcome = await source.answer(question, option, text, by)
         if outcome.accepted:
-            self._tell(EventClass.APPROVAL, "question.answered", _named(question))
+            self._events.publish_ended(question)
         return outcome
-
-    def _tell(self, cls: EventClass, kind: str, payload: JsonObject) -> None:
-        self._publish(Event(cls=cls, type=kind, at=self._clock.now(), payload=payload))
 
 
 class TrustQuestions:

@@ -10,17 +10,15 @@ from typing import NamedTuple
 import msgspec
 
 from flycore.approval.blocks import BlockBook
-from flycore.approval.clock import Clock
 from flycore.approval.leases import Held, LeaseBook, LeaseMove
 from flycore.approval.standing_rules import Removed, put_back, read_rules, remove_rule
 from flycore.approval.written import write_rule
 from flycore.audit import events as audit_events
-from flycore.audit.log import AuditLog
+from flycore.kernel.recorder import Recorder
 from flycore.model.approval import Answer, ApprovalRequest, Lease, MatchedRule, Outcome
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Choice
-from flycore.model.errors import AuditUnwritable
-from flycore.model.events import Event, EventClass, Publish
+from flycore.model.events import EventClass
+from flycore.model.json import JsonObject
 from flycore.model.question import Block
 from flycore.model.standing import StandingRule
 
@@ -40,17 +38,13 @@ class Standing:
         self,
         policy: Path,
         blocks: BlockBook,
-        clock: Clock,
-        publish: Publish,
-        audit: AuditLog,
+        recorder: Recorder,
         names: Callable[[], frozenset[str]],
         changed: Callable[[], None],
     ) -> None:
         self.policy = policy
         self.blocks = blocks
-        self._clock = clock
-        self._publish = publish
-        self._audit = audit
+        self._recorder = recorder
         self._names = names
         self._changed = changed
         self._rules: tuple[StandingRule, ...] = ()
@@ -63,10 +57,12 @@ class Standing:
         """Write the rule or block that an answer stands on; why it could not, in words. `by` says in the
         log who answered."""
         if answer.choice == Choice.BLOCK:
-            fault = self.blocks.block(request.tool, self._clock.now(), answer.reason)
+            fault = self.blocks.block(request.tool, self._recorder.clock.now(), answer.reason)
             return fault or self.tell_block(request.tool, "blocked", by, request.id)
         if answer.choice == Choice.RULE and answer.rule is not None:
-            done = write_rule(self.policy, request, answer.rule, names=self._names(), now=self._clock.now())
+            done = write_rule(
+                self.policy, request, answer.rule, names=self._names(), now=self._recorder.clock.now()
+            )
             if not done.written:
                 return f"no rule was written: {done.why_not}"
             rule: JsonObject = msgspec.to_builtins(answer.rule)
@@ -77,14 +73,16 @@ class Standing:
     def lease_moved(self, move: LeaseMove, lease: Lease, by: str) -> None:
         """Write down what happened to a lease, and who did it; its calls have lines of their own."""
         if move is not LeaseMove.USED:
-            self._record(audit_events.LEASE_CHANGED, audit_events.lease_changed(lease, move.value, by=by))
+            self._recorder.record(
+                audit_events.LEASE_CHANGED, audit_events.lease_changed(lease, move.value, by=by), sync=True
+            )
 
     def note_rules(self, rules: tuple[MatchedRule, ...]) -> None:
         """A call was judged by these."""
         for rule in rules:
             key = (rule.decision.value, rule.tool, rule.because)
             before = self._uses.get(key)
-            self._uses[key] = _Use(before.times + 1 if before else 1, self._clock.now())
+            self._uses[key] = _Use(before.times + 1 if before else 1, self._recorder.clock.now())
 
     def rules(self) -> tuple[StandingRule, ...]:
         """The person's own rules, as their file has them now."""
@@ -96,18 +94,18 @@ class Standing:
     def tell_block(self, tool: str, decision: str, by: str, request_id: str = "") -> str:
         """A tool was blocked or unblocked. Gives no fault: what is done is done."""
         fields = audit_events.block_changed(tool, decision, by=by, request=request_id)
-        self._record(audit_events.BLOCK_CHANGED, fields)
+        self._recorder.record(audit_events.BLOCK_CHANGED, fields, sync=True)
         return self._moved("blocks.changed")
 
     def tell_rule(self, decision: str, where: str, rule: JsonObject, by: str, request_id: str = "") -> str:
         """A rule was written, removed or put back. Gives no fault: what is done is done."""
         fields = audit_events.rule_changed(where, rule, decision, by=by, request=request_id)
-        self._record(audit_events.RULE_CHANGED, fields)
+        self._recorder.record(audit_events.RULE_CHANGED, fields, sync=True)
         return self._moved("rules.changed")
 
     def _moved(self, kind: str) -> str:
         self._changed()
-        self._publish(Event(cls=EventClass.APPROVAL, type=kind, at=self._clock.now()))
+        self._recorder.publish(EventClass.APPROVAL, kind, {})
         return ""
 
     def _remember(self, where: str, request_id: str) -> None:
@@ -123,16 +121,6 @@ class Standing:
             used=use.times if use else 0,
             last_used=use.last if use else None,
         )
-
-    def _record(self, event: str, fields: JsonObject) -> None:
-        """Nothing runs because of these lines, so a full disk stops only the line."""
-        try:
-            self._audit.append(event, fields, sync=True)
-        except AuditUnwritable as error:
-            payload: JsonObject = {"cause": error.cause}
-            self._publish(
-                Event(cls=EventClass.AUDIT, type="audit.unwritable", at=self._clock.now(), payload=payload)
-            )
 
 
 class Revocations:

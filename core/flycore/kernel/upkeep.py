@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
 from flycore.approval.blocks import BlockBook
-from flycore.audit.log import AuditLog
 from flycore.catalog.difference import difference
 from flycore.catalog.findings import ProbeFinding
-from flycore.catalog.probes import Prober
+from flycore.catalog.probe_cache import ProbeCache
+from flycore.catalog.probes import Prober, known_finding
 from flycore.catalog.runtime import RuntimeTracker
-from flycore.executive.rooms import Clock
 from flycore.executive.world import World
 from flycore.kernel.collector import uncollected
 from flycore.kernel.describing import Describing
 from flycore.kernel.hearing import Heard, Hearing, findings_of
 from flycore.kernel.in_force import InForce
-from flycore.kernel.probing import probe_work
+from flycore.kernel.probing import probe_spawn, probe_work
+from flycore.kernel.recorder import Recorder
 from flycore.kernel.telling import Telling
 from flycore.kernel.trusting import Given, Trusting, Wish
 from flycore.kernel.world import Files, Ground, Observed, blocked_tools, build_world
 from flycore.model.approval import Outcome
 from flycore.model.catalog import SidecarView
 from flycore.model.enums import Kind, PathState, ProbeState
-from flycore.model.events import EventClass, Publish
+from flycore.model.events import EventClass
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.trust import TrustItem
 from flycore.model.upstream import Listing
@@ -42,64 +42,106 @@ UNWELL_SECONDS = 30.0
 """Between two looks at a sidecar that was not well."""
 
 
+@dataclass(frozen=True, slots=True)
+class WorldSources:
+    """Everything that a world is made of: what was read, and what was found out."""
+
+    ground: Ground
+    trusting: Trusting
+    """The files as they are written, and what of them is trusted."""
+    describing: Describing
+    blocks: BlockBook
+    runtime: RuntimeTracker
+
+    def build(
+        self, held: InForce, probes: Mapping[str, ProbeFinding], heard: Mapping[str, Heard], now: float
+    ) -> World:
+        """The world of these files; `probes` and what was `heard` of MCP servers by sidecar."""
+        offers = self.trusting.offers(held)
+        registry = held.files.registry
+        seen = Observed(
+            trusted=held.trusted,
+            probes={**probes, **findings_of(heard, registry)},
+            runtime={entry.id: self.runtime.finding(entry.id, now) for entry in registry.entries},
+            diagnostics=(*self.trusting.diagnostics, *self.blocks.diagnostics),
+            described=self.describing.described,
+            changed=held.changed,
+            offers=offers,
+            blocked=blocked_tools(registry, self.blocks, offers),
+        )
+        return build_world(self.ground, held.files, seen, version=FIRST_VERSION, now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedWorld:
+    """The first world of a kernel, with what it was read from."""
+
+    sources: WorldSources
+    stamps: Stamps
+    files: Files
+    pending: tuple[TrustItem, ...]
+    remembered: Mapping[str, ProbeFinding]
+    """Answers of earlier kernels, shown until the sidecar has answered this one."""
+    world: World
+
+
+@uncollected()
+def load_world(ground: Ground, blocks: BlockBook, cache: ProbeCache, now: float) -> LoadedWorld:
+    """Read everything for the first time, without starting any process."""
+    stamps = stamps_of(ground.places)  # before the files, so that no change falls between
+    describing = Describing(ground.places, ground.environ)
+    sources = WorldSources(ground, Trusting(ground), describing, blocks, RuntimeTracker())
+    describing.read()
+    held, pending = sources.trusting.hold({}, now)
+    remembered: dict[str, ProbeFinding] = {}
+    for entry in held.files.registry.entries:
+        if entry.id in held.trusted and entry.kind is not Kind.MCP and _leads(held.files, entry.id):
+            known = known_finding(cache, probe_work(ground, held.files, entry))
+            remembered.update({entry.id: known} if known is not None else {})
+    world = sources.build(held, remembered, {}, now)
+    return LoadedWorld(sources, stamps, held.files, pending, remembered, world)
+
+
 class Upkeep:
     """Owns the world of one kernel. `world` is replaced whole and may be read at any time; `files` are
     those it rests on, with the values of the entries that are in force."""
 
-    world: World
-    files: Files
-    _trusting: Trusting
-    """The files as they are written, and what of them is trusted."""
-
     def __init__(
         self,
-        ground: Ground,
-        clock: Clock,
-        publish: Publish,
-        audit: AuditLog,
-        runtime: RuntimeTracker,
-        prober: Prober,
-        blocks: BlockBook,
+        loaded: LoadedWorld,
+        recorder: Recorder,
+        cache: ProbeCache,
+        session: str,
+        stopped: Callable[[], bool],
     ) -> None:
-        self._ground = ground
-        self._clock = clock
-        self._telling = Telling(clock, publish, audit)
-        self._runtime = runtime
-        self._prober = prober
-        self._blocks = blocks
-        self.describing = Describing(ground.places, ground.environ)
+        """`session` is what the call ids of probes begin with; while `stopped` says so no probe starts."""
+        self.world = loaded.world
+        self.files = loaded.files
+        self._sources = loaded.sources
+        self._ground = loaded.sources.ground
+        self._trusting = loaded.sources.trusting
+        self._runtime = loaded.sources.runtime
+        self.describing = loaded.sources.describing
+        self._clock = recorder.clock
+        self._recorder = recorder
+        self._telling = Telling(recorder)
+        self._prober = Prober(
+            probe_spawn(self._ground, lambda: self.files, session), cache, recorder.clock.now
+        )
+        self._stopped = stopped
         self._probes: dict[str, ProbeFinding] = {}
-        self._remembered: dict[str, ProbeFinding] = {}
-        """Answers of earlier kernels, shown until the sidecar has answered this one."""
+        self._remembered = dict(loaded.remembered)
         self._changed = anyio.Event()
         self._reload = False
         self._renewing = anyio.Lock()
         """One world at a time is made, and no trust given meanwhile."""
-        self._pending: tuple[TrustItem, ...] = ()
+        self._pending = loaded.pending
         self._hearing = Hearing()
-        self._seen: Stamps = ()
+        self._seen = loaded.stamps
         self._wanted: set[str] = set()
         self._probing: set[str] = set()
         self._group: TaskGroup | None = None
         self._stop = anyio.Event()
-        self.held: Callable[[], bool] = lambda: False
-        """Whether nothing may be started now."""
-        self.asked_again: Callable[[str], None] = lambda sidecar: None
-        """Told of a sidecar that is to be looked at again and that no probe is for."""
-
-    @uncollected()
-    def load(self) -> None:
-        """Read everything for the first time, without starting any process."""
-        self._seen = stamps_of(self._ground.places)
-        self._trusting = Trusting(self._ground)
-        self.describing.read()
-        held, self._pending = self._trusting.hold({}, self._clock.now())
-        self.files = held.files
-        for entry in held.files.registry.entries:
-            if entry.id in held.trusted and entry.kind is not Kind.MCP and _leads(held.files, entry.id):
-                known = self._prober.known(probe_work(self._ground, self.files, entry))
-                self._remembered.update({entry.id: known} if known is not None else {})
-        self.world = self._built(held, {})
         self._want_probes()
 
     async def run(self) -> None:
@@ -136,22 +178,23 @@ class Upkeep:
             now = self._clock.now()
             outcome, lines = await anyio.to_thread.run_sync(wish, self._trusting, now)
             for event, fields in lines:
-                self._telling.record(event, fields)
+                self._recorder.record(event, fields)
             self._note_change()  # whoever answered may leave before the world stands
             await self._renew()
-            self._telling.tell(EventClass.SNAPSHOT, "trust.changed", {})
+            self._recorder.publish(EventClass.SNAPSHOT, "trust.changed", {})
         return outcome
 
-    def probe_again(self, sidecar: str) -> None:
+    def probe_again(self, sidecar: str) -> bool:
         """Ask a sidecar, cached or not; its finding comes with a new catalog. What is not trusted is left
-        alone; where a program was missing, it is looked for again."""
-        if self._askable(sidecar) is not None:
-            self._prober.forget(sidecar)
-            self._wanted.add(sidecar)
-            self.start_probes()
-        else:
-            self.asked_again(sidecar)
+        alone; where a program was missing, it is looked for again. False where no probe is for it, as for
+        an MCP server."""
+        if self._askable(sidecar) is None:
             self.reload()
+            return False
+        self._prober.forget(sidecar)
+        self._wanted.add(sidecar)
+        self.start_probes()
+        return True
 
     def note_run(self, sidecar: str, code: str, message: str, stderr_tail: str) -> None:
         """A run has ended; the catalog follows where the runtime dimension moved."""
@@ -171,20 +214,7 @@ class Upkeep:
         self._note_change()
 
     def _built(self, held: InForce, heard: Mapping[str, Heard]) -> World:
-        now = self._clock.now()
-        upstream = findings_of(heard, held.files.registry)
-        offers = self._trusting.offers(held)
-        seen = Observed(
-            trusted=held.trusted,
-            probes={**self._remembered, **self._probes, **upstream},
-            runtime={entry.id: self._runtime.finding(entry.id, now) for entry in held.files.registry.entries},
-            diagnostics=(*self._trusting.diagnostics, *self._blocks.diagnostics),
-            described=self.describing.described,
-            changed=held.changed,
-            offers=offers,
-            blocked=blocked_tools(held.files.registry, self._blocks, offers),
-        )
-        return build_world(self._ground, held.files, seen, version=FIRST_VERSION, now=now)
+        return self._sources.build(held, {**self._remembered, **self._probes}, heard, self._clock.now())
 
     def reload(self) -> None:
         """Read the files again: this kernel has changed one of them, or what is blocked."""
@@ -266,7 +296,7 @@ class Upkeep:
 
     def start_probes(self) -> None:
         """Start what is wanted, unless everything is held back."""
-        if self._group is None or self.held():
+        if self._group is None or self._stopped():
             return
         busy = frozenset(self._probing)
         for sidecar in sorted(self._wanted - busy):

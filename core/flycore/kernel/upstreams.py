@@ -7,7 +7,7 @@ list of tools is known by it, and a change is heard of. Over stdio it carries on
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,13 +17,13 @@ import anyio.abc
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from flycore.approval.clock import Clock
 from flycore.catalog.ceiling import beyond
 from flycore.catalog.findings import ProbeFinding
-from flycore.executive.rooms import Clock
-from flycore.executive.world import World
 from flycore.kernel.bus import Bus
 from flycore.kernel.probing import sealed_as
-from flycore.kernel.world import Files, Ground
+from flycore.kernel.upkeep import Upkeep
+from flycore.kernel.world import Ground
 from flycore.model.catalog import SidecarView
 from flycore.model.enums import Kind, PathState, ProbeState, ReasonCode, VersionState
 from flycore.model.events import EventClass
@@ -47,9 +47,6 @@ FIRST_LIST_S = 20.0
 MESSAGE_MARGIN = 4_194_304
 """Bytes a message may have beyond `maxOutputBytes`: files are written in base64, lists of tools are long."""
 _MAY_CHANGE = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
-
-Note = Callable[[str, str, ProbeFinding, Listing | None], None]
-"""Told how a server is: sidecar, digest of its entry, finding, what it offers."""
 
 
 @dataclass(eq=False, slots=True)
@@ -78,22 +75,19 @@ class UpstreamPlace:
 
 
 class Upstreams:
-    """All sessions. `held` says whether nothing may be started now; once `caught_up` returns, the catalog
-    shows what was noted. `session` is the kernel's own, which the next one looks for."""
+    """All sessions. While `stopped` says so none is started. `session` is the kernel's own, which the next
+    one looks for."""
 
     def __init__(
         self,
         ground: Ground,
         clock: Clock,
-        files: Callable[[], Files],
-        world: Callable[[], World],
-        note: Note,
-        held: Callable[[], bool],
-        caught_up: Callable[[], Awaitable[None]],
+        upkeep: Upkeep,
+        stopped: Callable[[], bool],
         session: str,
     ) -> None:
-        self._ground, self._clock, self._files, self._world = ground, clock, files, world
-        self._note, self._held, self._caught_up, self._session = note, held, caught_up, session
+        self._ground, self._clock, self._upkeep = ground, clock, upkeep
+        self._stopped, self._session = stopped, session
         self._kept: dict[str, _Kept] = {}
         self._group: TaskGroup | None = None
 
@@ -113,7 +107,7 @@ class Upstreams:
         """Start the sessions that are wanted, end those that are not."""
         if self._group is None:
             return
-        wanted = {} if self._held() else {entry.id: entry for entry in self._wanted()}
+        wanted = {} if self._stopped() else {entry.id: entry for entry in self._wanted()}
         for sidecar, kept in tuple(self._kept.items()):
             now = wanted.get(sidecar)
             if now is None or now.digest != kept.entry.digest:
@@ -133,15 +127,15 @@ class Upstreams:
     async def ready(self, tool: str) -> None:
         """See executive.rooms.Upstreams."""
         sidecar = tool.rpartition(".")[0]
-        view = self._world().catalog.sidecar(sidecar)
-        if view is None or view.entry.kind is not Kind.MCP or tool in self._world().index:
+        view = self._upkeep.world.catalog.sidecar(sidecar)
+        if view is None or view.entry.kind is not Kind.MCP or tool in self._upkeep.world.index:
             return
         self.review()  # the catalog may have said a moment ago that it is wanted
         kept = self._kept.get(sidecar)
         if kept is not None:
             with anyio.move_on_after(FIRST_LIST_S):
                 await kept.session.settled.wait()
-                await self._caught_up()
+                await self._upkeep.caught_up()
 
     @asynccontextmanager
     async def hold(
@@ -177,7 +171,7 @@ class Upstreams:
 
     def _wanted(self) -> list[SidecarEntry]:
         """Entries in force that are trusted and may run, by the values of the files."""
-        world, files = self._world(), self._files()
+        world, files = self._upkeep.world, self._upkeep.files
         found = []
         for view in world.catalog.sidecars:
             entry = files.registry.entry(view.id)
@@ -203,7 +197,7 @@ class Upstreams:
 
     def _spawn(self, entry: SidecarEntry, values: dict[str, str]) -> tuple[SpawnSpec, str]:
         """What is started, and the digest of its seal. Raises StartFault."""
-        files = self._files()
+        files = self._upkeep.files
         program = files.programs.get(entry.id)
         current = files.registry.entry(entry.id)
         if program is None or current is None or current.digest != entry.digest:
@@ -227,7 +221,9 @@ class Upstreams:
     def _told(self, entry: SidecarEntry, contact: Contact) -> None:
         masks = Masks(declared_secrets(entry.permissions, self._ground.environ)[0])
         listing = None if contact.listing is None else without_secrets(contact.listing, masks)
-        self._note(entry.id, entry.digest, finding_of(contact, masks, self._clock.now()), listing)
+        self._upkeep.note_upstream(
+            entry.id, entry.digest, finding_of(contact, masks, self._clock.now()), listing
+        )
 
 
 def _may_run(view: SidecarView) -> bool:

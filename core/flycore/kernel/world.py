@@ -21,6 +21,7 @@ from flycore.catalog.known import KNOWN
 from flycore.catalog.planned import plan_names
 from flycore.catalog.runtime import RuntimeFinding
 from flycore.catalog.upstream import with_offers
+from flycore.executive.world import Ground as Ground  # importers of this module have it from here
 from flycore.executive.world import World
 from flycore.kernel.machine import machine_of
 from flycore.model.capability import Capability
@@ -36,43 +37,14 @@ from flycore.policy.files import SystemFile
 from flycore.policy.overview import general_view
 from flycore.registry.load import load_registry
 from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places
-from flycore.registry.resolve import at_url, resolve_program
+from flycore.registry.resolve import at_url
 from flycore.registry.settings import Settings, load_settings
 from flycore.sandbox.environment import declared_secrets
 from flycore.sandbox.levels import report
-from flycore.sandbox.seals import Distribution, find_distribution, is_bundled
+from flycore.sandbox.seals import find_distribution
 
 Followed = tuple[dict[str, ResolvedProgram], dict[str, dict[str, ResolvedProgram]]]
 """Programs by sidecar, and delegates by sidecar and name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """What does not change while a kernel runs: where it is and what it can reach."""
-
-    places: Places
-    environ: Mapping[str, str]
-    interpreter_dir: Path
-    distribution: Distribution | None
-
-    def follow(
-        self, registry: Registry, entry: SidecarEntry, command: str, args: tuple[str, ...]
-    ) -> ResolvedProgram:
-        """Where a command of that entry leads on this machine."""
-        return resolve_program(
-            command,
-            args,
-            entry=entry,
-            registry=registry,
-            interpreter_dir=self.interpreter_dir,
-            path_env=self.environ.get("PATH", ""),
-        )
-
-    def bundled(self, program: ResolvedProgram | None) -> bool:
-        """Whether the program is one of this distribution's own sidecars."""
-        return (
-            program is not None and self.distribution is not None and is_bundled(program, self.distribution)
-        )
 
 
 def find_ground(places: Places, environ: Mapping[str, str]) -> Ground:

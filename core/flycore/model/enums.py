@@ -242,6 +242,26 @@ class Code(StrEnum):
     OUTCOME_UNKNOWN = "outcome-unknown"
 
 
+class KernelRole(StrEnum):
+    """As what a process holds an app root. Only the first three run calls; the rest are commands that hold
+    it for the moment of one write."""
+
+    CONSOLE = "console"
+    SERVE = "serve"
+    PROVISIONAL = "provisional"
+    """Lives for one command, and yields to a console."""
+    TRUST = "trust"
+    GRANTS = "grants"
+    TOKEN = "token"  # noqa: S105 - a role's name
+    PANIC = "panic"
+    UNKNOWN = "unknown"
+    """Nobody can say, or a role that this version does not have."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> KernelRole:
+        return cls.UNKNOWN
+
+
 class Phase(StrEnum):
     """Where a call stands, for whoever watches it."""
 

@@ -14,6 +14,8 @@ FlyError
 
 from __future__ import annotations
 
+from flycore.model.enums import KernelRole
+
 
 class FlyError(Exception):
     """Root of everything the kernel raises on purpose."""
@@ -22,7 +24,7 @@ class FlyError(Exception):
 class RootBusy(FlyError):
     """Another kernel holds the root's lock."""
 
-    def __init__(self, pid: int, since: float, role: str) -> None:
+    def __init__(self, pid: int, since: float, role: KernelRole) -> None:
         self.pid, self.since, self.role = pid, since, role
         super().__init__(f"the root is held by pid {pid} ({role})")
 

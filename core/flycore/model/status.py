@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flycore.model.base import Value
-from flycore.model.enums import Risk
+from flycore.model.enums import KernelRole, Risk
 
 
 class Status(Value, frozen=True, kw_only=True):
@@ -13,7 +13,7 @@ class Status(Value, frozen=True, kw_only=True):
     pid: int
     since: float
     """Unix time, seconds."""
-    role: str
+    role: KernelRole
     """`console`, `serve` or `provisional`."""
     version: str
     approver: bool

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from flycore.audit.log import AuditLog
 from flycore.kernel.lock import FOR_GOOD as FOR_GOOD
-from flycore.kernel.lock import PROVISIONAL, RootLock, next_in_line
+from flycore.kernel.lock import RootLock, next_in_line
 from flycore.model.canonical import JsonObject
+from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy
 from flycore.offline.audit_log import anchor_file, audit_folder
 from flycore.registry.places import Places
@@ -42,7 +43,7 @@ class HeldRoot:
 
 
 @contextmanager
-def take_root(places: Places, role: str) -> Iterator[HeldRoot]:
+def take_root(places: Places, role: KernelRole) -> Iterator[HeldRoot]:
     """Hold the root while the block runs. Raises RootBusy at once where somebody else holds it."""
     with RootLock.acquire(places, role):
         yield HeldRoot(places)
@@ -50,7 +51,7 @@ def take_root(places: Places, role: str) -> Iterator[HeldRoot]:
 
 @contextmanager
 def hold_root(
-    places: Places, role: str, *, ask_to_yield: Callable[[], None], on_wait: Callable[[RootBusy], None]
+    places: Places, role: KernelRole, *, ask_to_yield: Callable[[], None], on_wait: Callable[[RootBusy], None]
 ) -> Iterator[HeldRoot]:
     """Hold the root while the block runs, once a provisional kernel or another command has left it.
 
@@ -67,7 +68,7 @@ def hold_root(
 
 def _wait_for_root(
     places: Places,
-    role: str,
+    role: KernelRole,
     stack: ExitStack,
     ask_to_yield: Callable[[], None],
     on_wait: Callable[[RootBusy], None],
@@ -78,7 +79,7 @@ def _wait_for_root(
             return stack.enter_context(take_root(places, role))
         except RootBusy as busy:
             waited = time.monotonic() - began
-            longest = LONGEST_WAIT_SECONDS if busy.role == PROVISIONAL else LONGEST_COMMAND_SECONDS
+            longest = LONGEST_WAIT_SECONDS if busy.role is KernelRole.PROVISIONAL else LONGEST_COMMAND_SECONDS
             if busy.role in FOR_GOOD or waited >= longest:
                 raise
             if waited >= REPORT_AFTER_SECONDS and not reported:

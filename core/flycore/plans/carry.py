@@ -14,7 +14,6 @@ import msgspec
 
 from flycore.approval.loops import Attempt
 from flycore.executive import finish
-from flycore.executive.activity import ActivityBook
 from flycore.executive.arrival import Arrival, arrived, attempt_of
 from flycore.executive.call import Announce, Call, Tell
 from flycore.executive.checking import NO_JSON, checked_input, is_json, misfit
@@ -24,7 +23,7 @@ from flycore.executive.group import enter_group
 from flycore.executive.pipeline import execute
 from flycore.executive.prepare import Prepared
 from flycore.executive.resolve import callable_view
-from flycore.executive.rooms import Rooms
+from flycore.executive.rooms import PipelineContext
 from flycore.executive.stop import Stop, failed, refused
 from flycore.executive.world import World
 from flycore.model.call import CallRequest, PlanStep, Progress, ToolResult
@@ -48,24 +47,22 @@ def is_plan(world: World, tool: str) -> bool:
 
 
 async def carry_out(
-    rooms: Rooms,
-    book: ActivityBook,
+    context: PipelineContext,
     request: CallRequest,
     new_id: NewId,
     tell: Tell | None,
     announce: Announce | None,
 ) -> ToolResult:
     """Run a plan; see `walked` for how it ends. `new_id` names the calls of its steps."""
-    call = Call(request, rooms.clock, book, tell)
-    return await walked(rooms, book, call, _PlanWalk(rooms, book, call, new_id), announce)
+    call = Call(request, context.clock, context.activity, tell)
+    return await walked(context, call, _PlanWalk(context, call, new_id), announce)
 
 
 class _PlanWalk:
     """One plan's way, and how far it has come."""
 
-    def __init__(self, rooms: Rooms, book: ActivityBook, call: Call, new_id: NewId) -> None:
-        self._rooms = rooms
-        self._book = book
+    def __init__(self, context: PipelineContext, call: Call, new_id: NewId) -> None:
+        self._context = context
         self._call = call
         self._new_id = new_id
         self.masks = Masks({})
@@ -83,7 +80,7 @@ class _PlanWalk:
 
     def ended(self, stop: Stop) -> ToolResult:
         """See Walk; with what was done so far."""
-        if self._running and (step := self._book.find(self._running)) is not None:
+        if self._running and (step := self._context.activity.find(self._running)) is not None:
             self._done.append(Done(step=self._steps[len(self._done)], result=step.result))
             self._running = ""
         if self._done:
@@ -94,25 +91,25 @@ class _PlanWalk:
 
     async def result(self) -> ToolResult:
         """Check all of it, then carry it out."""
-        rooms, call = self._rooms, self._call
-        world = rooms.world()
-        self.masks = _masks(world, call.request.tool, rooms.environ)
+        context, call = self._context, self._call
+        world = context.judge.world()
+        self.masks = _masks(world, call.request.tool, context.judge.ground.environ)
         stop = self._checked(world)
-        self._arrival = arrived(rooms, call, self._input, self.masks, "")
+        self._arrival = arrived(context.audit, call, self._input, self.masks, "")
         stop = stop or self._barred()
         if stop is not None:
-            return self.ended(stop if stop.code == Code.POLICY else closed(rooms, call) or stop)
-        if (shut := closed(rooms, call)) is not None:
+            return self.ended(stop if stop.code == Code.POLICY else closed(context.admission, call) or stop)
+        if (shut := closed(context.admission, call)) is not None:
             return self.ended(shut)
         key = call.request.caller.key
-        over = rooms.quota.admit(key, Risk.LOW)
+        over = context.admission.quota.admit(key, Risk.LOW)
         if over is not None:
             return self.ended(over_quota(over))
-        with rooms.quota.running(key):
+        with context.admission.quota.running(key):
             async with AsyncExitStack() as stack:
                 group = world.index[call.request.tool].capability.exclusive
                 if group is not None:
-                    await enter_group(rooms, call, group, stack)
+                    await enter_group(context.slots, call, group, stack)
                 return await self._carried()
 
     def _checked(self, world: World) -> Stop | None:
@@ -121,7 +118,7 @@ class _PlanWalk:
         if not is_json(given):
             return failed(Code.INVALID_INPUT, NO_JSON)
         self._input = given
-        view = callable_view(world, self._call.request.tool, self._rooms.blocks)
+        view = callable_view(world, self._call.request.tool, self._context.judge.blocks)
         if isinstance(view, Stop):
             return view
         checked = checked_input(view.capability, given, self.masks)
@@ -130,7 +127,7 @@ class _PlanWalk:
         self._input, steps = checked, unfold(view.capability.name, checked)
         capabilities: dict[str, Capability] = {}
         for tool in dict.fromkeys(step.tool for step in steps if step.tool):
-            atomic = callable_view(world, tool, self._rooms.blocks)
+            atomic = callable_view(world, tool, self._context.judge.blocks)
             if isinstance(atomic, Stop):
                 return atomic
             capabilities[tool] = atomic.capability
@@ -141,18 +138,18 @@ class _PlanWalk:
 
     def _barred(self) -> Stop | None:
         """Why the plan may not go on: a person has blocked it, a rule denies it, everything is stopped."""
-        rooms, request = self._rooms, self._call.request
-        world = rooms.world()
-        if rooms.stopped():
-            return panicked(rooms, began=self._call.began)
-        view = callable_view(world, request.tool, rooms.blocks)
+        judge, request = self._context.judge, self._call.request
+        admission, world = self._context.admission, judge.world()
+        if admission.stopped():
+            return panicked(admission.app_root, began=self._call.began)
+        view = callable_view(world, request.tool, judge.blocks)
         if isinstance(view, Stop):
             return view
-        about = PolicyCall(tool=request.tool, input=self._input, caller=request.caller, now=rooms.clock.now())
+        about = PolicyCall(tool=request.tool, input=self._input, caller=request.caller, now=judge.clock.now())
         denies = forbidding(world.policy, about)
         if not denies:
             return None
-        rooms.note_rules(denies)
+        judge.note_rules(denies)
         return refused(Code.POLICY, "policy denies this plan", "; ".join(rule.because for rule in denies))
 
     async def _carried(self) -> ToolResult:
@@ -180,7 +177,7 @@ class _PlanWalk:
         )
 
     async def _wait(self, step: Step, at: PlanStep) -> None:
-        clock = self._rooms.clock
+        clock = self._context.clock
         began = clock.monotonic()
         self._call.at(Phase.RUNNING, f"{at}: {step.action}", at.number - 1, at.of)
         await clock.sleep_until(began + step.ms / 1000)
@@ -198,7 +195,7 @@ class _PlanWalk:
             parent_call_id=request.call_id,
             step=at,
         )
-        result = await execute(self._rooms, self._book, own, partial(self._heard, step, at), None)
+        result = await execute(self._context, own, partial(self._heard, step, at), None)
         self._running = ""
         self._done.append(Done(step=step, result=result))
         return result

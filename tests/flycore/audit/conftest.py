@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flycore.audit.log import AuditLog
+from flycore.audit.log import AuditLog, OnLine
 from flycore.audit.verify import verify
 from flycore.model.audit import Verification
 
@@ -26,8 +26,10 @@ class Site:
         self.mono = 100.0
         self._open: list[AuditLog] = []
 
-    def open(self) -> AuditLog:
-        log = AuditLog.open(self.folder, self.anchors, clock=lambda: self.now, monotonic=lambda: self.mono)
+    def open(self, on_line: OnLine | None = None) -> AuditLog:
+        log = AuditLog.open(
+            self.folder, self.anchors, clock=lambda: self.now, monotonic=lambda: self.mono, on_line=on_line
+        )
         self._open.append(log)
         return log
 

@@ -12,6 +12,7 @@ import pytest
 
 from flycore.audit.amounts import Amounts
 from flycore.audit.fatigue import MOST_PAIRS
+from flycore.audit.log import OnLine
 from flycore.audit.metrics import MOST_TOOLS, NO_SUCH_TOOL, OTHERS
 from flycore.audit.projection import Projection, approvals, history, metrics
 from flycore.audit.read import tail
@@ -26,9 +27,9 @@ CALLERS = [f"socket:/usr/bin/agent-{name}" for name in "ab"]
 class Writer:
     """Writes calls into a log as the kernel does, in any order."""
 
-    def __init__(self, site: Any, seed: int = 0) -> None:
+    def __init__(self, site: Any, seed: int = 0, on_line: OnLine | None = None) -> None:
         self.site = site
-        self.log = site.open()
+        self.log = site.open(on_line)
         self.chance = random.Random(seed)
         self.under_way: list[dict[str, Any]] = []
         self.calls = 0
@@ -357,9 +358,8 @@ def test_no_amount_is_an_average_of_nothing() -> None:
 
 @pytest.mark.parametrize("seed", range(LOGS))
 def test_a_projection_fed_line_by_line_is_the_one_read_anew(site: Any, seed: int) -> None:
-    writer = Writer(site, seed)
     live = Projection(site.folder)
-    writer.log.told = lambda seq, line: live.take(line)
+    writer = Writer(site, seed, lambda seq, line: live.take(line))
     for _ in range(120):
         writer.anything()
     anew = Projection(site.folder)

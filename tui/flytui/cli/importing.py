@@ -57,12 +57,13 @@ def _is(item: Described, name: str) -> bool:
 def _write(told: Invocation, places: Places, item: Described, shown: Import) -> int:
     """Write what was shown, unless the file says something else by now; refused while a kernel holds the
     root, whose console does it then."""
+    from flycore.model.enums import KernelRole
     from flycore.model.errors import RootBusy
     from flycore.offline.trust import import_server
     from flytui.cli.reading import hold_root
 
     try:
-        with hold_root(places, role="trust") as root:
+        with hold_root(places, KernelRole.TRUST) as root:
             outcome = import_server(root, item, shown)
     except RootBusy as busy:
         where = "a console on it" if busy.role == "serve" else "its console"

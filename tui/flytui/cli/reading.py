@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.client.socket import SocketClient
     from flycore.model.catalog import Catalog
+    from flycore.model.enums import KernelRole
     from flycore.model.errors import RootBusy
     from flycore.offline.root import HeldRoot
     from flycore.registry.places import Places
@@ -54,7 +55,7 @@ def read_catalog(places: Places, *, probe: bool) -> Catalog:
     return run_async(look)
 
 
-def hold_root(places: Places, role: str) -> AbstractContextManager[HeldRoot]:
+def hold_root(places: Places, role: KernelRole) -> AbstractContextManager[HeldRoot]:
     """Hold the root while the block runs; the person is told where that takes long. Raises RootBusy, see
     `flycore.offline.root.hold_root`."""
     from flycore.offline import root

@@ -186,6 +186,7 @@ def _look(places: Places) -> _Stands:
 
 def _take_out(places: Places, rule: StandingRule, *, running: bool) -> int:
     """A kernel with a person notices by itself, and writes down that the policy is another."""
+    from flycore.model.enums import KernelRole
     from flycore.offline.permissions import edit_out_rule, remove_rule
 
     words = f"the rule {rule.decision} {rule.tool} ({rule.where})"
@@ -194,18 +195,19 @@ def _take_out(places: Places, rule: StandingRule, *, running: bool) -> int:
     if running:
         outcome = edit_out_rule(places, rule)
     else:
-        with hold_root(places, role="grants") as root:
+        with hold_root(places, KernelRole.GRANTS) as root:
             outcome = remove_rule(root, rule)
     note(f"removed: {words}" if outcome.accepted else f"not removed: {outcome.why_not}")
     return 0 if outcome.accepted else EXIT_REFUSED
 
 
 def _unblock(places: Places, block: Block, *, running: bool) -> int:
+    from flycore.model.enums import KernelRole
     from flycore.offline.permissions import unblock_tool
 
     if not _may_loosen(f"the block of {block.tool}", running=running):
         return EXIT_REFUSED
-    with hold_root(places, role="grants") as root:
+    with hold_root(places, KernelRole.GRANTS) as root:
         outcome = unblock_tool(root, block.tool)
     note(f"unblocked: {block.tool}" if outcome.accepted else f"not unblocked: {outcome.why_not}")
     return 0 if outcome.accepted else EXIT_REFUSED

@@ -97,11 +97,12 @@ def _where(role: str) -> str:
 
 def _without_kernel(places: Places) -> PanicDocument:
     """Raises RootBusy while somebody holds the root."""
+    from flycore.model.enums import KernelRole
     from flycore.offline.panic import stop_everything
     from flycore.offline.root import take_root
     from flytui.cli.documents import PanicDocument
 
-    with take_root(places, role="panic") as root:
+    with take_root(places, KernelRole.PANIC) as root:
         done = stop_everything(root)
     if done.unrecorded:
         note(f"it is stopped, but the log does not take it: {done.unrecorded}")
@@ -124,6 +125,7 @@ def _mute(places: Places, busy: RootBusy) -> PanicDocument:
 
 
 def _release(told: Invocation, places: Places) -> int:
+    from flycore.model.enums import KernelRole
     from flycore.model.errors import RootBusy
     from flycore.offline.panic import read_panic, release_everything
     from flycore.offline.root import FOR_GOOD
@@ -144,7 +146,7 @@ def _release(told: Invocation, places: Places) -> int:
     if not ask_yes_no("Release it, so that calls are taken again?"):
         return _not_released("not released; everything stays stopped")
     try:
-        with hold_root(places, role="panic") as root:
+        with hold_root(places, KernelRole.PANIC) as root:
             outcome = release_everything(root, stopped)
     except RootBusy as busy:
         return _not_released(f"not released: pid {busy.pid} ({busy.role}) holds this root by now")

@@ -86,6 +86,7 @@ def _changed(places: Places, name: str, digest: str | None) -> Outcome:
     import msgspec
 
     from flycore.model.approval import Outcome
+    from flycore.model.enums import KernelRole
     from flycore.offline.tokens import add_token, revoke_token
     from flytui.cli.reading import ask_running, hold_root
 
@@ -99,7 +100,7 @@ def _changed(places: Places, name: str, digest: str | None) -> Outcome:
     outcome = ask_running(places, asked)
     if outcome is not None:
         return outcome
-    with hold_root(places, role="token") as root:
+    with hold_root(places, KernelRole.TOKEN) as root:
         return revoke_token(root, name) if digest is None else add_token(root, name, digest)
 
 

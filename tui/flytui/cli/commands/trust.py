@@ -116,13 +116,14 @@ def _report(
 def _accept(told: Invocation, places: Places, shown: str) -> int:
     """Trust the set of that digest, and nothing else. Raises RootBusy while a console or `flytui serve`
     holds the root."""
+    from flycore.model.enums import KernelRole
     from flycore.offline.trust import CHANGED, accept_trust, read_pending_trust
     from flytui.cli.reading import hold_root
 
     pending = read_pending_trust(places)
     if pending.digest != shown:  # nobody has to make way for that
         return _report(told, places, pending, "refused", CHANGED, EXIT_NOT_TRUSTED)
-    with hold_root(places, role="trust") as root:
+    with hold_root(places, KernelRole.TRUST) as root:
         pending, outcome = accept_trust(root, shown)
     if not outcome.accepted:
         return _report(told, places, pending, "refused", outcome.why_not, EXIT_NOT_TRUSTED)
@@ -134,6 +135,7 @@ def _revoke(told: Invocation, places: Places) -> int:
     """Trust nothing of the root any longer: through the kernel that runs, else in the file itself. Raises
     RootBusy where a kernel holds the root and does not answer."""
     from flycore.model.approval import Outcome
+    from flycore.model.enums import KernelRole
     from flycore.offline.trust import read_pending_trust, revoke_trust
     from flytui.cli.reading import ask_running, hold_root
 
@@ -142,7 +144,7 @@ def _revoke(told: Invocation, places: Places) -> int:
 
     outcome = ask_running(places, asked)
     if outcome is None:
-        with hold_root(places, role="trust") as root:
+        with hold_root(places, KernelRole.TRUST) as root:
             outcome = revoke_trust(root)
     pending = read_pending_trust(places)
     if not outcome.accepted:
