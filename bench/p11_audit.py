@@ -21,7 +21,7 @@ from common import Compared, Row, compare, seconds, spread
 from flycore.audit.log import AuditLog
 from flycore.audit.projection import metrics
 from flycore.audit.verify import verify
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 
 LINES = 1_000
 """In one round: fewer than `append` syncs by itself."""

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from flycore.catalog.known import KNOWN
-from flycore.model.canonical import JsonObject
 from flycore.model.capability import Capability
+from flycore.model.json import JsonObject
 
 PAGE = Path(__file__).with_name("capabilities.md")
 INTRODUCTION = """# Known capabilities

@@ -30,8 +30,8 @@ from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock
 from flycore.model.approval import Answer, LeaseTerms, Outcome
 from flycore.model.call import Caller, CallRequest
-from flycore.model.canonical import Json
 from flycore.model.enums import Choice, Effective, RequestState
+from flycore.model.json import Json
 from flycore.registry.places import Places, find_places
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import CardScreen

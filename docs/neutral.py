@@ -11,9 +11,9 @@ from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask, Lease
 from flycore.model.call import Activity, Caller
-from flycore.model.canonical import Json
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
+from flycore.model.json import Json
 from flycore.model.question import Question
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem

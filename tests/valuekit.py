@@ -12,7 +12,6 @@ from flycore.model.approval import (
 )
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Caller, CallError, Progress, ToolResult
-from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
 from flycore.model.diagnostics import Diagnostic, Position, Severity
@@ -38,6 +37,7 @@ from flycore.model.enums import (
     UpgradeState,
     VersionState,
 )
+from flycore.model.json import JsonObject, canonical_json
 from flycore.model.program import Seal
 from flycore.model.question import Option, Question
 from flycore.model.sidecar import Permissions, SidecarEntry, ToolClaim

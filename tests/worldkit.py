@@ -19,7 +19,6 @@ from flycore.model.approval import (
 )
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Progress, ToolResult
-from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
 from flycore.model.enums import (
@@ -30,6 +29,7 @@ from flycore.model.enums import (
     Status,
 )
 from flycore.model.events import Event, EventClass
+from flycore.model.json import JsonObject, canonical_json
 from flycore.model.picture import Picture
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule

@@ -10,10 +10,10 @@ import pytest
 
 from flycore.model.approval import ApprovalRequest, Subject
 from flycore.model.call import Caller
-from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.capability import Capability
 from flycore.model.diagnostics import Position
 from flycore.model.enums import Layer, Level, Risk, SealKind, Source
+from flycore.model.json import JsonObject, canonical_json
 from flycore.model.program import Seal
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import PermissionReport

@@ -18,8 +18,8 @@ from textual.widgets import Input
 from consolekit import HandClock, console, drawn, press, settle, until
 from flycore.client.local import LocalClient
 from flycore.model.approval import Preview
-from flycore.model.canonical import canonical_json
 from flycore.model.enums import Choice, RequestState, Risk
+from flycore.model.json import canonical_json
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import CardScreen
 from flytui.console.desk import Desk

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flycore.model.base import Value
-from flycore.model.canonical import Json, JsonObject, canonical_json
 from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.json import Json, JsonObject, canonical_json
 from flycore.policy.files import MAX_BYTES, SCHEMA_VERSION, PolicyFile, read_policy
 from flycore.policy.rules import RuleLayer
 from flycore.registry.jsonc import read_jsonc

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from flycore.model.canonical import canonical_json
 from flycore.model.diagnostics import Diagnostic, Position, Severity
+from flycore.model.json import canonical_json
 from flycore.model.question import Block
 from flysafe.atomic import private_folder, write_atomic
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from flycore.model.approval import Outcome
-from flycore.model.canonical import JsonObject, canonical_json, digest
 from flycore.model.difference import json_difference
+from flycore.model.json import JsonObject, canonical_json, digest
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.trust import TrustItem
 from flycore.model.upstream import Definition, Listing, Offer, listing_digest

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from flycore.model.canonical import Json
 from flycore.model.enums import Kind, PathState
+from flycore.model.json import Json
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Permissions, SidecarEntry
 

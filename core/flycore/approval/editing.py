@@ -9,7 +9,7 @@ from flycore.approval.clock import Clock
 from flycore.approval.machine import check_request, refused
 from flycore.approval.pending import PendingBook
 from flycore.model.approval import Ask, Outcome
-from flycore.model.canonical import JsonObject, canonical_json
+from flycore.model.json import JsonObject, canonical_json
 
 
 async def edited(

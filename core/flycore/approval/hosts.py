@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 
 WEB_TOOLS = ("web.", "agent.fetch")
 _PLAIN = re.compile(r"[!#-;=?-\[\]_a-z~]+", re.IGNORECASE)

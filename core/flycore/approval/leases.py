@@ -15,8 +15,8 @@ from flycore.approval.hosts import host_of
 from flycore.catalog.schemas import accepts
 from flycore.model.approval import LEASE_MINUTES, UNTIL_LEFT, ApprovalRequest, Ask, Lease, LeaseTerms, Subject
 from flycore.model.call import Caller
-from flycore.model.canonical import Json, JsonObject, canonical_json, digest
 from flycore.model.enums import Choice, LeaseScope, RequestState, Risk
+from flycore.model.json import Json, JsonObject, canonical_json, digest
 from flycore.policy.conditions import schema_faults
 from flysafe.procfs import read_process
 

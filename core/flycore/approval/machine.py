@@ -16,9 +16,8 @@ from typing import NamedTuple
 from flycore.approval.leases import lease_fault
 from flycore.approval.written import rule_fault
 from flycore.model.approval import Answer, ApprovalRequest, Ask, Outcome
-from flycore.model.canonical import canonical_json
 from flycore.model.enums import Choice, Code, Decision, RequestState, Risk
-from flycore.model.json import MASK, MASK_ESCAPED
+from flycore.model.json import MASK, MASK_ESCAPED, canonical_json
 
 MAX_DENY_MINUTES = 24 * 60
 

@@ -10,7 +10,7 @@ import anyio
 
 from flycore.approval.clock import Clock
 from flycore.model.approval import ApprovalRequest, Ask
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 
 Revise = Callable[[JsonObject], Awaitable[ApprovalRequest | str]]
 """Makes the request anew with another input, or says why that cannot be asked."""

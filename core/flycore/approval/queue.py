@@ -31,9 +31,9 @@ from flycore.approval.refusals import RefusalBook
 from flycore.approval.tickets import TicketBook
 from flycore.approval.told import CHANGED, ask_event
 from flycore.model.approval import Answer, ApprovalRequest, Ask, Lease, Outcome, Subject
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Choice, Code, RequestState, Risk
 from flycore.model.events import Event, EventClass, Publish
+from flycore.model.json import JsonObject
 
 Keep = Callable[[tuple[Ticket, ...]], None]
 """Writes the tickets where a restart finds them; never raises."""

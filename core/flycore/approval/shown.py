@@ -6,8 +6,7 @@ import json
 import re
 
 from flycore.model.approval import ApprovalRequest
-from flycore.model.canonical import Json, canonical_json, digest
-from flycore.model.json import MASK, pointer_keys
+from flycore.model.json import MASK, Json, canonical_json, digest, pointer_keys
 from flysafe.text import strict_text
 
 _ESCAPE = re.compile(r"(\\(?:u[0-9a-fA-F]{4}|.))", re.DOTALL)

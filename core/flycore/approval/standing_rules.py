@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flycore.approval.append import append_rule, present, replace
-from flycore.model.canonical import Json, JsonObject, canonical_json, digest
 from flycore.model.diagnostics import Severity
+from flycore.model.json import Json, JsonObject, canonical_json, digest
 from flycore.model.standing import StandingRule
 from flycore.policy.files import read_policy
 from flycore.policy.rules import Rule, RuleLayer

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from flycore.model.approval import Ask
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import RequestState
 from flycore.model.events import Event, EventClass
+from flycore.model.json import JsonObject
 
 _TYPES = {
     RequestState.WAITING: "approval.asked",

@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 
 from flycore.model.approval import Outcome
-from flycore.model.canonical import JsonObject, canonical_json, digest
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.difference import json_difference
 from flycore.model.enums import Source
+from flycore.model.json import JsonObject, canonical_json, digest
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.trust import TrustItem
 from flysafe.atomic import private_folder, write_atomic

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from flycore.approval.append import Appended, append_rule
 from flycore.model.approval import ApprovalRequest, RuleTerms
-from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.enums import Decision, Risk
+from flycore.model.json import JsonObject, canonical_json
 from flycore.policy.default_decision import DEFAULT
 from flycore.policy.patterns import matches
 

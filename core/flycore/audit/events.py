@@ -17,9 +17,9 @@ from flycore.audit.redact import names_secret, redact, redact_text
 from flycore.catalog.difference import DIAGNOSTICS, SIDECAR_PREFIX, SOURCE_PREFIXES
 from flycore.model.approval import Answer, ApprovalRequest, Lease, LeaseTerms
 from flycore.model.call import Caller, CallError, CallRequest, ToolResult
-from flycore.model.canonical import Json, JsonObject, canonical_json, digest, text_digest
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Code, Level, RequestState, Status
+from flycore.model.json import Json, JsonObject, canonical_json, digest, text_digest
 from flycore.model.question import Question
 
 TOOL_CALLED = "TOOL_CALLED"

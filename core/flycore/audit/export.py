@@ -18,7 +18,7 @@ from pathlib import Path
 from flycore.audit.chain import month_files, part_of, read_lines
 from flycore.audit.read import UNREADABLE, as_text, parse_line
 from flycore.audit.span import EVER, Span
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import Json, JsonObject
 from flysafe.text import safe_text
 
 

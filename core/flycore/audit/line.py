@@ -8,7 +8,7 @@ import msgspec
 
 from flycore.audit.read import UNREADABLE, parse_line
 from flycore.model.caller import caller_origin
-from flycore.model.canonical import Json
+from flycore.model.json import Json
 
 LONGEST_NAME = 256
 """Characters of a tool or caller that are told apart; a forged log must not fill memory with names."""

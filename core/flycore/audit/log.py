@@ -21,8 +21,8 @@ from flycore.audit.anchors import Anchor, AnchorFile
 from flycore.audit.chain import GENESIS, MOST_LINE_BYTES, RESERVED, Link, Part, seal_line
 from flycore.audit.events import APPROVAL_DECIDED, TAIL_TORN
 from flycore.audit.recover import Broken, Standing, recover
-from flycore.model.canonical import JsonObject
 from flycore.model.errors import AuditUnwritable
+from flycore.model.json import JsonObject
 from flysafe.atomic import private_folder
 
 ANCHOR_EVERY = 64

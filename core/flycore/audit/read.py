@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flycore.audit.chain import MOST_LINE_BYTES, month_files, read_lines
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import Json, JsonObject
 from flysafe.text import safe_text
 
 UNREADABLE = "UNREADABLE"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from flycore.audit.anchors import UnreadableAnchors, last_anchor
 from flycore.audit.chain import GENESIS, Link, Part, month_files, part_of, read_lines, read_link
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 
 _CHECKED_BYTES = 8 * 1024 * 1024
 """So much of the newest file is checked before the first line is written; `verify` checks all of it."""

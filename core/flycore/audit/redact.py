@@ -15,8 +15,7 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
-from flycore.model.canonical import Json, canonical_json
-from flycore.model.json import MASK
+from flycore.model.json import MASK, Json, canonical_json
 
 _DEEPEST = 100
 """Levels looked at one by one; what lies deeper is replaced as a whole."""

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from flycore.audit.read import UNREADABLE
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 
 _AGO = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}

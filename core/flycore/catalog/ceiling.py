@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import Json, JsonObject
 from flycore.model.sidecar import Permissions
 
 

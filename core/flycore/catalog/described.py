@@ -9,9 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from flycore.catalog.known import KNOWN, family_of
-from flycore.model.canonical import JsonObject
 from flycore.model.capability import Capability, RiskRule
 from flycore.model.enums import Layer, Risk
+from flycore.model.json import JsonObject
 from flycore.model.sidecar import ToolClaim
 
 UNKNOWN_RISK = Risk.MEDIUM

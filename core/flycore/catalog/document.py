@@ -10,9 +10,9 @@ from importlib.resources import files
 import msgspec
 
 from flycore.catalog.sources import for_agents
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
 from flycore.model.enums import Effective
+from flycore.model.json import Json, JsonObject
 from flycore.model.source import Described
 from flycore.model.stability import Stability
 

@@ -11,9 +11,9 @@ import json
 import re
 
 from flycore.catalog.schemas import accepts
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.capability import Capability
 from flycore.model.enums import Risk
+from flycore.model.json import Json, JsonObject
 
 SHOWN = 200
 """Characters of a value that are always shown whole."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.reasons import where
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import ProbeState, ReasonCode
+from flycore.model.json import Json, JsonObject
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import ProbeEvidence, Reason, ToolProbe
 

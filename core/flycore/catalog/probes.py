@@ -13,8 +13,8 @@ from flycore.catalog.findings import SKIPPED, ProbeFinding
 from flycore.catalog.known import BUNDLED_PROBED
 from flycore.catalog.probe_answer import ProbeAnswer, read_answer
 from flycore.catalog.probe_cache import ProbeCache, file_identity
-from flycore.model.canonical import digest
 from flycore.model.enums import ProbeMode, ProbeState
+from flycore.model.json import digest
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from flycore.model.canonical import Json
-from flycore.model.json import pointer_keys
+from flycore.model.json import Json, pointer_keys
 
 MOST_VISITS = 50_000
 """Visits of subschemas beyond one visit of each. At this bound a check takes about a second."""

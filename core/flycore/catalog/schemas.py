@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from flycore.catalog.schema_cost import LARGEST_PATTERN, MOST_PATTERNS, patterns, too_costly
 from flycore.model.base import Value
-from flycore.model.canonical import Json, JsonObject, canonical_json, digest
-from flycore.model.json import escape_key
+from flycore.model.json import Json, JsonObject, canonical_json, digest, escape_key
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.catalog import CapabilityView
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Effective, Kind
+from flycore.model.json import Json, JsonObject
 from flycore.model.sidecar import Registry
 from flycore.model.source import Binding, Described, DescribedState, Origin
 

@@ -14,10 +14,10 @@ import msgspec
 
 from flycore.catalog.described import capability_from_spec
 from flycore.catalog.known import KNOWN, family_of, is_builtin_name
-from flycore.model.canonical import JsonObject
 from flycore.model.capability import Capability
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Kind
+from flycore.model.json import JsonObject
 from flycore.model.sidecar import Registry, SidecarEntry, ToolClaim
 from flycore.model.upstream import Definition, Offer, Unreadable
 from flysafe.text import safe_lines, strict_text

@@ -6,8 +6,8 @@ import msgspec
 
 from flycore.client.socket import SocketClient
 from flycore.model.approval import Answer, Outcome
-from flycore.model.canonical import JsonObject
 from flycore.model.errors import ConnectionLost, ProtocolError
+from flycore.model.json import JsonObject
 
 LOST = "the connection to the kernel was lost before it answered"
 

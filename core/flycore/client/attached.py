@@ -13,8 +13,8 @@ from flycore.client.relay import RelayClient
 from flycore.client.socket import SocketClient, connect_socket
 from flycore.kernel.pairing import TRIES, VALID_SECONDS
 from flycore.model.call import ToolResult
-from flycore.model.canonical import JsonObject
 from flycore.model.errors import ConnectionLost, NotPaired, OtherVersion, ProtocolError
+from flycore.model.json import JsonObject
 from flycore.registry.places import Places
 
 NAME = "flytui console"

@@ -22,10 +22,10 @@ from flycore.client.unwrap import unwrapped
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.lock import FOR_GOOD, RootLock
 from flycore.model.call import ToolResult
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Code, KernelRole
 from flycore.model.errors import ConnectionLost, KernelUnreachable, RootBusy
 from flycore.model.events import MISSED, Event, EventClass
+from flycore.model.json import JsonObject
 from flycore.registry.places import Places
 from flycore.serve.unix import DOOR, serve_unix
 

@@ -7,7 +7,7 @@ import anyio
 from flycore.client.protocol import Client
 from flycore.client.relay import RelayClient
 from flycore.model.approval import Answer, Outcome
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 
 NOT_YET = "the kernel is still being opened"
 _REFUSED = Outcome(accepted=False, why_not=NOT_YET)

@@ -13,7 +13,7 @@ from flycore.audit.projection import approvals
 from flycore.audit.read import as_text, parse_line
 from flycore.audit.verify import verify
 from flycore.model.audit import ApprovalReport, Verification
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 from flycore.registry.places import Places
 
 MOST_LINES = 100_000

@@ -10,10 +10,10 @@ from flycore.client.protocol import Client, OnProgress
 from flycore.model.approval import Ask, Lease
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, ToolResult
-from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
 from flycore.model.events import Event, EventClass
+from flycore.model.json import JsonObject
 from flycore.model.picture import Picture
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule

@@ -21,13 +21,13 @@ from flycore.client.unwrap import unwrapped
 from flycore.model.approval import Ask, Lease
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, CallError, Progress, ToolResult
-from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
 from flycore.model.enums import Code
 from flycore.model.enums import Status as CallStatus
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError
 from flycore.model.events import MISSED, Event, EventClass
+from flycore.model.json import JsonObject
 from flycore.model.picture import Picture
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule

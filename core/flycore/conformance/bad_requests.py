@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from flycore.conformance.harness import Bench, Heard, bad, doubtful, good
 from flycore.conformance.output_checks import answered, spoken_code
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.check import Check
 from flycore.model.enums import Code, Status
+from flycore.model.json import Json, JsonObject
 from flycore.runners.process_json import request_line
 
 CLOSED = ("/bin/sh", "-c", 'exec "$@" <&-', "sh")

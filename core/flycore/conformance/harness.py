@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from flycore.conformance.program import anywhere, environment_of
-from flycore.model.canonical import JsonObject
 from flycore.model.check import Check, CheckState
+from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram
 from flycore.runners.answer import EventFeed, read_answer
 from flycore.runners.artifacts import check_artifacts

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from flycore.catalog.schemas import check_schema
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Code, ProbeState, ReasonCode, Status
-from flycore.model.json import NotStrict, read_strict
+from flycore.model.json import Json, JsonObject, NotStrict, read_strict
 from flycore.runners.answer import LEVELS, LONGEST_EVENT
 from flycore.runners.process_json import RunOutcome
 

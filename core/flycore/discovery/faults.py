@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from flycore.model.canonical import Json
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Source
+from flycore.model.json import Json
 from flycore.registry.jsonc import index_findings, parse_jsonc
 from flycore.registry.located import RegistryText
 

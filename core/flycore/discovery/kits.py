@@ -13,10 +13,9 @@ from importlib import resources
 
 from flycore.discovery.faults import MOST_NAME, MOST_VERSION, Faults, cut, parsed
 from flycore.discovery.folder import Anchor
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.events import EventClass
-from flycore.model.json import pointer_join
+from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.model.source import Binding, Described, DescribedState, Origin, SourceKind
 from flycore.model.suggest import nearest
 from flycore.registry.located import RegistryText

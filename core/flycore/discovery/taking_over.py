@@ -14,9 +14,9 @@ from typing import Any
 
 from flycore.discovery.faults import cut
 from flycore.discovery.secretish import secret_arguments, secret_header, secret_url, secret_variable
-from flycore.model.canonical import JsonObject, digest
 from flycore.model.diagnostics import Severity
 from flycore.model.enums import Source
+from flycore.model.json import JsonObject, digest
 from flycore.model.source import Import
 from flycore.registry.document import parse_registry
 from flycore.registry.names import RESERVED_PREFIX, looks_secret

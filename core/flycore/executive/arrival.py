@@ -8,7 +8,7 @@ from flycore.audit.log import AuditLog
 from flycore.executive.call import Call
 from flycore.model.base import Value
 from flycore.model.call import ToolResult
-from flycore.model.canonical import JsonObject, canonical_json, text_digest
+from flycore.model.json import JsonObject, canonical_json, text_digest
 from flycore.sandbox.masks import Masks
 
 

@@ -19,8 +19,8 @@ from flycore.executive.shots import with_shots
 from flycore.executive.stop import Stop, failed, refused
 from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.base import Value
-from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.enums import Code, Decision, Phase, RequestState, Status
+from flycore.model.json import JsonObject, canonical_json
 from flycore.sandbox.masks import Masks
 
 Again = Callable[[JsonObject], Awaitable[Prepared | Stop]]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from flycore.executive.prepare import Prepared
 from flycore.model.approval import Preview
 from flycore.model.base import Value
-from flycore.model.canonical import Json, JsonObject, digest
 from flycore.model.capability import Capability
 from flycore.model.difference import json_difference
-from flycore.model.json import MASK
+from flycore.model.json import MASK, Json, JsonObject, digest
 from flycore.model.program import Seal
 
 DIGEST_SHOWN = 8

@@ -9,9 +9,9 @@ import msgspec
 from flycore.catalog.schemas import Violation, check_input, check_output
 from flycore.executive.stop import Stop, failed
 from flycore.executive.violations import worded
-from flycore.model.canonical import Json, JsonObject, canonical_json
 from flycore.model.capability import Capability
 from flycore.model.enums import Code
+from flycore.model.json import Json, JsonObject, canonical_json
 from flycore.sandbox.masks import Masks
 
 NO_JSON = "the input is no JSON: it holds NaN, an infinity, half a character, or is nested too deeply"

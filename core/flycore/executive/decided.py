@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from flycore.catalog.agent_actions import AGENT_ITSELF
 from flycore.executive.sealing import Sealed
-from flycore.model.canonical import JsonObject, digest
 from flycore.model.enums import Anchor, Level, PathState, SealKind, Status
+from flycore.model.json import JsonObject, digest
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import PermissionReport, SandboxReport

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import Json, JsonObject
 
 AROUND = 3
 """Unchanged lines shown before and after a change."""

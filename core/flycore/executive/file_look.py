@@ -14,8 +14,7 @@ import msgspec
 from flycore.executive.file_change import Unfit, changed, diff_lines
 from flycore.model.approval import Preview
 from flycore.model.base import Value
-from flycore.model.canonical import Json, JsonObject
-from flycore.model.json import NotStrict, read_strict
+from flycore.model.json import Json, JsonObject, NotStrict, read_strict
 
 MOST_BYTES = 4 * 1024 * 1024
 """Of a file that is looked at."""

@@ -10,8 +10,8 @@ from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import RunContext
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import SealKind
+from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram
 from flycore.registry.resolve import anchor_folder
 from flycore.runners.process_json import ProcessJsonJob

@@ -23,9 +23,9 @@ from flycore.executive.stop import Stop
 from flycore.model.approval import Preview
 from flycore.model.base import Value
 from flycore.model.call import CallRequest
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Decision, Kind, SealKind, Status
 from flycore.model.errors import AuditUnwritable
+from flycore.model.json import Json, JsonObject
 from flycore.runners.persistent import call_alone
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome, call_sidecar
 from flycore.sandbox.seals import SealBroken

@@ -41,8 +41,8 @@ from flycore.executive.staying import acquire_slot
 from flycore.executive.stop import Stop, failed, refused
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest, ToolResult
-from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.enums import Code, Risk
+from flycore.model.json import JsonObject, canonical_json
 from flycore.sandbox.masks import Masks
 
 LINES_LOGGED = 100

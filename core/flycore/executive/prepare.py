@@ -24,8 +24,8 @@ from flycore.executive.world import Ground, World
 from flycore.model.approval import Preview, Subject, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller, CallRequest
-from flycore.model.canonical import JsonObject, digest
 from flycore.model.enums import Code, Decision, ReasonCode, Risk, SealKind, Status
+from flycore.model.json import JsonObject, digest
 from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.model.stability import SandboxReport

@@ -9,8 +9,8 @@ from flycore.executive.shots import POINTER, Camera, DesktopUnreadable, point_of
 from flycore.executive.stop import Stop, failed
 from flycore.model.approval import Preview
 from flycore.model.base import Value
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Code
+from flycore.model.json import JsonObject
 from flycore.model.sidecar import SidecarEntry
 
 TARGETED = (POINTER, "computer.keyboard")

@@ -11,8 +11,8 @@ from flycore.executive.resolve import Target
 from flycore.executive.stop import Stop, failed
 from flycore.executive.world import Ground, World
 from flycore.model.base import Value
-from flycore.model.canonical import digest
 from flycore.model.enums import Code, Kind, PathState, ReasonCode, Status
+from flycore.model.json import digest
 from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
 from flycore.registry.resolve import at_url
 from flycore.sandbox.members import PACKAGES

@@ -12,7 +12,7 @@ import msgspec
 
 from flycore.model.approval import ApprovalRequest, Preview
 from flycore.model.base import Value
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 from flycore.model.picture import Picture
 
 POINTER = "computer.mouse"

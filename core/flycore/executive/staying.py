@@ -14,8 +14,8 @@ from flycore.executive.group import enter_group
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import CallPlace, SlotContext
 from flycore.executive.world import World
-from flycore.model.canonical import digest
 from flycore.model.enums import Kind, Phase
+from flycore.model.json import digest
 from flycore.runners.pool import InstanceKey
 from flycore.runners.upstream.calling import Asked
 

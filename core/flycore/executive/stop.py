@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flycore.model.base import Value
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Code, Status
+from flycore.model.json import Json, JsonObject
 
 
 class Stop(Value, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flycore.catalog.schemas import Violation
-from flycore.model.canonical import Json
+from flycore.model.json import Json
 from flycore.sandbox.masks import Masks
 
 NOT_SHOWN = "does not fit; its value is a secret"

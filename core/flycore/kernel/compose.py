@@ -57,10 +57,10 @@ from flycore.kernel.upkeep import Upkeep, load_world
 from flycore.kernel.upstreams import Upstreams
 from flycore.kernel.world import Ground, find_ground
 from flycore.model.approval import Ask
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import KernelRole
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import EventClass
+from flycore.model.json import JsonObject
 from flycore.registry.places import POLICY_FILE, Places
 from flycore.runners.pool import InstancePool
 from flycore.sandbox.masks import Masks

@@ -17,8 +17,8 @@ from flycore.kernel.records import activity_of
 from flycore.model.approval import Checks, Subject
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity
-from flycore.model.canonical import digest
 from flycore.model.events import Event, EventClass, Publish
+from flycore.model.json import digest
 
 
 class Past:

@@ -10,8 +10,8 @@ import anyio.to_thread
 from flycore.catalog.probe_answer import ProbeAnswer
 from flycore.catalog.probes import ProbeSpawn, ProbeWork
 from flycore.kernel.world import Files, Ground
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Code, ProbeMode, Status
+from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.model.sidecar import SidecarEntry
 from flycore.registry.resolve import anchor_folder

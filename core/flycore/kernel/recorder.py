@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from flycore.approval.clock import Clock
 from flycore.audit.log import AuditLog
-from flycore.model.canonical import JsonObject
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import Event, EventClass, Publish
+from flycore.model.json import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from datetime import datetime
 from flycore.audit.history import MOST_KEPT, CallRecord
 from flycore.model.call import Activity, CallError, ToolResult
 from flycore.model.caller import parse_caller_key
-from flycore.model.canonical import Json, canonical_json
 from flycore.model.enums import Code, Level, Phase, Status
+from flycore.model.json import Json, canonical_json
 
 NOT_ENDED = "the kernel ended before this call did"
 

@@ -12,8 +12,8 @@ from flycore.approval.pending import Ticket
 from flycore.approval.queue import Keep
 from flycore.model.approval import Ask
 from flycore.model.base import Value
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import RequestState
+from flycore.model.json import JsonObject
 from flysafe.atomic import write_atomic
 from flysafe.beneath import read_beneath
 

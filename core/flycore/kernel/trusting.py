@@ -16,9 +16,9 @@ from flycore.kernel.hearing import Heard
 from flycore.kernel.in_force import InForce, in_force
 from flycore.kernel.world import Ground, read_files
 from flycore.model.approval import Outcome
-from flycore.model.canonical import JsonObject
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Kind, Source
+from flycore.model.json import JsonObject
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.source import Import
 from flycore.model.trust import TrustItem

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flycore.model.base import Value
 from flycore.model.caller import Caller as Caller
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Code, Level, Phase, Status
+from flycore.model.json import Json, JsonObject
 
 EXIT_BY_CODE: dict[str, int] = {
     Code.INVALID_INPUT: 2,

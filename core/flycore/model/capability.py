@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flycore.model.base import Value
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Layer, Risk
+from flycore.model.json import JsonObject
 
 
 class RiskRule(Value, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from flycore.model.base import Value
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 
 
 class EventClass(StrEnum):

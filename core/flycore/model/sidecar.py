@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from flycore.model.base import Value
-from flycore.model.canonical import JsonObject
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Anchor, Kind, ProbeMode, Source, UpgradeState
+from flycore.model.json import JsonObject
 
 DEFAULT_TIMEOUT_MS = 30_000
 DEFAULT_MAX_OUTPUT_BYTES = 1_048_576

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from flycore.model.base import Value
-from flycore.model.canonical import JsonObject
 from flycore.model.diagnostics import Diagnostic
+from flycore.model.json import JsonObject
 
 
 class SourceKind(StrEnum):

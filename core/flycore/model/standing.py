@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flycore.model.base import Value
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 
 
 class StandingRule(Value, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flycore.model.base import Value
-from flycore.model.canonical import Json, JsonObject, digest
+from flycore.model.json import Json, JsonObject, digest
 
 
 class Definition(Value, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from flycore.audit.verify import verify
 from flycore.kernel.records import activity_of
 from flycore.model.audit import ToolMetrics, Verification
 from flycore.model.call import Activity
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 from flycore.registry.places import Places
 
 MOST_CALLS = 500

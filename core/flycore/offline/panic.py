@@ -10,7 +10,7 @@ from flycore.approval.callers import identify_peer
 from flycore.audit.events import PANIC, PANIC_RELEASED, panic, panic_released
 from flycore.kernel.panic import Stopped, clear_panic, write_panic
 from flycore.kernel.panic import read_panic as read_file
-from flycore.model.approval import DecideOutcome
+from flycore.model.approval import Outcome
 from flycore.model.errors import AuditUnwritable
 from flycore.offline.root import HeldRoot
 from flycore.registry.places import Places
@@ -51,11 +51,11 @@ def stop_next_kernel(places: Places) -> str:
     return by
 
 
-def release_everything(root: HeldRoot, shown: Stopped) -> DecideOutcome:
+def release_everything(root: HeldRoot, shown: Stopped) -> Outcome:
     """Let calls run again, where the file still says what the person was shown. Raises AuditUnwritable and
     OSError, and then everything stays stopped."""
     if read_panic(root.places) != shown:
-        return DecideOutcome(accepted=False, why_not="it was stopped anew meanwhile")
+        return Outcome(accepted=False, why_not="it was stopped anew meanwhile")
     root.record(PANIC_RELEASED, panic_released("flytui panic --release"))
     clear_panic(root.places.state_dir)
-    return DecideOutcome(accepted=True)
+    return Outcome(accepted=True)

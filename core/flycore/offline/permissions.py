@@ -8,9 +8,9 @@ from flycore.approval.blocks import BLOCKS_FILE, BlockBook
 from flycore.approval.standing_rules import read_rules
 from flycore.approval.standing_rules import remove_rule as remove_from_file
 from flycore.audit.events import BLOCK_CHANGED, RULE_CHANGED, block_changed, rule_changed
-from flycore.model.approval import DecideOutcome
-from flycore.model.canonical import JsonObject
+from flycore.model.approval import Outcome
 from flycore.model.diagnostics import Diagnostic
+from flycore.model.json import JsonObject
 from flycore.model.question import Block
 from flycore.model.standing import StandingRule
 from flycore.offline.root import HeldRoot
@@ -37,23 +37,23 @@ def read_permissions(places: Places) -> KeptPermissions:
     return KeptPermissions(rules, blocks.all(), blocks.diagnostics)
 
 
-def edit_out_rule(places: Places, rule: StandingRule) -> DecideOutcome:
+def edit_out_rule(places: Places, rule: StandingRule) -> Outcome:
     """Take the rule out of the person's policy file and write no line in the log: a kernel that runs notices
     the edit and writes that itself."""
     removed = remove_from_file(places.config_dir / POLICY_FILE, rule.where, rule.digest)
-    return DecideOutcome(accepted=removed.rule is not None, why_not=removed.why_not)
+    return Outcome(accepted=removed.rule is not None, why_not=removed.why_not)
 
 
-def remove_rule(root: HeldRoot, rule: StandingRule) -> DecideOutcome:
+def remove_rule(root: HeldRoot, rule: StandingRule) -> Outcome:
     """Take the rule out of the person's policy file. Raises AuditUnwritable, and then it stays."""
     fields: JsonObject = {"tool": rule.tool, "decision": rule.decision, "because": rule.because}
     root.record(RULE_CHANGED, rule_changed(rule.where, fields, "removed", by=BY))
     return edit_out_rule(root.places, rule)
 
 
-def unblock_tool(root: HeldRoot, tool: str) -> DecideOutcome:
+def unblock_tool(root: HeldRoot, tool: str) -> Outcome:
     """Let the tool be called again. Raises AuditUnwritable, and then it stays blocked."""
     book = BlockBook.load(root.places.state_dir / BLOCKS_FILE)
     root.record(BLOCK_CHANGED, block_changed(tool, "unblocked", by=BY))
     accepted = book.unblock(tool) is not None
-    return DecideOutcome(accepted=accepted, why_not="" if accepted else GONE)
+    return Outcome(accepted=accepted, why_not="" if accepted else GONE)

@@ -14,9 +14,9 @@ from flycore.kernel.in_force import in_force
 from flycore.kernel.world import Files, Ground, Observed, build_world, find_ground, read_files
 from flycore.model.approval import MatchedRule
 from flycore.model.call import Caller
-from flycore.model.canonical import JsonObject
 from flycore.model.capability import Capability
 from flycore.model.enums import Decision, Risk
+from flycore.model.json import JsonObject
 from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import Looked, Policy, call_risk, counted, evaluate, look, strictest
 from flycore.registry.places import Places

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from flycore.audit.log import AuditLog
 from flycore.kernel.lock import FOR_GOOD as FOR_GOOD
 from flycore.kernel.lock import RootLock, next_in_line
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy
+from flycore.model.json import JsonObject
 from flycore.offline.audit_log import anchor_file, audit_folder
 from flycore.registry.places import Places
 

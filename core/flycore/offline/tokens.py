@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from flycore.audit.events import TOKEN_CHANGED, token_changed
-from flycore.model.approval import DecideOutcome
+from flycore.model.approval import Outcome
 from flycore.model.errors import TokenRefused
 from flycore.offline.root import HeldRoot
 from flycore.registry.places import Places
@@ -32,22 +32,22 @@ def read_tokens(places: Places) -> TokenBook:
     return TokenBook.load(places.state_dir)
 
 
-def add_token(root: HeldRoot, name: str, digest: str) -> DecideOutcome:
+def add_token(root: HeldRoot, name: str, digest: str) -> Outcome:
     """Let the client of that name in. Raises AuditUnwritable and OSError, and then it stays out."""
     try:
         read_tokens(root.places).add(name, digest, lambda: _record(root, name, "made"))
     except TokenRefused as refused:
-        return DecideOutcome(accepted=False, why_not=str(refused))
-    return DecideOutcome(accepted=True)
+        return Outcome(accepted=False, why_not=str(refused))
+    return Outcome(accepted=True)
 
 
-def revoke_token(root: HeldRoot, name: str) -> DecideOutcome:
+def revoke_token(root: HeldRoot, name: str) -> Outcome:
     """Let the client of that name in no longer. Raises AuditUnwritable and OSError; then it may come in."""
     try:
         there = read_tokens(root.places).revoke(name, lambda: _record(root, name, "revoked"))
     except TokenRefused as refused:
-        return DecideOutcome(accepted=False, why_not=str(refused))
-    return DecideOutcome(accepted=there, why_not="" if there else "it was gone already")
+        return Outcome(accepted=False, why_not=str(refused))
+    return Outcome(accepted=there, why_not="" if there else "it was gone already")
 
 
 def _record(root: HeldRoot, name: str, change: str) -> None:

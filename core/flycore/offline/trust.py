@@ -14,7 +14,7 @@ from flycore.catalog.known import KNOWN
 from flycore.discovery.look import grounds_of, look
 from flycore.kernel.trusting import Trusting
 from flycore.kernel.world import find_ground, read_files
-from flycore.model.approval import DecideOutcome
+from flycore.model.approval import Outcome
 from flycore.model.sidecar import Registry
 from flycore.model.source import Described, Import
 from flycore.model.trust import TrustItem
@@ -48,32 +48,32 @@ def read_pending_trust(places: Places) -> PendingTrust:
     return PendingTrust(files.registry, store, items)
 
 
-def accept_trust(root: HeldRoot, digest: str) -> tuple[PendingTrust, DecideOutcome]:
+def accept_trust(root: HeldRoot, digest: str) -> tuple[PendingTrust, Outcome]:
     """Trust what waits, if its digest is that one and nothing else has come to it; what waited is returned
     with the outcome. Raises AuditUnwritable, and then nothing is trusted."""
     pending = read_pending_trust(root.places)
     if not pending.items or pending.digest != digest:
-        return pending, DecideOutcome(accepted=False, why_not=CHANGED)
+        return pending, Outcome(accepted=False, why_not=CHANGED)
     pairs = tuple((item.sidecar, item.digest) for item in pending.items)
     root.record(TRUST_DECIDED, trust_decided(pairs, by="flytui trust"))
     return pending, pending.store.accept(pairs, pending.registry, time.time())
 
 
-def revoke_trust(root: HeldRoot) -> DecideOutcome:
+def revoke_trust(root: HeldRoot) -> Outcome:
     """Trust nothing of the root any longer. Raises AuditUnwritable, and then all trust stays."""
     store = read_pending_trust(root.places).store
     root.record(TRUST_DECIDED, trust_decided(store.given(), by="flytui trust --revoke", revoked=True))
     return store.revoke()
 
 
-def import_server(root: HeldRoot, item: Described, shown: Import) -> DecideOutcome:
+def import_server(root: HeldRoot, item: Described, shown: Import) -> Outcome:
     """Write a server of another client's file into the registry and trust it, if that file still says what
     the person was shown. Raises AuditUnwritable."""
     places = root.places
     found = look(grounds_of(places, os.environ))
     now = next((one.offer for one in found if (one.key, one.path) == (item.key, item.path)), None)
     if now is None or now.digest != shown.digest:
-        return DecideOutcome(accepted=False, why_not="the file says something else by now; run it again")
+        return Outcome(accepted=False, why_not="the file says something else by now; run it again")
     trusting = Trusting(find_ground(places, dict(os.environ)))
     done = trusting.import_server(now, time.time(), "flytui tools import")
     for event, fields in done.lines:
@@ -81,7 +81,7 @@ def import_server(root: HeldRoot, item: Described, shown: Import) -> DecideOutco
     return done.outcome
 
 
-def trust_new_root(places: Places, environ: Mapping[str, str]) -> DecideOutcome:
+def trust_new_root(places: Places, environ: Mapping[str, str]) -> Outcome:
     """Trust every entry of a root that this process has just made and that nobody else knows: without its
     lock, and without a line in its log."""
     registry = load_registry(places, known=frozenset(KNOWN), environ=environ)

@@ -27,9 +27,9 @@ from flycore.executive.rooms import PipelineContext
 from flycore.executive.stop import Stop, failed, refused
 from flycore.executive.world import World
 from flycore.model.call import CallRequest, PlanStep, Progress, ToolResult
-from flycore.model.canonical import JsonObject
 from flycore.model.capability import Capability
 from flycore.model.enums import Code, Phase, Risk, Status
+from flycore.model.json import JsonObject
 from flycore.plans.table import PLANS
 from flycore.plans.told import Done, artifacts_of, output_of, told_steps, warnings_of
 from flycore.plans.unfold import Step, misfits, unfold

@@ -8,8 +8,8 @@ import msgspec
 
 from flycore.model.base import Value
 from flycore.model.call import Artifact, ToolResult
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Status
+from flycore.model.json import Json, JsonObject
 from flycore.plans.unfold import Step
 
 MOST_OUTPUT_BYTES = 4 * 1024 * 1024

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from flycore.catalog.schemas import Violation, check_input
 from flycore.model.base import Value
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.capability import Capability
+from flycore.model.json import Json, JsonObject
 from flycore.plans.table import FOCUS, PLANS, WAIT, WAIT_FIELDS, Plan
 
 _AROUND = frozenset(("action", "plan", "captureAfter"))

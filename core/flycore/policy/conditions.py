@@ -21,8 +21,7 @@ from flycore.catalog.schemas import (
 from flycore.model.base import Value
 from flycore.model.call import Caller
 from flycore.model.caller import UNKNOWN_PROGRAM
-from flycore.model.canonical import Json, JsonObject
-from flycore.model.json import pointer_join
+from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.policy.patterns import matches
 
 NO_SCHEMA = frozenset(

@@ -16,10 +16,10 @@ from flycore.catalog.effects import risk_of
 from flycore.model.approval import MatchedRule, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller
-from flycore.model.canonical import JsonObject, digest
 from flycore.model.capability import Capability
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Decision, Level, Risk
+from flycore.model.json import JsonObject, digest
 from flycore.model.sidecar import SidecarEntry
 from flycore.policy.conditions import Fit, PolicyCall
 from flycore.policy.default_decision import Standing, default_rule

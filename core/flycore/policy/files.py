@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from flycore.model.base import Value
-from flycore.model.canonical import JsonObject
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Decision
+from flycore.model.json import JsonObject
 from flycore.policy.rules import Rule, RuleLayer, RuleSource, parse_rules
 from flycore.registry.jsonc import read_jsonc
 from flycore.registry.places import POLICY_FILE, PROJECT_POLICY_FILE, SYSTEM_CONFIG_DIR

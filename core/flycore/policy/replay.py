@@ -12,9 +12,8 @@ from flycore.model.approval import MatchedRule, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller
 from flycore.model.caller import parse_caller_key
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Code, Decision
-from flycore.model.json import MASK
+from flycore.model.json import MASK, Json, JsonObject
 from flycore.policy.default_decision import DEFAULT
 
 

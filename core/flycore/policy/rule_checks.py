@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from flycore.model.call import Caller
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Decision
-from flycore.model.json import pointer_join
+from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.policy.conditions import (
     Fit,
     PolicyCall,

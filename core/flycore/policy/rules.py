@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from flycore.model.approval import MatchedRule
 from flycore.model.base import Value
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Decision
+from flycore.model.json import Json, JsonObject
 from flycore.policy.conditions import (
     Fit,
     PolicyCall,

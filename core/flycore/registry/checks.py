@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from flycore.model.canonical import Json
 from flycore.model.enums import Kind, Source
-from flycore.model.json import pointer_join
+from flycore.model.json import Json, pointer_join
 from flycore.model.suggest import nearest
 from flycore.registry.located import Findings
 from flycore.registry.names import RESERVED_PREFIX, is_builtin, looks_secret

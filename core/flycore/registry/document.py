@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from flycore.model.canonical import Json
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Source
-from flycore.model.json import pointer_join
+from flycore.model.json import Json, pointer_join
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.suggest import nearest
 from flycore.registry.entry import Written, parse_entry, sorted_json

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from flycore.model.canonical import Json, JsonObject, digest
 from flycore.model.diagnostics import Position
 from flycore.model.enums import Anchor, Kind, ProbeMode, Source, UpgradeState
+from flycore.model.json import Json, JsonObject, digest
 from flycore.model.sidecar import Delegate, Limits, Permissions, Probe, SidecarEntry, ToolClaim
 from flycore.registry.checks import check_entry, hidden_faults
 from flycore.registry.legacy import legacy_delegates

@@ -6,9 +6,8 @@ import math
 import re
 from collections.abc import Iterator
 
-from flycore.model.canonical import Json
 from flycore.model.diagnostics import Diagnostic, Position, Severity
-from flycore.model.json import pointer_join
+from flycore.model.json import Json, pointer_join
 from flycore.registry.spans import SpanIndex, scan
 
 MAX_DEPTH = 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flycore.model.canonical import Json
+from flycore.model.json import Json
 from flycore.model.sidecar import Delegate
 
 BUNDLED = frozenset(

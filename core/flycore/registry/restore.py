@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.diagnostics import Diagnostic
+from flycore.model.json import JsonObject, canonical_json
 from flycore.model.sidecar import SidecarEntry
 from flycore.registry.entry import Written, parse_entry
 from flycore.registry.located import Findings, RegistryText

@@ -9,9 +9,8 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Source
-from flycore.model.json import pointer_join
+from flycore.model.json import JsonObject, pointer_join
 from flycore.registry.names import BUILTIN_PREFIXES, MAYBE_REFUSED
 
 if TYPE_CHECKING:

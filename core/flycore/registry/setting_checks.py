@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Level, Risk
+from flycore.model.json import Json, JsonObject
 
 Choice = TypeVar("Choice", Risk, Level)
 

@@ -10,10 +10,9 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from flycore.model.base import Value
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Level, Risk
-from flycore.model.json import pointer_join
+from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.model.suggest import nearest
 from flycore.registry.files import read_text
 from flycore.registry.jsonc import finding, read_jsonc

@@ -11,9 +11,8 @@ import json
 import re
 from typing import NamedTuple
 
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Source
-from flycore.model.json import pointer_join
+from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.registry.files import MAX_FILE_BYTES, read_text
 from flycore.registry.jsonc import parse_jsonc
 from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places

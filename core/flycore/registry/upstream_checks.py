@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from flycore.model.canonical import Json
-from flycore.model.json import pointer_join
+from flycore.model.json import Json, pointer_join
 from flycore.model.suggest import nearest
 from flycore.registry.located import Findings
 from flycore.registry.names import looks_secret

@@ -10,9 +10,8 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Code, ReasonCode, Status
-from flycore.model.json import NotStrict, read_strict
+from flycore.model.json import Json, JsonObject, NotStrict, read_strict
 
 EXCERPT = 400
 """Characters of an answer that cannot be read that are shown."""

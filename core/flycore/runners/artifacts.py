@@ -6,7 +6,7 @@ import os
 import stat
 
 from flycore.model.call import Artifact
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import Json, JsonObject
 
 MAX_ARTIFACTS = 64
 _UNKNOWN_TYPE = "application/octet-stream"

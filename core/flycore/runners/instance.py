@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import anyio
 
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 from flycore.runners.answer import OnEvent, SidecarEvent
 from flycore.runners.pipes import Feed, Intake, Tail
 from flycore.runners.reactor import reactor_of

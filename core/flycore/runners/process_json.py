@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass, field, replace
 
 from flycore.model.call import Artifact
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Code, Status
+from flycore.model.json import Json, JsonObject
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_TIMEOUT_MS, Limits
 from flycore.runners.answer import EventFeed, Meaning, OnEvent, SidecarEvent, exit_facts, read_answer
 from flycore.runners.artifacts import check_artifacts

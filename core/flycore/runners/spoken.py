@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from flycore.model.canonical import JsonObject
-from flycore.model.json import NotStrict, read_strict
+from flycore.model.json import JsonObject, NotStrict, read_strict
 from flycore.runners.answer import LONGEST_EVENT, SidecarEvent, event_of, excerpt
 
 

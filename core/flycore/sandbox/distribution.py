@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from flycore.model.canonical import digest
+from flycore.model.json import digest
 from flycore.sandbox.digests import file_digest
 
 NAME = "flytui"

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import overload
 from urllib.parse import quote, quote_plus
 
-from flycore.model.canonical import Json, JsonObject
-from flycore.model.json import MASK
+from flycore.model.json import MASK, Json, JsonObject
 
 PIECE = 4
 """Characters from which a piece of a secret at a cut counts as one; fewer say too little."""

@@ -7,8 +7,8 @@ import re
 
 import msgspec
 
-from flycore.model.canonical import digest
 from flycore.model.enums import SealKind
+from flycore.model.json import digest
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.model.sidecar import SidecarEntry
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from flycore.model.canonical import digest
 from flycore.model.enums import SealKind
+from flycore.model.json import digest
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.sandbox.digests import file_digest
 from flycore.sandbox.distribution import SIDECARS, Distribution, find_distribution

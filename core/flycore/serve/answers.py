@@ -9,10 +9,10 @@ from flycore.model.approval import Ask, Lease, Outcome
 from flycore.model.audit import Metrics
 from flycore.model.base import Value
 from flycore.model.call import Activity, Progress, ToolResult
-from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
 from flycore.model.events import EventClass
+from flycore.model.json import JsonObject
 from flycore.model.picture import Picture
 from flycore.model.question import Block, Question
 from flycore.model.source import Described

@@ -16,7 +16,7 @@ from flycore.kernel.approver import KernelApprover
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Outcome
 from flycore.model.call import Caller
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 from flycore.serve import console_messages as c
 from flycore.serve import messages as m
 

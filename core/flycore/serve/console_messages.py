@@ -8,7 +8,7 @@ import msgspec
 
 from flycore.model.approval import Answer
 from flycore.model.base import Value
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 from flycore.serve.messages import Nothing
 
 MOST_OF_A_SEAT = 1024

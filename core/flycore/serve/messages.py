@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from flycore.model.base import Value
-from flycore.model.canonical import JsonObject
 from flycore.model.events import Event, EventClass
+from flycore.model.json import JsonObject
 
 PROTOCOL = "flyflor.ws.v1"
 EVENT_PROTOCOL = "flyflor.event.v1"

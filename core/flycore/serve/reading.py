@@ -11,7 +11,7 @@ import msgspec
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.call import Caller
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 from flycore.model.suggest import nearest
 from flycore.serve import messages as m
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from flycore.catalog.document import catalog_schema
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import Json, JsonObject
 from flycore.serve import messages as m
 from flycore.serve.answers import ANSWERS
 from flycore.serve.console_messages import CONSOLE_PAYLOADS

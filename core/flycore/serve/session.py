@@ -19,9 +19,8 @@ from flycore.kernel.kernel import Kernel
 from flycore.kernel.presence import Present
 from flycore.model.approval import Ask
 from flycore.model.call import Caller
-from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.events import MISSED, Event
-from flycore.model.json import NotStrict, read_strict
+from flycore.model.json import JsonObject, NotStrict, canonical_json, read_strict
 from flycore.serve import messages as m
 from flycore.serve import remote, tokening
 from flycore.serve.approving import Approving

@@ -7,8 +7,8 @@ import msgspec
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Outcome
 from flycore.model.call import Caller
-from flycore.model.canonical import JsonObject
 from flycore.model.errors import AuditUnwritable, TokenRefused
+from flycore.model.json import JsonObject
 from flycore.serve import messages as m
 from flycore.serve.tokens import TokenBook
 

@@ -20,8 +20,8 @@ import msgspec
 
 from flycore.model.base import Value
 from flycore.model.call import Caller
-from flycore.model.canonical import canonical_json
 from flycore.model.errors import TokenRefused
+from flycore.model.json import canonical_json
 from flysafe.atomic import private_folder, write_atomic
 
 TCP_DOOR = "tcp"

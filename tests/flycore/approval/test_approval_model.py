@@ -16,8 +16,8 @@ from flycore.approval.hands import HandsOn
 from flycore.approval.leases import LeaseMove
 from flycore.approval.queue import ApprovalQueue
 from flycore.model.approval import Answer, LeaseTerms
-from flycore.model.canonical import canonical_json
 from flycore.model.enums import Choice, RequestState, Risk
+from flycore.model.json import canonical_json
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 OPERATIONS = 200_000 if FULL else 5_000

@@ -22,8 +22,8 @@ from flycore.approval.cells import cell_width, wrap_exact, wrap_words
 from flycore.approval.shown import shown_input, shown_segments
 from flycore.model.approval import Checks, MatchedRule, Preview
 from flycore.model.call import Caller
-from flycore.model.canonical import canonical_json
 from flycore.model.enums import Decision, Level, Risk, SealKind
+from flycore.model.json import canonical_json
 from flycore.model.program import Seal, SealedDelegate
 from flycore.model.sidecar import Limits, Permissions
 from flycore.model.stability import PermissionReport

@@ -10,9 +10,9 @@ import pytest
 
 from flycore.approval.describe import describe_entry
 from flycore.approval.trust import TrustStore, set_digest
-from flycore.model.canonical import digest
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Anchor, PathState, Source
+from flycore.model.json import digest
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Delegate, Permissions, Registry
 

@@ -10,7 +10,6 @@ import pytest
 from flycore.audit import events
 from flycore.model.approval import Answer, ApprovalRequest, LeaseTerms, MatchedRule, Subject
 from flycore.model.call import Caller, CallError, CallRequest, ToolResult
-from flycore.model.canonical import digest
 from flycore.model.catalog import Catalog, SidecarView
 from flycore.model.diagnostics import Position
 from flycore.model.enums import (
@@ -25,6 +24,7 @@ from flycore.model.enums import (
     Source,
     Status,
 )
+from flycore.model.json import digest
 from flycore.model.program import Seal
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Stability

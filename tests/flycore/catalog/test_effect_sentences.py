@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from flycore.catalog.effects import effect_sentence, quoted, risk_of
 from flycore.catalog.known import KNOWN
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import Risk
+from flycore.model.json import Json, JsonObject
 from flycore.model.suggest import nearest
 
 BLANK = msgspec.structs.replace(KNOWN["file.hash"], effects={})

@@ -11,9 +11,9 @@ import pytest
 from flycore.catalog.effects import effect_sentence, template_fields
 from flycore.catalog.known import KNOWN, is_builtin_name
 from flycore.catalog.schemas import check_input, check_schema, fill_defaults
-from flycore.model.canonical import JsonObject
 from flycore.model.capability import Capability
 from flycore.model.enums import Layer
+from flycore.model.json import JsonObject
 
 TABLE = """
 browser.open        browser.cdp      computer       high    - browser url

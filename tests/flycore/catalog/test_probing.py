@@ -14,8 +14,8 @@ from flycore.catalog.findings import SKIPPED
 from flycore.catalog.probe_answer import ProbeAnswer, read_answer
 from flycore.catalog.probe_cache import KEPT, ProbeCache
 from flycore.catalog.probes import AT_ONCE, Prober, ProbeWork, probe_mode, work_key
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.enums import ProbeMode, ProbeState
+from flycore.model.json import Json, JsonObject
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Permissions, Probe, SidecarEntry
 

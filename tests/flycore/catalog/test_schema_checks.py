@@ -13,7 +13,7 @@ from referencing import Registry
 
 from flycore.catalog.known import KNOWN
 from flycore.catalog.schemas import accepts, check_input, check_output, check_schema, fill_defaults
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import Json, JsonObject
 
 CLOSED: JsonObject = {
     "type": "object",

@@ -14,8 +14,8 @@ from flycore.catalog.agent_actions import AGENT_ACTIONS, agent_actions
 from flycore.catalog.schemas import check_input
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, LeaseTerms
-from flycore.model.canonical import digest
 from flycore.model.enums import Choice, Code, Effective, Level, RequestState, Risk, Status
+from flycore.model.json import digest
 from flycore.serve.session import for_reading
 from kernelkit import (
     ECHO,

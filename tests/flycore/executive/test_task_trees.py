@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from flycore.kernel.kernel import Kernel
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Effective, Status
+from flycore.model.json import JsonObject
 from flysafe.procfs import read_process
 from kernelkit import Root, a_caller, kernel_of, request, until
 

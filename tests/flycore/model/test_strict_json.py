@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flycore.model.canonical import Json
-from flycore.model.json import NotStrict, read_strict
+from flycore.model.json import Json, NotStrict, read_strict
 
 REFUSED = {
     "empty": b"",

@@ -12,8 +12,8 @@ import pytest
 from flycore.approval.append import append_rule
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Code, Decision, RequestState, Status
+from flycore.model.json import JsonObject
 from flycore.policy.evaluate import load_policy
 from kernelkit import (
     ECHO,

@@ -9,9 +9,8 @@ import pytest
 from flycore.audit import events
 from flycore.model.approval import Answer, LeaseTerms, MatchedRule, Verdict
 from flycore.model.call import CallError, CallRequest, ToolResult
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Choice, Code, Decision, Level, RequestState, Status
-from flycore.model.json import MASK
+from flycore.model.json import MASK, JsonObject
 from flycore.policy.replay import PastCall, past_calls, replay
 
 

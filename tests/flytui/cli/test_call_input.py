@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import Json, JsonObject
 from flytui.cli.call_input import MOST_STDIN_BYTES, BadInput, read_words, typed
 
 SCHEMA: JsonObject = {

@@ -9,8 +9,8 @@ import pytest
 
 from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.model.call import Activity, Artifact, CallError, Progress, ToolResult
-from flycore.model.canonical import Json
 from flycore.model.enums import Level, Phase, Status
+from flycore.model.json import Json
 from flycore.model.picture import Picture
 from flytui.console.activity.details import call_json, remaining
 from flytui.console.activity.flow import Flowed, paragraphs

@@ -17,8 +17,8 @@ from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import Caller, ToolResult
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import RequestState, Status
+from flycore.model.json import JsonObject
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import CardScreen
 from flytui.console.desk import Desk

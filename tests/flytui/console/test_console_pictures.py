@@ -19,9 +19,9 @@ from flycore.audit.log import AuditLog
 from flycore.client.ledger import Ledger
 from flycore.model.approval import Lease, Preview
 from flycore.model.call import Activity, Artifact, ToolResult
-from flycore.model.canonical import JsonObject
 from flycore.model.check import Check, CheckState
 from flycore.model.enums import Level, Phase, Risk, Status
+from flycore.model.json import JsonObject
 from flycore.model.picture import Picture
 from flycore.model.question import Block
 from flycore.model.standing import StandingRule

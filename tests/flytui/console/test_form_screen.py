@@ -13,8 +13,8 @@ from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 from consolekit import HandClock, console, drawn, press, rows_drawn, settle, until
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Phase
+from flycore.model.json import JsonObject
 from flysafe.text import safe_text
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import CardScreen

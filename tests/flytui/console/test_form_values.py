@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flycore.catalog.known import KNOWN
 from flycore.catalog.schemas import accepts, check_input
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import Json, JsonObject
 from flysafe.text import safe_text
 from flytui.console.form.drafts import Group, Items, Leaf, Pick, Way, at_path, fresh, plain_of, put
 from flytui.console.form.entries import Control, Entry, entries_of, placed

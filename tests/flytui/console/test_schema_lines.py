@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flycore.model.canonical import Json
+from flycore.model.json import Json
 from flytui.console.catalog.schema import schema_lines
 from flytui.console.paint import text_of, width_of
 

@@ -8,7 +8,7 @@ from textual.widgets import Input, TextArea
 
 from consolekit import HandClock, console, until
 from flycore.model.approval import Outcome
-from flycore.model.canonical import JsonObject
+from flycore.model.json import JsonObject
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.edit import EditScreen
 from flytui.console.approvals.reason import ReasonScreen

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from flycore.catalog.agent_actions import EDIT, FETCH, SHELL, TOOL
 
 if TYPE_CHECKING:
-    from flycore.model.canonical import Json, JsonObject
+    from flycore.model.json import Json, JsonObject
 
 EVENT = "PreToolUse"
 OUR_OWN = "mcp__flytui__"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flycore.model.canonical import Json, JsonObject
-from flycore.model.json import NotStrict, read_strict
+from flycore.model.json import Json, JsonObject, NotStrict, read_strict
 
 MOST_STDIN_BYTES = 4 * 1024 * 1024
 Pairs = tuple[tuple[str, str], ...]

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 
 from flycore.model.call import CallError, ToolResult
-from flycore.model.canonical import Json
 from flycore.model.enums import Code, Status
+from flycore.model.json import Json
 from flytui.cli.output import clock_time, note, say_json
 
 STDERR_LINES = 20

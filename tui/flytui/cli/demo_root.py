@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import Json, JsonObject
 from flycore.registry.places import Places, find_places
 
 ALLOWED, MEDIUM, HIGH = "demo.allowed", "demo.medium", "demo.high"

@@ -10,11 +10,11 @@ from flycore.model.approval import Ask, Lease, MatchedRule
 from flycore.model.audit import ApprovalReport, Metrics, ToolMetrics, Verification
 from flycore.model.base import Value
 from flycore.model.call import Activity
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.catalog import CapabilityView, SidecarView
 from flycore.model.check import Check
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.enums import Decision, Effective, Risk
+from flycore.model.json import Json, JsonObject
 from flycore.model.question import Block, Question
 from flycore.model.source import Described, Import
 from flycore.model.stability import Reason, Stability

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from flycore.model.canonical import Json
 from flycore.model.diagnostics import Diagnostic
-from flycore.model.json import pointer_join, unescape_key
+from flycore.model.json import Json, pointer_join, unescape_key
 from flycore.offline.files import ReadSettings
 from flytui.cli.documents import ShownSetting
 from flytui.console.keytable import ENTRIES

@@ -19,10 +19,10 @@ from flycore.client.protocol import Approver, Client
 from flycore.model.approval import Ask, Lease
 from flycore.model.audit import ToolMetrics
 from flycore.model.call import Activity
-from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Effective, RequestState, Risk
 from flycore.model.events import MISSED, Event
+from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 
-from flycore.model.canonical import Json
 from flycore.model.enums import Effective, Phase, Risk, Status
+from flycore.model.json import Json
 from flytui.console.paint import Span, Tone, span
 
 STATE: dict[Effective, tuple[str, Tone]] = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from flycore.catalog.schemas import check_schema
-from flycore.model.canonical import JsonObject, canonical_json
+from flycore.model.json import JsonObject, canonical_json
 from flycore.model.upstream import Definition, Listing, Unreadable
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from flycore.model.call import Artifact
-from flycore.model.canonical import Json, JsonObject, canonical_json
 from flycore.model.enums import Code, Status
-from flycore.model.json import NotStrict, read_strict
+from flycore.model.json import Json, JsonObject, NotStrict, canonical_json, read_strict
 from flycore.runners.artifacts import MAX_ARTIFACTS
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome
 

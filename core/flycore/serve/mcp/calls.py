@@ -19,10 +19,9 @@ from mcp_types import (
 )
 
 from flycore.model.call import ToolResult
-from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.enums import Code
 from flycore.model.errors import ConnectionLost, FlyError
-from flycore.model.json import NotStrict, read_strict
+from flycore.model.json import JsonObject, NotStrict, canonical_json, read_strict
 from flycore.model.suggest import nearest
 from flycore.serve.mcp import aliases
 from flycore.serve.mcp.door import McpDoor

@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from flycore.model.call import Progress, ToolResult
-from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.events import Event, EventClass
+from flycore.model.json import JsonObject
 
 
 class McpDoor(Protocol):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flycore.catalog.schemas import MANY_SCHEMAS, NAMED_SCHEMAS, ONE_SCHEMA
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import Json, JsonObject
 
 _NAMED = NAMED_SCHEMAS | {"definitions"}  # as drafts before 2020-12 name `$defs`
 

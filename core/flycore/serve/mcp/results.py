@@ -14,9 +14,9 @@ from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
 
 from flycore.catalog.schemas import check_output
 from flycore.model.call import ToolResult
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.capability import Capability
 from flycore.model.enums import Code, Status
+from flycore.model.json import Json, JsonObject
 from flycore.serve.mcp.images import MAX_BYTES_IN_ALL, Look
 from flycore.serve.mcp.shorten import as_text, fitted
 from flycore.serve.mcp.tools import output_schema_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from flycore.model.canonical import Json
+from flycore.model.json import Json
 
 _STRINGS = 65_536
 _LISTS = 4_096

@@ -8,10 +8,10 @@ from functools import cached_property
 
 from mcp_types import Tool, ToolAnnotations
 
-from flycore.model.canonical import JsonObject
 from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.enums import Decision, Effective, Risk
+from flycore.model.json import JsonObject
 from flycore.serve.mcp.aliases import ALIASES
 from flycore.serve.mcp.names import Names, of_catalog
 from flycore.serve.mcp.portable import portable

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 
 import flytui.console
 from consolekit import HandClock, console, press, settle, until
-from flycore.model.approval import Answer, ApprovalRequest, DecideOutcome
+from flycore.model.approval import Answer, ApprovalRequest, Outcome
 from flycore.model.enums import Risk
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.batch import BatchScreen
@@ -51,22 +51,22 @@ class SlowWorld(World):
         """How many answers have been sent so far."""
         return len(self.decided) + len(self.answered) + len(self.trusted) + self.started
 
-    async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> DecideOutcome:
+    async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> Outcome:
         outcome = await super().decide(request_id, subject_digest, answer)
         await self.may_end.wait()
         return outcome
 
-    async def answer(self, question_id: str, option: str, text: str = "") -> DecideOutcome:
+    async def answer(self, question_id: str, option: str, text: str = "") -> Outcome:
         outcome = await super().answer(question_id, option, text)
         await self.may_end.wait()
         return outcome
 
-    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> DecideOutcome:
+    async def trust(self, accepted: tuple[tuple[str, str], ...]) -> Outcome:
         outcome = await super().trust(accepted)
         await self.may_end.wait()
         return outcome
 
-    async def write_starter(self) -> DecideOutcome:
+    async def write_starter(self) -> Outcome:
         outcome = await super().write_starter()
         await self.may_end.wait()
         return outcome

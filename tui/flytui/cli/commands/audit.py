@@ -12,7 +12,7 @@ from flytui.cli.output import emit, note, say, say_json
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
-    from flycore.model.canonical import JsonObject
+    from flycore.model.json import JsonObject
 
 DEFAULT_LINES = 20
 MOST_LINES = 10_000

@@ -16,7 +16,7 @@ from flytui.cli.output import emit
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.model.call import ToolResult
-    from flycore.model.canonical import JsonObject
+    from flycore.model.json import JsonObject
     from flytui.cli.call_input import Pairs
 
 TO_THE_END_MS = 7 * 24 * 3_600_000

@@ -15,7 +15,7 @@ from flytui.cli.invocation import Invocation, common
 
 if TYPE_CHECKING:
     from flycore.model.call import ToolResult
-    from flycore.model.canonical import JsonObject
+    from flycore.model.json import JsonObject
     from flytui.cli.agent_tools import Wanted
 
 BLOCKED = 2
@@ -71,7 +71,7 @@ def claude_code(invocation: Invocation, print_config: bool, without_console: str
     try:
         answer = _answered(invocation, without_console, wait)
         if answer is not None:
-            from flycore.model.canonical import canonical_json
+            from flycore.model.json import canonical_json
 
             _hand_over(canonical_json(answer))
     except (Interrupted, KeyboardInterrupt, SystemExit):
@@ -135,8 +135,8 @@ async def _decided(
 
 def decision(asked: Wanted, results: tuple[ToolResult, ...], without_console: str) -> tuple[str, str]:
     """What the agent is told, and why. `allow` only for the very input that was asked for."""
-    from flycore.model.canonical import digest
     from flycore.model.enums import Status
+    from flycore.model.json import digest
 
     if not results:
         return without_console, "flytui: nobody has decided in the console yet"

@@ -13,9 +13,9 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, note, say
 
 if TYPE_CHECKING:
-    from flycore.model.canonical import JsonObject
     from flycore.model.capability import Capability
     from flycore.model.diagnostics import Diagnostic
+    from flycore.model.json import JsonObject
     from flycore.offline.policy import OfflinePolicy
     from flycore.policy.evaluate import Policy
     from flytui.cli.documents import PolicyLayer

@@ -10,7 +10,7 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit
 
 if TYPE_CHECKING:
-    from flycore.model.canonical import JsonObject
+    from flycore.model.json import JsonObject
 
 NAMES = (
     "registry",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 from flycore.model.call import Activity, Artifact
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import Json, JsonObject
 
 SHORT_LINES = 16
 """An output of so few lines is read beside everything else about its call."""

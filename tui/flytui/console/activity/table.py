@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from flycore.model.canonical import Json, JsonObject
+from flycore.model.json import Json, JsonObject
 from flysafe.text import safe_text
 from flytui.console.paint import Line, Span, Tone, column, fit, span
 

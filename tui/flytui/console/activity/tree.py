@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flycore.model.canonical import Json
-from flycore.model.json import pointer_join
+from flycore.model.json import Json, pointer_join
 from flytui.console.paint import Line, Span, Tone, fit, span
 from flytui.console.words import plural
 

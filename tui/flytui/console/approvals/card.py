@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from flycore.approval.machine import choices
 from flycore.model.approval import Answer, Ask, Outcome
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Choice, RequestState
 from flycore.model.errors import FlyError
+from flycore.model.json import JsonObject
 from flytui.console.approvals.drawing import why_lines
 from flytui.console.approvals.edit import EditScreen
 from flytui.console.approvals.keys import CONFIRM_FROM_S, Pressed

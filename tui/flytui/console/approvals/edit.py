@@ -17,8 +17,8 @@ from textual.containers import Vertical
 from textual.widgets import TextArea
 
 from flycore.model.approval import ApprovalRequest, Outcome
-from flycore.model.canonical import Json, JsonObject
 from flycore.model.errors import FlyError
+from flycore.model.json import Json, JsonObject
 from flysafe.text import strict_text
 from flytui.console.ahead import InOrder, WritingScreen
 from flytui.console.approvals.standing import SendInput

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from flycore.model.approval import ApprovalRequest
-from flycore.model.canonical import Json, JsonObject
-from flycore.model.json import pointer_keys
+from flycore.model.json import Json, JsonObject, pointer_keys
 from flysafe.text import strict_text
 from flytui.console.paint import Line, Span, Tone, line, span, wrap, wrapped
 

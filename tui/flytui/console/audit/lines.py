@@ -10,7 +10,7 @@ from itertools import islice
 from typing import overload
 
 from flycore.client.ledger import MOST_LINES, line_of, words_of
-from flycore.model.canonical import Json
+from flycore.model.json import Json
 from flytui.console.paint import Line, Span, Tone, block, column, fit, line, span, wrap, wrapped
 from flytui.console.words import pretty
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from flycore.model.canonical import Json
 from flycore.model.capability import Capability
 from flycore.model.catalog import SidecarView
 from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.json import Json
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.model.stability import SandboxReport
 from flytui.console.catalog.ladder import headline, ladder_lines

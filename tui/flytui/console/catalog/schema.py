@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from flycore.model.canonical import Json
+from flycore.model.json import Json
 from flytui.console.paint import Line, Span, Tone, block, span, wrap, wrapped
 from flytui.console.words import pretty
 

@@ -9,8 +9,8 @@ import msgspec
 
 from flycore.catalog.query import BLOCKED
 from flycore.model.approval import Lease
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Effective
+from flycore.model.json import JsonObject
 from flycore.model.stability import Reason
 from flytui.console.catalog.ladder import headline
 from flytui.console.catalog.model import CatalogRow

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from flycore.model.canonical import Json
-from flycore.model.json import escape_key
+from flycore.model.json import Json, escape_key
 from flysafe.codepoints import CLOSE, OPEN
 from flytui.console.approvals.edit import spelled_out
 from flytui.console.form.fields import MISSING, Field, Kind, Missing

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from flycore.model.canonical import Json
+from flycore.model.json import Json
 from flytui.console.form.drafts import Draft, Group, Items, Leaf, Path, Pick, Step, Way, pointer_of
 from flytui.console.form.fields import Field, Kind, Missing
 from flytui.console.form.reading import Problem

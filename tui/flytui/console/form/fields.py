@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from urllib.parse import unquote
 
-from flycore.model.canonical import Json, JsonObject
-from flycore.model.json import pointer_keys
+from flycore.model.json import Json, JsonObject, pointer_keys
 
 MOST_FIELDS = 120
 """A form with more is one JSON field."""

@@ -13,9 +13,9 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from flycore.model.call import Activity, Progress, ToolResult
-from flycore.model.canonical import JsonObject
 from flycore.model.enums import Phase
 from flycore.model.errors import FlyError
+from flycore.model.json import JsonObject
 from flytui.console.activity.details import call_lines
 from flytui.console.desk import Desk, Topic
 from flytui.console.keymap import Keys

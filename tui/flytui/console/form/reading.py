@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flycore.catalog.schemas import Violation, check_input
-from flycore.model.canonical import Json, JsonObject, canonical_json
-from flycore.model.json import pointer_join, pointer_keys
+from flycore.model.json import Json, JsonObject, canonical_json, pointer_join, pointer_keys
 from flytui.console.approvals.edit import read_object
 from flytui.console.form.drafts import (
     Draft,

@@ -14,8 +14,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
-from flycore.model.canonical import JsonObject
 from flycore.model.catalog import CapabilityView
+from flycore.model.json import JsonObject
 from flytui.console.approvals.edit import JsonArea, json_text
 from flytui.console.desk import Desk, Topic
 from flytui.console.form.block import FieldBlock, FormBody
