@@ -39,7 +39,6 @@ SCREENS: tuple[Step, ...] = (
     (("3",), r"No calls yet"),
     (("4",), r"Nothing stands"),
     (("5",), r"TRUST_DECIDED"),
-    (("6",), r"No entry of the registry names a package"),
     (("7",), r"\d+ checks: "),
     (("1",), r"WHY / FIX"),
 )

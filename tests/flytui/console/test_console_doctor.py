@@ -1,10 +1,9 @@
-"""The screens Doctor and Packages in the running console."""
+"""The screen Doctor in the running console."""
 
 from __future__ import annotations
 
 import json
 
-import msgspec
 import pytest
 
 from consolekit import HandClock, console, drawn, press, rows_drawn, until
@@ -17,7 +16,6 @@ from flytui.console.fix.bench import Workbench
 from flytui.console.fix.screen import ActScreen
 from flytui.console.header import SCREENS
 from flytui.console.main import MainScreen
-from flytui.console.packages.rows import package_rows
 from flytui.console.paint import text_of
 from flytui.console.screens.armed import ArmedLines
 from worldkit import world
@@ -102,24 +100,7 @@ async def test_all_seven_screens_are_named_on_top(size: tuple[int, int]) -> None
             await press(pilot, key)
             await until(pilot, lambda name=name: name in drawn(app, "#header").splitlines()[1])
             tabs = drawn(app, "#header").splitlines()[1].split()
-            assert [word for word in tabs if word in "1234567"] == list("1234567")
-
-
-async def test_packages_are_empty_until_the_registry_names_one() -> None:
-    place, clock = world(), HandClock()
-    async with console(place, clock) as (app, pilot):
-        await press(pilot, "6")
-        await until(pilot, lambda: "packageId" in drawn(app, "#packages-empty"))
-        first, *others = place.catalog_value.sidecars
-        entry = msgspec.structs.replace(first.entry, package_id=f"pdfkit{EVIL}", package_version="3.2.0")
-        named = msgspec.structs.replace(first, entry=entry)
-        place.catalog_value = msgspec.structs.replace(place.catalog_value, sidecars=(named, *others))
-        place.publish("catalog.changed")
-        await until(pilot, lambda: "3.2.0" in rows_drawn(app, "#package-rows"))
-        assert "\x1b" not in rows_drawn(app, "#package-rows")
-        assert len(package_rows(place.catalog_value)) == 1
-        await press(pilot, "enter")
-        await until(pilot, lambda: "tools/packages/pdfkit" in drawn(app, "#page"))
+            assert [word for word in tabs if word in "1234567"] == list("123457")
 
 
 async def test_a_fix_is_shown_before_it_is_done() -> None:

@@ -269,10 +269,8 @@ async def walk_call(app: FlytuiApp, pilot: Pilot[None]) -> None:
 
 
 async def walk_lists(app: FlytuiApp, pilot: Pilot[None]) -> None:
-    """Packages and Doctor, with their pages."""
-    await walk(app, pilot, ["6"])
-    await over(app, pilot, "enter", PageScreen, "end y")
-    await walk(app, pilot, ["y", "7"])
+    """Doctor, with its pages."""
+    await walk(app, pilot, ["7"])
     await until(pilot, lambda: app.screen.query_one("#check-rows", RowsView).row)
     await walk(app, pilot, ["end", "enter"])
     await walk(app, pilot, ["escape", "F", "escape", "y"])

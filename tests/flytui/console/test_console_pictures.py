@@ -326,9 +326,5 @@ def test_doctor(snap_compare: Compare) -> None:
     assert see(snap_compare, app, WIDE, "7", waits(lambda: "milliseconds" in screen_text(app)))
 
 
-def test_no_packages_yet(snap_compare: Compare) -> None:
-    assert see(snap_compare, app_of(world()), SMALL, "6")
-
-
 def test_help(snap_compare: Compare) -> None:
     assert see(snap_compare, app_of(world()), SMALL, "question_mark")

@@ -16,7 +16,6 @@ SCREENS = (
     ("3", "Activity"),
     ("4", "Grants"),
     ("5", "Audit"),
-    ("6", "Packages"),
     ("7", "Doctor"),
 )
 LETTERS = (20, 3, 2, 0)

@@ -77,7 +77,6 @@ SECTIONS: tuple[Section, ...] = (
             Entry("main.activity", "3", "Activity", "calls running and finished"),
             Entry("main.grants", "4", "Grants", "leases, rules and blocks that stand"),
             Entry("main.audit", "5", "Audit", "the log of all that happened"),
-            Entry("main.packages", "6", "Packages", "what sidecars are made of, wanted and installed"),
             Entry("main.doctor", "7", "Doctor", "everything this stands on, with what to do"),
             Entry("main.leave", "q", "", "quit; asks first while requests wait"),
         ),
@@ -347,11 +346,6 @@ SECTIONS: tuple[Section, ...] = (
             Entry("audit.verify", "v", "Check the log again", "whether it is as it was written"),
             Entry("audit.copy", "y", "Copy the line as JSON", "send the line to the terminal's clipboard"),
         ),
-    ),
-    Section(
-        "packages",
-        "Packages",
-        (Entry("packages.copy", "y", "Copy as JSON", "send the package to the terminal's clipboard"),),
     ),
     Section(
         "doctor",

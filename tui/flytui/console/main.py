@@ -19,7 +19,6 @@ from flytui.console.desk import Desk, Topic
 from flytui.console.doctor.view import DoctorView
 from flytui.console.grants.view import GrantsView
 from flytui.console.header import alert_lines, header_lines, tab_at
-from flytui.console.packages.view import PackagesView
 from flytui.console.paint import Line, keys_fitting
 from flytui.console.views import Bar
 
@@ -29,10 +28,9 @@ _NAMES = {
     "activity": "Activity",
     "grants": "Grants",
     "audit": "Audit",
-    "packages": "Packages",
     "doctor": "Doctor",
 }
-View = CatalogView | ApprovalsView | ActivityView | GrantsView | AuditView | PackagesView | DoctorView
+View = CatalogView | ApprovalsView | ActivityView | GrantsView | AuditView | DoctorView
 
 
 class MainScreen(Screen[None]):
@@ -44,7 +42,6 @@ class MainScreen(Screen[None]):
         Binding("3", "view('activity')", "Activity", show=False, id="main.activity"),
         Binding("4", "view('grants')", "Grants", show=False, id="main.grants"),
         Binding("5", "view('audit')", "Audit", show=False, id="main.audit"),
-        Binding("6", "view('packages')", "Packages", show=False, id="main.packages"),
         Binding("7", "view('doctor')", "Doctor", show=False, id="main.doctor"),
         Binding("q", "app.leave", "Quit", show=False, id="main.leave"),
     ]
@@ -62,7 +59,6 @@ class MainScreen(Screen[None]):
             "activity": ActivityView(desk, id="activity"),
             "grants": GrantsView(desk, id="grants"),
             "audit": AuditView(desk, id="audit"),
-            "packages": PackagesView(desk, id="packages"),
             "doctor": DoctorView(desk, id="doctor"),
         }
 

@@ -71,13 +71,13 @@ LinesView, RowsView {
 #alert { background: $surface; }
 #keys, #card-keys { background: $surface; }
 ContentSwitcher { height: 1fr; }
-CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView, PackagesView, DoctorView { height: 1fr; }
+CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView, DoctorView { height: 1fr; }
 #list-side { width: 1fr; }
 #ladder { width: 46%; max-width: 76; border-left: vkey $panel; }
 #call-below { height: 50%; border-top: hkey $panel; }
 #call-views, #call-columns { background: $surface; }
 #notes { margin-bottom: 0; }
-#check-fix, #package-note { background: $surface; }
+#check-fix { background: $surface; }
 #filter, #audit-filter, #activity-filter { height: 1; border: none; padding: 0 1; background: $panel; }
 #filter:focus, #audit-filter:focus, #activity-filter:focus { border: none; }
 #card-title { background: $panel; }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flycore.model.catalog import Catalog
@@ -42,12 +42,7 @@ class SourceRow:
             span(item.id, Tone.STRONG),
             span(item.source.value, Tone.DIM),
         ]
-        row = [
-            part
-            for cell, size in zip(cells, _SIZES, strict=True)
-            for part in (*column((cell,), size - 1), Span(" "))
-        ]
-        return fit((*row, span(gist(item))), width)
+        return _columns([*cells, span(gist(item))], width)
 
 
 def source_rows(catalog: Catalog | None) -> list[SourceRow]:
@@ -58,12 +53,18 @@ def source_rows(catalog: Catalog | None) -> list[SourceRow]:
 
 def titles_line(width: int) -> Line:
     """The headings of the columns."""
+    return _columns([span(title, Tone.DIM) for title in TITLES], width)
+
+
+def _columns(cells: Sequence[Span], width: int) -> Line:
+    """The cells side by side; the last one has the rest of the width."""
+    *sized, last = cells
     row = [
         part
-        for title, size in zip(TITLES[:-1], _SIZES, strict=True)
-        for part in (*column((span(title, Tone.DIM),), size - 1), Span(" "))
+        for cell, size in zip(sized, _SIZES, strict=True)
+        for part in (*column((cell,), size - 1), Span(" "))
     ]
-    return fit((*row, span(TITLES[-1], Tone.DIM)), width)
+    return fit((*row, last), width)
 
 
 def gist(item: Described) -> str:
