@@ -146,6 +146,14 @@ def wrapped(rows: Iterable[Line], width: int, indent: int = 0) -> list[Line]:
     return [piece for row in rows for piece in wrap(row, width, indent)]
 
 
+def table_row(cells: Iterable[Line], sizes: Iterable[int]) -> Line:
+    """Cells side by side, each cut or filled to its size and one space after it; a cell without a size is
+    left out."""
+    return tuple(
+        part for cell, size in zip(cells, sizes, strict=False) for part in (*column(cell, size), Span(" "))
+    )
+
+
 def labelled(label: str, text: object, width: int, cells: int) -> list[Line]:
     """A label in a column of `cells` cells with its text wrapped beside it; nothing for an empty text."""
     words = str(text)
