@@ -184,6 +184,17 @@ def check_audit(found: Verification) -> Check:
     return Check(name="audit", state=CheckState.FAIL, message=message, fix=fix)
 
 
+def check_anchors(problem: str) -> Iterator[Check]:
+    """Whether the log leaves its anchors; `problem` is what the running kernel reports of the last one."""
+    if problem:
+        yield Check(
+            name="anchors",
+            state=CheckState.WARN,
+            message=f"{problem}; lines that are cut off at the log's end are not noticed",
+            fix="make that file writable, and see who changed its folder: the next sync tries again",
+        )
+
+
 def check_outcomes(unknown: tuple[CallRecord, ...]) -> Check:
     """Calls of the last day that a killed kernel left without an outcome, newest first."""
     if not unknown:

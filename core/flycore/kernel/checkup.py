@@ -51,6 +51,7 @@ def check_up(
         checks.check_audit(
             verify(places.state_dir / "audit", places.data_dir / "anchors" / f"{places.key}.jsonl")
         ),
+        *checks.check_anchors(running.anchor_problem if running else ""),
         checks.check_outcomes(_unknown(places)),
         *checks.check_notify(
             notify,

@@ -37,6 +37,8 @@ class Status(Value, frozen=True, kw_only=True):
     """The highest risk among the requests that wait."""
     notify_problem: str = ""
     """Why `notify.command` last did not do its work."""
+    anchor_problem: str = ""
+    """Why the audit log could not leave its last anchor; without anchors nobody sees that its end was cut."""
     panic: bool = False
     """Whether everything is stopped until a person releases it."""
     listening: tuple[str, ...] = ()

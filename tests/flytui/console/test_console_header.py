@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 
 import anyio
+import msgspec
 import pytest
 
 from flycore.model.approval import Ask
 from flycore.model.enums import RequestState, Risk
 from flytui.console.desk import Desk
 from flytui.console.header import header_lines
-from flytui.console.paint import text_of
+from flytui.console.paint import Tone, text_of
 from flytui.console.title import kept_title, title_sequence
 from valuekit import request_of
 from worldkit import world
@@ -29,6 +30,16 @@ def test_the_header_keeps_every_fact_it_has_room_for(width: int) -> None:
     assert len(tabs) <= width
     for fact in ("box not enforced yet", "leases", "2 agents"):
         assert fact in head + tabs
+
+
+@pytest.mark.parametrize("width", [60, 100, 200])
+def test_a_log_without_anchors_is_a_problem_in_the_header(width: int) -> None:
+    desk = Desk(client=world(), approver=world(), title="/srv/shop")
+    desk.status = anyio.run(world().status)
+    assert "anchors" not in "".join(text_of(row) for row in header_lines(desk, "Catalog", width))
+    desk.status = msgspec.structs.replace(desk.status, anchor_problem="no anchor in /srv: File exists")
+    spans = [part for row in header_lines(desk, "Catalog", width) for part in row]
+    assert [part.tone for part in spans if part.text == "log without anchors"] == [Tone.WARN]
 
 
 @pytest.mark.parametrize(

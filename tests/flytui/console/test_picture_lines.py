@@ -5,8 +5,9 @@ from __future__ import annotations
 from rich.style import Style
 
 from flycore.model.picture import Picture
-from flytui.console.paint import Ink, Line, Tone, fit, text_of, to_strip, width_of, wrap
+from flytui.console.paint import Ink, Line, Tone, fit, text_of, width_of, wrap
 from flytui.console.picture import picture_lines
+from flytui.console.views import to_strip
 
 RED, BLUE, WHITE, BLACK = (255, 0, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
 

@@ -203,6 +203,8 @@ class AuditDocument(Document, frozen=True, kw_only=True, tag="flytui.audit/1"):
 
     lines: tuple[JsonObject, ...] = ()
     verification: Verification | None = None
+    anchor_problem: str = ""
+    """Why the running kernel could not leave the last anchor; empty where none runs."""
 
 
 class PolicyLayer(Value, frozen=True, kw_only=True):

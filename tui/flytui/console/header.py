@@ -94,6 +94,7 @@ def _facts(desk: Desk, short: bool) -> list[Span]:
         span(f"{waiting} waiting", _waiting_tone(desk)),
         *_joined(desk),
         *_hands(desk),
+        *([span("log without anchors", Tone.WARN)] if status.anchor_problem else []),
         *([] if status.policy_ok else [policy]),
         *(
             [span(f"everything STOPPED · {desk.keys.shown('app.card')} releases", Tone.ALARM)]

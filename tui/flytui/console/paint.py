@@ -6,15 +6,11 @@ holds text that has been made safe before (the card's). No markup exists on this
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
-from rich.color import Color
-from rich.segment import Segment
-from rich.style import Style
-from textual.strip import Strip
 
 from flysafe.text import safe_lines, safe_text
 
@@ -150,22 +146,25 @@ def wrapped(rows: Iterable[Line], width: int, indent: int = 0) -> list[Line]:
     return [piece for row in rows for piece in wrap(row, width, indent)]
 
 
+def table_row(cells: Iterable[Line], sizes: Iterable[int]) -> Line:
+    """Cells side by side, each cut or filled to its size and one space after it; a cell without a size is
+    left out."""
+    return tuple(
+        part for cell, size in zip(cells, sizes, strict=False) for part in (*column(cell, size), Span(" "))
+    )
+
+
+def labelled(label: str, text: object, width: int, cells: int) -> list[Line]:
+    """A label in a column of `cells` cells with its text wrapped beside it; nothing for an empty text."""
+    words = str(text)
+    if not words:
+        return []
+    return wrap((*column((Span(" "), span(label, Tone.DIM)), cells), span(words)), width, cells)
+
+
 def block(text: str, tone: Tone = Tone.PLAIN, margin: int = 0) -> list[Line]:
     """Text of several lines, one `Line` for each, indented by `margin`."""
     return [(Span(" " * margin), Span(piece, tone)) for piece in safe_lines(text)]
-
-
-def to_strip(row: Line, width: int, styles: Mapping[Tone, Style], base: Style) -> Strip:
-    """The line as exactly `width` cells for Textual's line API."""
-    segments = [Segment(part.text, _style(part, styles, base)) for part in fit(row, width) if part.text]
-    return Strip(segments).adjust_cell_length(width, base)
-
-
-def _style(part: Span, styles: Mapping[Tone, Style], base: Style) -> Style:
-    if part.ink is None:
-        return base + styles[part.tone]
-    fore, back = Color.from_rgb(*part.ink.fore), Color.from_rgb(*part.ink.back)
-    return Style.from_color(fore, back)
 
 
 def _joined(spans: Iterable[Span]) -> Line:

@@ -12,8 +12,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from flytui.console.paint import BLANK, Line, Span, to_strip
-from flytui.console.views import TONE_CLASSES, Toned
+from flytui.console.paint import BLANK, Line, Span
+from flytui.console.views import TONE_CLASSES, Toned, to_strip
 
 
 class Row(Protocol):

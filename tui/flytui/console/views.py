@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
+from rich.color import Color
+from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Size
 from textual.message import Message
@@ -12,11 +14,24 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from flytui.console.paint import BLANK, Line, Tone, to_strip
+from flytui.console.paint import BLANK, Line, Span, Tone, fit
 
 TONE_CLASSES = {f"tone--{tone.value}" for tone in Tone}
 Build = Callable[[int], Sequence[Line]]
 """Makes the lines for a width in cells; called again whenever the width or the content changes."""
+
+
+def to_strip(row: Line, width: int, styles: Mapping[Tone, Style], base: Style) -> Strip:
+    """The line as exactly `width` cells for Textual's line API."""
+    segments = [Segment(part.text, _style(part, styles, base)) for part in fit(row, width) if part.text]
+    return Strip(segments).adjust_cell_length(width, base)
+
+
+def _style(part: Span, styles: Mapping[Tone, Style], base: Style) -> Style:
+    if part.ink is None:
+        return base + styles[part.tone]
+    fore, back = Color.from_rgb(*part.ink.fore), Color.from_rgb(*part.ink.back)
+    return Style.from_color(fore, back)
 
 
 class Toned(Widget):

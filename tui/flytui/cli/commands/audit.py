@@ -9,10 +9,13 @@ import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, note, say, say_json
+from flytui.cli.reading import ask_running
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
+    from flycore.client.protocol import Client
     from flycore.model.json import JsonObject
+    from flycore.registry.places import Places
 
 DEFAULT_LINES = 20
 MOST_LINES = 10_000
@@ -63,16 +66,34 @@ def verify_command(invocation: Invocation) -> int:
     """Check the chain. Exit 0 whole, 1 broken, 3 only the last line torn, 4 cut off against the anchors."""
     from flycore.offline.audit_log import verify_log
 
-    found = verify_log(invocation.places())
+    places = invocation.places()
+    found = verify_log(places)
+    problem = _anchor_problem(places)
     if invocation.as_json:
         from flytui.cli.documents import AuditDocument
 
-        emit(AuditDocument(verification=found))
+        emit(AuditDocument(verification=found, anchor_problem=problem))
         return found.exit_code
     say(f"{found.message} ({found.lines} lines)")
     if found.exit_code:
         say(f"first at {found.file}:{found.line}, number {found.seq}")
+    if problem:
+        say(f"anchors: {problem}")
     return found.exit_code
+
+
+def _anchor_problem(places: Places) -> str:
+    """Why the running kernel could not leave the last anchor. The log is checked without a kernel, so one
+    that does not answer is no error here."""
+    from flycore.model.errors import FlyError
+
+    async def question(client: Client) -> str:
+        return (await client.status()).anchor_problem
+
+    try:
+        return ask_running(places, question) or ""
+    except (FlyError, OSError):
+        return ""
 
 
 @audit.command("export")

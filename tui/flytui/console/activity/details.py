@@ -9,7 +9,7 @@ import msgspec
 
 from flycore.model.call import Activity, ToolResult
 from flycore.model.enums import Phase
-from flytui.console.paint import Line, Span, Tone, block, column, line, span, wrap, wrapped
+from flytui.console.paint import Line, Span, Tone, block, labelled, line, span, wrap, wrapped
 from flytui.console.words import PHASE, STATUS, clock, pretty, said, took
 
 _LABEL = 12
@@ -25,17 +25,19 @@ def call_lines(call: Activity, now: float, width: int) -> list[Line]:
     result = call.result
     state = said(STATUS[result.status]) if result else said(PHASE[call.phase])
     rows: list[Line] = [line(Span(" "), span(call.tool, Tone.STRONG), Span("  "), state), ()]
-    rows += _pair("call", call.call_id, width)
-    rows += _pair("plan", plan_words(call), width)
-    rows += _pair("caller", str(call.caller), width)
-    rows += _pair("claims", f"{call.caller.claims} (unverified)" if call.caller.claims else "", width)
-    rows += _pair("sidecar", call.sidecar or "–", width)
+    rows += labelled("call", call.call_id, width, _LABEL)
+    rows += labelled("plan", plan_words(call), width, _LABEL)
+    rows += labelled("caller", str(call.caller), width, _LABEL)
+    rows += labelled(
+        "claims", f"{call.caller.claims} (unverified)" if call.caller.claims else "", width, _LABEL
+    )
+    rows += labelled("sidecar", call.sidecar or "–", width, _LABEL)
     if result is None:
-        rows += _pair("elapsed", clock(now - call.started_at), width)
+        rows += labelled("elapsed", clock(now - call.started_at), width, _LABEL)
         left = remaining(call, now)
-        rows += _pair("remaining", f"about {clock(left)}" if left is not None else "", width)
+        rows += labelled("remaining", f"about {clock(left)}" if left is not None else "", width, _LABEL)
         if call.progress:
-            rows += _pair("progress", call.progress.message or call.progress.phase.value, width)
+            rows += labelled("progress", call.progress.message or call.progress.phase.value, width, _LABEL)
     else:
         rows += _timing(result, width)
     rows += _section("Input", _cut(input_text(call), "i shows all of it"), width)
@@ -50,11 +52,11 @@ def plan_words(call: Activity) -> str:
 
 
 def _timing(result: ToolResult, width: int) -> Iterator[Line]:
-    yield from _pair("ran", f"{took(result.duration_ms)}, waited {took(result.waited_ms)}", width)
-    yield from _pair("sandbox", result.sandbox.value if result.sandbox else "nothing ran", width)
+    yield from labelled("ran", f"{took(result.duration_ms)}, waited {took(result.waited_ms)}", width, _LABEL)
+    yield from labelled("sandbox", result.sandbox.value if result.sandbox else "nothing ran", width, _LABEL)
     if result.exit_code is not None:
         killed = f"signal {-result.exit_code}" if result.exit_code < 0 else str(result.exit_code)
-        yield from _pair("exit", killed, width)
+        yield from labelled("exit", killed, width, _LABEL)
 
 
 def _ended(result: ToolResult, width: int) -> Iterator[Line]:
@@ -79,12 +81,6 @@ def _ended(result: ToolResult, width: int) -> Iterator[Line]:
 
 def _section(title: str, text: str, width: int) -> list[Line]:
     return [(), line(Span(" "), span(title, Tone.STRONG)), *wrapped(block(text, margin=1), width, 3)]
-
-
-def _pair(label: str, text: str, width: int) -> list[Line]:
-    return (
-        wrap((*column((Span(" "), span(label, Tone.DIM)), _LABEL), span(text)), width, _LABEL) if text else []
-    )
 
 
 def input_text(call: Activity) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flycore.model.call import Activity
 from flytui.console.activity.details import elapsed, progress_line
-from flytui.console.paint import Line, Span, Tone, column, fit, line, span
+from flytui.console.paint import Line, Span, Tone, fit, line, span, table_row
 from flytui.console.words import PHASE, STATUS, said
 
 TITLES = ("STATE", "TOOL", "TIME", "CALLER")
@@ -48,10 +48,7 @@ class CallRow:
 def in_columns(cells: Sequence[Span], width: int) -> Line:
     """State, tool, time and, where there is room, caller, each in its column."""
     sizes = (13, 20, 9) if width < 90 else (13, 20, 16, 20 if width < 116 else 28)
-    row: Line = ()
-    for cell, size in zip(cells, sizes, strict=False):
-        row = (*row, *column((cell,), size), Span(" "))
-    return row
+    return table_row(((cell,) for cell in cells), sizes)
 
 
 def passing(calls: Sequence[Activity], words: str) -> list[Activity]:

@@ -11,7 +11,7 @@ from typing import overload
 
 from flycore.client.ledger import MOST_LINES, line_of, words_of
 from flycore.model.json import Json
-from flytui.console.paint import Line, Span, Tone, block, column, fit, line, span, wrap, wrapped
+from flytui.console.paint import Line, Span, Tone, block, column, fit, line, span, table_row, wrap, wrapped
 from flytui.console.words import pretty
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -49,11 +49,7 @@ class AuditRow:
 
 def in_columns(cells: Sequence[Span]) -> Line:
     """Cells, each in its column."""
-    return tuple(
-        part
-        for cell, size in zip(cells, _SIZES, strict=False)
-        for part in (*column((cell,), size), Span(" "))
-    )
+    return table_row(((cell,) for cell in cells), _SIZES)
 
 
 def wall_time(time: Json) -> str:

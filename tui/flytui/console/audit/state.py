@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flycore.model.audit import ApprovalMetrics, ApprovalReport, Verification
-from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrap
+from flytui.console.paint import Line, Span, Tone, fit, labelled, line, span, wrap
 from flytui.console.words import plural, took
 
 MANY_AT_ONCE = 0.2
@@ -43,7 +43,7 @@ def fatigue_lines(report: ApprovalReport, width: int) -> list[Line]:
         return [(), line(span(" Nobody was asked yet."))]
     rows: list[Line] = [()]
     for label, words in _totals(total):
-        rows += wrap((*column((Span(" "), span(label, Tone.DIM)), 20), span(words)), width, 20)
+        rows += labelled(label, words, width, 20)
     if total.approved_at_once_share >= MANY_AT_ONCE:
         advice = " → nobody reads a card in a second: lease or allow what you always approve"
         rows += [(), *wrap(line(span(advice, Tone.WARN)), width, 3)]

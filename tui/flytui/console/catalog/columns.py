@@ -8,7 +8,7 @@ from flycore.model.audit import ToolMetrics
 from flycore.model.enums import Risk
 from flycore.model.stability import ProbeEvidence
 from flytui.console.catalog.reason import WhyFix
-from flytui.console.paint import Line, Span, Tone, column, fit, line, span, width_of
+from flytui.console.paint import Line, Span, Tone, fit, line, span, table_row, width_of
 from flytui.console.words import RISK, age, said, took
 
 ROOMY = 140
@@ -85,10 +85,8 @@ def _calls(metrics: ToolMetrics | None) -> Span:
 
 def _in_columns(cells: dict[str, Line], width: int) -> Line:
     """The cells that have room at that width, each in its column."""
-    row: Line = ()
-    for name, size in _sizes(width).items():
-        row = (*row, *column(cells[name], size), Span(" "))
-    return row
+    sizes = _sizes(width)
+    return table_row((cells[name] for name in sizes), sizes.values())
 
 
 def _sizes(width: int) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -18,7 +18,7 @@ from flytui.console.catalog.model import CatalogRow
 from flytui.console.catalog.schema import schema_lines
 from flytui.console.catalog.usage import Usage, usage_lines
 from flytui.console.changes import difference_lines
-from flytui.console.paint import Line, Span, Tone, block, column, line, span, wrap, wrapped
+from flytui.console.paint import Line, Span, Tone, block, column, labelled, line, span, wrap, wrapped
 from flytui.console.words import pretty
 
 _MARGIN = 1
@@ -81,13 +81,6 @@ def _section(title: str) -> list[Line]:
     return [(), line(Span(" "), span(title, Tone.STRONG))]
 
 
-def _pair(label: str, value: object, width: int) -> Iterator[Line]:
-    text = str(value)
-    if text:
-        label_cells = column((Span(" "), span(label, Tone.DIM)), _LABEL)
-        yield from wrap((*label_cells, span(text)), width, _LABEL)
-
-
 def _capability(capability: Capability, policy: str, width: int) -> list[Line]:
     rows = _section("Tool")
     flags = [
@@ -96,14 +89,16 @@ def _capability(capability: Capability, policy: str, width: int) -> list[Line]:
         "concurrency-safe" if capability.concurrency_safe else "",
     ]
     rows += wrap(line(Span(" "), span(capability.description or capability.summary)), width, 1)
-    rows += _pair("layer", capability.layer.value, width)
-    rows += _pair("risk", capability.risk.value, width)
+    rows += labelled("layer", capability.layer.value, width, _LABEL)
+    rows += labelled("risk", capability.risk.value, width, _LABEL)
     for rule in capability.risk_when:
-        rows += _pair("", f"{rule.risk.value} when {msgspec.json.encode(rule.when).decode()}", width)
-    rows += _pair("approval", ", ".join(capability.approval_class), width)
-    rows += _pair("policy", policy, width)
-    rows += _pair("flags", ", ".join(flag for flag in flags if flag), width)
-    rows += _pair("tags", ", ".join(capability.tags), width)
+        rows += labelled(
+            "", f"{rule.risk.value} when {msgspec.json.encode(rule.when).decode()}", width, _LABEL
+        )
+    rows += labelled("approval", ", ".join(capability.approval_class), width, _LABEL)
+    rows += labelled("policy", policy, width, _LABEL)
+    rows += labelled("flags", ", ".join(flag for flag in flags if flag), width, _LABEL)
+    rows += labelled("tags", ", ".join(capability.tags), width, _LABEL)
     return rows
 
 
@@ -112,7 +107,7 @@ def _permissions(wants: Permissions, report: SandboxReport | None, width: int) -
     rows = _section("Permissions")
     if report is None:
         return [*rows, *_declared(wants, width)]
-    rows += _pair("level", ", ".join(filter(None, (report.level.value, report.mechanism))), width)
+    rows += labelled("level", ", ".join(filter(None, (report.level.value, report.mechanism))), width, _LABEL)
     for item in report.permissions:
         held = span("✓ enforced", Tone.GOOD) if item.enforced else span("○ not enforced", Tone.WARN)
         why = f" · {item.why}" if item.why and item.why != "not enforced" else ""
@@ -122,29 +117,33 @@ def _permissions(wants: Permissions, report: SandboxReport | None, width: int) -
 
 
 def _declared(wants: Permissions, width: int) -> list[Line]:
-    rows = list(_pair("network", "yes: this machine's whole network" if wants.network else "none", width))
-    rows += _pair("reads", ", ".join(wants.read) or "nothing", width)
-    rows += _pair("writes", ", ".join(wants.write) or "nothing", width)
-    rows += _pair("secrets", ", ".join(wants.secrets) or "none", width)
-    rows += _pair("desktop", "yes: keyboard, mouse and screen" if wants.desktop else "no", width)
+    rows = list(
+        labelled("network", "yes: this machine's whole network" if wants.network else "none", width, _LABEL)
+    )
+    rows += labelled("reads", ", ".join(wants.read) or "nothing", width, _LABEL)
+    rows += labelled("writes", ", ".join(wants.write) or "nothing", width, _LABEL)
+    rows += labelled("secrets", ", ".join(wants.secrets) or "none", width, _LABEL)
+    rows += labelled("desktop", "yes: keyboard, mouse and screen" if wants.desktop else "no", width, _LABEL)
     return rows
 
 
 def _entry(entry: SidecarEntry, trusted: bool, width: int) -> list[Line]:
     rows = _section("Sidecar")
-    rows += _pair("id", f"{entry.id}  ({entry.source.value}, {entry.position})", width)
-    rows += _pair("trusted", "yes" if trusted else "no: T in the console, or flytui trust", width)
-    rows += _pair("kind", entry.kind.value, width)
-    rows += _pair("command", " ".join((entry.command, *entry.args)), width)
+    rows += labelled("id", f"{entry.id}  ({entry.source.value}, {entry.position})", width, _LABEL)
+    rows += labelled("trusted", "yes" if trusted else "no: T in the console, or flytui trust", width, _LABEL)
+    rows += labelled("kind", entry.kind.value, width, _LABEL)
+    rows += labelled("command", " ".join((entry.command, *entry.args)), width, _LABEL)
     for name, delegate in entry.delegates.items():
-        rows += _pair("delegate", f"{name}: {' '.join((delegate.command, *delegate.args))}", width)
-    rows += _pair("disabled", "" if entry.enabled else entry.disabled_reason or "no reason given", width)
-    rows += _pair("tools", ", ".join(entry.tool_names), width)
-    rows += _pair("environment", ", ".join((*entry.env, *entry.pass_env)), width)
-    rows += _pair("time limit", f"{entry.timeout_ms} ms", width)
+        rows += labelled("delegate", f"{name}: {' '.join((delegate.command, *delegate.args))}", width, _LABEL)
+    rows += labelled(
+        "disabled", "" if entry.enabled else entry.disabled_reason or "no reason given", width, _LABEL
+    )
+    rows += labelled("tools", ", ".join(entry.tool_names), width, _LABEL)
+    rows += labelled("environment", ", ".join((*entry.env, *entry.pass_env)), width, _LABEL)
+    rows += labelled("time limit", f"{entry.timeout_ms} ms", width, _LABEL)
     for problem in entry.problems:
-        rows += _pair("problem", f"{problem.position or ''} {problem.message}".strip(), width)
-        rows += _pair("", f"→ {problem.remedy}" if problem.remedy else "", width)
+        rows += labelled("problem", f"{problem.position or ''} {problem.message}".strip(), width, _LABEL)
+        rows += labelled("", f"→ {problem.remedy}" if problem.remedy else "", width, _LABEL)
     return rows
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from flycore.model.audit import ToolMetrics
 from flycore.model.call import Activity
-from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrap
+from flytui.console.paint import Line, Span, Tone, column, fit, labelled, line, span
 from flytui.console.words import PHASE, STATUS, age, plural, said, took
 
 RECENT = 10
@@ -37,14 +37,16 @@ def usage_lines(usage: Usage, now: float, width: int) -> list[Line]:
     if metrics is None and not usage.recent:
         return [*rows, line(span(" none yet", Tone.DIM))]
     if metrics is not None:
-        rows += _pair("counted", _counts(metrics), width)
+        rows += labelled("counted", _counts(metrics), width, _LABEL)
         if metrics.ran:
             times = f"{took(round(metrics.average_ms))} average, {took(metrics.p95_ms)} p95"
-            rows += _pair("took", f"{times}, {took(metrics.total_ms)} in all", width)
-            rows += _pair("last ran", f"{_ago(metrics.last_executed, now)} ago", width)
+            rows += labelled("took", f"{times}, {took(metrics.total_ms)} in all", width, _LABEL)
+            rows += labelled("last ran", f"{_ago(metrics.last_executed, now)} ago", width, _LABEL)
         if metrics.last_error is not None:
             error = metrics.last_error
-            rows += _pair("last error", f"{error.code}: {error.message} ({_ago(error.at, now)} ago)", width)
+            rows += labelled(
+                "last error", f"{error.code}: {error.message} ({_ago(error.at, now)} ago)", width, _LABEL
+            )
     for call in usage.recent:
         rows.append(fit(_recent(call, now), width))
     return rows
@@ -81,7 +83,3 @@ def _ago(time: str, now: float) -> str:
         return age(now - datetime.fromisoformat(time).timestamp())
     except (ValueError, OverflowError):
         return time
-
-
-def _pair(label: str, text: str, width: int) -> list[Line]:
-    return wrap((*column((Span(" "), span(label, Tone.DIM)), _LABEL), span(text)), width, _LABEL)

@@ -28,7 +28,7 @@ from flytui.console.form.screen import FormScreen
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, line, span, wrapped
 from flytui.console.rows import RowsView
-from flytui.console.views import Bar, LinesView
+from flytui.console.views import LinesView
 
 NOTHING_TO_ASK = frozenset(("discovery", "manifest"))
 """Dimensions that only an edit of the registry makes well."""
@@ -228,20 +228,10 @@ class CatalogView(Mending):
             return
         first = next((reason for reason in row.stability.reasons if reason.dimension in NOTHING_TO_ASK), None)
         if first is not None:
-            self._say(f"not probed: {first.message}")
+            self._notice(f"not probed: {first.message}")
             return
-        self._say(f"asking {row.sidecar} again; its answer shows on the ladder")
-        self.run_worker(self._probe(row.sidecar), group="probe")
-
-    async def _probe(self, sidecar: str) -> None:
-        try:
-            await self._desk.client.probe(sidecar)
-        except FlyError as error:
-            self._say(f"not probed: {error}")
-
-    def _say(self, notice: str) -> None:
-        self._desk.notice = notice
-        self.post_message(Bar.Stale())
+        self._notice(f"asking {row.sidecar} again; its answer shows on the ladder")
+        self.run_worker(self._ask_again(row.sidecar), group="probe")
 
     def action_test_call(self) -> None:
         """Write an input for this tool and call it."""
@@ -249,7 +239,7 @@ class CatalogView(Mending):
         if row is not None and row.view is not None:
             self.app.push_screen(FormScreen(self._desk, row.view))
         elif row is not None:
-            self._say(f"{row.sidecar} offers no tool that could be called")
+            self._notice(f"{row.sidecar} offers no tool that could be called")
 
     def action_problems(self) -> None:
         """What is wrong in files a person wrote."""
@@ -263,7 +253,7 @@ class CatalogView(Mending):
         """This row as JSON, to the terminal's clipboard."""
         if self.row is not None:
             self.app.copy_to_clipboard(as_json(self.row))
-            self._say(f"{self.row.name} sent as JSON to the terminal's clipboard")
+            self._notice(f"{self.row.name} sent as JSON to the terminal's clipboard")
 
     def _older(self) -> None:
         """Ages grow and leases run out while nothing else changes."""

@@ -16,8 +16,8 @@ from textual.widgets.text_area import Edit, EditResult
 
 from flysafe.text import safe_lines, safe_text
 from flytui.console.form.drafts import plain_of
-from flytui.console.paint import Line, Span, Tone, column, line, span, to_strip, width_of
-from flytui.console.views import Toned
+from flytui.console.paint import Line, Span, Tone, column, line, span, width_of
+from flytui.console.views import Toned, to_strip
 
 MOST_CHARACTERS = 1_000_000
 
