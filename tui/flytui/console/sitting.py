@@ -13,9 +13,9 @@ from contextlib import AbstractAsyncContextManager
 import anyio
 from anyio.abc import TaskGroup
 
-from flycore.client.coming import ComingClient
 from flycore.client.protocol import Approver, Client
 from flycore.model.errors import FlyError, KernelUnreachable, RootBusy
+from flycore.rpc.proxies import DeferredClient
 from flytui.console.app import FlytuiApp
 from flytui.console.joined import Joining
 
@@ -32,7 +32,7 @@ class Sitting:
     """Sits the application down, and down again. `coming` is the client that it was drawn with."""
 
     def __init__(
-        self, app: FlytuiApp, coming: ComingClient, opening: Opening, seat: Seat, joining: Joining | None
+        self, app: FlytuiApp, coming: DeferredClient, opening: Opening, seat: Seat, joining: Joining | None
     ) -> None:
         self._app = app
         self._coming = coming
@@ -65,7 +65,7 @@ class Sitting:
                 self._sat = True
                 self._app.awaits("")
                 self._app.arrive(client, approver)
-                self._coming.arrived(client)
+                self._coming.set_client(client)
                 await over.wait()
             finally:
                 approver.detach()
@@ -78,7 +78,7 @@ class Sitting:
                 async with joining() as joined:
                     self._app.awaits("")
                     self._app.arrive(joined.client, joined.approver, joined)
-                    self._coming.arrived(joined.client)
+                    self._coming.set_client(joined.client)
                     self._sat = True
                     await first_of(over, self._app.left_alone)
             except KernelUnreachable:
