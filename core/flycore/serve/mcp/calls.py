@@ -23,9 +23,9 @@ from flycore.model.call import ToolResult
 from flycore.model.canonical import JsonObject, canonical_json
 from flycore.model.enums import Code
 from flycore.model.errors import ConnectionLost, FlyError
+from flycore.rpc.methods import Client
 from flycore.runners.strict_json import NotStrict, read_strict
 from flycore.serve.mcp import aliases
-from flycore.serve.mcp.door import McpDoor
 from flycore.serve.mcp.images import Look
 from flycore.serve.mcp.listing import Listing
 from flycore.serve.mcp.results import answer, bare, trouble
@@ -45,7 +45,7 @@ Context = ServerRequestContext[dict[str, Any], Any]
 class Calls:
     """What one caller asks for. Who that is was decided where `door` was made."""
 
-    def __init__(self, door: McpDoor, listing: Listing, look: Look) -> None:
+    def __init__(self, door: Client, listing: Listing, look: Look) -> None:
         self._door, self._listing, self._look = door, listing, look
 
     async def list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
