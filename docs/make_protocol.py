@@ -1,4 +1,4 @@
-"""Writes the schemas of docs/protocol.md from the messages' shapes: python docs/make_protocol.py"""
+"""Writes the last part of docs/protocol.md from the table of methods: python docs/make_protocol.py"""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from flycore.serve.schema import protocol_schema
+from flycore.rpc.methods import METHODS
+from flycore.rpc.schema import protocol_schema
 
 PAGE = Path(__file__).with_name("protocol.md")
 HEADING = "## Every message\n"
@@ -34,12 +35,23 @@ def schemas_part() -> str:
     return "\n".join(
         [
             f"{HEADING}{INTRODUCTION}",
+            _permissions(),
             _listed("You send", asked),
             _listed("The kernel sends", answered),
             _listed("Payload of `event.publish`, by type of event", told),
             _listed("Definitions", dict(sorted(definitions.items()))),
         ]
     )
+
+
+def _permissions() -> str:
+    """A row for each message that a client sends: its answer, what it does, and who may send it."""
+    rows = "\n".join(
+        f"| `{method.message}` | `{method.answer}` | {method.kind.value} | {method.who.value} |"
+        for method in METHODS
+    )
+    head = "| You send | The kernel answers | What it does | Who may send it |\n| --- | --- | --- | --- |"
+    return f"### Who may send what\n\n{head}\n{rows}\n"
 
 
 def _payloads(message: Any) -> dict[str, Any]:

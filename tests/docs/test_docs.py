@@ -28,7 +28,7 @@ from flycore.policy.evaluate import load_policy
 from flycore.registry.load import load_registry
 from flycore.registry.schema import registry_schema
 from flycore.registry.settings import load_settings
-from flycore.serve.messages import ErrorCode
+from flycore.rpc.messages import ErrorCode
 from flycore.serve.unix import serve_unix
 from kernelkit import Root, kernel_of, until
 

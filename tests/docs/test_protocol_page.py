@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from flycore.serve.schema import protocol_schema
+from flycore.rpc.schema import protocol_schema
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TEXT = (DOCS / "protocol.md").read_text(encoding="utf-8")

@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 import flycore
 from flycore.client.approver import SocketApprover
 from flycore.client.protocol import Approver, Client, OnProgress
-from flycore.client.relay import RelayClient
 from flycore.client.socket import SocketClient, connect_socket
 from flycore.kernel.pairing import TRIES, VALID_SECONDS
 from flycore.model.call import ToolResult
 from flycore.model.errors import ConnectionLost, NotPaired, OtherVersion, ProtocolError
 from flycore.model.json import JsonObject
 from flycore.registry.places import Places
+from flycore.rpc.proxies import ForwardingClient
 
 NAME = "flytui console"
 
@@ -26,7 +26,7 @@ Code = Callable[[], Awaitable[str]]
 """Gives what the person typed. Called once the code is shown, and again after a wrong one."""
 
 
-class AttachedClient(RelayClient):
+class AttachedClient(ForwardingClient):
     """The client of a paired console. A console's connection decides and does not call: what its person
     calls goes over a connection of its own."""
 
@@ -35,7 +35,7 @@ class AttachedClient(RelayClient):
         self._inner = inner
 
     async def reach(self) -> Client:
-        """See RelayClient."""
+        """Give the connection of the paired console."""
         return self._inner
 
     async def call(

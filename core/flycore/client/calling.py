@@ -16,7 +16,6 @@ from anyio.streams.memory import MemoryObjectSendStream
 from flycore.approval.callers import identify_peer
 from flycore.client.local import LocalClient
 from flycore.client.protocol import Client, OnProgress
-from flycore.client.relay import RelayClient
 from flycore.client.socket import BACKLOG, connect_socket
 from flycore.client.unwrap import unwrapped
 from flycore.kernel.compose import open_kernel
@@ -27,6 +26,7 @@ from flycore.model.errors import ConnectionLost, KernelUnreachable, RootBusy
 from flycore.model.events import MISSED, Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.registry.places import Places
+from flycore.rpc.proxies import ForwardingClient
 from flycore.serve.unix import DOOR, serve_unix
 
 LOOK_AGAIN_SECONDS = 0.1
@@ -80,7 +80,7 @@ class _Held:
         await self.close()
 
 
-class CallingClient(RelayClient):
+class CallingClient(ForwardingClient):
     """A client that finds a kernel again when the one it had went away before taking the call, and that
     hands a call needing a person to the console that opens within `wait_approver` seconds."""
 
@@ -94,7 +94,7 @@ class CallingClient(RelayClient):
         self._found = False
 
     async def reach(self) -> Client:
-        """See RelayClient. Where the kernel found last has gone, the next one is looked for."""
+        """Give the client of the kernel that was found last; where it has gone, look for the next one."""
         return (await self._kernel()).client
 
     async def let_go(self) -> None:

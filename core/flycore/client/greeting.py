@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 import flycore
 from flycore.model.errors import KernelUnreachable, OtherVersion, ProtocolError, UnsafeSocket
 from flycore.model.status import Status
-from flycore.serve.messages import PROTOCOL
+from flycore.rpc.messages import PROTOCOL
 from flycore.serve.peers import is_same_user, peer_credentials
 
 GREETING_SECONDS = 10.0

@@ -1,45 +1,39 @@
-"""The client in the kernel's own process: the same Protocol without a socket between."""
+"""The client in the kernel's own process: the same interface without a connection between."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
-import anyio.to_thread
-
-from flycore.client.protocol import OnProgress
 from flycore.kernel.kernel import Kernel
-from flycore.model.approval import Ask, Lease
-from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Caller, CallRequest, ToolResult
-from flycore.model.catalog import Catalog
-from flycore.model.check import Check
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
-from flycore.model.picture import Picture
-from flycore.model.question import Block, Question
-from flycore.model.standing import StandingRule
-from flycore.model.status import Status
-from flycore.model.trust import TrustItem
+from flycore.rpc.methods import Method, OnProgress
+from flycore.rpc.proxies import ClientProxy
+from flycore.serve.reading import Queries
 
 CONSOLE_DOOR = "console"
 """Door of the console in the kernel's own process."""
 
 
-class LocalClient:
-    """Calls as `caller`, which the composition root names."""
+class LocalClient(ClientProxy):
+    """Calls as `caller`, which the composition root names, and reads everything."""
 
     def __init__(self, kernel: Kernel, caller: Caller) -> None:
         self._kernel = kernel
         self._caller = caller
+        self._queries = Queries(kernel, caller, viewer=True, paired=True)
 
-    async def status(self) -> Status:
-        """See Client."""
-        return self._kernel.status()
+    async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+        """Ask the kernel."""
+        return await self._queries.perform(method, arguments)
 
-    async def catalog(self) -> Catalog:
-        """See Client."""
-        return self._kernel.catalog()
+    async def activity(self) -> tuple[Activity, ...]:
+        """List the calls that are known by now. Those of earlier kernels are read in the background: a
+        console draws without them, and asks again at the event `history.read`."""
+        return self._kernel.activity()
 
     async def call(
         self,
@@ -51,7 +45,7 @@ class LocalClient:
         inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
-        """See Client."""
+        """Run a tool through the whole pipeline."""
         request = CallRequest(
             call_id=self._kernel.new_call_id(),
             tool=tool,
@@ -63,63 +57,11 @@ class LocalClient:
         )
         return await self._kernel.call(request, on_progress)
 
-    async def cancel(self, call_id: str) -> bool:
-        """See Client."""
-        return self._kernel.cancel(call_id)
-
-    async def activity(self) -> tuple[Activity, ...]:
-        """See Client."""
-        return self._kernel.activity()
-
-    async def picture(self, call_id: str, index: int) -> Picture | None:
-        """See Client."""
-        return await self._kernel.picture(call_id, index)
-
-    async def metrics(self) -> Metrics:
-        """See Client."""
-        return await self._kernel.metrics()
-
-    async def asks(self) -> tuple[Ask, ...]:
-        """See Client."""
-        return self._kernel.asks()
-
-    async def leases(self) -> tuple[Lease, ...]:
-        """See Client."""
-        return self._kernel.leases()
-
-    async def blocks(self) -> tuple[Block, ...]:
-        """See Client."""
-        return self._kernel.blocks()
-
-    async def rules(self) -> tuple[StandingRule, ...]:
-        """See Client."""
-        return await anyio.to_thread.run_sync(self._kernel.rules)
-
-    async def questions(self) -> tuple[Question, ...]:
-        """See Client."""
-        return self._kernel.questions()
-
-    async def panic(self) -> bool:
-        """See Client."""
-        return await self._kernel.panic(str(self._caller))
-
-    async def pending_trust(self) -> tuple[TrustItem, ...]:
-        """See Client."""
-        return self._kernel.pending_trust()
-
-    async def probe(self, sidecar: str) -> None:
-        """See Client."""
-        self._kernel.probe(sidecar)
-
-    async def checks(self) -> tuple[Check, ...]:
-        """See Client."""
-        return await self._kernel.checks()
-
     @asynccontextmanager
     async def events(
         self, classes: frozenset[EventClass] | None = None
     ) -> AsyncIterator[AsyncIterator[Event]]:
-        """See Client."""
+        """Subscribe to the kernel's bus."""
         person = self._caller.door == CONSOLE_DOOR
         with self._kernel.bus.subscribe(classes, person=lambda: person) as subscription:
             yield aiter(subscription)

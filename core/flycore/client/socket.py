@@ -6,7 +6,7 @@ import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import anyio
 import msgspec
@@ -16,34 +16,26 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMes
 
 import flycore
 from flycore.client.greeting import check_folder, greeted
-from flycore.client.protocol import OnProgress
 from flycore.client.unwrap import unwrapped
-from flycore.model.approval import Ask, Lease
-from flycore.model.audit import Metrics
-from flycore.model.call import Activity, CallError, Progress, ToolResult
+from flycore.model.call import CallError, Progress, ToolResult
 from flycore.model.catalog import Catalog
-from flycore.model.check import Check
 from flycore.model.enums import Code
 from flycore.model.enums import Status as CallStatus
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError
 from flycore.model.events import MISSED, Event, EventClass
 from flycore.model.json import JsonObject
-from flycore.model.picture import Picture
-from flycore.model.question import Block, Question
-from flycore.model.standing import StandingRule
 from flycore.model.status import Status
-from flycore.model.trust import TrustItem
-from flycore.serve.messages import EVENT_PROTOCOL, Envelope, envelope
+from flycore.rpc.messages import EVENT_PROTOCOL, Envelope, envelope
+from flycore.rpc.methods import Method, OnProgress
+from flycore.rpc.proxies import ClientProxy
 
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 """Largest message taken from a kernel: a catalog of 10,000 tools with schemas fits."""
 CONNECT_SECONDS = 10.0
 BACKLOG = 1000
 
-T = TypeVar("T")
 
-
-class SocketClient:
+class SocketClient(ClientProxy):
     """Speaks to the kernel that holds the root. `run` has to be running while it is used."""
 
     def __init__(self, connection: ClientConnection, kernel: Status, wait_approver_ms: int = 0) -> None:
@@ -134,13 +126,17 @@ class SocketClient:
         async with self._request(kind, payload or {}, self._new_id()) as answers:
             return (await anext(answers)).payload
 
+    async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+        """Send the message of that method and give the result in its answer."""
+        return method.result_in(await self.ask_for(method.message, method.payload_of(arguments)))
+
     async def status(self) -> Status:
-        """See Client."""
+        """Ask what the kernel says of itself; the whole payload is the answer."""
         payload = await self.ask_for("gateway.status.get")
         return msgspec.convert(payload, Status)
 
     async def catalog(self) -> Catalog:
-        """See Client."""
+        """Ask for the catalog as a value, not as the document that other programs read."""
         payload = await self.ask_for("capability.catalog.get", {"detail": True})
         return msgspec.convert(payload["catalog"], Catalog)
 
@@ -184,62 +180,6 @@ class SocketClient:
                 raise
             return _outcome_unknown(tool, call_id)
         raise ConnectionLost("the kernel ended the call without a result")
-
-    async def cancel(self, call_id: str) -> bool:
-        """See Client; over the socket only calls of this connection, for a viewer any."""
-        return bool((await self.ask_for("tool.cancel", {"callId": call_id}))["cancelled"])
-
-    async def activity(self) -> tuple[Activity, ...]:
-        """See Client."""
-        return await self._list("history.list", "calls", Activity)
-
-    async def picture(self, call_id: str, index: int) -> Picture | None:
-        """See Client."""
-        payload = await self.ask_for("call.picture.get", {"callId": call_id, "index": index})
-        return msgspec.convert(payload["picture"], Picture | None)
-
-    async def metrics(self) -> Metrics:
-        """See Client."""
-        return msgspec.convert((await self.ask_for("tool.metrics.get"))["metrics"], Metrics)
-
-    async def asks(self) -> tuple[Ask, ...]:
-        """See Client."""
-        return await self._list("ask.list", "asks", Ask)
-
-    async def leases(self) -> tuple[Lease, ...]:
-        """See Client."""
-        return await self._list("lease.list", "leases", Lease)
-
-    async def blocks(self) -> tuple[Block, ...]:
-        """See Client."""
-        return await self._list("block.list", "blocks", Block)
-
-    async def rules(self) -> tuple[StandingRule, ...]:
-        """See Client; only a viewer is told any."""
-        return await self._list("rule.list", "rules", StandingRule)
-
-    async def questions(self) -> tuple[Question, ...]:
-        """See Client; one that does not view gets what is about itself."""
-        return await self._list("question.list", "questions", Question)
-
-    async def panic(self) -> bool:
-        """See Client."""
-        return bool((await self.ask_for("panic"))["stopped"])
-
-    async def pending_trust(self) -> tuple[TrustItem, ...]:
-        """See Client."""
-        return await self._list("trust.list", "items", TrustItem)
-
-    async def _list(self, kind: str, key: str, item: type[T]) -> tuple[T, ...]:
-        return msgspec.convert((await self.ask_for(kind))[key], tuple[item, ...])  # type: ignore[valid-type]  # a type built at run time
-
-    async def probe(self, sidecar: str) -> None:
-        """See Client."""
-        await self.ask_for("sidecar.probe", {"sidecar": sidecar})
-
-    async def checks(self) -> tuple[Check, ...]:
-        """See Client; only a viewer is told. Raises ProtocolError for others."""
-        return await self._list("doctor.get", "checks", Check)
 
     @asynccontextmanager
     async def events(

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed
 from flycore.kernel.kernel import Kernel
 from flycore.model.call import Caller, CallRequest, Progress, ToolResult
 from flycore.model.enums import Phase
-from flycore.serve import messages as m
+from flycore.rpc import messages as m
 
 MAX_CALLS = 128
 """Calls that one connection may have under way."""

@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import anyio
 import msgspec
@@ -17,17 +17,21 @@ from websockets.exceptions import ConnectionClosed
 from flycore.catalog.document import catalog_document, kits_document, without_rules
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.presence import Present
-from flycore.model.approval import Ask
+from flycore.model.approval import Outcome
 from flycore.model.call import Caller
+from flycore.model.errors import AuditUnwritable, TokenRefused
 from flycore.model.events import MISSED, Event
-from flycore.model.json import JsonObject, NotStrict, canonical_json, read_strict
-from flycore.serve import messages as m
-from flycore.serve import remote, tokening
+from flycore.model.json import JsonObject, NotStrict, read_strict
+from flycore.rpc import messages as m
+from flycore.rpc.methods import BY_MESSAGE, METHODS, Kind, Method, Who
 from flycore.serve.approving import Approving
 from flycore.serve.calls import ConnectionCalls
-from flycore.serve.console_messages import CONSOLE_PAYLOADS
-from flycore.serve.reading import DETAILS, FOR_VIEWERS, READS, Reader
+from flycore.serve.reading import Queries
+from flycore.serve.tokens import TCP_DOOR, TokenBook
 
+Handler = Callable[[m.Envelope, Method, TaskGroup], Awaitable[None]]
+
+ONLY_LOCAL = "only a program of this user, over the Unix socket, may do that"
 OTHER_PROTOCOL = f"this door speaks {m.PROTOCOL}: restart the older of the two programs"
 
 
@@ -45,35 +49,6 @@ class Connection(Protocol):
     async def close(self) -> None:
         """End the connection."""
         ...
-
-
-def for_reading(ask: Ask, *, viewer: bool, approver: bool = False) -> Ask:
-    """An ask as a paired console sees it, which is all of it, or as other programs may: the confirming
-    letter and what a mask hides are for the person's eyes alone, and which rules asked, what changed
-    meanwhile, and what the kernel read of a file, is not for agents."""
-    if approver:
-        return ask
-    asked, subject = ask.request.without_crops("it is shown in the console alone"), ask.request.subject
-    if not viewer and subject.preview is not None and subject.preview.file:
-        subject = msgspec.structs.replace(subject, preview=None)
-    if asked.input_json != canonical_json(subject.input):
-        subject = msgspec.structs.replace(subject, input=_masked_input(asked.input_json))
-    request = msgspec.structs.replace(
-        asked,
-        letter="",
-        why=asked.why if viewer else (),
-        difference=asked.difference if viewer else (),
-        subject=subject,
-    )
-    return msgspec.structs.replace(ask, request=request)
-
-
-def _masked_input(text: str) -> JsonObject:
-    """The input as its card spells it; nothing where masking left no JSON."""
-    try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError:
-        return {}
 
 
 def _subscribed(wanted: m.Subscribe, event: Event) -> bool:
@@ -95,9 +70,7 @@ class Session:
         self._calls = ConnectionCalls(kernel, self._send)
         self._approving = Approving(kernel, self._send, self._error, pid)
         self._subscription: m.Subscribe | None = None
-        self._handlers: dict[str, Callable[[m.Envelope, TaskGroup], Awaitable[None]]] = {
-            **dict.fromkeys(READS, self._read_out),
-            **dict.fromkeys(DETAILS, self._read_detail),
+        self._handlers: dict[str, Handler] = {
             "client.hello": self._hello,
             "ping": self._ping,
             "gateway.status.get": self._status,
@@ -106,16 +79,14 @@ class Session:
             "event.unsubscribe": self._unsubscribe,
             "tool.call": self._call,
             "tool.cancel": self._cancel,
-            "ask.list": self._asks,
-            "ask.detail.get": self._ask,
-            **dict.fromkeys(CONSOLE_PAYLOADS, self._of_console),
-            "call.picture.get": self._picture,
+            "console.attach": self._enter,
+            "console.pair": self._enter,
             "trust.revoke": self._revoke_trust,
-            "panic": self._panic,
-            "sidecar.probe": self._probe,
             "kernel.yield": self._yield,
-            **dict.fromkeys(tokening.MESSAGES, self._tokens),
+            "token.add": self._tokens,
+            "token.revoke": self._tokens,
         }
+        """What the connection answers itself; the table's other messages go to Queries or to the approver."""
 
     async def run(self) -> None:
         """Serve until the peer leaves; its calls are cancelled, its requests withdrawn."""
@@ -149,18 +120,28 @@ class Session:
             await self._dispatch(message, group)
 
     async def _dispatch(self, message: m.Envelope, group: TaskGroup) -> None:
-        handler = self._handlers.get(message.type)
+        method = BY_MESSAGE.get(message.type)
         if message.protocol != m.PROTOCOL:
             await self._error(message, m.ErrorCode.INVALID_ENVELOPE, OTHER_PROTOCOL)
-        elif handler is None:
+        elif method is None:
             await self._error(message, m.ErrorCode.UNSUPPORTED_MESSAGE, "unknown message type")
-        elif not remote.is_taken(message.type, self._caller):
-            await self._error(message, m.ErrorCode.UNAUTHORIZED, remote.ONLY_LOCAL)
+        elif not self._takes(method):
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, ONLY_LOCAL)
         else:
             try:
-                await handler(message, group)
+                await self.handler_of(method)(message, method, group)
             except msgspec.ValidationError as error:
                 await self._error(message, m.ErrorCode.INVALID_PAYLOAD, str(error))
+
+    def handler_of(self, method: Method) -> Handler:
+        """Find what answers a message of the table."""
+        found = self._handlers.get(method.message)
+        return found or (self._decide if method.kind is Kind.DECISION else self._query)
+
+    def _takes(self, method: Method) -> bool:
+        """Whether such a message is taken from this caller at all. One that is known by a token and not by
+        its process is an agent: it reads what is its own and calls, nothing else."""
+        return method.who is Who.TOKEN or self._caller.door != TCP_DOOR
 
     async def _send(self, kind: str, payload: object, answers: m.Envelope | None) -> None:
         await self._connection.send(
@@ -172,7 +153,7 @@ class Session:
 
     async def _greet(self) -> None:
         status = self._kernel.status()
-        commands = sorted(kind for kind in self._handlers if remote.is_taken(kind, self._caller))
+        commands = sorted(method.message for method in METHODS if self._takes(method))
         hello = {
             "clientId": f"c{secrets.token_hex(4)}",
             "connectedAt": round(time.time(), 6),
@@ -182,13 +163,13 @@ class Session:
         }
         await self._send("server.hello", hello, None)
 
-    async def _hello(self, message: m.Envelope, _: TaskGroup) -> None:
+    async def _hello(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         hello = msgspec.convert(message.payload, m.Hello)
         if self._greeted:
             await self._error(message, m.ErrorCode.UNAUTHORIZED, "a connection keeps the role it began with")
             return
-        if hello.viewer and remote.comes_in_by_token(self._caller):
-            await self._error(message, m.ErrorCode.UNAUTHORIZED, remote.ONLY_LOCAL)
+        if hello.viewer and self._caller.door == TCP_DOOR:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, ONLY_LOCAL)
             return
         self._greeted = True
         self._viewer = self._present.viewer = hello.viewer
@@ -196,29 +177,27 @@ class Session:
         self._caller = msgspec.structs.replace(self._caller, claims=hello.client[:200])
         await self._send("ack", {}, message)
 
-    async def _ping(self, message: m.Envelope, _: TaskGroup) -> None:
+    async def _ping(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         msgspec.convert(message.payload, m.Nothing)
         await self._send("pong", {}, message)
 
-    async def _status(self, message: m.Envelope, _: TaskGroup) -> None:
+    async def _status(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         msgspec.convert(message.payload, m.Nothing)
         status: JsonObject = msgspec.to_builtins(self._kernel.status())
         await self._send("gateway.status.snapshot", {**status, "clientCount": status["clients"]}, message)
 
-    async def _catalog(self, message: m.Envelope, _: TaskGroup) -> None:
+    async def _catalog(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.CatalogGet)
-        catalog = self._kernel.catalog("" if self._viewer else self._caller.key)
-        seen = catalog if self._viewer else without_rules(catalog)
-        kits = kits_document(seen.described)
-        detail: JsonObject = {"kits": kits, "catalog": msgspec.to_builtins(seen)}
+        seen = await self._queries.catalog()
+        detail: JsonObject = {"kits": kits_document(seen.described), "catalog": msgspec.to_builtins(seen)}
         payload = detail if wanted.detail else catalog_document(seen)
         await self._send("capability.catalog.snapshot", payload, message)
 
-    async def _subscribe(self, message: m.Envelope, _: TaskGroup) -> None:
+    async def _subscribe(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         self._subscription = msgspec.convert(message.payload, m.Subscribe)
         await self._send("ack", msgspec.to_builtins(self._subscription), message)
 
-    async def _unsubscribe(self, message: m.Envelope, _: TaskGroup) -> None:
+    async def _unsubscribe(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         msgspec.convert(message.payload, m.Subscribe)
         self._subscription = None
         await self._send("ack", {"classes": [], "types": []}, message)
@@ -245,7 +224,7 @@ class Session:
         mine = not isinstance(about, str) or about == self._caller.key
         return self._viewer or (own and mine)
 
-    async def _call(self, message: m.Envelope, group: TaskGroup) -> None:
+    async def _call(self, message: m.Envelope, method: Method, group: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.ToolCall)
         self._greeted = True  # who has called does not become a viewer, and so no console
         if self._viewer:
@@ -255,80 +234,65 @@ class Session:
         else:
             await self._calls.take(message, wanted, self._caller, group)
 
-    async def _cancel(self, message: m.Envelope, _: TaskGroup) -> None:
+    async def _cancel(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         """A peer ends its own calls; a viewer, which is a person's command line, any."""
         wanted = msgspec.convert(message.payload, m.ToolCancel)
         ended = self._kernel.cancel(wanted.call_id) if self._viewer else self._calls.cancel(wanted)
         await self._send("ack", {"cancelled": ended}, message)
 
     @property
-    def _reader(self) -> Reader:
-        return Reader(self._caller, self._viewer)
+    def _queries(self) -> Queries:
+        return Queries(self._kernel, self._caller, viewer=self._viewer, paired=self._approving.paired)
 
-    async def _asks(self, message: m.Envelope, _: TaskGroup) -> None:
-        msgspec.convert(message.payload, m.Nothing)
-        await self._send_asks(message, "")
-
-    async def _ask(self, message: m.Envelope, _: TaskGroup) -> None:
-        await self._send_asks(message, msgspec.convert(message.payload, m.AskGet).id)
-
-    async def _send_asks(self, message: m.Envelope, wanted: str) -> None:
-        asks = [
-            for_reading(ask, viewer=self._viewer, approver=self._approving.paired)
-            for ask in self._kernel.asks()
-            if wanted in ("", ask.request.id) and self._reader.sees(ask.request.caller)
-        ]
-        await self._send("ask.snapshot", {"asks": msgspec.to_builtins(asks)}, message)
-
-    async def _picture(self, message: m.Envelope, _: TaskGroup) -> None:
-        wanted = msgspec.convert(message.payload, m.PictureGet)
-        seen = self._viewer or self._kernel.caller_of(wanted.call_id) == self._caller.key
-        picture = await self._kernel.picture(wanted.call_id, wanted.index) if seen else None
-        await self._send("call.picture.snapshot", {"picture": msgspec.to_builtins(picture)}, message)
-
-    async def _of_console(self, message: m.Envelope, _: TaskGroup) -> None:
-        await self._approving.take(message, self._caller, viewer=self._viewer)
-
-    async def _read_out(self, message: m.Envelope, _: TaskGroup) -> None:
-        """Answer what only reads."""
-        msgspec.convert(message.payload, m.Nothing)
-        if message.type in FOR_VIEWERS and not self._viewer:
-            await self._error(message, m.ErrorCode.UNAUTHORIZED, FOR_VIEWERS[message.type])
+    async def _query(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        """Answer what the table names a method for."""
+        wanted = msgspec.convert(message.payload, method.payload)
+        if method.who is Who.VIEWER and not self._viewer:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, method.refusal)
             return
-        await self._send(*await READS[message.type](self._kernel, self._reader), message)
+        result = await self._queries.perform(method, method.arguments_in(wanted))
+        await self._send(method.answer, method.answer_of(result), message)
 
-    async def _read_detail(self, message: m.Envelope, _: TaskGroup) -> None:
-        """Answer what reads one thing, which the payload names."""
-        detail = DETAILS[message.type]
-        wanted = msgspec.convert(message.payload, detail.shape)
-        await self._send(*await detail.read(self._kernel, self._reader, wanted), message)
+    async def _decide(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        await self._approving.decide(message, method)
 
-    async def _revoke_trust(self, message: m.Envelope, _: TaskGroup) -> None:
+    async def _enter(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        await self._approving.enter(message, method, self._caller, viewer=self._viewer)
+
+    async def _revoke_trust(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         msgspec.convert(message.payload, m.Nothing)
         if not self._viewer:
-            await self._error(message, m.ErrorCode.UNAUTHORIZED, "only a viewer takes trust away")
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, method.refusal)
             return
         outcome = await self._kernel.revoke_trust(by=f"flytui trust --revoke, {self._caller}")
         await self._send("ack", msgspec.to_builtins(outcome), message)
 
-    async def _tokens(self, message: m.Envelope, _: TaskGroup) -> None:
+    async def _tokens(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         """Only the command line, as a viewer, lets clients in; log and console say who it was."""
         if not self._viewer:
-            await self._error(message, m.ErrorCode.UNAUTHORIZED, "only a viewer makes or revokes tokens")
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, method.refusal)
             return
-        outcome = tokening.change_tokens(self._kernel, message.type, message.payload, self._caller)
+        outcome = change_tokens(self._kernel, message.type, message.payload, self._caller)
         await self._send("ack", msgspec.to_builtins(outcome), message)
 
-    async def _panic(self, message: m.Envelope, _: TaskGroup) -> None:
-        """Whoever may connect may stop everything; nothing on this door releases it."""
-        msgspec.convert(message.payload, m.Nothing)
-        await self._send("ack", {"stopped": await self._kernel.panic(str(self._caller))}, message)
-
-    async def _probe(self, message: m.Envelope, _: TaskGroup) -> None:
-        wanted = msgspec.convert(message.payload, m.SidecarProbe)
-        self._kernel.probe(wanted.sidecar)
-        await self._send("ack", {}, message)
-
-    async def _yield(self, message: m.Envelope, _: TaskGroup) -> None:
+    async def _yield(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         msgspec.convert(message.payload, m.Nothing)
         await self._send("ack", {"yielding": self._kernel.yield_root()}, message)
+
+
+def change_tokens(kernel: Kernel, kind: str, payload: JsonObject, caller: Caller) -> Outcome:
+    """Do what the message says, on behalf of `caller`, whom log and console name. Raises ValidationError."""
+    book, by = TokenBook.load(kernel.state_dir), f"flytui token, {caller}"
+    try:
+        if kind == "token.add":
+            wanted = msgspec.convert(payload, m.TokenAdd)
+            book.add(wanted.name, wanted.digest, noted=lambda: kernel.token_changed(wanted.name, "made", by))
+            return Outcome(accepted=True)
+        name = msgspec.convert(payload, m.TokenRevoke).name
+        if not book.revoke(name, noted=lambda: kernel.token_changed(name, "revoked", by)):
+            return Outcome(accepted=False, why_not=f"there is no token {name[:40]}")
+    except (TokenRefused, AuditUnwritable) as refused:
+        return Outcome(accepted=False, why_not=str(refused))
+    except OSError as error:
+        return Outcome(accepted=False, why_not=f"the tokens could not be written: {error.strerror or error}")
+    return Outcome(accepted=True)

@@ -18,8 +18,8 @@ from websockets.http11 import Request, Response
 from flycore.approval.callers import identify_peer
 from flycore.kernel.kernel import Kernel
 from flycore.model.errors import UnsafeSocket
+from flycore.rpc.messages import MAX_MESSAGE_BYTES
 from flycore.serve.bounded import BoundedConnection
-from flycore.serve.messages import MAX_MESSAGE_BYTES
 from flycore.serve.peers import is_same_user, peer_credentials
 from flycore.serve.session import Session
 from flysafe.atomic import private_folder

@@ -28,7 +28,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import Progress, ToolResult
 from flycore.model.events import Event
-from flycore.serve.session import for_reading
+from flycore.serve.reading import for_reading
 from kernelkit import Root, a_caller, answered_call, approve, kernel_of, request, tool
 
 pytestmark = pytest.mark.anyio

@@ -451,7 +451,7 @@ async def test_a_kernel_of_another_version_is_spoken_to_where_the_protocol_is_th
     root: Root, version: str, protocol: str, goes: bool
 ) -> None:
     other = (
-        "import flycore, flycore.serve.messages as messages\n"
+        "import flycore, flycore.rpc.messages as messages\n"
         f"flycore.__version__ = {version!r}\nmessages.PROTOCOL = {protocol!r}\n"
     )
     async with console_elsewhere(root, other):

@@ -16,7 +16,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, LeaseTerms
 from flycore.model.enums import Choice, Code, Effective, Level, RequestState, Risk, Status
 from flycore.model.json import digest
-from flycore.serve.session import for_reading
+from flycore.serve.reading import for_reading
 from kernelkit import (
     ECHO,
     Root,

@@ -12,7 +12,7 @@ from flycore.approval.card import render_card
 from flycore.executive.changes import Changes, changes
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
-from flycore.serve.session import for_reading
+from flycore.serve.reading import for_reading
 from flysafe.text import strict_text
 from kernelkit import Root, answered_call, approve, kernel_of, tool, until, waiting_ask
 

@@ -21,7 +21,7 @@ from flycore.kernel.tickets import FILE
 from flycore.model.approval import ApprovalRequest
 from flycore.model.enums import RequestState
 from flycore.model.picture import Picture
-from flycore.serve.session import for_reading
+from flycore.serve.reading import for_reading
 from kernelkit import ECHO, Root, approve, kernel_of, request, until, waiting_ask
 from needs import needs
 

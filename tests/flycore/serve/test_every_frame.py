@@ -17,9 +17,9 @@ from websockets.asyncio.client import ClientConnection, unix_connect
 import flycore
 from doorkit import served
 from flycore.kernel.kernel import Kernel
-from flycore.serve.answers import ANSWERS
-from flycore.serve.events import EVENTS
-from flycore.serve.schema import PAYLOADS, protocol_schema
+from flycore.rpc.events import EVENTS
+from flycore.rpc.methods import ANSWERS
+from flycore.rpc.schema import PAYLOADS, protocol_schema
 from kernelkit import ECHO, Root, approve, request, tool, waiting_ask
 
 pytestmark = pytest.mark.anyio

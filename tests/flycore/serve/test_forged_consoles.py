@@ -20,11 +20,11 @@ from flycore.client.connect import open_served_kernel
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.pairing import ALPHABET, LENGTH, TRIES
 from flycore.model.approval import Ask
-from flycore.serve.console_messages import CONSOLE_PAYLOADS
+from flycore.rpc.methods import METHODS, Kind
 from kernelkit import ECHO, Root, tool, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
-DECIDING = sorted(set(CONSOLE_PAYLOADS) - {"console.attach", "console.pair"})
+DECIDING = sorted(method.message for method in METHODS if method.kind is Kind.DECISION)
 HELLO = {"client": "flytui console", "viewer": True, "version": flycore.__version__}
 
 

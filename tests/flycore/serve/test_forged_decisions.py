@@ -24,7 +24,7 @@ from doorkit import plain, say, served
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
 from flycore.model.enums import Choice, RequestState, Risk
-from flycore.serve.messages import PROTOCOL
+from flycore.rpc.messages import PROTOCOL
 from kernelkit import PATIENCE, Root, approve, tool, until, waiting_ask
 
 pytestmark = pytest.mark.anyio

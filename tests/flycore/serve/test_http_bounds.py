@@ -13,9 +13,9 @@ import anyio.abc
 import pytest
 
 from doorkit import served
+from flycore.rpc.methods import Client
 from flycore.serve.gate import Gate
 from flycore.serve.http import serve_http
-from flycore.serve.mcp.door import McpDoor
 from flycore.serve.mcp.http import http_app
 from flycore.serve.mcp.images import look_below
 from flycore.serve.tokens import TokenBook
@@ -80,7 +80,7 @@ async def test_later_requests_that_come_in_pieces_are_answered(root: Root) -> No
 
 
 async def test_a_fault_of_our_own_tells_nothing(root: Root, caplog: pytest.LogCaptureFixture) -> None:
-    def broken(key: str) -> McpDoor:
+    def broken(key: str) -> Client:
         raise KeyError(f"/secret/place of {key}")
 
     async with served(root) as kernel:

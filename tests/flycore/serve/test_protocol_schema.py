@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.client import unix_connect
 
 from doorkit import served
-from flycore.serve.schema import PAYLOADS, protocol_schema
+from flycore.rpc.schema import PAYLOADS, protocol_schema
 from kernelkit import Root
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "protocol.md"

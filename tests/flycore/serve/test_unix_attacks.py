@@ -17,7 +17,7 @@ from flycore.approval.callers import identify_peer
 from flycore.client.socket import connect_socket
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.enums import Choice, Code, Status
-from flycore.serve.messages import MAX_MESSAGE_BYTES
+from flycore.rpc.messages import MAX_MESSAGE_BYTES
 from kernelkit import ECHO, Root, request, tool, until, waiting_ask
 
 pytestmark = pytest.mark.anyio

@@ -95,7 +95,7 @@ async def test_no_screen_blocks_the_loop(monkeypatch: pytest.MonkeyPatch) -> Non
 OUTSIDE = ("subprocess", "socket", "shutil", "tempfile", "glob", "urllib.request", "http", "requests")
 VALUES = (
     "flycore.client.protocol",
-    "flycore.client.coming",
+    "flycore.rpc.proxies",
     "flycore.client.ledger",
     "flycore.client.unwrap",
     "flycore.model",

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from flycore.client.coming import ComingClient, NoApprover
 from flycore.client.ledger import Ledger
 from flycore.client.unwrap import unwrapped
+from flycore.rpc.proxies import DeferredClient, UnavailableApprover
 from flytui.console.app import FlytuiApp
 from flytui.console.controllers.connection import KernelConnectionController, Opening, Seat
 from flytui.console.desk import Desk
@@ -47,10 +47,10 @@ async def run_console(
     on this terminal to its end, `bench` is what things are mended with, `terminal` looks at what this
     terminal can do, `own` is what the person set for the console.
     """
-    coming = ComingClient()
+    coming = DeferredClient()
     desk = Desk(
         client=coming,
-        approver=NoApprover(),
+        approver=UnavailableApprover(),
         title=title,
         clock=clock,
         now=now,

@@ -23,8 +23,8 @@ from flycore.model.enums import Code
 from flycore.model.errors import ConnectionLost, FlyError
 from flycore.model.json import JsonObject, NotStrict, canonical_json, read_strict
 from flycore.model.suggest import nearest
+from flycore.rpc.methods import Client
 from flycore.serve.mcp import aliases
-from flycore.serve.mcp.door import McpDoor
 from flycore.serve.mcp.images import Look
 from flycore.serve.mcp.listing import Listing
 from flycore.serve.mcp.results import answer, bare, trouble
@@ -44,7 +44,7 @@ Context = ServerRequestContext[dict[str, Any], Any]
 class Calls:
     """What one caller asks for. Who that is was decided where `door` was made."""
 
-    def __init__(self, door: McpDoor, listing: Listing, look: Look) -> None:
+    def __init__(self, door: Client, listing: Listing, look: Look) -> None:
         self._door, self._listing, self._look = door, listing, look
 
     async def list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:

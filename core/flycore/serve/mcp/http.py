@@ -17,13 +17,13 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from flycore.rpc.methods import Client
 from flycore.serve.http import CALLER, PATH
 from flycore.serve.mcp.calls import GONE
-from flycore.serve.mcp.door import McpDoor
 from flycore.serve.mcp.images import Look
 from flycore.serve.mcp.server import MAX_SESSIONS, build_server
 
-DoorOf = Callable[[str], McpDoor]
+DoorOf = Callable[[str], Client]
 _LOG = logging.getLogger("flytui.http")
 
 

@@ -8,7 +8,7 @@ import anyio
 
 from flycore.model.errors import FlyError
 from flycore.model.events import EventClass
-from flycore.serve.mcp.door import McpDoor
+from flycore.rpc.methods import Client
 from flycore.serve.mcp.tools import Shown, shown
 
 AGAIN_SECONDS = 0.5
@@ -22,7 +22,7 @@ Changed = Callable[[], Awaitable[None]]
 class Listing:
     """Asks for the catalog only when it may have changed; while nothing watches it, every time."""
 
-    def __init__(self, door: McpDoor) -> None:
+    def __init__(self, door: Client) -> None:
         self._door = door
         self._watched = False
         self._held: Shown | None = None

@@ -18,8 +18,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, NotificationParams
 
 import flycore
+from flycore.rpc.methods import Client
 from flycore.serve.mcp.calls import Calls, Context
-from flycore.serve.mcp.door import McpDoor
 from flycore.serve.mcp.images import Look
 from flycore.serve.mcp.listing import Listing
 
@@ -104,7 +104,7 @@ def _kind(fault: BaseException) -> str:
     return type(fault).__name__
 
 
-def build_server(door: McpDoor, look: Look) -> Server[dict[str, Any]]:
+def build_server(door: Client, look: Look) -> Server[dict[str, Any]]:
     """A server whose calls go through `door`. It follows the catalog for as long as it runs."""
     listing, sessions, bus = Listing(door), Sessions(), InMemorySubscriptionBus()
     calls = Calls(door, listing, look)

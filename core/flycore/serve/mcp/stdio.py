@@ -23,7 +23,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from flycore.model.json import NotStrict, read_strict
-from flycore.serve.mcp.door import McpDoor
+from flycore.rpc.methods import Client
 from flycore.serve.mcp.images import Look
 from flycore.serve.mcp.owed import Owed
 from flycore.serve.mcp.server import build_server
@@ -42,7 +42,7 @@ Incoming = SessionMessage | Exception
 _LOG = logging.getLogger("mcp.flytui")
 
 
-async def serve_stdio(door: McpDoor, look: Look) -> None:
+async def serve_stdio(door: Client, look: Look) -> None:
     """Serve the client at the other end of standard input until it closes it."""
     server = build_server(door, look)
     with _to_standard_error(), _kept_apart() as (source, sink):

@@ -70,7 +70,7 @@ def schema_of(name: str) -> JsonObject:
 
         return policy_schema()
     if name == "protocol":
-        from flycore.serve.schema import protocol_schema
+        from flycore.rpc.schema import protocol_schema
 
         return protocol_schema()
     if name == "catalog":

@@ -14,9 +14,9 @@ import anyio
 from anyio.abc import TaskGroup
 from textual.app import App
 
-from flycore.client.coming import ComingClient
 from flycore.client.protocol import Approver, Client
 from flycore.model.errors import FlyError, KernelUnreachable, RootBusy
+from flycore.rpc.proxies import DeferredClient
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.desk import Desk, update_screens
 from flytui.console.joined import Gone, Joined, Joining
@@ -114,15 +114,15 @@ class KernelConnectionController:
     def __init__(
         self,
         connection: KernelConnection,
-        coming: ComingClient,
+        deferred: DeferredClient,
         opening: Opening,
         seat: Seat,
         joining: Joining | None,
     ) -> None:
-        """`coming` is the client that the application was drawn with; `joining` attaches to the kernel that
+        """`deferred` is the client that the application was drawn with; `joining` attaches to the kernel that
         holds the root, and is None where attaching is not possible."""
         self._connection = connection
-        self._coming = coming
+        self._deferred = deferred
         self._opening = opening
         self._seat = seat
         self._joining = joining
@@ -178,7 +178,7 @@ class KernelConnectionController:
         self._connected = True
         self._connection.show_wait("")
         self._connection.use(client, approver, joined)
-        self._coming.arrived(client)
+        self._deferred.set_client(client)
 
     async def _takes_root(self, over: anyio.Event) -> bool:
         """Whether the person takes the root after a kernel went. False when it is time to try to attach

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from flycore.model.base import Value
 from flycore.model.enums import Phase, QuestionKind, RequestState, Risk, Status
 from flycore.model.events import MISSED, PAIRING, EventClass
-from flycore.serve.messages import Nothing
+from flycore.rpc.messages import Nothing
 
 
 class CallStarted(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

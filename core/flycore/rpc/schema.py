@@ -9,35 +9,12 @@ import msgspec
 
 from flycore.catalog.document import catalog_schema
 from flycore.model.json import Json, JsonObject
-from flycore.serve import messages as m
-from flycore.serve.answers import ANSWERS
-from flycore.serve.console_messages import CONSOLE_PAYLOADS
-from flycore.serve.events import EVENTS
-from flycore.serve.reading import DETAILS, READS
+from flycore.rpc import messages as m
+from flycore.rpc.events import EVENTS
+from flycore.rpc.methods import ANSWERS, METHODS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-PAYLOADS: dict[str, type[msgspec.Struct]] = {
-    **dict.fromkeys(READS, m.Nothing),
-    **{kind: detail.shape for kind, detail in DETAILS.items()},
-    "client.hello": m.Hello,
-    "ping": m.Nothing,
-    "gateway.status.get": m.Nothing,
-    "capability.catalog.get": m.CatalogGet,
-    "event.subscribe": m.Subscribe,
-    "event.unsubscribe": m.Subscribe,
-    "tool.call": m.ToolCall,
-    "tool.cancel": m.ToolCancel,
-    "ask.list": m.Nothing,
-    "ask.detail.get": m.AskGet,
-    "call.picture.get": m.PictureGet,
-    "trust.revoke": m.Nothing,
-    "panic": m.Nothing,
-    "sidecar.probe": m.SidecarProbe,
-    "kernel.yield": m.Nothing,
-    "token.add": m.TokenAdd,
-    "token.revoke": m.TokenRevoke,
-    **CONSOLE_PAYLOADS,
-}
+PAYLOADS = {method.message: method.payload for method in METHODS}
 """What a client sends: payload by type of message."""
 CATALOG = "capability.catalog.snapshot"
 EVENT = "event.publish"

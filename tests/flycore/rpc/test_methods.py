@@ -1,0 +1,222 @@
+"""The table of methods: each is in it once, and whatever is made from the table covers it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+import msgspec
+import pytest
+
+from flycore.client.approver import LOST, SocketApprover
+from flycore.client.attached import AttachedClient
+from flycore.client.calling import CallingClient
+from flycore.client.local import LocalClient
+from flycore.client.socket import SocketClient
+from flycore.kernel.approver import KernelApprover
+from flycore.kernel.kernel import Kernel
+from flycore.model.approval import Answer, Outcome
+from flycore.model.call import Caller
+from flycore.model.enums import Choice
+from flycore.model.errors import ConnectionLost, ProtocolError
+from flycore.rpc.methods import (
+    BY_MESSAGE,
+    EVERYTHING,
+    METHODS,
+    NARROWED,
+    Approver,
+    Client,
+    Kind,
+    Method,
+    Who,
+    methods_of,
+)
+from flycore.rpc.proxies import DeferredClient, UnavailableApprover
+from flycore.serve.reading import Queries
+from flycore.serve.session import Session
+
+CLIENTS = (LocalClient, SocketClient, AttachedClient, CallingClient, DeferredClient)
+APPROVERS = (SocketApprover, UnavailableApprover, KernelApprover)
+BY_HAND = ("call", "events")
+IN_PROCESS = ("attach", "detach")
+"""What no message carries: over a connection `console.attach` and its end say the same."""
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "cancel": ("c-1",),
+    "picture": ("c-1", 2),
+    "probe": ("echo",),
+    "decide": ("r-1", "d1", Answer(choice=Choice.APPROVE_ONCE)),
+    "edit": ("r-1", "d1", {"message": "x"}),
+    "hold": ("r-1", True),
+    "revoke": ("l-1",),
+    "remove_rule": ("policy.jsonc:3", "d1"),
+    "unblock": ("echo.ask",),
+    "answer": ("q-1", "release"),
+    "trust": ((("echo", "d1"),),),
+    "enable": ("echo", False, "broken"),
+    "import_server": (".mcp.json", "x", "d1"),
+    "refuse_pairing": (7,),
+}
+FRAMES = {
+    "cancel": ("tool.cancel", {"callId": "c-1"}),
+    "activity": ("history.list", {}),
+    "picture": ("call.picture.get", {"callId": "c-1", "index": 2}),
+    "metrics": ("tool.metrics.get", {}),
+    "asks": ("ask.list", {}),
+    "leases": ("lease.list", {}),
+    "blocks": ("block.list", {}),
+    "rules": ("rule.list", {}),
+    "questions": ("question.list", {}),
+    "panic": ("panic", {}),
+    "pending_trust": ("trust.list", {}),
+    "probe": ("sidecar.probe", {"sidecar": "echo"}),
+    "checks": ("doctor.get", {}),
+    "status": ("gateway.status.get", {}),
+    "catalog": ("capability.catalog.get", {"detail": True}),
+    "decide": ("ask.decide", {"id": "r-1", "subjectDigest": "d1"}),
+    "edit": ("ask.edit", {"id": "r-1", "subjectDigest": "d1", "input": {"message": "x"}}),
+    "hold": ("ask.hold", {"id": "r-1", "held": True}),
+    "revoke": ("lease.revoke", {"id": "l-1"}),
+    "remove_rule": ("rule.remove", {"where": "policy.jsonc:3", "digest": "d1"}),
+    "unblock": ("block.remove", {"tool": "echo.ask"}),
+    "undo": ("approver.undo", {}),
+    "answer": ("question.answer", {"id": "q-1", "option": "release", "text": ""}),
+    "trust": ("trust.accept", {"accepted": [["echo", "d1"]]}),
+    "enable": ("sidecar.enable", {"sidecar": "echo", "enabled": False, "reason": "broken"}),
+    "import_server": ("server.import", {"path": ".mcp.json", "name": "x", "digest": "d1"}),
+    "refuse_pairing": ("console.refuse", {"pid": 7}),
+    "write_starter": ("starter.write", {}),
+}
+"""What goes over the wire for each method, as it has always been. Of `decide` the answer is added."""
+TOKEN_MAY = {
+    *("client.hello", "ping", "gateway.status.get", "capability.catalog.get", "tool.schema.get"),
+    *("event.subscribe", "event.unsubscribe", "tool.call", "tool.cancel", "tool.metrics.get"),
+    *("ask.list", "ask.detail.get", "history.list", "history.detail.get", "call.picture.get"),
+    *("lease.list", "block.list", "question.list", "trust.list", "rule.list"),
+    *("sidecar.probe", "panic"),
+}
+"""All that a client that comes with a token may send."""
+
+
+def public(interface: type) -> set[str]:
+    return {name for name in vars(interface) if not name.startswith("_")}
+
+
+def defines(cls: type, interface: type, name: str) -> bool:
+    """Whether the class has that method from anywhere but the interface."""
+    return getattr(cls, name, None) not in (None, vars(interface)[name])
+
+
+@pytest.mark.parametrize("interface", [Client, Approver])
+def test_each_method_of_an_interface_is_one_row(interface: type) -> None:
+    names = [method.name for method in methods_of(interface)]
+    assert len(names) == len(set(names))
+    assert set(names) == public(interface) - set(IN_PROCESS)
+
+
+def test_each_message_is_one_row() -> None:
+    assert len(BY_MESSAGE) == len(METHODS)
+    assert {method.message for method in METHODS if method.who is Who.TOKEN} == TOKEN_MAY
+
+
+def test_decisions_are_for_paired_consoles_and_nothing_else_is() -> None:
+    for method in METHODS:
+        assert (
+            (method.kind is Kind.DECISION) == (method.who is Who.CONSOLE) == (method.interface == "Approver")
+        )
+        assert bool(method.refusal) == (method.who is Who.VIEWER)
+
+
+@pytest.mark.parametrize("cls", CLIENTS)
+def test_each_client_has_every_method(cls: type) -> None:
+    assert all(defines(cls, Client, name) for name in public(Client))
+
+
+@pytest.mark.parametrize("cls", APPROVERS)
+def test_each_approver_has_every_method(cls: type) -> None:
+    assert all(defines(cls, Approver, name) for name in public(Approver))
+
+
+@pytest.mark.parametrize("method", [one for one in METHODS if one.interface], ids=lambda one: one.name)
+def test_the_payload_s_first_fields_are_the_parameters(method: Method) -> None:
+    if method.name in BY_HAND:
+        return
+    interface = Client if method.interface == "Client" else Approver
+    hints = get_type_hints(getattr(interface, method.name))
+    fields = msgspec.structs.fields(method.payload)
+    parameters = list(method.signature.parameters)
+    assert [hints[name] for name in parameters] == [field.type for field in fields[: len(parameters)]]
+    assert all(not field.required for field in fields[len(parameters) :])
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda one: one.message)
+def test_the_server_answers_every_message(method: Method) -> None:
+    session = Session(unused(), unused(), Caller(door="socket", program="x"))
+    answered = session.handler_of(method)
+    if answered == session._decide:
+        assert same_parameters(method, getattr(KernelApprover, method.name))
+    elif answered == session._query:
+        narrowed = method.agents_see == NARROWED
+        assert same_parameters(method, getattr(Queries if narrowed else Kernel, method.name))
+    else:
+        assert method.name in ("", "status", "catalog", *BY_HAND, "cancel")
+    if method.agents_see not in (EVERYTHING, NARROWED):
+        assert method.result is not None
+
+
+def unused() -> Any:
+    """Stands for what a session that serves nobody does not touch."""
+    return object()
+
+
+def same_parameters(method: Method, function: Callable[..., Any]) -> bool:
+    there = list(inspect.signature(function).parameters)[1:]
+    return len(there) == len(method.signature.parameters)
+
+
+class Recorder(SocketClient):
+    """Remembers what would be sent, and fails as a connection does."""
+
+    def __init__(self, error: Exception) -> None:
+        self.sent: list[tuple[str, Any]] = []
+        self._error = error
+
+    async def ask_for(self, kind: str, payload: Any = None) -> Any:
+        self.sent.append((kind, msgspec.json.decode(msgspec.json.encode(payload or {}))))
+        raise self._error
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("method", methods_of(Client), ids=lambda one: one.name)
+async def test_a_read_sends_what_it_always_sent(method: Method) -> None:
+    if method.name in BY_HAND:
+        return
+    recorder = Recorder(ConnectionLost("gone"))
+    with pytest.raises(ConnectionLost):
+        await getattr(recorder, method.name)(*ARGUMENTS.get(method.name, ()))
+    assert recorder.sent == [FRAMES[method.name]]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("method", methods_of(Approver), ids=lambda one: one.name)
+async def test_a_decision_sends_what_it_always_sent_and_says_why_it_does_not_count(method: Method) -> None:
+    arguments = ARGUMENTS.get(method.name, ())
+    for error, why_not in (
+        (ConnectionLost("gone"), LOST),
+        (ProtocolError("x: y", code="x", said="y"), "y"),
+    ):
+        recorder = Recorder(error)
+        outcome = await getattr(SocketApprover(recorder), method.name)(*arguments)
+        assert outcome == (False if method.result is bool else Outcome(accepted=False, why_not=why_not))
+        kind, payload = FRAMES[method.name]
+        if method.name == "decide":
+            payload = {**payload, "answer": msgspec.to_builtins(arguments[-1])}
+        assert recorder.sent == [(kind, payload)]
+    refused = await getattr(UnavailableApprover(), method.name)(*arguments)
+    assert refused is False or not refused.accepted
+
+
+def test_an_argument_too_many_is_refused_where_it_is_passed() -> None:
+    leases = next(method for method in METHODS if method.name == "leases")
+    with pytest.raises(TypeError):
+        leases.bind(("x",), {})
