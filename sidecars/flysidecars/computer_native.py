@@ -73,17 +73,17 @@ def _x11_windows(call: Call, action: str) -> JsonObject:
     from flysidecars.desktop import require_xdotool
     from flysidecars.x11.display import Display
     from flysidecars.x11.target import resolve_target
-    from flysidecars.x11.windows import focused_window, visible_windows
+    from flysidecars.x11.windows import window_row
 
     with Display() as display:
         require_xdotool()
         if action == "focus":
             target = resolve_target(call, display)
             target.focus(raised=True)
-            return {"action": "focus", "window": target.window.full(focused=True)}
-        focus = focused_window(display)
+            return {"action": "focus", "window": window_row(target.window, focused=True)}
+        focus = display.focused_window()
         focus_id = focus.id if focus else 0
-        windows = [found.full(focused=found.id == focus_id) for found in visible_windows(display)]
+        windows = [window_row(found, focused=found.id == focus_id) for found in display.visible_windows()]
         return {"action": "list", "windows": windows}
 
 

@@ -9,7 +9,7 @@ import pytest
 from flysidecars.sdk import ToolFailed
 from flysidecars.x11.display import Display
 from flysidecars.x11.target import Target
-from flysidecars.x11.windows import Refused, look
+from flysidecars.x11.windows import Refused
 
 pytestmark = pytest.mark.e2e
 
@@ -77,7 +77,7 @@ def test_a_covered_point_is_outside(bare_desktop, monkeypatch: pytest.MonkeyPatc
     bare_desktop.xdotool("windowraise", str(front.window))
     monkeypatch.setenv("DISPLAY", bare_desktop.display)
     with Display() as display:
-        window = look(display, behind.window)
+        window = display.window(behind.window)
         assert window is not None
         covered = Target(display, window, Refused(frozenset(), frozenset()))
         with pytest.raises(ToolFailed, match="covered") as failed:

@@ -1,15 +1,14 @@
-"""Reads an X11 display through xdotool, which every desktop sidecar needs anyway, and pictures through
-`x11_look` in a process of its own. Reads only."""
+"""Reads an X11 display through `x11_look`, one process a question. Reads only."""
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Mapping
 
 import anyio
 import msgspec
 
+from flycore.executive import x11_look
 from flycore.executive.preview import Window
 from flycore.executive.shots import DesktopUnreadable, Shot
 from flycore.model.picture import Picture
@@ -20,16 +19,16 @@ from flycore.runners.spawn import SpawnSpec
 SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin"
 PASSED = ("DISPLAY", "XAUTHORITY", "HOME", "LANG")
 LOOK_MS = 3_000
-LOOK_BYTES = 1_048_576
-WINDOWS_AT_MOST = 200
-LOOKER = (sys.executable, "-I", "-m", "flycore.executive.x11_look")
+LOOK_BYTES = 8 * 1_048_576
+"""Holds as many windows as are listed, each with the longest title that is."""
+LOOKER = (sys.executable, "-I", "-m", x11_look.__name__)
 """Isolated: neither a folder nor a variable of the project changes what it imports."""
 
 
 class _Seen(msgspec.Struct, frozen=True):
     """The line `x11_look` prints."""
 
-    under: tuple[int, ...] = ()
+    windows: tuple[Window, ...] = ()
     width: int = 0
     height: int = 0
     cross: tuple[int, int] | None = None
@@ -43,33 +42,19 @@ class X11Desktop:
 
     async def focused(self) -> Window | None:
         """See Desktop."""
-        found = (await self._ask("getwindowfocus") or "").split()
-        return await self.window(int(found[0])) if found and found[0].isdigit() else None
+        return _first((await self._look("focused"))[0].windows)
 
     async def windows(self) -> tuple[Window, ...]:
         """See Desktop."""
-        listed = await self._ask("search", "--onlyvisible", "--name", ".")
-        ids = [int(word) for word in (listed or "").split() if word.isdigit()][:WINDOWS_AT_MOST]
-        seen: list[Window] = []
-        for window_id in ids:
-            window = await self.window(window_id)
-            if window is not None:
-                seen.append(window)
-        return tuple(seen)
+        return (await self._look("listed"))[0].windows
 
     async def window(self, window_id: int) -> Window | None:
         """See Desktop."""
-        title = await self._ask("getwindowname", str(window_id))
-        if title is None:
-            return None
-        pid = (await self._ask("getwindowpid", str(window_id)) or "").strip()
-        return Window(id=window_id, title=title.rstrip("\n"), pid=int(pid) if pid.isdigit() else 0)
+        return _first((await self._look("known", window_id))[0].windows)
 
     async def under(self, x: int, y: int) -> tuple[Window, ...]:
         """See Desktop."""
-        seen, _ = await self._look("under", x, y)
-        found = [await self.window(number) for number in seen.under]
-        return tuple(window for window in found if window is not None)
+        return (await self._look("under", x, y))[0].windows
 
     async def shot_at(self, x: int, y: int) -> Shot:
         """See Desktop."""
@@ -97,16 +82,6 @@ class X11Desktop:
         except msgspec.MsgspecError as error:
             raise DesktopUnreadable("the display could not be looked at") from error
 
-    async def _ask(self, *args: str) -> str | None:
-        """What xdotool prints; None where it finds nothing."""
-        program = shutil.which("xdotool", path=SEARCH_PATH)
-        if program is None:
-            raise DesktopUnreadable(
-                "xdotool is not installed, so no window can be seen (apt install xdotool)"
-            )
-        done = await self._run((program, *args))
-        return done.stdout.decode("utf-8", "replace") if done.exit_code == 0 else None
-
     async def _run(self, argv: tuple[str, ...]) -> ChildExit:
         """Run a program that looks, within its time."""
         if "DISPLAY" not in self._environ:
@@ -125,3 +100,7 @@ class X11Desktop:
             raise DesktopUnreadable("the display did not answer in time")
         await anyio.lowlevel.checkpoint()
         return done
+
+
+def _first(windows: tuple[Window, ...]) -> Window | None:
+    return windows[0] if windows else None

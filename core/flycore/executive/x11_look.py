@@ -1,27 +1,35 @@
 """Looks at an X11 display from a process of its own, so that a server that hangs or an error that Xlib
 ends its program for costs the kernel nothing.
 
-    python -I -m flycore.executive.x11_look under X Y    ids of the windows under the point, outermost first
-    python -I -m flycore.executive.x11_look point X Y    a picture of the screen round the point
-    python -I -m flycore.executive.x11_look window ID    a picture of that window
+Its arguments are a question and numbers:
 
-Prints one line of JSON; after that of a picture come its pixels, row by row, 3 bytes each. Ends 1 with a
-sentence on standard error where it cannot look.
+    focused          the window with the focus
+    listed           the visible windows that have a title
+    known ID         that window, if there is one
+    under X Y        the windows under the point, outermost first
+    point X Y        a picture of the screen round the point
+    window ID        a picture of that window
+
+Prints one line of JSON: `windows`, each with id, title and pid, or what a picture needs; after that of a
+picture come its pixels, row by row, 3 bytes each. Ends 1 with a sentence on standard error where it cannot
+look.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import sys
-from ctypes import POINTER, byref, c_char_p, c_int, c_uint, c_ulong, c_void_p
 from typing import NamedTuple
+
+from flysafe.x11_reader import DisplayUnavailable, X11Reader
 
 MOST = (96, 48)
 """Largest picture, width and height in pixels."""
 ROUND = (192, 96)
 """How much of the screen is shown round a point."""
-MAX_DEPTH = 64
+
+
+MAX_LISTED_TITLE = 4096
 
 
 class CannotLook(Exception):
@@ -58,62 +66,15 @@ def scaled(width: int, height: int) -> tuple[int, int]:
     return max(1, round(width * times)), max(1, round(height * times))
 
 
-class _Xlib:
-    """The few requests that are needed."""
-
-    def __init__(self) -> None:
-        try:
-            library = ctypes.CDLL("libX11.so.6")
-        except OSError as missing:
-            raise CannotLook("the library libX11 is not installed (apt install libx11-6)") from missing
-        library.XOpenDisplay.restype, library.XOpenDisplay.argtypes = c_void_p, [c_char_p]
-        library.XDefaultRootWindow.restype, library.XDefaultRootWindow.argtypes = c_ulong, [c_void_p]
-        library.XTranslateCoordinates.argtypes = [
-            *(c_void_p, c_ulong, c_ulong, c_int, c_int),
-            *(POINTER(c_int), POINTER(c_int), POINTER(c_ulong)),
-        ]
-        library.XGetGeometry.argtypes = [
-            *(c_void_p, c_ulong, POINTER(c_ulong), POINTER(c_int), POINTER(c_int)),
-            *(POINTER(c_uint), POINTER(c_uint), POINTER(c_uint), POINTER(c_uint)),
-        ]
-        opened = library.XOpenDisplay(None)
-        if not opened:
-            raise CannotLook("the X server does not answer, or refuses this user")
-        self._library, self._display = library, c_void_p(opened)
-        self._root = library.XDefaultRootWindow(self._display)
-
-    def under(self, x: int, y: int) -> list[int]:
-        """Ids of the windows that hold the point, outermost first."""
-        found: list[int] = []
-        window = self._root
-        while len(found) < MAX_DEPTH:
-            _, _, child = self._translated(self._root, window, x, y)
-            if not child:
-                break
-            window = child
-            found.append(window)
-        return found
-
-    def box(self, window: int) -> Box:
-        """Where a window is on the screen."""
-        root, x, y = c_ulong(), c_int(), c_int()
-        width, height, border, depth = c_uint(), c_uint(), c_uint(), c_uint()
-        sizes = (byref(width), byref(height), byref(border), byref(depth))
-        self._library.XGetGeometry(self._display, window, byref(root), byref(x), byref(y), *sizes)
-        left, top, _ = self._translated(window, self._root, 0, 0)
-        return Box(left, top, width.value, height.value)
-
-    def _translated(self, source: int, target: int, x: int, y: int) -> tuple[int, int, int]:
-        to_x, to_y, child = c_int(), c_int(), c_ulong()
-        answers = (byref(to_x), byref(to_y), byref(child))
-        self._library.XTranslateCoordinates(self._display, source, target, x, y, *answers)
-        return to_x.value, to_y.value, child.value
-
-
 def _shown(what: str, numbers: list[int], screen: Box) -> Box:
     """The part of the screen that is asked for."""
     if what == "window":
-        box = _Xlib().box(*numbers).within(screen)
+        with X11Reader() as display:
+            found = display.window(*numbers)
+        if found is None:
+            raise CannotLook("there is no such window")
+        place = found.geometry
+        box = Box(place.x, place.y, place.width, place.height).within(screen)
     else:
         x, y = numbers
         there = Box(x, y, 1, 1).within(screen)
@@ -145,16 +106,36 @@ def _picture(what: str, numbers: list[int]) -> tuple[dict[str, object], bytes]:
     return line, pixels.tobytes()
 
 
+def _windows(what: str, numbers: list[int]) -> dict[str, object]:
+    """The line about windows."""
+    with X11Reader() as display:
+        match what:
+            case "focused":
+                found = [display.focused_window() or display.window(display.focused())]
+            case "listed":
+                # A title has no limit of its own: one program must not make the whole list too long to read.
+                found = [one for one in display.visible_windows() if len(one.title) <= MAX_LISTED_TITLE]
+            case "known":
+                found = [display.window(*numbers)]
+            case _:
+                found = [display.window(number) for number in display.at_point(*numbers)]
+    rows = [{"id": one.id, "title": one.title, "pid": one.pid} for one in found if one is not None]
+    return {"windows": rows}
+
+
 def main(arguments: list[str]) -> int:
     """Look, and print what was seen."""
     what, *words = arguments
     numbers = [int(word) for word in words]
     try:
         line, pixels = (
-            ({"under": _Xlib().under(*numbers)}, b"") if what == "under" else _picture(what, numbers)
+            _picture(what, numbers) if what in ("point", "window") else (_windows(what, numbers), b"")
         )
     except CannotLook as error:
         sys.stderr.write(f"{error}\n")
+        return 1
+    except DisplayUnavailable as missing:
+        sys.stderr.write(f"{missing.reason}: {missing.remedy}\n")
         return 1
     sys.stdout.buffer.write(json.dumps(line).encode() + b"\n" + pixels)
     return 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from flysidecars.keys import MODIFIERS, key_names, readable_text
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
-from flysidecars.x11.keymap import SpareKeys
+from flysidecars.x11.keymap import SpareKeys, is_key_name
 from flysidecars.x11.target import Target
+from flysidecars.x11.windows import window_brief
 from flysidecars.x11.xdotool import act
 
 CHUNK = 20
@@ -32,7 +33,7 @@ def type_text(call: Call, target: Target) -> JsonObject:
             if typed // PROGRESS_EVERY != (typed + len(chunk)) // PROGRESS_EVERY:
                 call.progress(typed + len(chunk), len(text), "characters typed")
             typed += len(chunk)
-    return {"action": "type", "typed": typed, "window": target.window.brief()}
+    return {"action": "type", "typed": typed, "window": window_brief(target.window)}
 
 
 def _type_chunk(target: Target, keys: SpareKeys, chunk: str) -> None:
@@ -50,7 +51,7 @@ def press_keys(call: Call, target: Target) -> JsonObject:
     combination = key_combination(target, call.text("keys"))
     target.require_focus()
     act("key", "--clearmodifiers", combination)
-    return {"action": "key", "keys": combination, "window": target.window.brief()}
+    return {"action": "key", "keys": combination, "window": window_brief(target.window)}
 
 
 def chunks(text: str, keys: SpareKeys) -> list[str]:
@@ -77,6 +78,6 @@ def key_combination(target: Target, keys: str) -> str:
     xdotool itself would press what is left of a combination without the name it does not know."""
     names = key_names(keys)
     for name in names:
-        if name not in MODIFIERS and not target.display.library.XStringToKeysym(name.encode()):
+        if name not in MODIFIERS and not is_key_name(target.display, name):
             raise InvalidInput("keys", f"{name} is no key that X knows")
     return "+".join(names)

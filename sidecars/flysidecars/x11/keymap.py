@@ -9,8 +9,9 @@ Here the keys are given before typing and kept until the program has had time to
 from __future__ import annotations
 
 import time
-from ctypes import byref, c_int, c_ulong
+from ctypes import POINTER, byref, c_char_p, c_int, c_ubyte, c_ulong, c_void_p
 
+from flysafe.x11_reader import declare
 from flysidecars.sdk import ToolFailed
 from flysidecars.x11.display import Display
 
@@ -23,10 +24,26 @@ _FIRST_USABLE = 9
 """Key code 8, the lowest there can be, is taken for no key by some programs."""
 
 
+_SIGNATURES = {
+    "XSync": (c_int, (c_void_p, c_int)),
+    "XStringToKeysym": (c_ulong, (c_char_p,)),
+    "XDisplayKeycodes": (c_int, (c_void_p, POINTER(c_int), POINTER(c_int))),
+    "XGetKeyboardMapping": (POINTER(c_ulong), (c_void_p, c_ubyte, c_int, POINTER(c_int))),
+    "XChangeKeyboardMapping": (c_int, (c_void_p, c_int, c_int, POINTER(c_ulong), c_int)),
+}
+
+
+def is_key_name(display: Display, name: str) -> bool:
+    """Whether X knows a key of this name."""
+    declare(display.library, _SIGNATURES)
+    return bool(display.library.XStringToKeysym(name.encode()))
+
+
 class SpareKeys:
     """A context manager: the keys it gave a meaning lose it on exit, after the time to settle."""
 
     def __init__(self, display: Display) -> None:
+        declare(display.library, _SIGNATURES)
         self._display = display
         self._mapped: set[int] = set()
         self._meaning: dict[int, str] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from flysidecars.sdk import Call, JsonObject
 from flysidecars.x11.target import Target
+from flysidecars.x11.windows import window_brief
 from flysidecars.x11.xdotool import act, xdotool
 
 CLICKS = {
@@ -39,7 +40,7 @@ def use_mouse(call: Call, target: Target, action: str) -> JsonObject:
         place |= _scroll(call, move)
     else:
         act(*move, *CLICKS[action])
-    return {**place, "window": target.window.brief()}
+    return {**place, "window": window_brief(target.window)}
 
 
 def _point(call: Call, x: str, y: str) -> tuple[int, int]:

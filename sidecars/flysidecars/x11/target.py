@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 
+from flysafe.x11_reader import Window
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.x11.display import Display
-from flysidecars.x11.windows import Refused, Window, find_window, focused_window, look, refused_windows
+from flysidecars.x11.windows import Refused, find_window, refused_windows, window_brief
 from flysidecars.x11.xdotool import xdotool
 
 FOCUS_WAIT_S = 1.0
@@ -45,7 +46,9 @@ class Target:
             xdotool("windowraise", number)
         xdotool("windowfocus", number)
         if not self._wait_for_focus():
-            raise ToolFailed("focus-failed", "the window does not take the focus", window=self.window.brief())
+            raise ToolFailed(
+                "focus-failed", "the window does not take the focus", window=window_brief(self.window)
+            )
 
     def require_focus(self) -> None:
         """Raise `ToolFailed` (`focus-lost`) where the window no longer has the focus."""
@@ -95,7 +98,7 @@ def resolve_target(call: Call, display: Display) -> Target:
 
 
 def _focused(display: Display) -> Window:
-    window = focused_window(display)
+    window = display.focused_window()
     if window is None:
         raise InvalidInput("window", "no window has the focus: name a window")
     return window
@@ -108,10 +111,10 @@ def _approved(display: Display, approved: object) -> Window:
     number, title, pid = target.get("windowId"), target.get("title"), target.get("pid")
     if type(number) is not int or not 0 < number < 2**32 or not isinstance(title, str):
         raise ToolFailed("invalid-request", "`target` of the request names no window")
-    window = look(display, number) if number != display.root else None
+    window = display.window(number) if number != display.root else None
     if window is None:
         raise _changed("the window has been closed")
-    if title.strip() != window.title.strip() and title.strip() != _title_by_xdotool(number):
+    if title.strip() != window.title.strip():
         raise _changed("the window has another title now", expected=title, found=window.title)
     if isinstance(pid, int) and pid and window.pid and pid != window.pid:
         raise _changed("the window belongs to another process now")
@@ -120,8 +123,3 @@ def _approved(display: Display, approved: object) -> Window:
 
 def _changed(message: str, **fields: object) -> ToolFailed:
     return ToolFailed("target-changed", message, **fields)
-
-
-def _title_by_xdotool(window: int) -> str:
-    """The title as xdotool prints it, which knows no compound text: a kernel may have asked it."""
-    return xdotool("getwindowname", str(window)).out.decode("utf-8", "replace").strip()

@@ -2,80 +2,33 @@
 
 from __future__ import annotations
 
+from flysafe.x11_reader import Window
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
-from flysidecars.x11.display import Display, Geometry
+from flysidecars.x11.display import Display
 
-MAX_WINDOWS = 256
-MAX_VISITED = 20_000
 MAX_FAMILY = 2048
 MAX_CANDIDATES = 5
 
 
-class Window:
-    """A window that exists now. `title` is text from outside, whatever it holds."""
-
-    __slots__ = ("geometry", "id", "pid", "title")
-
-    def __init__(self, id: int, title: str, pid: int, geometry: Geometry) -> None:
-        self.id = id
-        self.title = title
-        self.pid = pid
-        self.geometry = geometry
-
-    def brief(self) -> JsonObject:
-        """The window in an answer that is about something else."""
-        return {"id": self.id, "title": self.title}
-
-    def full(self, *, focused: bool) -> JsonObject:
-        """The window in a list."""
-        box = self.geometry
-        place = {"x": box.x, "y": box.y, "width": box.width, "height": box.height}
-        return {"id": self.id, "title": self.title, "pid": self.pid, **place, "focused": focused}
+def window_brief(window: Window) -> JsonObject:
+    """The window in an answer that is about something else."""
+    return {"id": window.id, "title": window.title}
 
 
-def look(display: Display, window: int) -> Window | None:
-    """A window by id, or None where there is none."""
-    geometry = display.geometry(window)
-    if geometry is None:
-        return None
-    return Window(window, display.title(window), display.pid(window), geometry)
-
-
-def visible_windows(display: Display) -> list[Window]:
-    """The windows on the screen that have a title, outer ones first, at most 256. The frames and
-    buttons of a window manager have none, its own helper windows lie outside the screen."""
-    screen = display.geometry(display.root)
-    found: list[Window] = []
-    waiting = [display.root]
-    for number in waiting:
-        known = display.tree(number)
-        children = known[1] if known else ()
-        waiting.extend(child for child in children if display.visible(child))
-        window = look(display, number) if number != display.root else None
-        if window is not None and window.title and screen and screen.meets(window.geometry):
-            found.append(window)
-        if len(found) == MAX_WINDOWS or len(waiting) > MAX_VISITED:
-            break
-    return found
-
-
-def focused_window(display: Display) -> Window | None:
-    """The window with the focus, or the nearest one around it that has a title."""
-    focus = display.focused()
-    for number in (focus, *display.ancestors(focus)) if focus else ():
-        window = look(display, number)
-        if window is not None and window.title:
-            return window
-    return None
+def window_row(window: Window, *, focused: bool) -> JsonObject:
+    """The window in a list."""
+    box = window.geometry
+    place = {"x": box.x, "y": box.y, "width": box.width, "height": box.height}
+    return {"id": window.id, "title": window.title, "pid": window.pid, **place, "focused": focused}
 
 
 def find_window(display: Display, name: str) -> Window:
     """The window a caller means: its id, its exact title, or a part of one title only. Raises
     `InvalidInput` where that is none or more than one."""
-    windows = visible_windows(display)
+    windows = display.visible_windows()
     if name.isascii() and name.isdigit():
         number = int(name)
-        window = look(display, number) if 0 < number < 2**32 and number != display.root else None
+        window = display.window(number) if number != display.root else None
         if window is not None:
             return window
     exact = [window for window in windows if window.title == name]

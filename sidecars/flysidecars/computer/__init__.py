@@ -1,0 +1,1 @@
+"""The desktop: screenshots, windows, mouse and keyboard on X11, Wayland and macOS."""

@@ -1,0 +1,1 @@
+"""The sidecar of tests and first steps."""
