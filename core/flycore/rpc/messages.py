@@ -17,10 +17,10 @@ from flycore.model.approval import Answer, Ask, Lease, Outcome
 from flycore.model.audit import Metrics
 from flycore.model.base import Value
 from flycore.model.call import Activity
-from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
 from flycore.model.events import Event, EventClass
+from flycore.model.json import JsonObject
 from flycore.model.picture import Picture
 from flycore.model.question import Block, Question
 from flycore.model.source import Described

@@ -23,10 +23,10 @@ import msgspec
 from flycore.model.approval import Answer, Ask, Lease, Outcome
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Progress, ToolResult
-from flycore.model.canonical import JsonObject
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
 from flycore.model.events import Event, EventClass
+from flycore.model.json import JsonObject
 from flycore.model.picture import Picture
 from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule

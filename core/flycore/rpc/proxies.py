@@ -11,8 +11,8 @@ import anyio
 
 from flycore.model.approval import Outcome
 from flycore.model.call import ToolResult
-from flycore.model.canonical import JsonObject
 from flycore.model.events import Event, EventClass
+from flycore.model.json import JsonObject
 from flycore.rpc.methods import Approver, Client, Method, OnProgress, methods_of
 
 NOT_YET = "the kernel is still being opened"
