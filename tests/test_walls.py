@@ -59,7 +59,7 @@ def test_the_catalog_as_json_imports_no_terminal_library(tmp_path: Path) -> None
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(REPOSITORY)))
 def test_rooms_stay_small(path: Path) -> None:
     text = path.read_text()
-    assert text.count("\n") <= 400
+    assert text.count("\n") <= 600
     for node in ast.walk(ast.parse(text)):
         length = (getattr(node, "end_lineno", 0) or 0) - getattr(node, "lineno", 0) + 1
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
