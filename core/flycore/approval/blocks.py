@@ -5,17 +5,14 @@ A file that is there and cannot be relied on blocks every tool: nobody knows wha
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from flycore.approval.state_file import read_state, write_state
 from flycore.model.diagnostics import Diagnostic, Position, Severity
-from flycore.model.json import canonical_json
 from flycore.model.question import Block
-from flysafe.atomic import private_folder, write_atomic
 
 BLOCKS_FILE = "blocks.json"
 """In the root's state folder."""
@@ -38,7 +35,7 @@ class BlockBook:
         """The book as the file has it. Never raises for what is there."""
         book = cls(path)
         try:
-            found = msgspec.json.decode(book._read(), type=tuple[Block, ...])
+            found = msgspec.json.decode(read_state(path, MAX_BYTES), type=tuple[Block, ...])
             book._blocks = {block.tool: block for block in found}
         except FileNotFoundError:
             pass
@@ -72,25 +69,11 @@ class BlockBook:
             return "the list of blocked tools cannot be read, so every tool is blocked: unblock * first"
         kept = [msgspec.to_builtins(block) for block in blocks.values()]
         try:
-            private_folder(self._path.parent)
-            write_atomic(self._path, canonical_json(kept).encode("ascii") + b"\n")
+            write_state(self._path, kept, MAX_BYTES)
         except OSError as error:
             return f"the block could not be written: {error.strerror or error}"
         self._blocks, self.diagnostics = dict(blocks), ()
         return ""
-
-    def _read(self) -> bytes:
-        """The file's bytes. Raises OSError where it is a link, not ours, or writable by others."""
-        descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            foreign = status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-            if not stat.S_ISREG(status.st_mode) or foreign:
-                raise PermissionError("the file is not this user's alone")
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise OSError("the file is too large")
-        return data
 
     def _fault(self, why: str) -> Diagnostic:
         return Diagnostic(

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import msgspec
 
+from flycore.approval.state_file import write_state
 from flycore.model.approval import Outcome
 from flycore.model.difference import json_difference
 from flycore.model.json import JsonObject, canonical_json, digest
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.trust import TrustItem
 from flycore.model.upstream import Definition, Listing, Offer, listing_digest
-from flysafe.atomic import private_folder, write_atomic
 
 DEFINITIONS_FILE = "upstream.json"
 MAX_BYTES = 67_108_864
@@ -99,12 +99,8 @@ class DefinitionBook:
     def _keep(self, entry: SidecarEntry, tools: tuple[Definition, ...], now: float) -> str:
         """Write, then believe."""
         kept = {**self._kept, entry.id: Kept(entry=entry.digest, at=now, tools=tools)}
-        data = canonical_json(msgspec.to_builtins(kept)).encode("ascii") + b"\n"
-        if len(data) > MAX_BYTES:
-            return f"definitions could not be written: more than {MAX_BYTES} bytes are not read again"
         try:
-            private_folder(self._path.parent)
-            write_atomic(self._path, data)
+            write_state(self._path, msgspec.to_builtins(kept), MAX_BYTES)
         except OSError as error:
             return f"definitions could not be written: {error}"
         self._kept = kept

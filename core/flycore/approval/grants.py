@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from flycore.approval.clock import Clock
+from flycore.model.approval import Outcome
 from flycore.model.base import Value
 
 GRANT_SECONDS = 60.0
@@ -21,13 +21,6 @@ class Grant(Value, frozen=True, kw_only=True):
     subject_digest: str
     lease: str | None = None
     """The lease it was drawn from; it must still hold when the grant is redeemed."""
-
-
-class Redemption(NamedTuple):
-    """Whether the execution may happen, and why not."""
-
-    accepted: bool
-    why_not: str = ""
 
 
 @dataclass(slots=True)
@@ -53,18 +46,18 @@ class GrantBook:
         self._entries[grant_id] = _Entry(grant, self._clock.monotonic() + GRANT_SECONDS)
         return grant
 
-    def redeem(self, grant_id: str, subject_digest: str) -> Redemption:
+    def redeem(self, grant_id: str, subject_digest: str) -> Outcome:
         """Use the grant up for an execution of `subject_digest`."""
         entry = self._entries.pop(grant_id, None)
         if entry is None:
-            return Redemption(accepted=False, why_not="there is no such grant, or it was used")
+            return Outcome(accepted=False, why_not="there is no such grant, or it was used")
         if self._expired(entry):
-            return Redemption(accepted=False, why_not="the grant has expired")
+            return Outcome(accepted=False, why_not="the grant has expired")
         if entry.grant.subject_digest != subject_digest:
-            return Redemption(accepted=False, why_not="what would run is not what was approved")
+            return Outcome(accepted=False, why_not="what would run is not what was approved")
         if entry.grant.lease is not None and not self._lease_holds(entry.grant.lease):
-            return Redemption(accepted=False, why_not="the lease has ended")
-        return Redemption(accepted=True)
+            return Outcome(accepted=False, why_not="the lease has ended")
+        return Outcome(accepted=True)
 
     def void(self, grant_id: str) -> None:
         """End a grant that will not be used."""

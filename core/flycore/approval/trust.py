@@ -6,21 +6,19 @@ entries are remembered in `trust.json`, and a file that cannot be relied on trus
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
+from flycore.approval.state_file import read_state, write_state
 from flycore.model.approval import Outcome
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.difference import json_difference
 from flycore.model.enums import Source
-from flycore.model.json import JsonObject, canonical_json, digest
+from flycore.model.json import Json, JsonObject, digest
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.trust import TrustItem
-from flysafe.atomic import private_folder, write_atomic
 
 MAX_BYTES = 16_777_216
 Describe = Callable[[SidecarEntry], tuple[str, ...]]
@@ -58,7 +56,7 @@ class TrustStore:
         """Read the file again. Absent, it trusts nothing and that is no fault."""
         self._entries, self.diagnostics = {}, ()
         try:
-            self._entries = msgspec.json.decode(self._read(), type=dict[str, Trusted])
+            self._entries = msgspec.json.decode(read_state(self._path, MAX_BYTES), type=dict[str, Trusted])
         except FileNotFoundError:
             return
         except (OSError, msgspec.DecodeError, UnicodeError) as error:
@@ -129,30 +127,13 @@ class TrustStore:
 
     def _store(self, entries: Mapping[str, Trusted]) -> str:
         """Write, then believe: what is on disk is what holds. The sentence says why it failed."""
-        document = {key: msgspec.to_builtins(item) for key, item in entries.items()}
-        data = canonical_json(document).encode("ascii") + b"\n"
-        if len(data) > MAX_BYTES:
-            return f"trust could not be written: more than {MAX_BYTES} bytes are not read again"
+        document: Json = {key: msgspec.to_builtins(item) for key, item in entries.items()}
         try:
-            private_folder(self._path.parent)
-            write_atomic(self._path, data)
+            write_state(self._path, document, MAX_BYTES)
         except OSError as error:
             return f"trust could not be written: {error}"
         self._entries, self.diagnostics = entries, ()
         return ""
-
-    def _read(self) -> bytes:
-        """The file's bytes. Raises OSError where it is a link, not ours, or writable by others."""
-        descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            foreign = status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-            if not stat.S_ISREG(status.st_mode) or foreign:
-                raise PermissionError("the file is not this user's alone")
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise OSError("the file is too large")
-        return data
 
     def _fault(self, why: str) -> Diagnostic:
         return Diagnostic(

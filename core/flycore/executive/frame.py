@@ -71,7 +71,7 @@ async def walked(context: PipelineContext, call: Call, walk: Walk, announce: Ann
 
 def _recorded(context: PipelineContext, call: Call, result: ToolResult, walk: Walk) -> ToolResult:
     try:
-        outputs = context.run.world().settings.audit_outputs
+        outputs = context.run.state.world.settings.audit_outputs
         finish.record(context.audit, call, result, walk.prepared, walk.masks, outputs=outputs)
     except AuditUnwritable as error:
         return finish.with_warning(result, f"the audit log did not take this result: {error}")

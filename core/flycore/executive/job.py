@@ -60,7 +60,7 @@ def job_of(
     return ProcessJsonJob(
         argv=runs.program.argv,
         env=_environment(run, request.call_id, prepared, runs.program),
-        cwd=str(anchor_folder(entry.cwd, run.world().registry)),
+        cwd=str(anchor_folder(entry.cwd, run.state.world.registry)),
         call_id=request.call_id,
         tool=request.tool,
         input=prepared.input,

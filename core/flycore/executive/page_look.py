@@ -83,7 +83,7 @@ def _may_look(
     context: JudgeContext, request: CallRequest, prepared: Prepared, asked: JsonObject
 ) -> Target | str:
     """The tool to look with, or why there is no look."""
-    world, entry = context.world(), prepared.target.entry
+    world, entry = context.state.world, prepared.target.entry
     view = callable_view(world, SNAPSHOT, context.blocks)
     if isinstance(view, Stop):
         return f"{SNAPSHOT} cannot be called: {view.message}"

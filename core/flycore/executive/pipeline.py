@@ -178,7 +178,7 @@ class _ToolRun:
     def _resolved(self) -> Target | Stop:
         """The tool's sidecar, with the masks over its secrets: they count for whatever is said from here."""
         judge = self._context.judge
-        world, tool = judge.world(), self._call.request.tool
+        world, tool = judge.state.world, self._call.request.tool
         view = world.index.get(tool)
         self.sidecar = view.sidecar if view is not None else None
         entry = world.entries.get(self.sidecar or "")
@@ -204,7 +204,7 @@ class _ToolRun:
     async def _prepared_again(self, prepared: Prepared) -> Prepared | Stop:
         """The same call as it would run now, by the world and the files of this moment."""
         judge = self._context.judge
-        target = resolve(judge.world(), self._call.request.tool, judge.blocks)
+        target = resolve(judge.state.world, self._call.request.tool, judge.blocks)
         again = await self._prepared(target, prepared.input, prepared.preview)
         return again if isinstance(again, Stop) else await self._with_page(again, prepared.preview)
 

@@ -79,7 +79,7 @@ async def prepare(
 
     `earlier` is the target as it was seen when the call arrived.
     """
-    world, entry = context.world(), target.entry
+    world, entry = context.state.world, target.entry
     sealed = no_program(entry) if target.decided else await seal_entry(context.ground, world, target)
     if isinstance(sealed, Stop):
         return sealed

@@ -21,7 +21,7 @@ from flycore.audit.log import AuditLog
 from flycore.executive.activity import ActivityBook
 from flycore.executive.folders import ArtifactFolders
 from flycore.executive.preview import Desktop, Seat
-from flycore.executive.world import Ground, World
+from flycore.executive.world import CurrentState, Ground
 from flycore.model.approval import Checks, MatchedRule, Subject
 from flycore.runners.answer import OnEvent
 from flycore.runners.pool import InstancePool
@@ -74,7 +74,7 @@ class JudgeContext:
 
     ground: Ground
     clock: Clock
-    world: Callable[[], World]
+    state: CurrentState
     blocks: BlockBook
     desktop: Desktop
     seat: Callable[[], Seat]
@@ -123,7 +123,7 @@ class RunContext:
     """What starting a sidecar takes."""
 
     ground: Ground
-    world: Callable[[], World]
+    state: CurrentState
     audit: AuditLog
     folders: ArtifactFolders
     hands: HandsOn

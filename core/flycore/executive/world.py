@@ -60,3 +60,19 @@ class World:
     """Tool name to its view."""
     entries: Mapping[str, SidecarEntry] = field(default_factory=dict)
     """Sidecar id to its entry."""
+
+
+class CurrentState:
+    """The world as it is now, for everybody who reads it. One writer replaces it, whole."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    @property
+    def world(self) -> World:
+        """Read it once for one look: the next read may give another."""
+        return self._world
+
+    def replace(self, world: World) -> None:
+        """Calls find this one from now on."""
+        self._world = world

@@ -63,7 +63,7 @@ class Attaching:
     @property
     def seat(self) -> Seat:
         """Windows and processes of every console, which no tool may touch."""
-        return self._reach.seats.seat
+        return self._reach.seats.seat()
 
     @contextmanager
     def on_terminal(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ other, a value is between them: the panic switch, the question events, the proce
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -57,7 +57,6 @@ from flycore.kernel.upkeep import Upkeep, load_world
 from flycore.kernel.upstreams import Upstreams
 from flycore.kernel.world import Ground, find_ground
 from flycore.model.approval import Ask
-from flycore.model.enums import KernelRole
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
@@ -68,10 +67,6 @@ from flysafe.atomic import private_folder
 
 AUDIT_GROUP_SECONDS = 0.05
 """Result lines are synced together within this time; lines before an effect are synced at once."""
-
-
-CONSOLE_SETTLES_MS = 10_000
-"""How long a console that holds the root may take to be ready for its first card."""
 
 
 @asynccontextmanager
@@ -136,7 +131,7 @@ class _Root:
 
     @property
     def limits(self) -> LiveLimits:
-        return LiveLimits(lambda: self.upkeep.world.settings)
+        return LiveLimits(self.upkeep.state)
 
 
 async def _load_root(
@@ -156,7 +151,7 @@ async def _load_root(
 def _composed(root: _Root, bus: Bus, past: Past, holder: Holder) -> KernelParts:
     ground, recorder, upkeep = root.ground, root.recorder, root.upkeep
     clock, switch = recorder.clock, root.switch
-    seats = Seats(lambda: recorder.publish(EventClass.APPROVAL, "status.changed", {}))
+    seats = Seats(lambda: recorder.publish(EventClass.APPROVAL, "status.changed", {}), holder.role)
     hands = HandsOn(clock, bus.publish)
     standing = Standing(
         ground.places.config_dir / POLICY_FILE,
@@ -174,7 +169,7 @@ def _composed(root: _Root, bus: Bus, past: Past, holder: Holder) -> KernelParts:
     activity = ActivityBook(clock, bus.publish)
     panic = Panic(switch, recorder, queue, activity, background)
     events = QuestionEvents(recorder)
-    loops = LoopGuard(clock, lambda: len(seats) > 0, asked=events.publish_asked, ended=events.publish_ended)
+    loops = LoopGuard(clock, seats.present, asked=events.publish_asked, ended=events.publish_ended)
     trust = TrustQuestions(clock, upkeep.pending_trust, upkeep.trust)
     questions = QuestionBook(recorder.audit, events, (panic, loops, trust))
     reach = Reach(
@@ -184,35 +179,7 @@ def _composed(root: _Root, bus: Bus, past: Past, holder: Holder) -> KernelParts:
         seats,
         lambda by: Revocations(standing, queue.leases, hands.active, by),
     )
-    desktop = X11Desktop(ground.environ)
-    context = PipelineContext(
-        clock=clock,
-        audit=recorder.audit,
-        activity=activity,
-        judge=JudgeContext(
-            ground, clock, lambda: upkeep.world, root.blocks, desktop, lambda: seats.seat, standing.note_rules
-        ),
-        admission=AdmissionContext(ground.places.app_root, switch.active, loops, Quota(clock, root.limits)),
-        ask=AskContext(
-            ground.places.app_root,
-            clock,
-            recorder.audit,
-            queue,
-            past,
-            desktop,
-            _approver_within(seats, holder),
-        ),
-        slots=SlotContext(GroupLocks(), queue.leases, queue.grants, instances, upstreams),
-        run=RunContext(
-            ground=ground,
-            world=lambda: upkeep.world,
-            audit=recorder.audit,
-            folders=ArtifactFolders(ground.places.state_dir / "artifacts"),
-            hands=hands,
-            seat=lambda: seats.seat,
-            note_run=upkeep.note_run,
-        ),
-    )
+    context = _pipeline_context(root, reach, background, standing, hands, loops, activity, past)
     return KernelParts(
         context=context,
         bus=bus,
@@ -227,6 +194,50 @@ def _composed(root: _Root, bus: Bus, past: Past, holder: Holder) -> KernelParts:
         questions=questions,
         attaching=Attaching(reach, recorder, holder.role),
         session=root.session,
+    )
+
+
+def _pipeline_context(
+    root: _Root,
+    reach: Reach,
+    background: BackgroundProcesses,
+    standing: Standing,
+    hands: HandsOn,
+    loops: LoopGuard,
+    activity: ActivityBook,
+    past: Past,
+) -> PipelineContext:
+    """What each step of a call gets."""
+    ground, recorder, state = root.ground, root.recorder, root.upkeep.state
+    clock, queue, seats, switch = recorder.clock, reach.queue, reach.seats, root.switch
+    desktop = X11Desktop(ground.environ)
+    return PipelineContext(
+        clock=clock,
+        audit=recorder.audit,
+        activity=activity,
+        judge=JudgeContext(ground, clock, state, root.blocks, desktop, seats.seat, standing.note_rules),
+        admission=AdmissionContext(ground.places.app_root, switch.active, loops, Quota(clock, root.limits)),
+        ask=AskContext(
+            ground.places.app_root,
+            clock,
+            recorder.audit,
+            queue,
+            past,
+            desktop,
+            seats.approver_within,
+        ),
+        slots=SlotContext(
+            GroupLocks(), queue.leases, queue.grants, background.instances, background.upstreams
+        ),
+        run=RunContext(
+            ground=ground,
+            state=state,
+            audit=recorder.audit,
+            folders=ArtifactFolders(ground.places.state_dir / "artifacts"),
+            hands=hands,
+            seat=seats.seat,
+            note_run=root.upkeep.note_run,
+        ),
     )
 
 
@@ -258,18 +269,6 @@ def _queue(root: _Root, standing: Standing, hands: HandsOn) -> ApprovalQueue:
     )
     queue.restore(load_tickets(state_dir))
     return queue
-
-
-def _approver_within(seats: Seats, holder: Holder) -> Callable[[int], Awaitable[bool]]:
-    """Whether a console can decide, waiting so many milliseconds at most for one to open."""
-
-    async def approver_within(milliseconds: int) -> bool:
-        # A console that holds the root is there in a moment; to others a caller has to give the time.
-        settles = CONSOLE_SETTLES_MS if holder.role == KernelRole.CONSOLE else 0
-        waits = max(milliseconds, settles) if holder.role in FOR_GOOD else 0
-        return len(seats) > 0 or (waits > 0 and await seats.arrives_within(waits / 1000))
-
-    return approver_within
 
 
 async def _group_sync(audit: AuditLog) -> None:

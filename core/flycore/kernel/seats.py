@@ -7,13 +7,20 @@ from collections.abc import Callable, Hashable
 import anyio
 
 from flycore.executive.preview import Seat
+from flycore.kernel.lock import FOR_GOOD
+from flycore.model.enums import KernelRole
+
+CONSOLE_SETTLES_MS = 10_000
+"""How long a console that holds the root may take to be ready for its first card."""
 
 
 class Seats:
-    """Who sits there. `moved` is told whenever that is another."""
+    """The open consoles. `moved` is called whenever they are others; `role` is as what the kernel holds its
+    root."""
 
-    def __init__(self, moved: Callable[[], None]) -> None:
+    def __init__(self, moved: Callable[[], None], role: KernelRole) -> None:
         self._moved = moved
+        self._role = role
         self._taken: dict[Hashable, Seat] = {}
         self._arrived = anyio.Event()
 
@@ -37,7 +44,10 @@ class Seats:
     def __len__(self) -> int:
         return len(self._taken)
 
-    @property
+    def present(self) -> bool:
+        """Whether any is open."""
+        return bool(self._taken)
+
     def seat(self) -> Seat:
         """Windows and processes of all of them."""
         taken = self._taken.values()
@@ -46,8 +56,12 @@ class Seats:
             pids=tuple(pid for seat in taken for pid in seat.pids),
         )
 
-    async def arrives_within(self, seconds: float) -> bool:
-        """Wait so long for a console; whether one is there."""
-        with anyio.move_on_after(seconds):
-            await self._arrived.wait()
+    async def approver_within(self, milliseconds: int) -> bool:
+        """Whether a console can decide, waiting so long at most for one to open. A console that holds the
+        root is there in a moment; to others a caller has to give the time."""
+        settles = CONSOLE_SETTLES_MS if self._role == KernelRole.CONSOLE else 0
+        waits_ms = max(milliseconds, settles) if self._role in FOR_GOOD else 0
+        if not self._taken and waits_ms > 0:
+            with anyio.move_on_after(waits_ms / 1000):
+                await self._arrived.wait()
         return bool(self._taken)

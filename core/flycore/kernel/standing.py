@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +25,16 @@ from flycore.model.standing import StandingRule
 
 UNDO_KEPT = 20
 HANDS = "hands on the machine: wait until the tool has left mouse and keyboard"
+
+
+class PermissionChange(StrEnum):
+    """What a person did to a rule or a block, as the log has it."""
+
+    WRITTEN = "written"
+    REMOVED = "removed"
+    BLOCKED = "blocked"
+    UNBLOCKED = "unblocked"
+    RESTORED = "restored"
 
 
 class _Use(NamedTuple):
@@ -58,7 +69,7 @@ class Standing:
         log who answered."""
         if answer.choice == Choice.BLOCK:
             fault = self.blocks.block(request.tool, self._recorder.clock.now(), answer.reason)
-            return fault or self.tell_block(request.tool, "blocked", by, request.id)
+            return fault or self.tell_block(request.tool, PermissionChange.BLOCKED, by, request.id)
         if answer.choice == Choice.RULE and answer.rule is not None:
             done = write_rule(
                 self.policy, request, answer.rule, names=self._names(), now=self._recorder.clock.now()
@@ -67,7 +78,7 @@ class Standing:
                 return f"no rule was written: {done.why_not}"
             rule: JsonObject = msgspec.to_builtins(answer.rule)
             self._remember(done.where, request.id)
-            return self.tell_rule("written", done.where, rule, by, request.id)
+            return self.tell_rule(PermissionChange.WRITTEN, done.where, rule, by, request.id)
         return ""
 
     def lease_moved(self, move: LeaseMove, lease: Lease, by: str) -> None:
@@ -91,15 +102,17 @@ class Standing:
             self._rules, self._stamp = read_rules(self.policy), stamp
         return tuple(self._used(rule) for rule in self._rules)
 
-    def tell_block(self, tool: str, decision: str, by: str, request_id: str = "") -> str:
+    def tell_block(self, tool: str, change: PermissionChange, by: str, request_id: str = "") -> str:
         """A tool was blocked or unblocked. Gives no fault: what is done is done."""
-        fields = audit_events.block_changed(tool, decision, by=by, request=request_id)
+        fields = audit_events.block_changed(tool, change.value, by=by, request=request_id)
         self._recorder.record(audit_events.BLOCK_CHANGED, fields, sync=True)
         return self._moved("blocks.changed")
 
-    def tell_rule(self, decision: str, where: str, rule: JsonObject, by: str, request_id: str = "") -> str:
+    def tell_rule(
+        self, change: PermissionChange, where: str, rule: JsonObject, by: str, request_id: str = ""
+    ) -> str:
         """A rule was written, removed or put back. Gives no fault: what is done is done."""
-        fields = audit_events.rule_changed(where, rule, decision, by=by, request=request_id)
+        fields = audit_events.rule_changed(where, rule, change.value, by=by, request=request_id)
         self._recorder.record(audit_events.RULE_CHANGED, fields, sync=True)
         return self._moved("rules.changed")
 
@@ -150,7 +163,7 @@ class Revocations:
         if removed.rule is None:
             return Outcome(accepted=False, why_not=removed.why_not)
         self._keep(removed)
-        self._standing.tell_rule("removed", where, removed.rule, self._by)
+        self._standing.tell_rule(PermissionChange.REMOVED, where, removed.rule, self._by)
         return Outcome(accepted=True)
 
     def unblock(self, tool: str) -> bool:
@@ -158,7 +171,7 @@ class Revocations:
         block = None if self.hands() else self._standing.blocks.unblock(tool)
         if block is not None:
             self._keep(block)
-            self._standing.tell_block(tool, "unblocked", self._by)
+            self._standing.tell_block(tool, PermissionChange.UNBLOCKED, self._by)
         return block is not None
 
     def undo(self) -> Outcome:
@@ -178,9 +191,9 @@ class Revocations:
             rule = last.rule or {}
             why_not = put_back(self._standing.policy, last)
             where = str(self._standing.policy)
-            return why_not or self._standing.tell_rule("restored", where, rule, self._by)
+            return why_not or self._standing.tell_rule(PermissionChange.RESTORED, where, rule, self._by)
         why_not = self._standing.blocks.block(last.tool, last.since, last.reason)
-        return why_not or self._standing.tell_block(last.tool, "restored", self._by)
+        return why_not or self._standing.tell_block(last.tool, PermissionChange.RESTORED, self._by)
 
     def _keep(self, done: Held | Removed | Block) -> None:
         self._done.append(done)

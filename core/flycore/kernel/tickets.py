@@ -9,7 +9,6 @@ import msgspec
 
 from flycore.approval.machine import check_request
 from flycore.approval.pending import Ticket
-from flycore.approval.queue import Keep
 from flycore.model.approval import Ask
 from flycore.model.base import Value
 from flycore.model.enums import RequestState
@@ -54,7 +53,7 @@ def _kept(ask: Ask) -> Ask:
     return msgspec.structs.replace(ask, request=ask.request.without_crops("it was taken before a restart"))
 
 
-def keeper(state_dir: Path, problem: Callable[[JsonObject], None]) -> Keep:
+def keeper(state_dir: Path, problem: Callable[[JsonObject], None]) -> Callable[[tuple[Ticket, ...]], None]:
     """Writes the tickets whenever they are others. Where that fails they hold as long as this kernel
     does, and `problem` is told the path and the cause."""
     before: tuple[Ticket, ...] = ()

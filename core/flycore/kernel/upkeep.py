@@ -15,7 +15,7 @@ from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.probe_cache import ProbeCache
 from flycore.catalog.probes import Prober, known_finding
 from flycore.catalog.runtime import RuntimeTracker
-from flycore.executive.world import World
+from flycore.executive.world import CurrentState, World
 from flycore.kernel.collector import uncollected
 from flycore.kernel.describing import Describing
 from flycore.kernel.hearing import Heard, Hearing, findings_of
@@ -115,7 +115,7 @@ class Upkeep:
         stopped: Callable[[], bool],
     ) -> None:
         """`session` is what the call ids of probes begin with; while `stopped` says so no probe starts."""
-        self.world = loaded.world
+        self.state = CurrentState(loaded.world)
         self.files = loaded.files
         self._sources = loaded.sources
         self._ground = loaded.sources.ground
@@ -143,6 +143,11 @@ class Upkeep:
         self._group: TaskGroup | None = None
         self._stop = anyio.Event()
         self._want_probes()
+
+    @property
+    def world(self) -> World:
+        """What the catalog shows and calls find now."""
+        return self.state.world
 
     async def run(self) -> None:
         """Keep the world true until stopped."""
@@ -277,7 +282,7 @@ class Upkeep:
         before = self.world.catalog
         changed = difference(before, new.catalog)
         version = before.version + bool(changed)
-        self.world = replace(new, catalog=msgspec.structs.replace(new.catalog, version=version))
+        self.state.replace(replace(new, catalog=msgspec.structs.replace(new.catalog, version=version)))
         self._telling.catalog(before, self.world.catalog, changed)
         self._want_probes()
         self.start_probes()

@@ -92,7 +92,7 @@ class _PlanWalk:
     async def result(self) -> ToolResult:
         """Check all of it, then carry it out."""
         context, call = self._context, self._call
-        world = context.judge.world()
+        world = context.judge.state.world
         self.masks = _masks(world, call.request.tool, context.judge.ground.environ)
         stop = self._checked(world)
         self._arrival = arrived(context.audit, call, self._input, self.masks, "")
@@ -139,7 +139,7 @@ class _PlanWalk:
     def _barred(self) -> Stop | None:
         """Why the plan may not go on: a person has blocked it, a rule denies it, everything is stopped."""
         judge, request = self._context.judge, self._call.request
-        admission, world = self._context.admission, judge.world()
+        admission, world = self._context.admission, judge.state.world
         if admission.stopped():
             return panicked(admission.app_root, began=self._call.began)
         view = callable_view(world, request.tool, judge.blocks)
