@@ -228,7 +228,7 @@ class Kernel:
             hands_on=self._context.run.hands.active(),
             waiting_risk=highest_waiting(self._queue.asks()),
             notify_problem=self._notifier.problem,
-            anchor_problem=self._rooms.audit.anchor_problem,
+            anchor_problem=self._context.audit.anchor_problem,
             panic=self._panic.active(),
             listening=self._listening,
         )
