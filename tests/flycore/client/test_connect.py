@@ -22,7 +22,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock, lock_path, read_holder
 from flycore.model.approval import Answer
 from flycore.model.call import Progress, ToolResult
-from flycore.model.enums import Choice, Code, Phase, RequestState, Status
+from flycore.model.enums import Choice, Code, KernelRole, Phase, RequestState, Status
 from flycore.model.errors import ConnectionLost, KernelUnreachable, OtherVersion, RootBusy, UnsafeSocket
 from kernelkit import ECHO, Root, kernel_of, request, tool, until
 
@@ -256,7 +256,7 @@ async def test_a_lock_file_of_a_dead_holder_stops_nobody(root: Root) -> None:
 async def test_a_holder_nobody_can_read_is_waited_for_without_spinning(root: Root) -> None:
     looks = 0
     waits = Waits()
-    with RootLock.acquire(root.places, "console"):
+    with RootLock.acquire(root.places, KernelRole.CONSOLE):
         lock_path(root.places).write_bytes(b"{")
         before = os.times()
         with anyio.move_on_after(1.0):

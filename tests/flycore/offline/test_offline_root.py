@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from flycore.audit.events import PANIC, PANIC_RELEASED, TRUST_DECIDED
-from flycore.kernel.lock import PROVISIONAL, RootLock
+from flycore.kernel.lock import RootLock
+from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy
 from flycore.offline import root as offline_root
 from flycore.offline.audit_log import last_lines, verify_log
@@ -44,7 +45,7 @@ def events(places: Places) -> list[object]:
 
 
 @contextmanager
-def held_elsewhere(places: Places, role: str, leave: threading.Event) -> Iterator[None]:
+def held_elsewhere(places: Places, role: KernelRole, leave: threading.Event) -> Iterator[None]:
     """Another thread's descriptor holds the lock until `leave` is set."""
     taken = threading.Event()
 
@@ -67,13 +68,13 @@ def never() -> None:
     raise AssertionError("nobody has to be asked")
 
 
-@pytest.mark.parametrize("role", ["console", "serve"])
-def test_a_root_that_a_person_keeps_is_busy_at_once(places: Places, role: str) -> None:
+@pytest.mark.parametrize("role", [KernelRole.CONSOLE, KernelRole.SERVE])
+def test_a_root_that_a_person_keeps_is_busy_at_once(places: Places, role: KernelRole) -> None:
     began = time.monotonic()
     with (
         held_elsewhere(places, role, threading.Event()),
         pytest.raises(RootBusy) as busy,
-        hold_root(places, "trust", ask_to_yield=never, on_wait=lambda _: None),
+        hold_root(places, KernelRole.TRUST, ask_to_yield=never, on_wait=lambda _: None),
     ):
         pass
     assert (busy.value.role, time.monotonic() - began < 5) == (role, True)
@@ -91,12 +92,12 @@ def test_a_provisional_kernel_is_asked_to_leave_and_the_person_is_told_once(
             leave.set()
 
     with (
-        held_elsewhere(places, PROVISIONAL, leave),
-        hold_root(places, "trust", ask_to_yield=ask_to_yield, on_wait=waits.append) as root,
+        held_elsewhere(places, KernelRole.PROVISIONAL, leave),
+        hold_root(places, KernelRole.TRUST, ask_to_yield=ask_to_yield, on_wait=waits.append) as root,
     ):
         assert root.places is places
     assert len(asked) >= 3
-    assert [busy.role for busy in waits] == [PROVISIONAL]
+    assert [busy.role for busy in waits] == [KernelRole.PROVISIONAL]
 
 
 def test_a_command_that_does_not_leave_is_waited_for_only_so_long(
@@ -104,9 +105,9 @@ def test_a_command_that_does_not_leave_is_waited_for_only_so_long(
 ) -> None:
     monkeypatch.setattr(offline_root, "LONGEST_COMMAND_SECONDS", 0.2)
     with (
-        held_elsewhere(places, "grants", threading.Event()),
+        held_elsewhere(places, KernelRole.GRANTS, threading.Event()),
         pytest.raises(RootBusy),
-        hold_root(places, "trust", ask_to_yield=lambda: None, on_wait=lambda _: None),
+        hold_root(places, KernelRole.TRUST, ask_to_yield=lambda: None, on_wait=lambda _: None),
     ):
         pass
 
@@ -114,7 +115,7 @@ def test_a_command_that_does_not_leave_is_waited_for_only_so_long(
 def test_trust_is_given_to_exactly_the_set_that_was_shown(places: Places) -> None:
     shown = read_pending_trust(places)
     assert [item.sidecar for item in shown.items] == ["one"]
-    with take_root(places, "trust") as root:
+    with take_root(places, KernelRole.TRUST) as root:
         _, other = accept_trust(root, "0" * 64)
         pending, outcome = accept_trust(root, shown.digest)
         assert (other.accepted, other.why_not) == (False, CHANGED)
@@ -127,7 +128,7 @@ def test_trust_is_given_to_exactly_the_set_that_was_shown(places: Places) -> Non
 
 
 def test_everything_is_stopped_once_and_released_as_it_was_shown(places: Places) -> None:
-    with take_root(places, "panic") as root:
+    with take_root(places, KernelRole.PANIC) as root:
         assert (stop_everything(root).already, stop_everything(root).already) == (False, True)
         shown = read_panic(places)
         assert shown is not None
@@ -142,7 +143,7 @@ def test_everything_is_stopped_once_and_released_as_it_was_shown(places: Places)
 
 def test_tokens_and_blocks_say_why_not(places: Places) -> None:
     made = make_token()
-    with take_root(places, "token") as root:
+    with take_root(places, KernelRole.TOKEN) as root:
         assert add_token(root, "ci", made.digest).accepted
         assert not add_token(root, "ci", made.digest).accepted
         assert read_tokens(places).who(made.token) == "ci"
