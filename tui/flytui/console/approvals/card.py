@@ -82,7 +82,7 @@ class CardScreen(AskScreen):
 
     def _key_other(self, key: str) -> bool:
         """Keys that only show; whether it was one."""
-        if self._card.scroll_by(key):
+        if self._scroll(key):
             return True
         match key:
             case "escape":
@@ -136,7 +136,7 @@ class CardScreen(AskScreen):
         elif key == "n":
             self._next()
         else:
-            self._card.scroll_by(key)
+            self._scroll(key)
 
     def _read(self) -> bool:
         """Whether what a form would stand on has been read."""

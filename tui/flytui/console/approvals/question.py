@@ -69,7 +69,7 @@ class QuestionScreen(ArmedScreen[None]):
         elif option is not None and armed and not self._over:
             self._start_sending(self._send(self._question, option, self._words))
         else:
-            self._card.scroll_by(key)
+            self._scroll(key)
 
     def _say(self, words: str | None) -> None:
         self._words = self._words if words is None else words

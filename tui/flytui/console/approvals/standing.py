@@ -156,7 +156,7 @@ class StandingScreen(ArmedScreen[Answer], ModalScreen[Answer]):
         elif key == "escape" and not was_open:
             self.to_form()
         else:
-            self._card.scroll_by(key)
+            self._scroll(key)
 
     async def _send(self, answer: Answer) -> None:
         """What the kernel takes closes the form; what it refuses leaves it open."""

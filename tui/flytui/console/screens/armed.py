@@ -194,7 +194,6 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
         else:
             self._press(key, now)
         self._redraw()
-        self.call_after_refresh(self._tick)
 
     def _for_field(self, key: str) -> bool:
         """Whether the key belongs to a field that the person writes in."""
@@ -210,7 +209,14 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
         elif key == "escape":
             self.dismiss()
         else:
-            self._card.scroll_by(key)
+            self._scroll(key)
+
+    def _scroll(self, key: str) -> bool:
+        """Scroll if it is a key that scrolls, and note what comes into sight without waiting for the tick."""
+        scrolled = self._card.scroll_by(key)
+        if scrolled:
+            self.call_after_refresh(self._tick)
+        return scrolled
 
     def _approve(self) -> Coroutine[Any, Any, None] | None:
         """What sends the approval of all that is shown; None where there is nothing to approve."""
