@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import msgspec
@@ -36,6 +38,7 @@ from flycore.rpc.proxies import DeferredClient, UnavailableApprover
 from flycore.serve.reading import Queries
 from flycore.serve.session import Session
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 CLIENTS = (LocalClient, SocketClient, AttachedClient, CallingClient, DeferredClient)
 APPROVERS = (SocketApprover, UnavailableApprover, KernelApprover)
 BY_HAND = ("call", "events")
@@ -220,3 +223,16 @@ def test_an_argument_too_many_is_refused_where_it_is_passed() -> None:
     leases = next(method for method in METHODS if method.name == "leases")
     with pytest.raises(TypeError):
         leases.bind(("x",), {})
+
+
+def test_a_message_that_the_table_carries_is_named_nowhere_else() -> None:
+    """A further read or decision touches the table, the shapes of payloads and the kernel, nothing else."""
+    by_hand = ("status", "catalog", "cancel", *BY_HAND)
+    messages = {method.message for method in METHODS if method.name and method.name not in by_hand}
+    messages -= {"panic"}  # also a word that the console and the log use
+    named: dict[str, set[str]] = {}
+    for path in (REPOSITORY / "core").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and node.value in messages:
+                named.setdefault(node.value, set()).add(path.name)
+    assert named == {message: {"methods.py"} for message in messages}
