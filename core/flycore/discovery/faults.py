@@ -7,7 +7,7 @@ import msgspec
 from flycore.model.canonical import Json
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Source
-from flycore.registry.jsonc import index_findings, parse_jsonc
+from flycore.registry.jsonc.parse import index_findings, parse_jsonc
 from flycore.registry.located import RegistryText
 
 MOST_NAME = 80

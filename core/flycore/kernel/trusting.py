@@ -23,10 +23,9 @@ from flycore.model.sidecar import SidecarEntry
 from flycore.model.source import Import
 from flycore.model.trust import TrustItem
 from flycore.model.upstream import Listing, Offer
-from flycore.registry.adding import add_entry
+from flycore.registry.edits import add_entry, switch_entry, without_switch
 from flycore.registry.places import REGISTRY_FILE
 from flycore.registry.starter import starter_entries, write_starter
-from flycore.registry.switch import otherwise, switch_entry
 
 Given = tuple[tuple[str, str], ...]
 """Entries as (sidecar id, digest)."""
@@ -184,7 +183,7 @@ class Trusting:
         last = self._store.last_trusted(before.id)
         if entry is None or last is None or last.raw is None or entry.source is not Source.PROJECT:
             return ()
-        same = otherwise(last.raw) == otherwise(before.raw) == otherwise(entry.raw)
+        same = without_switch(last.raw) == without_switch(before.raw) == without_switch(entry.raw)
         if not same or entry.enabled is not enabled:
             return ()
         return self._give(((entry.id, entry.digest),), now, by)

@@ -23,10 +23,10 @@ from flycore.model.enums import Source
 from flycore.model.source import Origin
 from flycore.registry.document import parse_registry
 from flycore.registry.files import read_text
-from flycore.registry.jsonc import excerpt_at, parse_jsonc
+from flycore.registry.jsonc.parse import excerpt_at, parse_jsonc
+from flycore.registry.jsonc.spans import line_starts
 from flycore.registry.places import PROJECT_POLICY_FILE, SETTINGS_FILE
 from flycore.registry.settings import parse_settings, read_settings
-from flycore.registry.spans import line_starts
 from flytui.cli.documents import LintDocument, LintedFile
 from flytui.cli.settings_words import with_console
 

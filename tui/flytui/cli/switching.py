@@ -33,7 +33,7 @@ def switch(told: Invocation, sidecar: str, enabled: bool, reason: str) -> int:
 
 
 def _switched(places: Places, sidecar: str, enabled: bool, reason: str) -> tuple[SwitchDocument, int]:
-    from flycore.registry.switch import switch_entry
+    from flycore.registry.edits import switch_entry
     from flytui.cli.documents import SwitchDocument
 
     registry = _registry(places)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from flycore.model.canonical import Json
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.json import pointer_join
-from flycore.registry.spans import SpanIndex, scan
+from flycore.registry.jsonc.spans import SpanIndex, scan
 
 MAX_DEPTH = 32
 MAX_EXCERPT = 120
