@@ -38,6 +38,7 @@ from flycore.model.enums import (
     UpgradeState,
     VersionState,
 )
+from flycore.model.picture import Picture
 from flycore.model.program import Seal
 from flycore.model.question import Option, Question
 from flycore.model.sidecar import Permissions, SidecarEntry, ToolClaim
@@ -375,3 +376,9 @@ def trust_items(count: int) -> tuple[TrustItem, ...]:
         )
         for n in range(count)
     )
+
+
+def pixel(picture: Picture, x: int, y: int) -> tuple[int, int, int]:
+    """Red, green and blue at a place inside the picture."""
+    at = (y * picture.width + x) * 3
+    return picture.rgb[at], picture.rgb[at + 1], picture.rgb[at + 2]
