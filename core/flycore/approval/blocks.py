@@ -17,8 +17,6 @@ from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.question import Block
 from flysafe.atomic import private_folder, write_atomic
 
-BLOCKS_FILE = "blocks.json"
-"""In the root's state folder."""
 MAX_BYTES = 1_048_576
 EVERY_TOOL = "*"
 """The tool of the one block there is while the file cannot be relied on; unblocking it starts a new file."""

@@ -20,7 +20,6 @@ from flycore.model.trust import TrustItem
 from flycore.model.upstream import Definition, Listing, Offer, listing_digest
 from flysafe.atomic import private_folder, write_atomic
 
-DEFINITIONS_FILE = "upstream.json"
 MAX_BYTES = 67_108_864
 NEW = "new tool"
 

@@ -17,7 +17,6 @@ from flycore.registry.resolve import anchor_folder
 from flycore.runners.process_json import ProcessJsonJob
 from flycore.sandbox.environment import child_environment
 from flycore.sandbox.seals import materialise
-from flycore.sandbox.store import STORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ async def runs_of(rooms: Rooms, prepared: Prepared) -> Runs:
 
 
 def _materialised(rooms: Rooms, prepared: Prepared) -> Runs:
-    store = rooms.places.data_dir / STORE
+    store = rooms.places.store_dir
     return Runs(
         materialise(prepared.sealed.program, prepared.seal, store),
         {

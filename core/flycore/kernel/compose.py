@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import anyio
 
-from flycore.approval.blocks import BLOCKS_FILE, BlockBook
+from flycore.approval.blocks import BlockBook
 from flycore.approval.groups import GroupLocks
 from flycore.approval.guards import Quota
 from flycore.approval.hands import HandsOn
@@ -52,7 +52,7 @@ from flycore.model.approval import Ask
 from flycore.model.canonical import JsonObject
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import Event, EventClass
-from flycore.registry.places import POLICY_FILE, Places
+from flycore.registry.places import Places
 from flycore.runners.pool import InstancePool
 from flycore.sandbox.masks import Masks
 from flysafe.atomic import private_folder
@@ -79,11 +79,11 @@ async def open_kernel(
     try:
         session = await begin_session(places.state_dir, audit)
         prober = Prober(probe_spawn(ground, lambda: upkeep.files, session), cache, clock.now)
-        blocks = BlockBook.load(places.state_dir / BLOCKS_FILE)
+        blocks = BlockBook.load(places.blocks_file)
         upkeep = Upkeep(ground, clock, bus.publish, audit, RuntimeTracker(), prober, blocks)
         await anyio.to_thread.run_sync(sweep, places.state_dir, places.data_dir, clock.now())
         await anyio.to_thread.run_sync(upkeep.load)
-        past = Past(places.state_dir / "audit", clock, bus.publish)
+        past = Past(places.audit_dir, clock, bus.publish)
         audit.told = past.told
         hands = HandsOn(clock, bus.publish)
         limits = LiveLimits(lambda: upkeep.world.settings)
@@ -127,8 +127,8 @@ async def open_kernel(
 
 def _open_log(places: Places, clock: SystemClock) -> AuditLog:
     return AuditLog.open(
-        places.state_dir / "audit",
-        places.data_dir / "anchors" / f"{places.key}.jsonl",
+        places.audit_dir,
+        places.anchors_file,
         clock=clock.now,
         monotonic=clock.monotonic,
     )
@@ -185,7 +185,7 @@ def _approval(
             record_decision(audit, ask, ask.request.call_id, took_ms, masks)
 
     standing = Standing(
-        ground.places.config_dir / POLICY_FILE,
+        ground.places.policy_file,
         blocks,
         clock,
         bus.publish,
@@ -293,7 +293,7 @@ def _rooms(
         seat=lambda: seats.seat,
         instances=instances,
         upstreams=asking.upstreams,
-        folders=ArtifactFolders(ground.places.state_dir / "artifacts"),
+        folders=ArtifactFolders(ground.places.artifacts_dir),
         approver_within=approver_within,
         stopped=asking.panic.active,
         loops=asking.loops,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from flycore.approval.definitions import DEFINITIONS_FILE, DefinitionBook
+from flycore.approval.definitions import DefinitionBook
 from flycore.approval.describe import describe_entry
 from flycore.approval.trust import TrustStore
 from flycore.audit import events as audit_events
@@ -46,8 +46,8 @@ class Trusting:
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
-        self._store = TrustStore.load(ground.places.state_dir / "trust.json")
-        self._book = DefinitionBook.load(ground.places.state_dir / DEFINITIONS_FILE)
+        self._store = TrustStore.load(ground.places.trust_file)
+        self._book = DefinitionBook.load(ground.places.definitions_file)
         self._heard: Mapping[str, Heard] = {}
         self._unkept = ""
         self._declared = read_files(ground, None)
@@ -64,7 +64,7 @@ class Trusting:
             rule="definitions-file",
             message=f"it is not known what MCP servers offered when they were approved: {why}",
             remedy="press T in the console: what is accepted there is written anew",
-            position=Position(file=str(self._ground.places.state_dir / DEFINITIONS_FILE), line=1, column=1),
+            position=Position(file=str(self._ground.places.definitions_file), line=1, column=1),
         )
 
     def read(self) -> None:

@@ -90,6 +90,6 @@ def _trust_all(places: Places, environ: Mapping[str, str]) -> None:
 
     found = load_registry(places, known=frozenset(KNOWN), environ=environ)
     pairs = tuple((entry.id, entry.digest) for entry in found.entries)
-    outcome = TrustStore.load(places.state_dir / "trust.json").accept(pairs, found, time.time())
+    outcome = TrustStore.load(places.trust_file).accept(pairs, found, time.time())
     if not outcome.accepted:
         raise OSError(f"the demo's root cannot be trusted: {outcome.why_not}")

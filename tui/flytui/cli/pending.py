@@ -36,6 +36,6 @@ def read_pending(places: Places) -> Pending:
     from flycore.kernel.world import find_ground, read_files
 
     files = read_files(find_ground(places, dict(os.environ)), None)
-    store = TrustStore.load(places.state_dir / "trust.json")
+    store = TrustStore.load(places.trust_file)
     items = store.pending(files.registry, lambda entry: describe_entry(entry, files.resolutions(entry.id)))
     return Pending(files, store, items)

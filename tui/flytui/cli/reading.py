@@ -59,5 +59,5 @@ def logged_calls(places: Places) -> tuple[Activity, ...]:
     from flycore.audit.projection import history
     from flycore.kernel.records import activity_of
 
-    made = [activity_of(record) for record in history(places.state_dir / "audit", limit=MOST_LOGGED)]
+    made = [activity_of(record) for record in history(places.audit_dir, limit=MOST_LOGGED)]
     return tuple(sorted(made, key=lambda call: call.started_at, reverse=True))

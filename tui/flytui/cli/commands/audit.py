@@ -34,7 +34,7 @@ def tail_command(invocation: Invocation, count: int) -> int:
     """The last lines, oldest first."""
     from flycore.audit.read import tail
 
-    return _print(invocation, tail(invocation.places().state_dir / "audit", count))
+    return _print(invocation, tail(invocation.places().audit_dir, count))
 
 
 @audit.command("show")
@@ -45,7 +45,7 @@ def show(invocation: Invocation, wanted: str) -> int:
     from flycore.audit.read import find
 
     number = int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 19 else None
-    lines = find(invocation.places().state_dir / "audit", wanted if number is None else number)
+    lines = find(invocation.places().audit_dir, wanted if number is None else number)
     if invocation.as_json:
         _print(invocation, lines)
     else:
@@ -64,7 +64,7 @@ def verify_command(invocation: Invocation) -> int:
     from flycore.audit.verify import verify
 
     places = invocation.places()
-    found = verify(places.state_dir / "audit", places.data_dir / "anchors" / f"{places.key}.jsonl")
+    found = verify(places.audit_dir, places.anchors_file)
     if invocation.as_json:
         from flytui.cli.documents import AuditDocument
 
@@ -93,7 +93,7 @@ def export_command(invocation: Invocation, form: str, since: str, until: str) ->
     from flycore.audit.export import Format, export, lines
     from flytui.cli.commands.metrics import span_of
 
-    folder, span = invocation.places().state_dir / "audit", span_of(since, until)
+    folder, span = invocation.places().audit_dir, span_of(since, until)
     if not invocation.as_json:
         for line in export(folder, Format(form), span):
             click.echo(line)

@@ -179,14 +179,13 @@ def _look(places: Places) -> _Stands:
     seen = ask_running(places, question)
     if seen is not None:
         return seen
-    from flycore.approval.blocks import BLOCKS_FILE, BlockBook
+    from flycore.approval.blocks import BlockBook
     from flycore.approval.standing_rules import read_rules
-    from flycore.registry.places import POLICY_FILE
 
-    blocks = BlockBook.load(places.state_dir / BLOCKS_FILE)
+    blocks = BlockBook.load(places.blocks_file)
     for finding in blocks.diagnostics:
         note(f"{finding.message} → {finding.remedy}")
-    return _Stands(False, False, (), read_rules(places.config_dir / POLICY_FILE), blocks.all())
+    return _Stands(False, False, (), read_rules(places.policy_file), blocks.all())
 
 
 def _take_out(places: Places, rule: StandingRule, *, running: bool) -> int:
@@ -208,15 +207,14 @@ def _take_out(places: Places, rule: StandingRule, *, running: bool) -> int:
 
 def _cut(places: Places, rule: StandingRule, words: str) -> int:
     from flycore.approval.standing_rules import remove_rule
-    from flycore.registry.places import POLICY_FILE
 
-    removed = remove_rule(places.config_dir / POLICY_FILE, rule.where, rule.digest)
+    removed = remove_rule(places.policy_file, rule.where, rule.digest)
     note(f"removed: {words}" if removed.rule is not None else f"not removed: {removed.why_not}")
     return 0 if removed.rule is not None else EXIT_REFUSED
 
 
 def _unblock(places: Places, block: Block, *, running: bool) -> int:
-    from flycore.approval.blocks import BLOCKS_FILE, BlockBook
+    from flycore.approval.blocks import BlockBook
     from flycore.audit.events import BLOCK_CHANGED, block_changed
     from flytui.cli.holding import held_root
     from flytui.cli.recording import record
@@ -224,7 +222,7 @@ def _unblock(places: Places, block: Block, *, running: bool) -> int:
     if not _may_loosen(f"the block of {block.tool}", running=running):
         return EXIT_REFUSED
     with held_root(places, role="grants"):
-        book = BlockBook.load(places.state_dir / BLOCKS_FILE)
+        book = BlockBook.load(places.blocks_file)
         record(places, BLOCK_CHANGED, block_changed(block.tool, "unblocked", by="flytui grants"))
         if book.unblock(block.tool) is None:
             note("not unblocked: it was not blocked any more, or the list could not be written")

@@ -92,7 +92,7 @@ def _used(invocation: Invocation, tool: str) -> Usage:
     from flycore.kernel.records import activity_of
     from flytui.console.catalog.usage import RECENT, usage_of
 
-    made = Projection(invocation.places().state_dir / "audit", kept=RECENT, tool=tool)
+    made = Projection(invocation.places().audit_dir, kept=RECENT, tool=tool)
     made.update()
     calls = (activity_of(record) for record in made.history() if record.ended_at)
     return usage_of(tool, made.metrics().tools, calls)

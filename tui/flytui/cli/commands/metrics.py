@@ -31,7 +31,7 @@ def metrics(invocation: Invocation, approvals: bool, prometheus: bool, since: st
 
     if prometheus and invocation.as_json:
         raise click.UsageError("--prometheus and --json are two formats: choose one")
-    projection = Projection(invocation.places().state_dir / "audit", span_of(since, until), kept=0)
+    projection = Projection(invocation.places().audit_dir, span_of(since, until), kept=0)
     projection.update()
     if prometheus:
         from flycore.audit.prometheus import exposition

@@ -193,8 +193,8 @@ def _record(places: Places, event: str, fields: JsonObject) -> None:
     """Write to the log of a root whose lock is held. Raises AuditUnwritable."""
     from flycore.audit.log import AuditLog
 
-    anchors = places.data_dir / "anchors" / f"{places.key}.jsonl"
-    log = AuditLog.open(places.state_dir / "audit", anchors, clock=time.time, monotonic=time.monotonic)
+    anchors = places.anchors_file
+    log = AuditLog.open(places.audit_dir, anchors, clock=time.time, monotonic=time.monotonic)
     try:
         log.append(event, fields, sync=True)
     finally:

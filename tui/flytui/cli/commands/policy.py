@@ -132,7 +132,7 @@ def replay_command(invocation: Invocation, count: int, draft: Path | None) -> in
         rules = judged.rules or ((judged.default,) if judged.default is not None else ())
         return None if judged.decision is None else Verdict(decision=judged.decision, rules=rules)
 
-    calls = past_calls(tail(places.state_dir / "audit", MOST_LINES), count)
+    calls = past_calls(tail(places.audit_dir, MOST_LINES), count)
     found = replay(calls, judge, None if draft is None else str(_absolute(draft)))
     if invocation.as_json:
         emit(PolicyReplayDocument(draft=str(draft or ""), calls=found, diagnostics=tried.diagnostics))
