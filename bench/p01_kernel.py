@@ -113,5 +113,5 @@ def _job(echo: Path, places: Places) -> ProcessJsonJob:
         tool="bench.echo",
         input={"path": "README.md"},
         project_dir=str(places.app_root),
-        artifact_dir=str(places.state_dir / "artifacts" / "bench"),
+        artifact_dir=str(places.artifacts_dir / "bench"),
     )

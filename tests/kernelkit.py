@@ -102,7 +102,7 @@ class Root:
 
     def audit(self) -> list[dict[str, Any]]:
         """Every line of the log."""
-        files = sorted((self.places.state_dir / "audit").glob("*.jsonl"))
+        files = sorted((self.places.audit_dir).glob("*.jsonl"))
         return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 

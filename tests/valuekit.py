@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from flycore.model.approval import (
-    ApprovalRequest,
-    Checks,
-    MatchedRule,
-    Subject,
-)
+from flycore.model.approval import ApprovalRequest, Checks, MatchedRule, Subject
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Caller, CallError, Progress, ToolResult
 from flycore.model.capability import Capability
@@ -38,6 +33,7 @@ from flycore.model.enums import (
     VersionState,
 )
 from flycore.model.json import JsonObject, canonical_json
+from flycore.model.picture import Picture
 from flycore.model.program import Seal
 from flycore.model.question import Option, Question
 from flycore.model.sidecar import Permissions, SidecarEntry, ToolClaim
@@ -375,3 +371,9 @@ def trust_items(count: int) -> tuple[TrustItem, ...]:
         )
         for n in range(count)
     )
+
+
+def pixel(picture: Picture, x: int, y: int) -> tuple[int, int, int]:
+    """Red, green and blue at a place inside the picture."""
+    at = (y * picture.width + x) * 3
+    return picture.rgb[at], picture.rgb[at + 1], picture.rgb[at + 2]

@@ -7,21 +7,19 @@ then does it replace the file. Whatever is in doubt is refused, and nothing is w
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 from flycore.model.base import Value
 from flycore.model.diagnostics import Diagnostic, Severity
-from flycore.model.json import Json, JsonObject, canonical_json
+from flycore.model.json import Json, JsonObject
 from flycore.policy.files import MAX_BYTES, SCHEMA_VERSION, PolicyFile, read_policy
 from flycore.policy.rules import RuleLayer
-from flycore.registry.jsonc import read_jsonc
+from flycore.registry.jsonc.edit import edited, insert_last
+from flycore.registry.jsonc.parse import read_jsonc
 from flysafe.atomic import write_atomic
 from flysafe.beneath import read_beneath
-from flysafe.text import safe_text
 
 NEW_FILE = f'{{\n  "schemaVersion": {SCHEMA_VERSION},\n  "rules": [\n  ]\n}}\n'
 ONE_LINE = 100
@@ -114,39 +112,13 @@ def present(path: Path) -> tuple[str, int]:
 def _with_rule(text: str, rule: JsonObject) -> str | None:
     """The text with the rule inserted; None where no insertion gives exactly the old value and the rule."""
     value, index, problems = read_jsonc(text, "")
-    span = index.value("/rules") if index is not None else None
-    if index is None or span is None or not isinstance(value, dict):
+    rules = value.get("rules") if isinstance(value, dict) else None
+    if index is None or not isinstance(value, dict) or not isinstance(rules, list):
         return None
-    rules = value.get("rules")
-    if not isinstance(rules, list) or any(item.severity is Severity.ERROR for item in problems):
+    if any(item.severity is Severity.ERROR for item in problems):
         return None
-    wanted = canonical_json({**value, "rules": [*rules, rule]})
-    last = index.value(f"/rules/{len(rules) - 1}") if rules else None
-    for candidate in _candidates(text, span.end - 1, last.end if last else None, rule):
-        made, _, found = read_jsonc(candidate, "")
-        clean = not any(item.severity is Severity.ERROR for item in found)
-        if made is not None and clean and canonical_json(made) == wanted:
-            return candidate
-    return None
-
-
-def _candidates(text: str, close: int, last_end: int | None, rule: JsonObject) -> Iterator[str]:
-    """The rule before the bracket at `close`; without and with a comma put behind the rule before it."""
-    newline = "\r\n" if "\r\n" in text else "\n"
-    body = text[:close].rstrip()
-    rest = text[len(body) : close]
-    shown = newline.join(f"    {line}" for line in _spelled(rule).splitlines())
-    tail = f"{newline}{shown}{rest if newline in rest else newline + '  '}{text[close:]}"
-    yield body + tail
-    if last_end is not None:
-        yield f"{body[:last_end]},{body[last_end:]}{tail}"
-
-
-def _spelled(rule: JsonObject) -> str:
-    """The rule as a person would write it; in ASCII where it holds what could not be seen."""
-    readable = safe_text(json.dumps(rule, ensure_ascii=False)) == json.dumps(rule, ensure_ascii=False)
-    line = json.dumps(rule, ensure_ascii=not readable, allow_nan=False)
-    return line if len(line) <= ONE_LINE else json.dumps(rule, ensure_ascii=not readable, indent=2)
+    changes = insert_last(index, "/rules", rule, one_line=ONE_LINE)
+    return edited(text, changes, {**value, "rules": [*rules, rule]})
 
 
 def _rules_of(text: str) -> list[Json]:

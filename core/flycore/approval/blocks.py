@@ -14,8 +14,6 @@ from flycore.approval.state_file import read_state, write_state
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.question import Block
 
-BLOCKS_FILE = "blocks.json"
-"""In the root's state folder."""
 MAX_BYTES = 1_048_576
 EVERY_TOOL = "*"
 """The tool of the one block there is while the file cannot be relied on; unblocking it starts a new file."""

@@ -20,7 +20,6 @@ from flycore.model.sidecar import SidecarEntry
 from flycore.model.trust import TrustItem
 from flycore.model.upstream import Definition, Listing, Offer, listing_digest
 
-DEFINITIONS_FILE = "upstream.json"
 MAX_BYTES = 67_108_864
 NEW = "new tool"
 

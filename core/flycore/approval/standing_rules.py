@@ -6,18 +6,17 @@ changed, nothing is removed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from flycore.approval.append import append_rule, present, replace
 from flycore.model.diagnostics import Severity
-from flycore.model.json import Json, JsonObject, canonical_json, digest
+from flycore.model.json import Json, JsonObject, digest
 from flycore.model.standing import StandingRule
 from flycore.policy.files import read_policy
 from flycore.policy.rules import Rule, RuleLayer
-from flycore.registry.jsonc import read_jsonc
-from flycore.registry.spans import Span
+from flycore.registry.jsonc.edit import edited, remove
+from flycore.registry.jsonc.parse import read_jsonc
 
 _NAMES: frozenset[str] = frozenset()
 
@@ -33,7 +32,6 @@ class Removed(NamedTuple):
 
 class _Place(NamedTuple):
     value: Json
-    span: Span
     where: str
     line: int
     column: int
@@ -69,7 +67,7 @@ def remove_rule(path: Path, where: str, shown: str) -> Removed:
         if at is None:
             return Removed("the rule is not there any more as it was shown: look again")
         found = places[at].value
-        new = _without(path, text, places, at)
+        new = _without(path, text, at)
         if new is None or not isinstance(found, dict):
             return Removed("the rule cannot be taken out without changing something else: edit the file")
         replace(path, text, new, mode)
@@ -125,61 +123,17 @@ def _places(path: Path, text: str) -> tuple[_Place, ...]:
         span = index.value(f"/rules/{number}")
         if span is not None:
             line, column = index.position(span.start)
-            found.append(_Place(item, span, f"{path}:{line}", line, column))
+            found.append(_Place(item, f"{path}:{line}", line, column))
     return tuple(found)
 
 
-def _without(path: Path, text: str, places: tuple[_Place, ...], at: int) -> str | None:
-    """The text without the rule; None where no way to cut it gives exactly the others."""
-    wanted = [place.value for place in places if place is not places[at]]
-    for candidate in _cuts(text, places, at):
-        _, _, problems = read_jsonc(candidate, str(path))
-        left = [place.value for place in _places(path, candidate)]
-        clean = not any(item.severity is Severity.ERROR for item in problems)
-        if clean and canonical_json(left) == canonical_json(wanted):
-            return candidate
-    return None
-
-
-def _cuts(text: str, places: tuple[_Place, ...], at: int) -> Iterator[str]:
-    """The rule cut out together with the comma behind it, or with the one before it."""
-    span = places[at].span
-    after = places[at + 1].span.start if at + 1 < len(places) else len(text)
-    behind = _comma(text, span.end, after)
-    if behind is not None:
-        yield _cut(text, span, behind)
-    ahead = _comma(text, places[at - 1].span.end, span.start) if at else None
-    if ahead is not None:
-        yield _cut(text, span, ahead)
-    yield _cut(text, span, None)
-
-
-def _cut(text: str, span: Span, comma: int | None) -> str:
-    """The text without span and comma; a line that is blank because of it goes, too."""
-    pieces = [span] if comma is None else [span, Span(comma, comma + 1)]
-    for start, end in sorted(pieces, reverse=True):
-        text = text[:start] + text[end:]
-        begins = text.rfind("\n", 0, start) + 1
-        ends = text.find("\n", start)
-        if ends >= 0 and not text[begins:ends].strip():
-            text = text[:begins] + text[ends + 1 :]
-    return text
-
-
-def _comma(text: str, start: int, end: int) -> int | None:
-    """Where the first comma is that stands in no comment; None where something else comes first."""
-    at = start
-    while at < end:
-        if text.startswith("//", at):
-            line = text.find("\n", at)
-            at = end if line < 0 else line + 1
-        elif text.startswith("/*", at):
-            closing = text.find("*/", at + 2)
-            at = end if closing < 0 else closing + 2
-        elif text[at] == ",":
-            return at
-        elif text[at].isspace():
-            at += 1
-        else:
-            return None
-    return None
+def _without(path: Path, text: str, at: int) -> str | None:
+    """The text without that rule; None where no way to cut it gives exactly the others."""
+    value, index, _ = read_jsonc(text, str(path))
+    rules = value.get("rules") if isinstance(value, dict) else None
+    if index is None or not isinstance(value, dict) or not isinstance(rules, list):
+        return None
+    wanted: JsonObject = {**value, "rules": [*rules[:at], *rules[at + 1 :]]}
+    new = edited(text, remove(index, f"/rules/{at}"), wanted)
+    problems = read_jsonc(new, str(path))[2] if new is not None else ()
+    return None if any(item.severity is Severity.ERROR for item in problems) else new

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from flycore.catalog.findings import ProbeFinding
+from flycore.registry.places import PROBES_FILE
 from flysafe.atomic import private_folder, write_atomic
 
-FILE = "probes.json"
 KEPT = 512
 """Answers kept; the oldest go first."""
 LARGEST = 4 * 1024 * 1024
@@ -31,7 +31,7 @@ class ProbeCache:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._answers = _read(folder / FILE) if folder else {}
+        self._answers = _read(folder / PROBES_FILE) if folder else {}
         self._written = dict(self._answers)
 
     def get(self, key: str) -> ProbeFinding | None:
@@ -54,7 +54,7 @@ class ProbeCache:
             return False
         try:
             private_folder(self._folder)
-            write_atomic(self._folder / FILE, data)
+            write_atomic(self._folder / PROBES_FILE, data)
         except OSError:
             return False
         self._written = dict(self._answers)

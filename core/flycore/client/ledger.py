@@ -40,7 +40,7 @@ class Ledger:
     @classmethod
     def of(cls, places: Places) -> Ledger:
         """The log of that root."""
-        return cls(places.state_dir / "audit", places.data_dir / "anchors" / f"{places.key}.jsonl")
+        return cls(places.audit_dir, places.anchors_file)
 
     async def more(self) -> Fresh:
         """What has come since the last time. Raises OSError. Not to be called twice at once."""

@@ -7,7 +7,8 @@ import msgspec
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Source
 from flycore.model.json import Json
-from flycore.registry.jsonc import index_findings, parse_jsonc
+from flycore.model.source import Described, DescribedState, Origin, SourceKind
+from flycore.registry.jsonc.parse import index_findings, parse_jsonc
 from flycore.registry.located import RegistryText
 
 MOST_NAME = 80
@@ -70,3 +71,17 @@ def parsed(
         return None, file, (msgspec.structs.replace(problem, excerpt="") if others else problem,)
     found = () if others else tuple(index_findings(value, file.index, shown))[:MOST_FAULTS]
     return value, file, found
+
+
+def described_file(kind: SourceKind, shown: str, origin: Origin, found: list[Diagnostic]) -> Described:
+    """The file itself, in place of what it may have said, or beside it with what is odd about it."""
+    broken = any(problem.severity is Severity.ERROR for problem in found)
+    return Described(
+        kind=kind,
+        id=shown,
+        name=shown,
+        source=origin,
+        path=shown,
+        state=DescribedState.FAULTY if broken else DescribedState.LISTED,
+        reasons=tuple(found),
+    )

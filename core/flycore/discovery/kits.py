@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import resources
 
-from flycore.discovery.faults import MOST_NAME, MOST_VERSION, Faults, cut, parsed
+from flycore.discovery.faults import MOST_NAME, MOST_VERSION, Faults, cut, described_file, parsed
 from flycore.discovery.folder import Anchor
-from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.events import EventClass
 from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.model.source import Binding, Described, DescribedState, Origin, SourceKind
@@ -61,36 +60,22 @@ def parse_kits(text: str, shown: str, origin: Origin) -> list[Described]:
     if not any(problem.rule == "syntax" for problem in problems):
         _check_frame(value, frame)
     if frame.broken or not isinstance(value, dict):
-        return [_unusable(shown, origin, frame.found)]
+        return [described_file(SourceKind.KIT, shown, origin, frame.found)]
     said = value.get("kits", [])
     items = said if isinstance(said, list) else []
     kits = [_kit(item, at, file, origin) for at, item in enumerate(items[:MOST_KITS])]
     if len(items) > MOST_KITS:
         frame.warn("/kits", "too-many", f"only the first {MOST_KITS} kits are read", "list fewer")
-    return [*kits, _unusable(shown, origin, frame.found)] if frame.found else kits
+    return [*kits, described_file(SourceKind.KIT, shown, origin, frame.found)] if frame.found else kits
 
 
 def _kits_of(anchor: Anchor, relative: str) -> list[Described]:
     read = anchor.whole(relative, MOST_BYTES)
     if read.problem is not None:
-        return [_unusable(anchor.shown(relative), anchor.origin, [read.problem])]
+        return [described_file(SourceKind.KIT, anchor.shown(relative), anchor.origin, [read.problem])]
     if read.text is None:
         return []
     return parse_kits(read.text, anchor.shown(relative), anchor.origin)
-
-
-def _unusable(shown: str, origin: Origin, found: list[Diagnostic]) -> Described:
-    """The file itself, in place of what it may have said, or beside it with what is odd about it."""
-    broken = any(problem.severity is Severity.ERROR for problem in found)
-    return Described(
-        kind=SourceKind.KIT,
-        id=shown,
-        name=shown,
-        source=origin,
-        path=shown,
-        state=DescribedState.FAULTY if broken else DescribedState.LISTED,
-        reasons=tuple(found),
-    )
 
 
 def _check_frame(value: Json, faults: Faults) -> None:

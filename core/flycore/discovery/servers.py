@@ -8,11 +8,11 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from flycore.discovery.faults import MOST_NAME, Faults, cut, parsed
+from flycore.discovery.faults import MOST_NAME, Faults, cut, described_file, parsed
 from flycore.discovery.folder import Anchor, Text
 from flycore.discovery.secretish import masked, secret_url
 from flycore.discovery.taking_over import Refused, offer_of
-from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.diagnostics import Severity
 from flycore.model.json import MASK, pointer_join
 from flycore.model.source import Described, DescribedState, Import, Origin, SourceKind
 from flycore.registry.files import MAX_FILE_BYTES
@@ -38,14 +38,14 @@ def servers_of(read: Text, shown: str, origin: Origin, app_root: str) -> list[De
     """Those of one file; where it cannot be used, one that is faulty and says why. Claude Code's own file of
     the person's also has servers of one project, under its folder's name."""
     if read.problem is not None:
-        return [_unusable(shown, origin, [read.problem])]
+        return [described_file(SourceKind.MCP_SERVER, shown, origin, [read.problem])]
     value, file, problems = parsed(read.text or "", shown, others=True)
     faults = Faults(file)
     faults.found.extend(problems)
     if not faults.found and not isinstance(value, dict):
         faults.add("", "schema", "must be an object", f'write {{"{KEY}": {{}}}}')
     if faults.found or not isinstance(value, dict):
-        return [_unusable(shown, origin, faults.found)]
+        return [described_file(SourceKind.MCP_SERVER, shown, origin, faults.found)]
     projects = value.get("projects")
     own = projects.get(app_root) if isinstance(projects, dict) else None
     found: list[Described] = []
@@ -60,7 +60,9 @@ def servers_of(read: Text, shown: str, origin: Origin, app_root: str) -> list[De
             found.append(_server(name, raw, pointer_join(below, name), one, origin, app_root))
         if len(servers) > MOST_SERVERS:
             faults.warn(below, "too-many", f"only the first {MOST_SERVERS} servers are read", "list fewer")
-    return [*found, _unusable(shown, origin, faults.found)] if faults.found else found
+    if faults.found:
+        found.append(described_file(SourceKind.MCP_SERVER, shown, origin, faults.found))
+    return found
 
 
 def is_itself(name: str, raw: dict[str, Any]) -> bool:
@@ -153,16 +155,3 @@ def _lines(fields: dict[str, Any]) -> Iterator[str]:
         value = fields.get(key)
         if isinstance(value, dict) and value:
             yield cut(f"{word} {', '.join(sorted(value))}", MOST_LINE)
-
-
-def _unusable(shown: str, origin: Origin, found: list[Diagnostic]) -> Described:
-    broken = any(problem.severity is Severity.ERROR for problem in found)
-    return Described(
-        kind=SourceKind.MCP_SERVER,
-        id=shown,
-        name=shown,
-        source=origin,
-        path=shown,
-        state=DescribedState.FAULTY if broken else DescribedState.LISTED,
-        reasons=tuple(found),
-    )

@@ -17,7 +17,6 @@ from flycore.registry.resolve import anchor_folder
 from flycore.runners.process_json import ProcessJsonJob
 from flycore.sandbox.environment import child_environment
 from flycore.sandbox.seals import materialise
-from flycore.sandbox.store import STORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ async def runs_of(run: RunContext, prepared: Prepared) -> Runs:
 
 
 def _materialised(run: RunContext, prepared: Prepared) -> Runs:
-    store = run.ground.places.data_dir / STORE
+    store = run.ground.places.store_dir
     return Runs(
         materialise(prepared.sealed.program, prepared.seal, store),
         {

@@ -35,7 +35,7 @@ def check_up(
     of the root says of itself, None where there is none. Reads the whole log: not for an event loop."""
     files = read_files(find_ground(places, environ), None)
     registry, policy, notify = files.registry, files.policy, files.settings.notify_command
-    store = TrustStore.load(places.state_dir / "trust.json")
+    store = TrustStore.load(places.trust_file)
     waiting = store.pending(registry, lambda entry: describe_entry(entry, files.resolutions(entry.id)))
     other = tuple(found for found in registry.diagnostics if found not in policy.diagnostics)
     stopped = running.panic if running else read_panic(places.state_dir) is not None
@@ -48,9 +48,7 @@ def check_up(
         *checks.check_trust(len(waiting), store.diagnostics),
         checks.check_stopped(stopped),
         checks.check_sandbox(),
-        checks.check_audit(
-            verify(places.state_dir / "audit", places.data_dir / "anchors" / f"{places.key}.jsonl")
-        ),
+        checks.check_audit(verify(places.audit_dir, places.anchors_file)),
         *checks.check_anchors(running.anchor_problem if running else ""),
         checks.check_outcomes(_unknown(places)),
         *checks.check_notify(
@@ -70,7 +68,7 @@ def _unknown(places: Places) -> tuple[CallRecord, ...]:
     of its own."""
     day = Span(since=datetime.now(UTC) - timedelta(days=1))
     with suppress(OSError):
-        calls = history(places.state_dir / "audit", limit=MOST_OPEN, span=day)
+        calls = history(places.audit_dir, limit=MOST_OPEN, span=day)
         return tuple(call for call in calls if call.code == Code.OUTCOME_UNKNOWN)
     return ()
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from flycore.approval.blocks import BLOCKS_FILE, BlockBook
+from flycore.approval.blocks import BlockBook
 from flycore.approval.groups import GroupLocks
 from flycore.approval.guards import Quota
 from flycore.approval.hands import HandsOn
@@ -60,7 +60,7 @@ from flycore.model.approval import Ask
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
-from flycore.registry.places import POLICY_FILE, Places
+from flycore.registry.places import Places
 from flycore.runners.pool import InstancePool
 from flycore.sandbox.masks import Masks
 from flysafe.atomic import private_folder
@@ -77,7 +77,7 @@ async def open_kernel(
     surroundings = dict(os.environ if environ is None else environ)
     private_folder(places.state_dir)
     clock, bus = SystemClock(), Bus()
-    past = Past(places.state_dir / "audit", clock, bus.publish)
+    past = Past(places.audit_dir, clock, bus.publish)
     audit = _open_log(places, clock, past)
     cache = ProbeCache(places.cache_dir)
     try:
@@ -110,8 +110,8 @@ async def open_kernel(
 
 def _open_log(places: Places, clock: SystemClock, past: Past) -> AuditLog:
     return AuditLog.open(
-        places.state_dir / "audit",
-        places.data_dir / "anchors" / f"{places.key}.jsonl",
+        places.audit_dir,
+        places.anchors_file,
         clock=clock.now,
         monotonic=clock.monotonic,
         on_line=past.told,
@@ -138,7 +138,7 @@ async def _load_root(
     places: Places, environ: Mapping[str, str], cache: ProbeCache, session: str, recorder: Recorder
 ) -> _Root:
     ground = find_ground(places, environ)
-    blocks = BlockBook.load(places.state_dir / BLOCKS_FILE)
+    blocks = BlockBook.load(places.blocks_file)
     now = recorder.clock.now()
     # Before anything is started: what is swept away belongs to nobody yet.
     await anyio.to_thread.run_sync(sweep, places.state_dir, places.data_dir, now)
@@ -154,7 +154,7 @@ def _composed(root: _Root, bus: Bus, past: Past, holder: Holder) -> KernelParts:
     seats = Seats(lambda: recorder.publish(EventClass.APPROVAL, "status.changed", {}), holder.role)
     hands = HandsOn(clock, bus.publish)
     standing = Standing(
-        ground.places.config_dir / POLICY_FILE,
+        ground.places.policy_file,
         root.blocks,
         recorder,
         names=lambda: frozenset(upkeep.world.index),
@@ -233,7 +233,7 @@ def _pipeline_context(
             ground=ground,
             state=state,
             audit=recorder.audit,
-            folders=ArtifactFolders(ground.places.state_dir / "artifacts"),
+            folders=ArtifactFolders(ground.places.artifacts_dir),
             hands=hands,
             seat=seats.seat,
             note_run=root.upkeep.note_run,

@@ -14,7 +14,7 @@ import msgspec
 from flycore.model.base import Value
 from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy
-from flycore.registry.places import Places
+from flycore.registry.places import CONSOLE_LOCK, KERNEL_LOCK, Places
 from flysafe.atomic import private_folder
 
 FOR_GOOD = (KernelRole.CONSOLE, KernelRole.SERVE)
@@ -32,11 +32,11 @@ class Holder(Value, frozen=True, kw_only=True):
 
 def lock_path(places: Places) -> Path:
     """Where the lock of that root lies."""
-    return places.state_dir / "kernel.lock"
+    return places.state_dir / KERNEL_LOCK
 
 
 def _line_path(places: Places) -> Path:
-    return places.state_dir / "console.next"
+    return places.state_dir / CONSOLE_LOCK
 
 
 def read_holder(places: Places) -> Holder | None:

@@ -26,12 +26,12 @@ from flycore.model.errors import AuditUnwritable
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Option, Question
+from flycore.registry.places import PANIC_FILE
 from flysafe.atomic import write_atomic
 
 if TYPE_CHECKING:  # the command line reads and writes the file of this module without a kernel
     from flycore.kernel.background import BackgroundProcesses
 
-FILE = "panic.json"
 MOST_BYTES = 65_536
 MOST_NAME = 400
 """Characters kept of who stopped everything."""
@@ -53,30 +53,30 @@ class Stopped(Value, frozen=True, kw_only=True):
 def read_panic(state_dir: Path) -> Stopped | None:
     """What the file says, None where there is none. One that cannot be read or understood counts."""
     try:
-        fd = os.open(state_dir / FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = os.open(state_dir / PANIC_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     except OSError as error:
-        return Stopped(at=0.0, by=f"{FILE}, which cannot be read: {error.strerror}")
+        return Stopped(at=0.0, by=f"{PANIC_FILE}, which cannot be read: {error.strerror}")
     try:
         return msgspec.json.decode(os.read(fd, MOST_BYTES), type=Stopped)
     except OSError as error:
-        return Stopped(at=0.0, by=f"{FILE}, which cannot be read: {error.strerror}")
+        return Stopped(at=0.0, by=f"{PANIC_FILE}, which cannot be read: {error.strerror}")
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Stopped(at=0.0, by=f"{FILE}, which cannot be understood")
+        return Stopped(at=0.0, by=f"{PANIC_FILE}, which cannot be understood")
     finally:
         os.close(fd)
 
 
 def write_panic(state_dir: Path, stopped: Stopped) -> None:
     """Keep it, on disk when this returns. Raises OSError."""
-    write_atomic(state_dir / FILE, msgspec.json.encode(stopped))
+    write_atomic(state_dir / PANIC_FILE, msgspec.json.encode(stopped))
 
 
 def clear_panic(state_dir: Path) -> None:
     """Let calls run again. Raises OSError where the file cannot be removed."""
     with suppress(FileNotFoundError):
-        (state_dir / FILE).unlink()
+        (state_dir / PANIC_FILE).unlink()
 
 
 def end_standing(queue: ApprovalQueue) -> tuple[int, int]:
@@ -207,6 +207,6 @@ class Panic:
         except AuditUnwritable as error:
             return Outcome(accepted=False, why_not=f"the log does not take it: {error.cause}")
         except OSError as error:
-            return Outcome(accepted=False, why_not=f"{FILE} cannot be removed: {error.strerror}")
+            return Outcome(accepted=False, why_not=f"{PANIC_FILE} cannot be removed: {error.strerror}")
         self._processes.resume()
         return Outcome(accepted=True)

@@ -37,7 +37,7 @@ class Pictures:
     def _bytes(self, owners: tuple[str, ...], path: str) -> bytes | None:
         """The file, opened below the folder of one of the calls or the project's and through no link: what
         was checked when the call ended may be another file now."""
-        made = self._places.state_dir / "artifacts"
+        made = self._places.artifacts_dir
         for anchor, within in (*((made, owner) for owner in owners), (self._places.app_root, "")):
             start = os.path.realpath(anchor)
             if not path.startswith(os.path.join(start, within, "")):

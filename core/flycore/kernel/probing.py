@@ -21,7 +21,6 @@ from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.masks import Masks
 from flycore.sandbox.members import PACKAGES
 from flycore.sandbox.seals import SealBroken, materialise, seal_program
-from flycore.sandbox.store import STORE
 
 
 def probe_work(ground: Ground, files: Files, entry: SidecarEntry) -> ProbeWork:
@@ -94,7 +93,7 @@ def sealed_as(ground: Ground, entry: SidecarEntry, program: ResolvedProgram) -> 
         )
     except OSError as error:
         raise SealBroken(error.errno, error.strerror or "cannot be read", error.filename) from error
-    return materialise(program, seal, places.data_dir / STORE), seal
+    return materialise(program, seal, places.store_dir), seal
 
 
 def _answer(outcome: RunOutcome, masks: Masks) -> ProbeAnswer:

@@ -23,13 +23,13 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from flycore.registry.places import SESSIONS_FILE
 from flycore.runners.run import LEFTOVER_GRACE_S
 from flycore.runners.trees import CALL_ID_VARIABLE, KILL_PATIENCE_S
 from flysafe.atomic import write_atomic
 from flysafe.beneath import read_beneath
 from flysafe.procfs import Process, environment_value, process_table, read_process, send_signal
 
-FILE = "sessions"
 MOST_SESSIONS = 1_000
 """Earlier sessions that are remembered; of more, the oldest are forgotten."""
 _MOST_BYTES = 1 << 20
@@ -64,7 +64,7 @@ def session_of(call_id: str) -> str:
 def earlier_sessions(state_dir: Path) -> tuple[str, ...]:
     """Sessions of this root that may have left somebody, oldest first. The caller holds the root's lock."""
     with suppress(OSError):
-        lines = read_beneath(state_dir, FILE, _MOST_BYTES).decode("ascii", "replace").split()
+        lines = read_beneath(state_dir, SESSIONS_FILE, _MOST_BYTES).decode("ascii", "replace").split()
         return tuple(line for line in lines if _SESSION.fullmatch(line))
     return ()
 
@@ -77,7 +77,7 @@ def note_sessions(state_dir: Path, sessions: Collection[str]) -> None:
     """
     lines = "".join(f"{session}\n" for session in tuple(sessions)[-MOST_SESSIONS:])
     with suppress(OSError):
-        write_atomic(state_dir / FILE, lines.encode("ascii"))
+        write_atomic(state_dir / SESSIONS_FILE, lines.encode("ascii"))
 
 
 async def end_strays(sessions: Collection[str]) -> Ended:

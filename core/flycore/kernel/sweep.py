@@ -6,7 +6,8 @@ import shutil
 import stat
 from pathlib import Path
 
-from flycore.sandbox.store import STORE, prune
+from flycore.registry.places import ARTIFACTS_DIR, STORE_DIR
+from flycore.sandbox.store import prune
 
 ARTIFACT_DAYS = 7
 
@@ -18,10 +19,10 @@ def sweep(state_dir: Path, data_dir: Path, now: float) -> int:
     The caller holds the root's lock and has started no call yet. `now` is Unix time, seconds.
     """
     oldest = now - ARTIFACT_DAYS * 86_400
-    expired = [folder for folder in _folders(state_dir / "artifacts") if folder.lstat().st_mtime < oldest]
+    expired = [folder for folder in _folders(state_dir / ARTIFACTS_DIR) if folder.lstat().st_mtime < oldest]
     for folder in expired:
         shutil.rmtree(folder, ignore_errors=True)
-    return len(expired) + prune(data_dir / STORE, now)
+    return len(expired) + prune(data_dir / STORE_DIR, now)
 
 
 def _folders(parent: Path) -> list[Path]:

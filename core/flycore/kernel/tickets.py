@@ -13,10 +13,10 @@ from flycore.model.approval import Ask
 from flycore.model.base import Value
 from flycore.model.enums import RequestState
 from flycore.model.json import JsonObject
+from flycore.registry.places import TICKETS_FILE
 from flysafe.atomic import write_atomic
 from flysafe.beneath import read_beneath
 
-FILE = "tickets.jsonl"
 MAX_BYTES = 64 * 1024 * 1024
 _KEPT = (RequestState.WAITING, RequestState.APPROVED, RequestState.DENIED, RequestState.TIMED_OUT)
 
@@ -32,7 +32,7 @@ def load_tickets(state_dir: Path) -> tuple[Ticket, ...]:
     """What an earlier kernel left. A line that cannot be read, or whose request is not its digest's, is
     left out: its caller asks anew."""
     try:
-        data = read_beneath(state_dir, FILE, MAX_BYTES)
+        data = read_beneath(state_dir, TICKETS_FILE, MAX_BYTES)
     except OSError:
         return ()
     return tuple(ticket for line in data.splitlines() if (ticket := _read(line)) is not None)
@@ -68,8 +68,8 @@ def keeper(state_dir: Path, problem: Callable[[JsonObject], None]) -> Callable[[
             for asked, ask, calls, until in tickets
         ]
         try:
-            write_atomic(state_dir / FILE, b"".join(line + b"\n" for line in lines))
+            write_atomic(state_dir / TICKETS_FILE, b"".join(line + b"\n" for line in lines))
         except OSError as error:
-            problem({"path": str(state_dir / FILE), "cause": error.strerror or str(error)})
+            problem({"path": str(state_dir / TICKETS_FILE), "cause": error.strerror or str(error)})
 
     return keep

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from flycore.approval.definitions import DEFINITIONS_FILE, DefinitionBook
+from flycore.approval.definitions import DefinitionBook
 from flycore.approval.describe import describe_entry
 from flycore.approval.trust import TrustStore
 from flycore.audit import events as audit_events
@@ -23,10 +23,9 @@ from flycore.model.sidecar import SidecarEntry
 from flycore.model.source import Import
 from flycore.model.trust import TrustItem
 from flycore.model.upstream import Listing, Offer
-from flycore.registry.adding import add_entry
+from flycore.registry.edits import add_entry, switch_entry, without_switch
 from flycore.registry.places import REGISTRY_FILE
 from flycore.registry.starter import starter_entries, write_starter
-from flycore.registry.switch import otherwise, switch_entry
 
 Given = tuple[tuple[str, str], ...]
 """Entries as (sidecar id, digest)."""
@@ -47,8 +46,8 @@ class Trusting:
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
-        self._store = TrustStore.load(ground.places.state_dir / "trust.json")
-        self._book = DefinitionBook.load(ground.places.state_dir / DEFINITIONS_FILE)
+        self._store = TrustStore.load(ground.places.trust_file)
+        self._book = DefinitionBook.load(ground.places.definitions_file)
         self._heard: Mapping[str, Heard] = {}
         self._unkept = ""
         self._declared = read_files(ground, None)
@@ -65,7 +64,7 @@ class Trusting:
             rule="definitions-file",
             message=f"it is not known what MCP servers offered when they were approved: {why}",
             remedy="press T in the console: what is accepted there is written anew",
-            position=Position(file=str(self._ground.places.state_dir / DEFINITIONS_FILE), line=1, column=1),
+            position=Position(file=str(self._ground.places.definitions_file), line=1, column=1),
         )
 
     def read(self) -> None:
@@ -184,7 +183,7 @@ class Trusting:
         last = self._store.last_trusted(before.id)
         if entry is None or last is None or last.raw is None or entry.source is not Source.PROJECT:
             return ()
-        same = otherwise(last.raw) == otherwise(before.raw) == otherwise(entry.raw)
+        same = without_switch(last.raw) == without_switch(before.raw) == without_switch(entry.raw)
         if not same or entry.enabled is not enabled:
             return ()
         return self._give(((entry.id, entry.digest),), now, by)

@@ -21,8 +21,3 @@ class Picture(Value, frozen=True, kw_only=True):
             raise ValueError(f"a picture is at most {MOST_WIDTH}×{MOST_HEIGHT} pixels and at least one")
         if len(self.rgb) != self.width * self.height * 3:
             raise ValueError("a picture has three bytes a pixel")
-
-    def pixel(self, x: int, y: int) -> tuple[int, int, int]:
-        """Red, green and blue at a place inside the picture."""
-        at = (y * self.width + x) * 3
-        return self.rgb[at], self.rgb[at + 1], self.rgb[at + 2]

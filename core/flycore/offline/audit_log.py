@@ -82,9 +82,9 @@ def logged_calls(places: Places) -> tuple[Activity, ...]:
 
 def audit_folder(places: Places) -> Path:
     """The folder that holds the log."""
-    return places.state_dir / "audit"
+    return places.audit_dir
 
 
 def anchor_file(places: Places) -> Path:
     """The file, outside the state folder, that knows how long the log was."""
-    return places.data_dir / "anchors" / f"{places.key}.jsonl"
+    return places.anchors_file

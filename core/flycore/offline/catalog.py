@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import anyio
 
-from flycore.approval.blocks import BLOCKS_FILE, BlockBook
-from flycore.approval.definitions import DEFINITIONS_FILE, DefinitionBook
+from flycore.approval.blocks import BlockBook
+from flycore.approval.definitions import DefinitionBook
 from flycore.approval.trust import TrustStore
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.probe_cache import ProbeCache
@@ -30,7 +30,7 @@ async def read_catalog(places: Places, *, probe: bool, environ: Mapping[str, str
     """What a kernel opened now would show; with `probe` after asking the trusted sidecars, otherwise
     with the answers that are still remembered."""
     ground = find_ground(places, dict(os.environ if environ is None else environ))
-    trust = TrustStore.load(places.state_dir / "trust.json")
+    trust = TrustStore.load(places.trust_file)
     held = in_force(ground, read_files(ground, None), trust)
     files = held.files
     cheap = _built(places, ground, held, trust, {})
@@ -63,8 +63,8 @@ def check_root(places: Places, catalog: Catalog) -> tuple[Check, ...]:
 def _built(
     places: Places, ground: Ground, held: InForce, trust: TrustStore, found: Mapping[str, ProbeFinding]
 ) -> Catalog:
-    blocks = BlockBook.load(places.state_dir / BLOCKS_FILE)
-    book = DefinitionBook.load(places.state_dir / DEFINITIONS_FILE)
+    blocks = BlockBook.load(places.blocks_file)
+    book = DefinitionBook.load(places.definitions_file)
     registry = held.files.registry
     offers = {
         entry.id: book.offer(entry, None)

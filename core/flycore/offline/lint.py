@@ -23,10 +23,10 @@ from flycore.policy.files import read_policy
 from flycore.policy.rules import RuleLayer
 from flycore.registry.document import parse_registry
 from flycore.registry.files import read_text
-from flycore.registry.jsonc import excerpt_at, parse_jsonc
+from flycore.registry.jsonc.parse import excerpt_at, parse_jsonc
+from flycore.registry.jsonc.spans import line_starts
 from flycore.registry.places import PROJECT_POLICY_FILE, SETTINGS_FILE
 from flycore.registry.settings import parse_settings, read_settings
-from flycore.registry.spans import line_starts
 
 if TYPE_CHECKING:
     from flycore.registry.places import Places

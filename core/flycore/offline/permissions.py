@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flycore.approval.blocks import BLOCKS_FILE, BlockBook
+from flycore.approval.blocks import BlockBook
 from flycore.approval.standing_rules import read_rules
 from flycore.approval.standing_rules import remove_rule as remove_from_file
 from flycore.audit.events import BLOCK_CHANGED, RULE_CHANGED, block_changed, rule_changed
@@ -14,7 +14,7 @@ from flycore.model.json import JsonObject
 from flycore.model.question import Block
 from flycore.model.standing import StandingRule
 from flycore.offline.root import HeldRoot
-from flycore.registry.places import POLICY_FILE, Places
+from flycore.registry.places import Places
 
 BY = "flytui grants"
 GONE = "it was not blocked any more, or the list could not be written"
@@ -32,15 +32,15 @@ class KeptPermissions:
 
 def read_permissions(places: Places) -> KeptPermissions:
     """Read the person's own rules and the blocked tools."""
-    blocks = BlockBook.load(places.state_dir / BLOCKS_FILE)
-    rules = read_rules(places.config_dir / POLICY_FILE)
+    blocks = BlockBook.load(places.blocks_file)
+    rules = read_rules(places.policy_file)
     return KeptPermissions(rules, blocks.all(), blocks.diagnostics)
 
 
 def edit_out_rule(places: Places, rule: StandingRule) -> Outcome:
     """Take the rule out of the person's policy file and write no line in the log: a kernel that runs notices
     the edit and writes that itself."""
-    removed = remove_from_file(places.config_dir / POLICY_FILE, rule.where, rule.digest)
+    removed = remove_from_file(places.policy_file, rule.where, rule.digest)
     return Outcome(accepted=removed.rule is not None, why_not=removed.why_not)
 
 
@@ -53,7 +53,7 @@ def remove_rule(root: HeldRoot, rule: StandingRule) -> Outcome:
 
 def unblock_tool(root: HeldRoot, tool: str) -> Outcome:
     """Let the tool be called again. Raises AuditUnwritable, and then it stays blocked."""
-    book = BlockBook.load(root.places.state_dir / BLOCKS_FILE)
+    book = BlockBook.load(root.places.blocks_file)
     root.record(BLOCK_CHANGED, block_changed(tool, "unblocked", by=BY))
     accepted = book.unblock(tool) is not None
     return Outcome(accepted=accepted, why_not="" if accepted else GONE)

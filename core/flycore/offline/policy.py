@@ -91,7 +91,7 @@ def read_offline_policy(places: Places, environ: Mapping[str, str] | None = None
     """Read registry, policy and settings as a kernel that starts now would; of an entry that changed since
     it was trusted, the trusted value."""
     ground = find_ground(places, dict(os.environ if environ is None else environ))
-    trust = TrustStore.load(places.state_dir / "trust.json")
+    trust = TrustStore.load(places.trust_file)
     files = in_force(ground, read_files(ground, None), trust).files
     now = time.time()
     seen = Observed(trusted=frozenset(), probes={}, runtime={})

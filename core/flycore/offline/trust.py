@@ -43,7 +43,7 @@ class PendingTrust:
 def read_pending_trust(places: Places) -> PendingTrust:
     """Read registry and trust. Starts nothing, writes nothing."""
     files = read_files(find_ground(places, dict(os.environ)), None)
-    store = TrustStore.load(places.state_dir / "trust.json")
+    store = TrustStore.load(places.trust_file)
     items = store.pending(files.registry, lambda entry: describe_entry(entry, files.resolutions(entry.id)))
     return PendingTrust(files.registry, store, items)
 
@@ -86,4 +86,4 @@ def trust_new_root(places: Places, environ: Mapping[str, str]) -> Outcome:
     lock, and without a line in its log."""
     registry = load_registry(places, known=frozenset(KNOWN), environ=environ)
     pairs = tuple((entry.id, entry.digest) for entry in registry.entries)
-    return TrustStore.load(places.state_dir / "trust.json").accept(pairs, registry, time.time())
+    return TrustStore.load(places.trust_file).accept(pairs, registry, time.time())

@@ -20,7 +20,7 @@ from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Decision
 from flycore.model.json import JsonObject
 from flycore.policy.rules import Rule, RuleLayer, RuleSource, parse_rules
-from flycore.registry.jsonc import read_jsonc
+from flycore.registry.jsonc.parse import read_jsonc
 from flycore.registry.places import POLICY_FILE, PROJECT_POLICY_FILE, SYSTEM_CONFIG_DIR
 from flysafe.beneath import open_anchor, open_beneath, read_beneath
 

@@ -12,9 +12,9 @@ from flycore.model.json import Json, pointer_join
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.suggest import nearest
 from flycore.registry.entry import Written, parse_entry, sorted_json
-from flycore.registry.jsonc import index_findings, parse_jsonc
+from flycore.registry.jsonc.parse import index_findings, parse_jsonc
+from flycore.registry.jsonc.spans import Span, plain_entries
 from flycore.registry.located import Findings, RegistryText
-from flycore.registry.outline import EntryOutline, outline
 
 _ID = re.compile(r"[a-z0-9._-]{1,64}")
 _TOP_KEYS = ("$schema", "schemaVersion", "sidecars")
@@ -100,11 +100,11 @@ def _at(
     )
 
 
-def _places(text: str, value: Json, sidecars: dict[str, Any]) -> tuple[dict[str, EntryOutline], _Encoded]:
+def _places(text: str, value: Json, sidecars: dict[str, Any]) -> tuple[dict[str, Span], _Encoded]:
     """Where entries stand by the quick way, and their JSON. Nothing where the full scan is needed: for
     text that is not plain JSONC, or where a key may be written twice. Every key of plain JSONC shows in
     the text as `":`, so where as many come back out of the parsed value, none was lost."""
-    quick = outline(text)
+    quick = plain_entries(text)
     if quick is None or quick[0].keys() != sidecars.keys() or not isinstance(value, dict):
         return {}, {}
     frame = {key: item for key, item in value.items() if key != "sidecars"}
@@ -121,13 +121,13 @@ def _keys(encoded: bytes) -> int:
     return encoded.count(b'":') - encoded.count(b'\\":')
 
 
-def _indexed_places(file: RegistryText, sidecars: dict[str, Any]) -> dict[str, EntryOutline]:
+def _indexed_places(file: RegistryText, sidecars: dict[str, Any]) -> dict[str, Span]:
     """The same from the full index."""
-    places: dict[str, EntryOutline] = {}
+    places: dict[str, Span] = {}
     for sidecar in sidecars:
         pointer = pointer_join("/sidecars", sidecar)
         key, value = file.index.key(pointer), file.index.value(pointer)
-        places[sidecar] = (key.start, value.end) if key and value else (0, 0)
+        places[sidecar] = Span(key.start, value.end) if key and value else Span(0, 0)
     return places
 
 
@@ -161,7 +161,7 @@ def _owned(found: list[Diagnostic], sidecar: str) -> list[Diagnostic]:
     ]
 
 
-def _written(text: str, shown: str, places: dict[str, EntryOutline], encoded: _Encoded) -> Iterator[Written]:
+def _written(text: str, shown: str, places: dict[str, Span], encoded: _Encoded) -> Iterator[Written]:
     """The entries as they are written, in the order of the file."""
     line, last = 1, 0
     for sidecar, (start, end) in places.items():

@@ -6,7 +6,7 @@ import errno
 from pathlib import Path
 
 from flycore.model.diagnostics import Diagnostic, Position, Severity
-from flycore.registry.jsonc import syntax_error
+from flycore.registry.jsonc.parse import syntax_error
 from flysafe.beneath import OutsideAnchor, read_beneath
 
 MAX_FILE_BYTES = 4 * 1024 * 1024

@@ -7,8 +7,7 @@ from functools import lru_cache
 from flycore.model.diagnostics import Position
 from flycore.model.json import pointer_join, unescape_key
 from flycore.model.sidecar import SidecarEntry
-from flycore.registry.outline import members
-from flycore.registry.spans import scan
+from flycore.registry.jsonc.spans import plain_keys, scan
 
 _ENTRIES_KEPT = 256
 
@@ -35,7 +34,7 @@ def key_positions(entry: SidecarEntry) -> dict[str, Position]:
 @lru_cache(maxsize=_ENTRIES_KEPT)
 def _positions(text: str, sidecar: str) -> dict[str, tuple[int, int]]:
     """Line and column, both from 1, of each key of the entry within its own text."""
-    plain = members(text)
+    plain = plain_keys(text)
     if plain is not None:
         return {key: _place(text, offset) for key, offset in plain.items()}
     index = scan(f"{{{text}}}")

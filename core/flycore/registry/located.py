@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Source
 from flycore.model.json import pointer_join
-from flycore.registry.spans import SpanIndex, scan
+from flycore.registry.jsonc.spans import SpanIndex, scan
 
 
 @dataclass(slots=True)

@@ -1,4 +1,5 @@
-"""Where an app root, its files and its state lie. Nothing here creates or opens anything."""
+"""Where an app root, its files and its state lie: the one table of names on disk. Nothing here creates or
+opens anything."""
 
 from __future__ import annotations
 
@@ -15,6 +16,20 @@ LEGACY_REGISTRY_FILE = ".flyflor/tools/external.tools.jsonc"
 POLICY_FILE = "policy.jsonc"
 PROJECT_POLICY_FILE = "tools/policy.jsonc"
 SETTINGS_FILE = "config.jsonc"
+TRUST_FILE = "trust.json"
+DEFINITIONS_FILE = "upstream.json"
+BLOCKS_FILE = "blocks.json"
+PANIC_FILE = "panic.json"
+TICKETS_FILE = "tickets.jsonl"
+TOKENS_FILE = "tokens.json"
+SESSIONS_FILE = "sessions"
+"""The groups of processes that kernels of this root have started; a later kernel ends what is left."""
+KERNEL_LOCK = "kernel.lock"
+CONSOLE_LOCK = "console.next"
+PROBES_FILE = "probes.json"
+AUDIT_DIR = "audit"
+ARTIFACTS_DIR = "artifacts"
+STORE_DIR = "store"
 SYSTEM_CONFIG_DIR = Path("/etc/flytui")
 """The machine's own folder: a policy that holds for every user."""
 MAX_SOCKET_PATH = 107
@@ -39,6 +54,46 @@ class Places:
     def key(self) -> str:
         """Names this root in shared folders: 16 hex digits over its real path."""
         return root_key(self.app_root)
+
+    @property
+    def policy_file(self) -> Path:
+        """The person's own policy."""
+        return self.config_dir / POLICY_FILE
+
+    @property
+    def trust_file(self) -> Path:
+        """The entries that a person trusts."""
+        return self.state_dir / TRUST_FILE
+
+    @property
+    def definitions_file(self) -> Path:
+        """The definitions of MCP tools that a person has seen."""
+        return self.state_dir / DEFINITIONS_FILE
+
+    @property
+    def blocks_file(self) -> Path:
+        """The tools that are blocked until a person looks at them."""
+        return self.state_dir / BLOCKS_FILE
+
+    @property
+    def audit_dir(self) -> Path:
+        """The audit log, a file a month."""
+        return self.state_dir / AUDIT_DIR
+
+    @property
+    def anchors_file(self) -> Path:
+        """Where the audit log's last lines are noted outside the state folder."""
+        return self.data_dir / "anchors" / f"{self.key}.jsonl"
+
+    @property
+    def artifacts_dir(self) -> Path:
+        """The files that calls made, a folder a call."""
+        return self.state_dir / ARTIFACTS_DIR
+
+    @property
+    def store_dir(self) -> Path:
+        """The sealed programs, by content; shared by all roots."""
+        return self.data_dir / STORE_DIR
 
 
 def root_key(app_root: Path) -> str:

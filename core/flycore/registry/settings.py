@@ -15,10 +15,10 @@ from flycore.model.enums import Level, Risk
 from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.model.suggest import nearest
 from flycore.registry.files import read_text
-from flycore.registry.jsonc import finding, read_jsonc
+from flycore.registry.jsonc.parse import finding, read_jsonc
+from flycore.registry.jsonc.spans import SpanIndex
 from flycore.registry.places import SETTINGS_FILE
 from flycore.registry.setting_checks import NotASetting, argv, flag, json_object, one_of, text, whole
-from flycore.registry.spans import SpanIndex
 
 T = TypeVar("T")
 MAX_TIMEOUT_MS = 7 * 24 * 3_600_000

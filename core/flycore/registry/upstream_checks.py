@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -65,12 +64,6 @@ def is_itself(command: Json, args: Json) -> bool:
     """Whether a command line names `flytui`, itself or for somebody else to start."""
     words = [command, *(args if isinstance(args, list) else ())]
     return any(isinstance(word, str) and _ITSELF.fullmatch(word) for word in words)
-
-
-def referred(headers: Json) -> frozenset[str]:
-    """Names of the secrets that stand in header values."""
-    values: Iterable[Json] = headers.values() if isinstance(headers, dict) else ()
-    return frozenset(name for value in values if isinstance(value, str) for name in _names(value))
 
 
 def _names(value: str) -> list[str]:

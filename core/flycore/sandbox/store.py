@@ -25,8 +25,6 @@ from pathlib import Path
 from flycore.sandbox.trees import copy_digest, copy_tree
 from flysafe.atomic import private_folder
 
-STORE = "store"
-"""Name of the store in the data folder."""
 KEPT_SECONDS = 30 * 86_400.0
 """How long a copy nobody uses stays."""
 

@@ -22,12 +22,11 @@ from flycore.model.base import Value
 from flycore.model.call import Caller
 from flycore.model.errors import TokenRefused
 from flycore.model.json import canonical_json
+from flycore.registry.places import TOKENS_FILE
 from flysafe.atomic import private_folder, write_atomic
 
 TCP_DOOR = "tcp"
 HTTP_DOOR = "http"
-TOKENS_FILE = "tokens.json"
-"""In the root's state folder."""
 MAX_BYTES = 1_048_576
 MOST_TOKENS = 256
 MARK = "flytui_"

@@ -13,7 +13,7 @@ from flycore.approval import append
 from flycore.approval.append import append_rule
 from flycore.policy.files import load_draft
 from flycore.policy.rules import RuleLayer
-from flycore.registry.jsonc import read_jsonc
+from flycore.registry.jsonc.parse import read_jsonc
 
 NEW = {"tool": "web.fetch", "decision": "allow", "because": "docs", "match": [{"tool": "web.fetch"}]}
 OLD = '{"tool": "file.*", "decision": "deny", "because": "no"}'

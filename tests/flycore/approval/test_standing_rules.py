@@ -12,7 +12,7 @@ from flycore.approval.standing_rules import put_back, read_rules, remove_rule
 from flycore.approval.written import expiry_of, rule_fault, write_rule
 from flycore.model.approval import MatchedRule, RuleTerms
 from flycore.model.enums import Decision, Risk
-from flycore.registry.jsonc import read_jsonc
+from flycore.registry.jsonc.parse import read_jsonc
 
 NOW = 1_800_000_000.0
 FILE = """// my rules

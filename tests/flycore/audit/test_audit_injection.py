@@ -51,8 +51,8 @@ async def test_nothing_forges_a_line_or_a_field(tmp_path: Path, text: str) -> No
     (program.parent / "answer").write_text(json.dumps({"ok": False, "error": text, "code": text, text: text}))
     async with kernel_of(root) as kernel:
         await _calls(kernel, text)
-    folder = root.places.state_dir / "audit"
-    anchors = root.places.data_dir / "anchors" / f"{root.places.key}.jsonl"
+    folder = root.places.audit_dir
+    anchors = root.places.anchors_file
     found = verify(folder, anchors)
     lines = root.audit()
     assert (found.exit_code, found.lines) == (0, len(lines))

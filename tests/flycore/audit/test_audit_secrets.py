@@ -148,7 +148,7 @@ class Watch:
 
     def texts(self) -> dict[str, str]:
         """By place."""
-        folder = self.root.places.state_dir / "audit"
+        folder = self.root.places.audit_dir
         made = Projection(folder)
         made.update()
         projected = [made.metrics(), made.approvals(), made.history()]

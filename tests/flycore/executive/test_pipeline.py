@@ -377,7 +377,7 @@ async def test_nothing_runs_while_the_audit_log_cannot_be_written(root: Root) ->
     root.sidecar("echo", MARK)
     root.policy({"tool": "echo.*", "decision": "allow", "because": "test"})
     async with kernel_of(root) as kernel:
-        log = next((root.places.state_dir / "audit").glob("*.jsonl"))
+        log = next((root.places.audit_dir).glob("*.jsonl"))
         with log.open("ab") as file:
             file.write(b"somebody else writes here\n")
         result = await kernel.call(request(kernel, "echo.do"))

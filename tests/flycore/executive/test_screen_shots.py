@@ -17,13 +17,14 @@ import pytest
 from flycore.executive.desktop_x11 import X11Desktop
 from flycore.executive.shots import DesktopUnreadable
 from flycore.executive.x11_look import MOST, Box, round_point, scaled
-from flycore.kernel.tickets import FILE
 from flycore.model.approval import ApprovalRequest
 from flycore.model.enums import RequestState
 from flycore.model.picture import Picture
+from flycore.registry.places import TICKETS_FILE
 from flycore.serve.reading import for_reading
 from kernelkit import ECHO, Root, approve, kernel_of, request, until, waiting_ask
 from needs import needs
+from valuekit import pixel
 
 pytestmark = pytest.mark.anyio
 SCREEN = Box(0, 0, 800, 600)
@@ -95,12 +96,12 @@ async def test_the_picture_has_the_colour_of_the_screen_at_its_cross(display: st
             while True:
                 shot = await desktop.shot_at(*point)
                 assert shot.cross is not None
-                if shot.picture.pixel(*shot.cross) == colour:
+                if pixel(shot.picture, *shot.cross) == colour:
                     break
         assert (shot.picture.width, shot.picture.height) == MOST
         assert window in [seen.id for seen in await desktop.under(*point)]
     whole = (await desktop.shot_of(blue)).picture
-    assert whole.pixel(whole.width // 2, whole.height // 2) == BLUE
+    assert pixel(whole, whole.width // 2, whole.height // 2) == BLUE
     assert await desktop.under(790, 590) == ()
     with pytest.raises(DesktopUnreadable, match="outside"):
         await desktop.shot_at(5000, 5)
@@ -152,6 +153,6 @@ async def test_a_card_has_its_pictures_and_nobody_else_does(tmp_path: Path, disp
         assert results[1].status.value == "pending"
         (waiting,) = [one for one in kernel.asks() if one.state is RequestState.WAITING]
         assert waiting.request.crop is not None
-        (kept,) = (root.places.state_dir / FILE).read_bytes().splitlines()
+        (kept,) = (root.places.state_dir / TICKETS_FILE).read_bytes().splitlines()
         stored = msgspec.json.decode(kept)["ask"]["request"]
         assert (stored["crop"], stored["cropTo"]) == (None, None)

@@ -41,7 +41,7 @@ async def test_everything_is_looked_at_again_each_time(root: Root) -> None:
 
 async def test_a_log_that_was_changed_fails_while_the_kernel_runs(root: Root) -> None:
     async with kernel_of(root) as kernel:
-        (log,) = (root.places.state_dir / "audit").glob("*.jsonl")
+        (log,) = (root.places.audit_dir).glob("*.jsonl")
         log.write_bytes(log.read_bytes().replace(b'"event"', b'"Event"', 1))
         (check,) = [check for check in await kernel.checks() if check.name == "audit"]
         assert check.state is CheckState.FAIL

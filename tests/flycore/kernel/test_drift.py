@@ -273,7 +273,7 @@ async def test_a_value_in_the_trust_file_that_is_not_its_digest_s_does_not_run(r
     root.policy(ALLOW)
     async with kernel_of(root):
         await until(lambda: marks(root) == ["own"])
-    file = root.places.state_dir / "trust.json"
+    file = root.places.trust_file
     kept = json.loads(file.read_text())
     kept["own"]["raw"] = turned(root)
     file.write_text(json.dumps(kept))

@@ -83,7 +83,7 @@ class Scene:
     def lines(self, event: str) -> list[dict[str, Any]]:
         """Whole lines of the log with that event, as far as they are written."""
         found = []
-        for file in sorted((self.root.places.state_dir / "audit").glob("*.jsonl")):
+        for file in sorted((self.root.places.audit_dir).glob("*.jsonl")):
             found += [json.loads(line) for line in file.read_bytes().split(b"\n")[:-1]]
         return [line for line in found if line["event"] == event]
 
@@ -122,8 +122,8 @@ class Scene:
         anyio.run(self._settle, sessions, open_calls)
         assert len(self.lines("TOOL_OUTCOME_UNKNOWN")) == len(open_calls)
         places = self.root.places
-        anchors = places.data_dir / "anchors" / f"{places.key}.jsonl"
-        assert verify(places.state_dir / "audit", anchors).whole
+        anchors = places.anchors_file
+        assert verify(places.audit_dir, anchors).whole
 
     async def _settle(self, sessions: set[str], open_calls: set[str]) -> None:
         async with kernel_of(self.root) as kernel:

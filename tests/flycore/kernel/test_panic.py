@@ -14,10 +14,11 @@ import pytest
 from doorkit import plain, say, served
 from flycore.client.socket import connect_socket
 from flycore.kernel.kernel import Kernel
-from flycore.kernel.panic import FILE, QUESTION, RELEASE, Stopped, write_panic
+from flycore.kernel.panic import QUESTION, RELEASE, Stopped, write_panic
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.call import Caller, ToolResult
 from flycore.model.enums import Choice, Code, RequestState, Status
+from flycore.registry.places import PANIC_FILE
 from kernelkit import ECHO, Root, a_caller, kernel_of, request, tool, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
@@ -131,7 +132,7 @@ async def test_what_waits_is_refused_leases_and_grants_end_and_nothing_begins(ro
 async def test_it_survives_a_restart_and_only_the_persons_answer_releases_it(root: Root) -> None:
     async with kernel_of(root) as kernel:
         await kernel.panic("a test")
-        facts = os.stat(root.places.state_dir / FILE)
+        facts = os.stat(root.places.state_dir / PANIC_FILE)
         assert stat.S_IMODE(facts.st_mode) == 0o600
     async with kernel_of(root) as kernel:
         assert code(await kernel.call(request(kernel, "echo.free"))) == (Status.DENIED, Code.PANIC)
@@ -144,13 +145,13 @@ async def test_it_survives_a_restart_and_only_the_persons_answer_releases_it(roo
         await release(kernel)
         assert not (await kernel.approver.answer(QUESTION, RELEASE)).accepted
         assert (await kernel.call(request(kernel, "echo.free"))).status is Status.SUCCESS
-    assert not (root.places.state_dir / FILE).exists()
+    assert not (root.places.state_dir / PANIC_FILE).exists()
     assert [line["decidedBy"] for line in root.audit() if line["event"] == "PANIC_RELEASED"] == ["console"]
 
 
 @pytest.mark.parametrize("kind", ["garbage", "empty", "folder", "fifo", "dangling", "huge", "other shape"])
 async def test_a_file_that_cannot_be_relied_on_counts_as_stopped(root: Root, kind: str) -> None:
-    path = root.places.state_dir / FILE
+    path = root.places.state_dir / PANIC_FILE
     path.parent.mkdir(parents=True, mode=0o700)
     match kind:
         case "folder":

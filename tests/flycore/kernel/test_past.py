@@ -62,7 +62,7 @@ async def test_finished_calls_outlive_the_kernel_with_their_inputs_redacted(root
 async def test_a_call_that_no_kernel_ended_is_told_as_unknown(root: Root) -> None:
     async with kernel_of(root) as kernel:
         await kernel.call(request(kernel, "say.free", {}))
-    [log] = (root.places.state_dir / "audit").glob("*.jsonl")
+    [log] = (root.places.audit_dir).glob("*.jsonl")
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(line for line in lines if "TOOL_EXECUTED" not in line))
     made = Past(log.parent, _Clock(), lambda event: None)
@@ -85,7 +85,7 @@ async def test_lines_written_while_the_log_is_read_are_taken_once(root: Root) ->
     async with kernel_of(root) as kernel:
         for _ in range(5):
             await kernel.call(request(kernel, "say.free", {}))
-    [log] = (root.places.state_dir / "audit").glob("*.jsonl")
+    [log] = (root.places.audit_dir).glob("*.jsonl")
     made = Past(log.parent, _Clock(), lambda event: None)
     lines = log.read_bytes().splitlines()
     for seq, line in list(enumerate(lines, 1))[-7:]:
@@ -103,7 +103,7 @@ async def test_what_is_kept_live_is_what_is_read_anew(root: Root) -> None:
         await until(lambda: len([call for call in kernel.activity() if call.result]) == 12)
         await approved_call(kernel, "say.do")
         await answered_call(kernel, lambda ask: deny(kernel, ask), "say.do")
-        anew = Past(root.places.state_dir / "audit", _Clock(), lambda event: None)
+        anew = Past(root.places.audit_dir, _Clock(), lambda event: None)
         await anew.run()
         assert anew.metrics() == kernel.past.metrics()
         assert anew.calls(()) == kernel.past.calls(())

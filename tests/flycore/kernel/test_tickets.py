@@ -8,10 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from flycore.kernel.tickets import FILE, load_tickets
+from flycore.kernel.tickets import load_tickets
 from flycore.model.approval import Answer
 from flycore.model.call import CallRequest, ToolResult
 from flycore.model.enums import Choice, Code, RequestState, Status
+from flycore.registry.places import TICKETS_FILE
 from kernelkit import ECHO, Root, a_caller, approve, kernel_of, request, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
@@ -118,7 +119,7 @@ async def test_tickets_survive_a_restart(root: Root) -> None:
             await no_wait(kernel, input={"n": n})
         first = await waiting_ask(kernel, 2)
         await approve(kernel, first)
-    file = root.places.state_dir / FILE
+    file = root.places.state_dir / TICKETS_FILE
     assert file.stat().st_mode & 0o777 == 0o600
     async with kernel_of(root) as kernel:
         left = await waiting_ask(kernel)
@@ -136,7 +137,7 @@ async def test_a_forged_ticket_file_approves_nothing_else(root: Root) -> None:
     async with kernel_of(root) as kernel:
         await no_wait(kernel)
         await approve(kernel, await waiting_ask(kernel))
-    file = root.places.state_dir / FILE
+    file = root.places.state_dir / TICKETS_FILE
     text = file.read_text()
     file.write_text("{\n" + text.replace('"n":1', '"n":666') + "\x00\n[]\n")
     assert load_tickets(root.places.state_dir) == ()

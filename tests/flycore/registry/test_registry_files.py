@@ -13,7 +13,7 @@ import pytest
 from flycore.model.enums import Source
 from flycore.model.sidecar import Delegate
 from flycore.registry import registry_schema
-from flycore.registry.jsonc import read_jsonc
+from flycore.registry.jsonc.parse import read_jsonc
 from flycore.registry.keys import key_positions
 from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE
 

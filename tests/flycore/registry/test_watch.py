@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from flycore.registry.places import POLICY_FILE, REGISTRY_FILE, SETTINGS_FILE
+from flycore.registry.places import REGISTRY_FILE, SETTINGS_FILE
 from flycore.registry.watch import stamps_of, watch_files
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ async def test_files_in_folders_that_appear_later(root: Root) -> None:
         await seen.until(1)
         root.write(root.places.config_dir / SETTINGS_FILE, "{}")
         await seen.until(2)
-        root.write(root.places.config_dir / POLICY_FILE, "{}")
+        root.write(root.places.policy_file, "{}")
         await seen.until(3)
         root.write("tools/policy.jsonc", "{}")
         await seen.until(4)

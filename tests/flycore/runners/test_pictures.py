@@ -11,6 +11,7 @@ from PIL import Image, PngImagePlugin
 
 from flycore.model.picture import Picture
 from flycore.runners.pictures import MAX_IMAGE_BYTES, decode_picture
+from valuekit import pixel
 
 
 def encoded(image: Image.Image, format: str, **more: object) -> bytes:
@@ -35,8 +36,8 @@ def test_each_format_is_scaled_down_with_its_colours_and_shape(format: str) -> N
     picture = decode_picture(encoded(halves((1600, 400)), format))
     assert picture is not None
     assert (picture.width, picture.height) == (320, 80)
-    assert near(picture.pixel(10, 40), (255, 0, 0))
-    assert near(picture.pixel(310, 40), (0, 0, 255))
+    assert near(pixel(picture, 10, 40), (255, 0, 0))
+    assert near(pixel(picture, 310, 40), (0, 0, 255))
 
 
 def test_a_small_image_keeps_its_size_and_its_first_frame_counts() -> None:
@@ -44,7 +45,7 @@ def test_a_small_image_keeps_its_size_and_its_first_frame_counts() -> None:
     data = encoded(halves((4, 2)), "GIF", save_all=True, append_images=[second])
     picture = decode_picture(data)
     assert picture is not None
-    assert (picture.width, picture.height, picture.pixel(0, 0)) == (4, 2, (255, 0, 0))
+    assert (picture.width, picture.height, pixel(picture, 0, 0)) == (4, 2, (255, 0, 0))
 
 
 def test_what_is_transparent_lies_on_black_and_deep_grey_keeps_its_upper_bits() -> None:
@@ -53,7 +54,7 @@ def test_what_is_transparent_lies_on_black_and_deep_grey_keeps_its_upper_bits() 
     assert glass.rgb == bytes(6)
     grey = decode_picture(encoded(Image.new("I;16", (2, 1), 0x8000), "PNG"))
     assert grey is not None
-    assert near(grey.pixel(0, 0), (128, 128, 128))
+    assert near(pixel(grey, 0, 0), (128, 128, 128))
 
 
 def chunk(kind: bytes, body: bytes) -> bytes:

@@ -16,6 +16,7 @@ from flycore.client.local import LocalClient
 from flycore.client.socket import connect_socket
 from flycore.model.call import Caller
 from kernelkit import Root, kernel_of, request, tool
+from valuekit import pixel
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +47,7 @@ async def test_the_person_sees_the_image_scaled_and_none_for_what_is_not_there(r
         assert result.error is None
         picture = await client.picture(result.call_id, 0)
         assert picture is not None
-        assert (picture.width, picture.height, picture.pixel(100, 100)) == (320, 160, (10, 200, 30))
+        assert (picture.width, picture.height, pixel(picture, 100, 100)) == (320, 160, (10, 200, 30))
         for call_id, index in ((result.call_id, 2), (result.call_id, -1), ("nobody", 0)):
             assert await client.picture(call_id, index) is None
         os.unlink(result.artifacts[0].path)

@@ -11,7 +11,8 @@ import pytest
 
 from flycore.model.caller import parse_caller_key
 from flycore.model.errors import TokenRefused
-from flycore.serve.tokens import MOST_TOKENS, TOKENS_FILE, TokenBook, digest_of
+from flycore.registry.places import TOKENS_FILE
+from flycore.serve.tokens import MOST_TOKENS, TokenBook, digest_of
 
 
 @pytest.fixture

@@ -59,8 +59,8 @@ def test_nobody_was_asked(used: Desk) -> None:
 
 def test_how_much_a_person_was_asked(desk: Desk) -> None:
     places = find_places(str(desk.root), None, desk.environ, desk.root)
-    anchors = places.data_dir / "anchors" / f"{places.key}.jsonl"
-    log = AuditLog.open(places.state_dir / "audit", anchors, clock=lambda: 1.8e9, monotonic=lambda: 1.0)
+    anchors = places.anchors_file
+    log = AuditLog.open(places.audit_dir, anchors, clock=lambda: 1.8e9, monotonic=lambda: 1.0)
     for number, took_ms in enumerate((400, 2_500, 90_000)):
         card = {
             "requestId": f"r{number}",

@@ -34,7 +34,7 @@ it may not. Blocks."""
 def look_below(places: Places) -> Look:
     """Looks below the folder of artifacts and the project's, through no link: what the kernel checked when
     the call ended may be another file now. What an image is, its first bytes say, not the tool."""
-    anchors = (os.path.realpath(places.state_dir / "artifacts"), os.path.realpath(places.app_root))
+    anchors = (os.path.realpath(places.artifacts_dir), os.path.realpath(places.app_root))
 
     def look(artifact: Artifact, limit: int) -> Image | None:
         data = _read(anchors, artifact.path, min(limit, MAX_IMAGE_BYTES))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flycore.registry.adding import add_entry, added
-from flycore.registry.jsonc import parse_jsonc
+from flycore.registry.edits import add_entry, add_to_text
+from flycore.registry.jsonc.parse import parse_jsonc
 from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places, find_places
 from flycore.registry.starter import starter_text
 from kernelkit import folders
@@ -40,7 +40,7 @@ TEXTS = [
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_entry_is_added_and_all_that_was_there_stays(text: str) -> None:
-    made = added(text, "new.one", ENTRY, SHOWN)
+    made = add_to_text(text, "new.one", ENTRY, SHOWN)
     assert not made.why_not
     before, after = parse_jsonc(text, SHOWN)[0], parse_jsonc(made.text, SHOWN)[0]
     assert isinstance(before, dict)
@@ -51,7 +51,7 @@ def test_the_entry_is_added_and_all_that_was_there_stays(text: str) -> None:
     assert "\u202e" not in made.text
     if "\r\n" in text:
         assert "\n" not in made.text.replace("\r\n", "")
-    again = added(made.text, "new.two", ENTRY, SHOWN)
+    again = add_to_text(made.text, "new.two", ENTRY, SHOWN)
     assert not again.why_not
 
 
@@ -81,7 +81,7 @@ def registries(draw: st.DrawFn) -> str:
 def test_whatever_a_person_wrote_stays_in_its_order(text: str) -> None:
     value, problem = parse_jsonc(text, SHOWN)
     assert problem is None, text
-    made = added(text, "new", ENTRY, SHOWN)
+    made = add_to_text(text, "new", ENTRY, SHOWN)
     assert not made.why_not, text
     after, _ = parse_jsonc(made.text, SHOWN)
     assert isinstance(value, dict)
@@ -101,7 +101,7 @@ def test_whatever_a_person_wrote_stays_in_its_order(text: str) -> None:
     ],
 )
 def test_what_is_in_doubt_is_refused(text: str) -> None:
-    made = added(text, "new", ENTRY, SHOWN)
+    made = add_to_text(text, "new", ENTRY, SHOWN)
     assert made.why_not
     assert not made.text
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from flycore.catalog.known import KNOWN
 from flycore.model.enums import Source
+from flycore.registry.edits import switch_entry, switch_in_text
 from flycore.registry.load import load_registry
 from flycore.registry.places import REGISTRY_FILE, find_places
 from flycore.registry.starter import starter_entries, starter_text, write_starter
-from flycore.registry.switch import switch_entry, switched
 
 GAPS = st.sampled_from(["", " ", "\n", "\r\n  ", "\t", '/* } ", */', "// ' { ,\n", "\n  // why\n  "])
 VALUES = st.sampled_from(
@@ -61,7 +61,7 @@ def test_only_the_switch_changes(
     before: dict[str, Any] = pyjson5.decode(text)
     raw = before["sidecars"]["it"]
     said = "" if enabled else reason
-    made = switched(text, "it", enabled, reason, "file")
+    made = switch_in_text(text, "it", enabled, reason, "file")
     if raw.get("enabled", True) is enabled and raw.get("disabledReason", "") == said:
         assert "already" in made.why_not
         return
@@ -105,7 +105,7 @@ def inserted(old: str, new: str) -> list[str]:
     ],
 )
 def test_where_a_missing_member_goes(text: str, expected: str) -> None:
-    assert switched(text, "it", False, "", "file").text == expected
+    assert switch_in_text(text, "it", False, "", "file").text == expected
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,13 @@ def test_where_a_missing_member_goes(text: str, expected: str) -> None:
     ],
 )
 def test_what_cannot_be_edited_is_refused_with_its_place(text: str, where: str) -> None:
-    made = switched(text, "it", False, "no", "file")
+    made = switch_in_text(text, "it", False, "no", "file")
     assert made.text == ""
     assert where in made.why_not
 
 
 def test_a_reason_that_is_too_long_is_refused() -> None:
-    assert "1000" in switched('{"sidecars": {"it": {}}}', "it", False, "x" * 1001, "f").why_not
+    assert "1000" in switch_in_text('{"sidecars": {"it": {}}}', "it", False, "x" * 1001, "f").why_not
 
 
 @pytest.mark.parametrize("legacy", [False, True])

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flycore.model.json import pointer_join
-from flycore.registry.outline import members, outline
-from flycore.registry.spans import scan
+from flycore.registry.jsonc.spans import plain_entries, plain_keys, scan
 
 SCALARS = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(max_size=6)
 JSON = st.recursive(
@@ -65,7 +64,7 @@ def test_each_span_is_its_value(data: st.DataObject, value: Any) -> None:
 @settings(max_examples=200, deadline=None)
 def test_the_outline_agrees_or_steps_back(data: st.DataObject, sidecars: dict[str, Any]) -> None:
     text = written({"schemaVersion": 2, "sidecars": sidecars}, data.draw)
-    quick = outline(text)
+    quick = plain_entries(text)
     if quick is None:
         return
     index = scan(text)
@@ -84,7 +83,7 @@ def test_the_keys_of_an_entry_stand_where_the_scan_finds_them(
     data: st.DataObject, entry: dict[str, Any]
 ) -> None:
     text = f'"an.id":{written(entry, data.draw)}'
-    quick = members(text)
+    quick = plain_keys(text)
     if quick is None:
         return
     index = scan(f"{{{text}}}")
@@ -93,14 +92,14 @@ def test_the_keys_of_an_entry_stand_where_the_scan_finds_them(
 
 def test_the_keys_of_an_entry_are_read_from_plain_jsonc_and_from_nothing_else() -> None:
     plain = '"a": {"command": "x", // "no": 1\n "tools": [{"name": "}"}], }'
-    assert members(plain) == {"command": plain.index('"command"'), "tools": plain.index('"tools"')}
+    assert plain_keys(plain) == {"command": plain.index('"command"'), "tools": plain.index('"tools"')}
     for body in ("{'b': 1}", '{"b" : 1}', "{b: 1}", '{"b": 0x1}', "5", '{"b": 1'):
-        assert members(f'"a": {body}') is None
+        assert plain_keys(f'"a": {body}') is None
 
 
 def test_the_outline_reads_plain_jsonc() -> None:
     plain = '// c\n{"schemaVersion": 2, "x": 1.5, "sidecars": {"a": {"b": [{"c": "\\"}"}]}, /* d */},}'
-    assert outline(plain) == ({"a": (plain.index('"a"'), plain.index(", /*"))}, 6)
+    assert plain_entries(plain) == ({"a": (plain.index('"a"'), plain.index(", /*"))}, 6)
 
 
 def test_the_outline_steps_back_from_everything_else() -> None:
@@ -112,4 +111,13 @@ def test_the_outline_steps_back_from_everything_else() -> None:
         '"a": {}, "a": {}',
         '"a": 5',
     ):
-        assert outline('{"schemaVersion": 2, "sidecars": {' + body + "}}") is None
+        assert plain_entries('{"schemaVersion": 2, "sidecars": {' + body + "}}") is None
+
+
+def test_an_entry_of_any_depth_is_stepped_over() -> None:
+    deep = '{"k": [' * 200 + "1" + "]}" * 200
+    text = '{"sidecars": {"a": {"config": ' + deep + '}, "b": {}}}'
+    found = plain_entries(text)
+    assert found is not None
+    assert text[slice(*found[0]["a"])] == '"a": {"config": ' + deep + "}"
+    assert plain_entries(text.replace("1", "{", 1)) is None

@@ -1,6 +1,10 @@
-"""Where every key and value of a JSONC text stands: one linear scan over text that has parsed.
+"""Finds where the keys and values of a JSONC text stand, in text that has parsed.
 
-Positions in messages, duplicate keys, lint and edits that keep every comment all use the same index.
+`scan` indexes every key and value in one linear pass, each token in Python. Positions in messages, duplicate
+keys, lint and edits that keep every comment all use that index. Of a large registry only the entries are
+wanted, and nearly every registry is plain JSONC, without JSON5 syntax and with each colon right after its
+key: `plain_entries` and `plain_keys` step over whole values of such a text at the speed of a regular
+expression. Whatever else they meet, their answer is None, and the full scan decides.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -21,6 +26,11 @@ _TOKEN = re.compile(
     |(?P<word>[^\s{}\[\]:,"'/]++)""",
     re.VERBOSE | re.DOTALL,
 )
+_PLAIN_STRING = r'"[^"\\\x00-\x1f]*+(?:\\["\\/bfnrtu][^"\\\x00-\x1f]*+)*+"'
+_COMMENT = r"//[^\n\r\u2028\u2029]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
+_GAP = rf"[ \t\r\n,]*+(?:(?:{_COMMENT})[ \t\r\n,]*+)*+"
+_WORDS = r"[-0-9eEtrufalsn \t\r\n,]*+"
+_FRACTION = r"(?<=[0-9])\.(?=[0-9])"
 _JSON_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
 _JSON_WORD = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?|true|false|null")
 
@@ -166,6 +176,91 @@ class _Scan:
 def scan(text: str) -> SpanIndex:
     """Index a text that a JSON5 parser has accepted; of another text the index is a best effort."""
     return _Scan(text).run()
+
+
+def plain_entries(text: str) -> tuple[dict[str, Span], int] | None:
+    """Each entry of a registry, from its key to what follows its closing brace, by sidecar id; and how many
+    key-like places (`":`) the text has, comments and strings included. None where the text is anything but
+    plain JSONC with each id once."""
+    position = text.find("{") + 1
+    entries: dict[str, Span] = {}
+    seen: set[str] = set()
+    if position == 0 or not re.fullmatch(_GAP, text[: position - 1]):
+        return None
+    while (found := _plain_patterns()[0].match(text, position)) and not found[2]:
+        if found[1] in seen:
+            return None
+        seen.add(found[1])
+        if found[1] == "sidecars" and text.startswith("{", found.end()):
+            end = _add_entries(text, found.end() + 1, entries)
+        else:
+            end = _plain_value(text, found.end())
+        if end is None:
+            return None
+        position = end
+    if not found or not re.fullmatch(_GAP, text[found.end() :]):
+        return None
+    return entries, text.count('":')
+
+
+def plain_keys(text: str) -> dict[str, int] | None:
+    """Offset of each key of the object in `"key": {…}`, of one written twice the last; None where the text
+    is anything but plain JSONC."""
+    key = _plain_patterns()[0]
+    head = key.match(text)
+    if head is None or not text.startswith("{", head.end()):
+        return None
+    position: int | None = head.end() + 1
+    keys: dict[str, int] = {}
+    while position is not None and (found := key.match(text, position)):
+        if found[2]:
+            return keys
+        keys[found[1]] = found.start(1) - 1
+        position = _plain_value(text, found.end())
+    return None
+
+
+def _add_entries(text: str, position: int, entries: dict[str, Span]) -> int | None:
+    """Read the entries of the object that begins before `position`; its end, or None."""
+    key = _plain_patterns()[0]
+    while found := key.match(text, position):
+        if found[2]:
+            return found.end()
+        end = _plain_value(text, found.end())
+        if end is None or found[1] in entries or text[end - 1] != "}":
+            return None
+        entries[found[1]] = Span(found.start(1) - 1, end)
+        position = end
+    return None
+
+
+def _plain_value(text: str, position: int) -> int | None:
+    """What follows the value that begins there, whatever its depth; None where it is not plain."""
+    _, scalar, step = _plain_patterns()
+    if not text.startswith(("{", "["), position):
+        found = scalar.match(text, position)
+        return found.end() if found else None
+    depth, position = 1, position + 1
+    while depth:
+        found = step.match(text, position)
+        if found is None:
+            return None
+        depth += 1 if found[1] in "{[" else -1
+        position = found.end()
+    return position
+
+
+@cache
+def _plain_patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """A key (or a closing brace) with what precedes it; a value that holds no others; the next bracket, as
+    the group, with what precedes it. A container that holds no other one is stepped over at once there,
+    because most brackets are those of such."""
+    key = rf'{_GAP}(?:"([^"\\\x00-\x1f]*+)":(?:[ \t\r\n]++|{_COMMENT})*+|(\}}))'
+    scalar = rf"{_PLAIN_STRING}|(?:[-0-9eEtrufalsn]++|{_FRACTION})++"
+    item = rf"{_PLAIN_STRING}:?+|{_FRACTION}|{_COMMENT}"
+    innermost = rf"[\[{{]{_WORDS}(?:(?:{item}){_WORDS})*+[\]}}]"
+    step = rf"{_WORDS}(?:(?:{item}|{innermost}){_WORDS})*+([\[\]{{}}])"
+    return re.compile(key), re.compile(scalar), re.compile(step)
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int, int]]:

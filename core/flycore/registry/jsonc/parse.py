@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.json import Json, pointer_join
-from flycore.registry.spans import SpanIndex, scan
+from flycore.registry.jsonc.spans import SpanIndex, scan
 
 MAX_DEPTH = 32
 MAX_EXCERPT = 120

@@ -1,0 +1,148 @@
+"""Edits one entry of a registry file: adds it, or enables or disables it.
+
+Each edit changes the text of the file in one place, is read back and compared with what it has to say; only
+then does it replace the file. Whatever is in doubt is refused, and nothing is written.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from flycore.model.enums import Source
+from flycore.model.json import Json, JsonObject, pointer_join
+from flycore.registry.files import MAX_FILE_BYTES, read_text
+from flycore.registry.jsonc.edit import edited, insert_last, set_members, spelled
+from flycore.registry.jsonc.parse import parse_jsonc
+from flycore.registry.jsonc.spans import scan
+from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places
+from flysafe.replace import create_beneath, replace_beneath
+
+MOST_REASON = 1_000
+"""Characters of a reason."""
+SWITCH_KEYS = ("enabled", "disabledReason")
+SIDECARS = "/sidecars"
+
+
+class EntryEdit(NamedTuple):
+    """The new text of the file, or why there is none."""
+
+    text: str = ""
+    why_not: str = ""
+
+
+def without_switch(raw: JsonObject) -> JsonObject:
+    """An entry's value without its switch: what has to stay equal for a trust to go on."""
+    return {key: value for key, value in raw.items() if key not in SWITCH_KEYS}
+
+
+def first_registry(sidecar: str, entry: JsonObject) -> str:
+    """The text of a registry with nothing but that entry."""
+    return f"{spelled({'schemaVersion': 2, 'sidecars': {sidecar: entry}}, '')}\n"
+
+
+def add_to_text(text: str, sidecar: str, entry: JsonObject, shown: str) -> EntryEdit:
+    """The text with that entry as the last one. `shown` names the file in refusals."""
+    value, problem = parse_jsonc(text, shown)
+    if problem is not None:
+        return EntryEdit(why_not=f"mend the file first: {problem.position} {problem.message}")
+    sidecars = value.get("sidecars", {}) if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(sidecars, dict):
+        return EntryEdit(why_not=f"mend the file first: {shown} is no registry")
+    if sidecar in sidecars:
+        return EntryEdit(why_not=f"{shown} has an entry {sidecar} already")
+    index = scan(text)
+    if index.duplicates:
+        line, _ = index.position(index.duplicates[0].second.start)
+        return EntryEdit(why_not=f"mend the file first: {shown}:{line} has a key that is written twice")
+    if "sidecars" in value:
+        changes = insert_last(index, SIDECARS, entry, key=sidecar)
+    else:
+        changes = insert_last(index, "", {sidecar: entry}, key="sidecars")
+    wanted: JsonObject = {**value, "sidecars": {**sidecars, sidecar: entry}}
+    return _outcome(edited(text, changes, wanted), shown)
+
+
+def switch_in_text(text: str, sidecar: str, enabled: bool, reason: str, shown: str) -> EntryEdit:
+    """The text with that entry enabled or disabled: nothing but its `enabled` and `disabledReason` changes.
+    `reason` is kept in the file only of one that is disabled; `shown` names the file in refusals."""
+    if len(reason) > MOST_REASON:
+        return EntryEdit(why_not=f"the reason is longer than {MOST_REASON} characters")
+    value, problem = parse_jsonc(text, shown)
+    if problem is not None:
+        return EntryEdit(why_not=f"mend the file first: {problem.position} {problem.message}")
+    sidecars = value.get("sidecars") if isinstance(value, dict) else None
+    entry = sidecars.get(sidecar) if isinstance(sidecars, dict) else None
+    index = scan(text)
+    pointer = pointer_join(SIDECARS, sidecar)
+    if not isinstance(value, dict) or not isinstance(sidecars, dict) or not isinstance(entry, dict):
+        span = index.value(pointer)
+        line, column = index.position(span.start if span else 0)
+        what = "is no object" if span else "does not stand in this file"
+        return EntryEdit(why_not=f"{shown}:{line}:{column}: {sidecar} {what}")
+    kept = "" if enabled else reason
+    if entry.get("enabled", True) is enabled and entry.get("disabledReason", "") == kept:
+        return EntryEdit(why_not=f"{sidecar} is switched {'on' if enabled else 'off'} already")
+    members: dict[str, Json] = {"enabled": enabled}
+    if kept or "disabledReason" in entry:
+        members["disabledReason"] = kept
+    changes = set_members(index, pointer, members, behind="enabled")
+    wanted: JsonObject = {**value, "sidecars": {**sidecars, sidecar: {**entry, **members}}}
+    return _outcome(edited(text, changes, wanted), shown)
+
+
+def add_entry(places: Places, sidecar: str, entry: JsonObject) -> EntryEdit:
+    """Add it to the project's file, the older one where only that is there; where there is none, it is made.
+    Refused where the file cannot be read or written, or is changed meanwhile. Never raises for any of these.
+    """
+    for relative in (REGISTRY_FILE, LEGACY_REGISTRY_FILE):
+        text, data, problem = read_text(places.app_root, relative, relative)
+        if problem is not None:
+            return EntryEdit(why_not=problem.message)
+        if text is not None:
+            made = add_to_text(text, sidecar, entry, relative)
+            return _written(places.app_root, relative, relative, text, data, made)
+    fresh = first_registry(sidecar, entry)
+    try:
+        create_beneath(places.app_root, REGISTRY_FILE, fresh.encode("utf-8"))
+    except OSError as error:
+        return EntryEdit(why_not=f"{REGISTRY_FILE} cannot be written: {error.strerror or error}")
+    return EntryEdit(text=fresh)
+
+
+def switch_entry(
+    places: Places, source: Source, sidecar: str, enabled: bool, reason: str, shown: str
+) -> EntryEdit:
+    """Enable or disable it in the file that declares it. Refused where the file cannot be read or written,
+    or is changed meanwhile. Never raises for any of these."""
+    anchor = places.config_dir if source is Source.USER else places.app_root
+    relative = REGISTRY_FILE
+    text, data, problem = read_text(anchor, relative, shown)
+    if text is None and problem is None and source is Source.PROJECT:
+        relative = LEGACY_REGISTRY_FILE
+        text, data, problem = read_text(anchor, relative, shown)
+    if text is None or problem is not None:
+        return EntryEdit(why_not=problem.message if problem else f"{shown} is not there any more")
+    made = switch_in_text(text, sidecar, enabled, reason, shown)
+    return _written(anchor, relative, shown, text, data, made)
+
+
+def _outcome(text: str | None, shown: str) -> EntryEdit:
+    if text is None:
+        return EntryEdit(why_not=f"{shown} cannot be edited without changing something else: edit it by hand")
+    return EntryEdit(text=text)
+
+
+def _written(anchor: Path, relative: str, shown: str, text: str, data: bytes, made: EntryEdit) -> EntryEdit:
+    """Replace the file of these bytes and this text by the edited text, if there is one."""
+    if made.why_not:
+        return made
+    mark = data[: len(data) - len(text.encode("utf-8"))]  # a byte order mark stays
+    new = mark + made.text.encode("utf-8")
+    if len(new) > MAX_FILE_BYTES:
+        return EntryEdit(why_not=f"{shown} would be too large to be read again")
+    try:
+        replace_beneath(anchor, relative, data, new)
+    except OSError as error:
+        return EntryEdit(why_not=f"{shown} cannot be written: {error.strerror or error}")
+    return made

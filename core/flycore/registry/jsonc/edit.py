@@ -1,0 +1,194 @@
+"""Edits one part of a JSONC text and leaves every other byte as it is, comments included.
+
+An edit is made in two steps. `set_members`, `insert_last` and `remove` plan it as changes to spans of the
+text; `edited` makes them, and `verify` proves that nothing else changed: every byte outside the changes is
+the same, and the new text, read back, says what it has to say. Where that cannot be proved there is no edit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from flycore.model.json import Json, pointer_join
+from flycore.registry.jsonc.parse import parse_jsonc
+from flycore.registry.jsonc.spans import Span, SpanIndex
+from flysafe.text import safe_text
+
+_STEP = "  "
+_TRIVIA = re.compile(r"(?:[\s\ufeff]++|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
+_OPENING = re.compile(r"[ \t]*(?://[^\r\n]*)?(\r?\n)")
+"""What may stand between an object's brace and the end of its line."""
+
+
+class Change(NamedTuple):
+    """New text for a span; an empty span is an insertion."""
+
+    span: Span
+    text: str
+
+
+def set_members(
+    index: SpanIndex, pointer: str, members: Mapping[str, Json], *, behind: str = ""
+) -> list[Change]:
+    """Give members of the object at `pointer` new values. Those it does not have yet are put behind its
+    member `behind`, or first into the object where it has none of that name."""
+    changes: list[Change] = []
+    missing: list[str] = []
+    for key, value in members.items():
+        span = index.value(pointer_join(pointer, key))
+        if span is None:
+            missing.append(f"{json.dumps(key)}: {spelled(value)}")
+        else:
+            changes.append(Change(span, spelled(value)))
+    before = index.value(pointer_join(pointer, behind))
+    if missing and before is not None:
+        changes.append(Change(Span(before.end, before.end), "".join(f", {member}" for member in missing)))
+    elif missing:
+        changes.append(_first(index, pointer, ", ".join(missing)))
+    return changes
+
+
+def insert_last(
+    index: SpanIndex, pointer: str, value: Json, *, key: str | None = None, one_line: int = 0
+) -> list[Change]:
+    """Put one more member (with its `key`) or item behind the last one of the object or array at `pointer`
+    and behind the comments about that. It has lines of its own, indented as the first one is; a value of at
+    most `one_line` characters is written in one."""
+    text, whole = index.text, index.values[pointer]
+    close = whole.end - 1
+    newline = "\r\n" if "\r\n" in text else "\n"
+    parts = _parts(index, pointer)
+    outer = _indent(text, whole.start)
+    inner = _indent(text, parts[0].start) if parts and _begins_line(text, parts[0]) else outer + _STEP
+    line = spelled(value)
+    name = "" if key is None else f"{json.dumps(key)}: "
+    part = f"\n{inner}{name}{line if len(line) <= one_line else spelled(value, inner)}"
+    end = whole.start + len(text[whole.start : close].rstrip())
+    changes = [Change(Span(end, end), part.replace("\n", newline))]
+    if parts and _comma(text, parts[-1].end) is None:
+        changes.insert(0, Change(Span(parts[-1].end, parts[-1].end), ","))
+    if "\n" not in text[end:close]:
+        changes.append(Change(Span(close, close), newline + outer))
+    return changes
+
+
+def remove(index: SpanIndex, pointer: str) -> list[Change]:
+    """Take out the member or item at `pointer` with the comma behind it, of the last one without a comma
+    that before it. Lines that are blank because of it go, too; comments beside it stay."""
+    text = index.text
+    parts = _parts(index, pointer.rpartition("/")[0])
+    end = index.values[pointer].end
+    at = next(number for number, part in enumerate(parts) if part.end == end)
+    comma = _comma(text, end)
+    if comma is None and at:
+        comma = _comma(text, parts[at - 1].end)
+    gone = [parts[at]] if comma is None else sorted((parts[at], Span(comma, comma + 1)))
+    return [Change(span, "") for span in _with_blank_lines(text, gone)]
+
+
+def edited(text: str, changes: Iterable[Change], wanted: Json) -> str | None:
+    """The text with the changes made; None where it would not say `wanted`, or something else changes."""
+    changes = sorted(changes, key=lambda change: change.span)
+    pieces: list[str] = []
+    done = 0
+    for span, new in changes:
+        pieces += (text[done : span.start], new)
+        done = span.end
+    after = "".join((*pieces, text[done:]))
+    return after if verify(text, after, changes, wanted) else None
+
+
+def verify(before: str, after: str, changes: Iterable[Change], wanted: Json) -> bool:
+    """Whether `after` is `before` with these changes, in the order of the text, and not one byte besides
+    them, and says `wanted` when it is read back."""
+    old = new = 0
+    for span, text in changes:
+        expected = before[old : span.start] + text
+        if span.start < old or not after.startswith(expected, new):
+            return False
+        old, new = span.end, new + len(expected)
+    if before[old:] != after[new:]:
+        return False
+    value, problem = parse_jsonc(after, "")
+    exact = _exact(wanted)
+    return problem is None and exact is not None and _exact(value) == exact
+
+
+def spelled(value: Json, indent: str | None = None) -> str:
+    """JSON in one line; over several, all but the first with that indentation, where one is given. It is in
+    ASCII where it holds what cannot be seen. Raises ValueError for what JSON does not have."""
+    step = None if indent is None else len(_STEP)
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=step)
+    line = text.replace("\n", "")
+    if not line.isprintable() or safe_text(line) != line:
+        text = json.dumps(value, indent=step)
+    return text if indent is None else text.replace("\n", f"\n{indent}")
+
+
+def _exact(value: Json) -> str | None:
+    """A text that is equal for equal values alone, 1, 1.0 and true being three; None for what is no JSON."""
+    try:
+        return json.dumps(value, sort_keys=True, allow_nan=False)
+    except ValueError:
+        return None
+
+
+def _parts(index: SpanIndex, pointer: str) -> list[Span]:
+    """The members, keys included, or the items of the object or array there, in the order of the text."""
+    found: list[Span] = []
+    for below, span in index.values.items():
+        if below.rpartition("/")[0] == pointer and below != pointer:
+            key = index.key(below)
+            found.append(span if key is None else Span(key.start, span.end))
+    return sorted(found)
+
+
+def _first(index: SpanIndex, pointer: str, members: str) -> Change:
+    """Members behind the object's brace: in a line of their own where the others have theirs, so that
+    comments stay with what they are about."""
+    text, brace = index.text, index.values[pointer].start + 1
+    parts = _parts(index, pointer)
+    if not parts:
+        return Change(Span(brace, brace), members)
+    first = parts[0].start
+    opening = _OPENING.match(text, brace, first)
+    if opening is None or not _begins_line(text, parts[0]):
+        return Change(Span(first, first), f"{members}, ")
+    indent = text[text.rfind("\n", 0, first) + 1 : first]
+    return Change(Span(opening.end(), opening.end()), f"{indent}{members},{opening.group(1)}")
+
+
+def _with_blank_lines(text: str, gone: list[Span]) -> list[Span]:
+    """The spans, widened to whole lines where nothing else stands in them; those that touch are one."""
+    left = text
+    for start, end in gone:
+        left = f"{left[:start]}{' ' * (end - start)}{left[end:]}"
+    wide: list[Span] = []
+    for start, end in gone:
+        begins, ends = left.rfind("\n", 0, start) + 1, left.find("\n", end)
+        blank = ends >= 0 and not left[begins:ends].strip()
+        span = Span(begins, ends + 1) if blank else Span(start, end)
+        if wide and span.start < wide[-1].end:
+            span = Span(wide[-1].start, max(span.end, wide.pop().end))
+        wide.append(span)
+    return wide
+
+
+def _comma(text: str, offset: int) -> int | None:
+    """Where the comma behind a value stands, past comments; None where there is none."""
+    trivia = _TRIVIA.match(text, offset)
+    at = trivia.end() if trivia else offset
+    return at if text.startswith(",", at) else None
+
+
+def _indent(text: str, offset: int) -> str:
+    """The white space that the line of that character begins with."""
+    start = text.rfind("\n", 0, offset) + 1
+    return text[start : len(text) - len(text[start:].lstrip(" \t"))]
+
+
+def _begins_line(text: str, part: Span) -> bool:
+    return not text[text.rfind("\n", 0, part.start) + 1 : part.start].strip()
