@@ -19,7 +19,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock
 from flycore.model.call import Caller, CallRequest
 from flycore.model.enums import Effective, Status
-from flycore.registry.places import Places, find_places
+from flycore.registry.places import Places, find_paths
 
 CALLER = Caller(door="socket", program="bench", executable="/usr/bin/bench", pid=1, started=1)
 PATIENCE_S = 20.0
@@ -55,7 +55,7 @@ def root(base: Path, programs: dict[str, Path], **entry: object) -> tuple[Places
     rule = {"tool": "bench.*", "decision": "allow", "because": "it is measured"}
     (config / "policy.jsonc").write_text(json.dumps({"schemaVersion": 1, "rules": [rule]}))
     (config / "config.jsonc").write_text(json.dumps({"quota": {"callsPerMinute": 100_000, "running": 1_000}}))
-    return find_places(str(project), None, environ, project), environ
+    return find_paths(str(project), None, environ, project), environ
 
 
 def _entry(project: Path, tool: str, program: Path) -> dict[str, object]:

@@ -21,13 +21,13 @@ from kernels import calling, no_sync, root, running
 
 from flycore.model.enums import Status
 from flycore.registry.places import Places
-from flycore.runners.pool import InstanceKey, InstancePool
+from flycore.runners.pool import ProcessKey, ProcessPool
 from flycore.runners.process_json import ProcessJsonJob, request_line
 
 TOOL = "bench.stays"
 CALLS = {"quick": 500, "full": 3_000}
 COLD = {"quick": 20, "full": 60}
-KEY = InstanceKey(sidecar=TOOL, program="p", entry="e", permissions="n", level="none", caller="bench")
+KEY = ProcessKey(sidecar=TOOL, program="p", entry="e", permissions="n", level="none", caller="bench")
 
 PROGRAM = """#!{python} -IS
 import json, sys
@@ -168,7 +168,7 @@ def _c(job: ProcessJsonJob, calls: int) -> float:
 
 
 async def _runner(job: ProcessJsonJob, calls: int) -> Figures:
-    pool = InstancePool(time.monotonic, lambda _: True)
+    pool = ProcessPool(time.monotonic, lambda _: True)
 
     async def call() -> None:
         async with pool.hold(KEY, instances=1, idle_ms=60_000, waits=print) as place:

@@ -21,7 +21,7 @@ from common import Row
 from kernels import PATIENCE_S, no_sync, root, running
 from p04_staying import PROGRAM
 
-from flycore.client.socket import connect_socket
+from flycore.client.socket import connect_unix
 from flycore.model.enums import Status
 from flycore.registry.places import Places
 
@@ -190,7 +190,7 @@ class _Scene:
                 bare = await self._p50(echoed)
         flytui = ("-c", FLYTUI, "--root", str(self._places.app_root), "serve")
         with self._server(*flytui):
-            async with connect_socket(self._places.socket) as client:
+            async with connect_unix(self._places.socket) as client:
 
                 async def pinged() -> None:
                     await client.ask_for("ping")

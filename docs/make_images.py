@@ -32,9 +32,9 @@ from flycore.model.approval import Answer, LeaseTerms, Outcome
 from flycore.model.call import Caller, CallRequest
 from flycore.model.enums import Choice, Effective, RequestState
 from flycore.model.json import Json
-from flycore.registry.places import Places, find_places
+from flycore.registry.places import Places, find_paths
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.card import CardScreen
+from flytui.console.approvals.card import RequestScreen
 from flytui.console.desk import Desk
 from flytui.console.form.screen import FormScreen
 from flytui.console.main import MainScreen
@@ -160,7 +160,7 @@ def make_root(base: Path, display: str) -> tuple[Places, dict[str, str]]:
     for name in ("config", "state", "data", "cache", "runtime"):
         (base / name).mkdir(mode=0o700)
         environ[f"XDG_{name.upper()}_{'DIR' if name == 'runtime' else 'HOME'}"] = str(base / name)
-    return find_places(str(root), None, environ, root), {**environ, "DISPLAY": display}
+    return find_paths(str(root), None, environ, root), {**environ, "DISPLAY": display}
 
 
 @asynccontextmanager
@@ -257,7 +257,7 @@ async def picture_doctor(scene: Stage) -> None:
 
 async def picture_card(scene: Stage) -> None:
     """Armed; then approved with the letter it shows."""
-    await scene.until("the card", lambda: isinstance(scene.app.screen, CardScreen))
+    await scene.until("the card", lambda: isinstance(scene.app.screen, RequestScreen))
     while not scene.shows("keys ready"):
         await scene.later(1.0)
     await scene.picture("card")
@@ -288,13 +288,13 @@ async def picture_forms(scene: Stage, call: Callable[..., None]) -> None:
     call("mock.echo", "to see how it feels", message="hello again")
     await scene.until("the request", lambda: scene.app.desk.waiting)
     await scene.keys("ctrl+o")
-    await scene.until("the card", lambda: isinstance(scene.app.screen, CardScreen))
+    await scene.until("the card", lambda: isinstance(scene.app.screen, RequestScreen))
     for key, name in (("u", "rule"), ("e", "edit")):
         await scene.keys(key)
-        await scene.until("the form", lambda: not isinstance(scene.app.screen, CardScreen))
+        await scene.until("the form", lambda: not isinstance(scene.app.screen, RequestScreen))
         await scene.picture(name)
         await scene.keys("escape")
-        await scene.until("the card again", lambda: isinstance(scene.app.screen, CardScreen))
+        await scene.until("the card again", lambda: isinstance(scene.app.screen, RequestScreen))
     await scene.keys("escape")
 
 

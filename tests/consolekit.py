@@ -10,14 +10,14 @@ import anyio
 from textual import events
 from textual.pilot import Pilot
 
-from flycore.client.ledger import Ledger
+from flycore.client.ledger import AuditReader
 from flytui.console.app import FlytuiApp
 from flytui.console.desk import Desk
-from flytui.console.own import Own
+from flytui.console.own import ConsoleSettings
 from flytui.console.paint import text_of
-from flytui.console.rows import RowsView
-from flytui.console.run import Opening
-from flytui.console.views import Bar, LinesView
+from flytui.console.rows import VirtualList
+from flytui.console.run import OpenKernel
+from flytui.console.views import LineBar, LineView
 from valuekit import (
     NOW,
 )
@@ -39,7 +39,10 @@ class HandClock:
 
 
 def app_of(
-    place: World, clock: HandClock | None = None, ledger: Ledger | None = None, own: Own | None = None
+    place: World,
+    clock: HandClock | None = None,
+    ledger: AuditReader | None = None,
+    own: ConsoleSettings | None = None,
 ) -> FlytuiApp:
     """The application at that world; time stands still unless the clock is moved."""
     desk = Desk(
@@ -49,12 +52,12 @@ def app_of(
         clock=clock or HandClock(),
         now=lambda: NOW,
         ledger=ledger,
-        own=own or Own(),
+        own=own or ConsoleSettings(),
     )
     return FlytuiApp(desk)
 
 
-def at_once(place: World) -> Opening:
+def at_once(place: World) -> OpenKernel:
     """Opens that world without any delay."""
 
     @asynccontextmanager
@@ -69,8 +72,8 @@ async def console(
     place: World,
     clock: HandClock,
     size: tuple[int, int] = (100, 30),
-    ledger: Ledger | None = None,
-    own: Own | None = None,
+    ledger: AuditReader | None = None,
+    own: ConsoleSettings | None = None,
     *,
     toasts: bool = False,
 ) -> AsyncIterator[tuple[FlytuiApp, Pilot[None]]]:
@@ -143,11 +146,11 @@ async def until(pilot: Pilot[None], holds: object) -> None:
 def drawn(app: FlytuiApp, name: str) -> str:
     """The text of a bar or of lines on the present screen."""
     widget = app.screen.query_one(name)
-    rows = widget._rows if isinstance(widget, (Bar, LinesView)) else ()
+    rows = widget._rows if isinstance(widget, (LineBar, LineView)) else ()
     return "\n".join(text_of(row) for row in rows)
 
 
 def rows_drawn(app: FlytuiApp, name: str) -> str:
     """The text of all rows of a list, at its present width."""
-    rows = app.screen.query_one(name, RowsView)
+    rows = app.screen.query_one(name, VirtualList)
     return "\n".join(text_of(row.draw(rows.size.width - 2)) for row in rows._rows)

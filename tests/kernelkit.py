@@ -18,7 +18,7 @@ from flycore.kernel.lock import RootLock
 from flycore.model.approval import Answer, Ask
 from flycore.model.call import Caller, CallRequest, ToolResult
 from flycore.model.enums import Choice, RequestState
-from flycore.registry.places import Places, find_places
+from flycore.registry.places import Places, find_paths
 
 PATIENCE = 30.0
 """Longest wait for what takes a fraction of a second."""
@@ -70,7 +70,7 @@ class Root:
     @property
     def places(self) -> Places:
         """Where everything of this root lies."""
-        return find_places(str(self.folder), None, self.environ, self.folder)
+        return find_paths(str(self.folder), None, self.environ, self.folder)
 
     def sidecar(self, name: str, script: str, *tools: Any, **entry: Any) -> Path:
         """Write the program `tools/bin-NAME/run` (alone in its folder) and its entry."""

@@ -14,7 +14,7 @@ from mcp_types import CallToolResult
 
 from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
-from flycore.serve.mcp.images import look_below
+from flycore.serve.mcp.images import image_reader
 from flycore.serve.mcp.server import build_server
 from kernelkit import Root, a_caller
 
@@ -55,7 +55,7 @@ def about(result: CallToolResult) -> dict[str, Any]:
 @asynccontextmanager
 async def client_of(root: Root, kernel: Kernel, era: str, **more: Any) -> AsyncIterator[Client]:
     """A client of an MCP server in this process, whose calls are some agent's."""
-    server = build_server(LocalClient(kernel, a_caller()), look_below(root.places))
+    server = build_server(LocalClient(kernel, a_caller()), image_reader(root.places))
     async with Client(server, mode=era, **more) as client:
         yield client
 

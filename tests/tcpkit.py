@@ -22,9 +22,9 @@ from flycore.model.caller import parse_caller_key
 from flycore.serve.gate import Gate
 from flycore.serve.http import serve_http
 from flycore.serve.mcp.http import http_app
-from flycore.serve.mcp.images import look_below
+from flycore.serve.mcp.images import image_reader
 from flycore.serve.tcp import serve_tcp
-from flycore.serve.tokens import TokenBook
+from flycore.serve.tokens import TokenStore
 from flycore.serve.unix import serve_unix
 from kernelkit import PATIENCE, Root, kernel_of
 
@@ -41,7 +41,7 @@ class Listening:
     """A kernel that listens, and the token of the client `good`."""
 
     kernel: Kernel
-    book: TokenBook
+    book: TokenStore
     token: str
     address: str
 
@@ -67,7 +67,7 @@ class Listening:
 async def listening(root: Root, *, gate: Gate | None = None) -> AsyncIterator[Listening]:
     """A kernel with a person attached, its Unix door, and TCP on a port of its own."""
     async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket):
-        book = TokenBook.load(root.places.state_dir)
+        book = TokenStore.load(root.places.state_dir)
         token = book.new("good")
         async with serve_tcp(kernel, book, 0, gate=gate) as address:
             yield Listening(kernel, book, token, address)
@@ -119,9 +119,9 @@ async def called(connection: ClientConnection, tool: str, input: dict[str, Any] 
 async def listening_http(root: Root, *, gate: Gate | None = None) -> AsyncIterator[Listening]:
     """A kernel with a person attached, its Unix door, and MCP over HTTP on a port of its own."""
     async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket):
-        book = TokenBook.load(root.places.state_dir)
+        book = TokenStore.load(root.places.state_dir)
         token = book.new("good")
-        app = http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), look_below(root.places))
+        app = http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), image_reader(root.places))
         async with serve_http(kernel, app, book, 0, gate=gate) as address:
             yield Listening(kernel, book, token, address)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flysidecars.programs import Ran, environment, find_program, run
+from flysidecars.programs import ProgramResult, environment, find_program, run
 from flysidecars.sdk import ToolFailed, Unavailable
 
 EXIT_ENDED = 128 + 15
@@ -10,9 +10,9 @@ LIMIT_S = 10.0
 """For one run; the longest, a chunk of typed text, takes well under a second."""
 
 
-def run_acting(
+def run_input_program(
     name: str, remedy: str, arguments: tuple[str, ...], stdin: bytes, kept: tuple[str, ...]
-) -> Ran:
+) -> ProgramResult:
     """Run the program to its end, with the names of `kept` from the environment.
 
     While it runs, TERM, INT and HUP wait: a signal between the press and the release of a key would leave
@@ -34,7 +34,7 @@ def run_acting(
     return ran
 
 
-def leave_tidily() -> None:
+def exit_on_signal() -> None:
     """Let TERM unwind the stack, so that borrowed keys and held buttons are given back before the program
     ends."""
     import signal

@@ -115,9 +115,9 @@ def _living(leader: int, started: int, mark: str) -> list[Process]:
     table = process_table()
     roots = [leader] if leader in table and table[leader].started == started else []
     wanted = f"{MARK}={mark}".encode()
-    roots += [pid for pid, process in table.items() if pid != leader and _is(process, leader, wanted)]
+    roots += [pid for pid, process in table.items() if pid != leader and _belongs(process, leader, wanted)]
     return [process for pid in descendants(roots, table) if not (process := table[pid]).ended]
 
 
-def _is(process: Process, leader: int, wanted: bytes) -> bool:
+def _belongs(process: Process, leader: int, wanted: bytes) -> bool:
     return process.session == leader or wanted in environment_of(process.pid)

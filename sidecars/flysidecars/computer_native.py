@@ -104,7 +104,7 @@ def _hand_over(call: Call) -> JsonObject:
 
     Returns never. One process less stands between the kernel's signals and the program that acts.
     """
-    from flysidecars.standing import no_delegate, require_hands
+    from flysidecars.standing import no_delegate, require_input_session
 
     name = DELEGATED[call.tool]
     argv = call.delegate(name)
@@ -115,7 +115,7 @@ def _hand_over(call: Call) -> JsonObject:
             f"{call.tool} hands over to its delegate, which takes a process of its own",
             'set "desktop": true in permissions of the entry',
         )
-    require_hands(call.config)
+    require_input_session(call.config)
     from flysidecars.sdk.wire import encode
 
     request = os.memfd_create("request")

@@ -16,7 +16,7 @@ _GLANCE_S = 0.1
 """How often `heed` is asked while a program runs, seconds."""
 
 
-class Ran:
+class ProgramResult:
     """How a program ended. `code` is negative for a signal; `timed_out` and `too_much` mean that it
     was ended from here."""
 
@@ -63,7 +63,7 @@ def run(
     most: int = MAX_OUTPUT_BYTES,
     heed: Callable[[], None] | None = None,
     keep: tuple[int, ...] = (),
-) -> Ran:
+) -> ProgramResult:
     """Run a program to its end, in a process group of its own: `stdin` (bytes, or the descriptor of a file)
     on its stdin, at most `limit_s` seconds and `most` bytes of output. Beyond either, and when `heed`, asked
     every 0.1 s, raises, the group is killed; so is what is left of it at the end. `keep` are descriptors that
@@ -86,10 +86,10 @@ def run(
         try:
             out, stderr = _gather(process, b"" if isinstance(stdin, int) else stdin, deadline, most, heed)
             too_much = len(out) + len(stderr) > most
-            timed_out = not too_much and not _left(process, deadline, heed)
+            timed_out = not too_much and not _wait_for_exit(process, deadline, heed)
         finally:
             _kill_group(process)
-    return Ran(process.returncode, out, stderr, timed_out=timed_out, too_much=too_much)
+    return ProgramResult(process.returncode, out, stderr, timed_out=timed_out, too_much=too_much)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -101,15 +101,17 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _has_left(process: subprocess.Popen[bytes]) -> bool:
+def _has_exited(process: subprocess.Popen[bytes]) -> bool:
     """Whether it has left, seen without reaping it."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 
-def _left(process: subprocess.Popen[bytes], deadline: float, heed: Callable[[], None] | None) -> bool:
+def _wait_for_exit(
+    process: subprocess.Popen[bytes], deadline: float, heed: Callable[[], None] | None
+) -> bool:
     import time
 
-    while not _has_left(process):
+    while not _has_exited(process):
         if heed is not None:
             heed()
         if time.monotonic() > deadline:
@@ -144,7 +146,7 @@ def _gather(
             ready = selector.select(min(left, _GLANCE_S))
             for key, _ in ready:
                 if isinstance(key.data, memoryview):
-                    _offer(selector, key)
+                    _write_stdin(selector, key)
                 elif chunk := os.read(key.fd, _CHUNK):
                     key.data.extend(chunk)
                 else:
@@ -152,12 +154,12 @@ def _gather(
                     open_pipes -= 1
             if heed is not None:
                 heed()
-            if not ready and _has_left(process):
+            if not ready and _has_exited(process):
                 break
     return bytes(out), bytes(stderr)
 
 
-def _offer(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+def _write_stdin(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
     """Write what the pipe takes; close it at the end, or where nobody reads."""
     from selectors import EVENT_WRITE
     from typing import IO, cast

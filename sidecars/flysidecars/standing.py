@@ -31,7 +31,10 @@ def states(question: Probe) -> JsonObject:
     return {
         "screen.screenshot": shot if shot != healthy() else _degraded(UNTESTED),
         "computer.window": _degraded(UNTESTED),
-        **{tool: _handed(question, name, _degraded(UNTESTED), NO_HANDS) for tool, name in _DELEGATED.items()},
+        **{
+            tool: _delegated(question, name, _degraded(UNTESTED), NO_HANDS)
+            for tool, name in _DELEGATED.items()
+        },
     }
 
 
@@ -47,7 +50,7 @@ def _on_x11(question: Probe) -> JsonObject:
         return {**tools, "computer.window": lost, **dict.fromkeys(_DELEGATED, lost)}
     tools["computer.window"] = healthy()
     for tool, name in _DELEGATED.items():
-        tools[tool] = _handed(question, name, healthy(), no_delegate(name))
+        tools[tool] = _delegated(question, name, healthy(), no_delegate(name))
     return tools
 
 
@@ -64,7 +67,7 @@ def _on_wayland(question: Probe) -> JsonObject:
         acting = unavailable(*REFUSED)
     tools: JsonObject = {"screen.screenshot": _screenshot(WAYLAND), "computer.window": _xwayland()}
     for tool, name in _DELEGATED.items():
-        tools[tool] = _handed(question, name, acting, no_delegate(name))
+        tools[tool] = _delegated(question, name, acting, no_delegate(name))
     return tools
 
 
@@ -96,7 +99,7 @@ def require_xwayland() -> None:
     require_xdotool()
 
 
-def require_hands(config: JsonObject) -> None:
+def require_input_session(config: JsonObject) -> None:
     """Raise `Unavailable` where nobody can check a target and the entry does not accept that."""
     from flysidecars.wayland.unchecked import REFUSED, is_allowed
 
@@ -104,7 +107,7 @@ def require_hands(config: JsonObject) -> None:
         raise Unavailable(*REFUSED)
 
 
-def _handed(question: Probe, name: str, state: JsonObject, missing: tuple[str, str]) -> JsonObject:
+def _delegated(question: Probe, name: str, state: JsonObject, missing: tuple[str, str]) -> JsonObject:
     configured = question.delegates is None or delegate_argv(question.delegates, name) is not None
     return state if configured else unavailable(*missing, "delegate-missing")
 

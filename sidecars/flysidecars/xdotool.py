@@ -26,13 +26,13 @@ def probe(_: Probe) -> JsonObject:
 @sidecar.tool("computer.keyboard")
 def keyboard(call: Call) -> JsonObject:
     """Type text or press a key combination in the target window."""
-    from flysidecars.acting import leave_tidily
+    from flysidecars.acting import exit_on_signal
     from flysidecars.x11.display import Display
     from flysidecars.x11.keyboard import press_keys, type_text
     from flysidecars.x11.target import resolve_target
 
     action = call.choice("action", KEYBOARD_ACTIONS)
-    leave_tidily()
+    exit_on_signal()
     with Display() as display:
         target = resolve_target(call, display)
         target.focus()

@@ -23,12 +23,12 @@ def probe(question: Probe) -> JsonObject:
 @sidecar.tool("computer.mouse")
 def mouse(call: Call) -> JsonObject:
     """Use the pointer at a point of the screen."""
-    from flysidecars.acting import leave_tidily
+    from flysidecars.acting import exit_on_signal
     from flysidecars.wayland.pointer import ACTIONS, require_service, use_pointer
     from flysidecars.wayland.unchecked import accept_target
 
     action = call.choice("action", ACTIONS)
     accept_target(call)
     require_service()
-    leave_tidily()
+    exit_on_signal()
     return use_pointer(call, action)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flysidecars.utility.tasks.ring import Ring, text_of
+from flysidecars.utility.tasks.ring import RingBuffer, text_of
 
 TOOL = "task.background"
 PYTHON = [sys.executable, "-c"]
@@ -259,13 +259,13 @@ def test_a_delegate_takes_the_whole_request(starter) -> None:
 
 def test_a_ring_gives_what_a_list_would(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path / "ring", os.O_RDWR | os.O_CREAT)
-    ring, stream = Ring(descriptor, 10), b""
+    ring, stream = RingBuffer(descriptor, 10), b""
     for length in (0, 3, 7, 1, 10, 25, 4, 9, 2):
         data = bytes((len(stream) + at) % 251 for at in range(length))
         stream += data
         ring.write(data)
         for offset in (None, 0, len(stream) - 5, len(stream), len(stream) + 5):
-            begin, found = Ring(descriptor, 10).read(offset, 6)
+            begin, found = RingBuffer(descriptor, 10).read(offset, 6)
             oldest = max(0, len(stream) - 10)
             wanted = len(stream) - 6 if offset is None else min(offset, len(stream))
             assert begin == max(oldest, wanted)

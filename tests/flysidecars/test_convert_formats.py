@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from flysidecars.sdk import ToolFailed
 from flysidecars.utility.convert.tool import READERS, WRITERS
-from flysidecars.utility.convert.values import Lost
+from flysidecars.utility.convert.values import LossLog
 
 EXAMPLES = 1_000 if os.environ.get("FLYTUI_SUITES") == "full" else 60
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -40,7 +40,7 @@ ROWS = st.lists(st.fixed_dictionaries({"a": TEXT, "b,": TEXT}), min_size=1, max_
 
 
 def there_and_back(value: object, kind: str) -> tuple[object, list[str]]:
-    lost = Lost()
+    lost = LossLog()
     return READERS[kind](WRITERS[kind](value, lost), lost), lost.words()
 
 
@@ -53,8 +53,8 @@ def test_json_holds_everything(value: object) -> None:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(JSON)
 def test_yaml_holds_everything(value: object) -> None:
-    lost = Lost()
-    assert READERS["yaml"](WRITERS["yaml"](value, lost), Lost()) == value
+    lost = LossLog()
+    assert READERS["yaml"](WRITERS["yaml"](value, lost), LossLog()) == value
     assert lost.words() == []
 
 
@@ -67,8 +67,8 @@ def test_jsonl_holds_lists(value: list[object]) -> None:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(st.dictionaries(TEXT, NO_NULL, max_size=4))
 def test_toml_holds_objects_without_null(value: dict[str, object]) -> None:
-    lost = Lost()
-    assert READERS["toml"](WRITERS["toml"](value, lost), Lost()) == value
+    lost = LossLog()
+    assert READERS["toml"](WRITERS["toml"](value, lost), LossLog()) == value
     assert lost.words() == []
 
 
@@ -117,7 +117,7 @@ def test_xml_holds_elements_attributes_and_lists_of_several(
 )
 def test_what_has_no_form_is_refused_with_its_place(value: object, kind: str, place: str) -> None:
     with pytest.raises(ToolFailed) as refused:
-        WRITERS[kind](value, Lost())
+        WRITERS[kind](value, LossLog())
     assert (refused.value.code, refused.value.fields["place"]) == ("unrepresentable", place)
 
 
@@ -160,7 +160,7 @@ def test_what_has_no_form_is_refused_with_its_place(value: object, kind: str, pl
     ],
 )
 def test_what_gets_lost_is_named(source: str, text: str, target: str, words: list[str]) -> None:
-    lost = Lost()
+    lost = LossLog()
     WRITERS[target](READERS[source](text, lost), lost)
     assert lost.words() == words
 
@@ -196,12 +196,12 @@ ENTITIES = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>'
 )
 def test_what_cannot_be_read_says_so(kind: str, text: str) -> None:
     with pytest.raises(ToolFailed) as refused:
-        READERS[kind](text, Lost())
+        READERS[kind](text, LossLog())
     assert refused.value.code in ("unreadable", "unrepresentable")
 
 
 def test_lines_are_counted() -> None:
     for kind, text, line in (("jsonl", '1\n\n{"a"\n', 3), ("json", "{\n\n!", 3), ("xml", "<a>\n<b></a>", 2)):
         with pytest.raises(ToolFailed) as refused:
-            READERS[kind](text, Lost())
+            READERS[kind](text, LossLog())
         assert refused.value.fields["line"] == line

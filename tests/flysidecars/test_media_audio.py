@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from flysidecars.media.speech import has_speaker, mended_wav
+from flysidecars.media.speech import has_speaker, repair_wav
 
 TEXT = 'It\'s "quoted"; $(touch hacked) `id` <b> --help\n-w hacked ü'
 
@@ -168,11 +168,11 @@ def test_headers_get_their_true_sizes() -> None:
     whole = tone()
     piped = bytearray(whole)
     piped[4:8] = piped[40:44] = b"\0\xf0\xff\x7f"
-    assert mended_wav(bytes(piped)) == whole
-    assert mended_wav(whole) == whole
-    assert mended_wav(bytes(piped[:44])) is None
+    assert repair_wav(bytes(piped)) == whole
+    assert repair_wav(whole) == whole
+    assert repair_wav(bytes(piped[:44])) is None
     for bad in (b"", b"RIFF", b"ID3" + whole, whole[:30]):
-        assert mended_wav(bad) is None
+        assert repair_wav(bad) is None
 
 
 # --- audio.transcribe

@@ -18,9 +18,9 @@ from httpcore2 import NetworkStream, SyncBackend
 from flysafe.addresses import parse_address
 from flysafe.pinned_dns import AllowList, resolve_host
 from flysidecars.sdk import ToolFailed
-from flysidecars.web.exchange import Reply, Times, exchange
+from flysidecars.web.exchange import Reply, TimeLimits, exchange
 from flysidecars.web.network import Network
-from flysidecars.web.orders import Order
+from flysidecars.web.orders import HttpRequest
 from flysidecars.web.urls import parse_url
 from notpublic import NOT_PUBLIC
 from webservers import Talk, Web, serving
@@ -28,7 +28,7 @@ from webservers import Talk, Web, serving
 pytestmark = pytest.mark.suite
 
 PUBLIC = "93.184.215.14"
-TIMES = Times(30, 60)
+TIMES = TimeLimits(30, 60)
 MIB = 1024 * 1024
 BOMB_BYTES = (512 if os.environ.get("FLYTUI_SUITES") == "full" else 32) * MIB
 
@@ -75,13 +75,15 @@ class Scene:
     def network(self) -> Network:
         return Network(AllowList(), self.resolve, self.connect)
 
-    def get(self, url: str, limit: int = MIB, times: Times = TIMES, **more: object) -> tuple[Reply, bytes]:
+    def get(
+        self, url: str, limit: int = MIB, times: TimeLimits = TIMES, **more: object
+    ) -> tuple[Reply, bytes]:
         """Load it and its body."""
-        order = Order(parse_url(url), **more)  # type: ignore[arg-type]  # fields of the order
+        order = HttpRequest(parse_url(url), **more)  # type: ignore[arg-type]  # fields of the order
         with exchange(self.network, order, times) as reply:
             return reply, b"".join(reply.body(limit))
 
-    def refused(self, url: str, times: Times = TIMES, **more: object) -> str:
+    def refused(self, url: str, times: TimeLimits = TIMES, **more: object) -> str:
         """The code of the failure; nothing came inside."""
         with pytest.raises(ToolFailed) as failed:
             self.get(url, times=times, **more)
@@ -133,7 +135,7 @@ def test_an_address_of_the_inside(scene: Scene, address: str) -> None:
 
 def _load(url: str) -> bytes:
     """With the real resolver and real connections."""
-    with exchange(Network(), Order(parse_url(url)), TIMES) as reply:
+    with exchange(Network(), HttpRequest(parse_url(url)), TIMES) as reply:
         return b"".join(reply.body(MIB))
 
 
@@ -273,7 +275,7 @@ def test_a_name_that_answers_otherwise_each_time(scene: Scene, turn: int) -> Non
     private = NOT_PUBLIC[turn % len(NOT_PUBLIC)]
     answers = itertools.chain([[PUBLIC]], itertools.repeat([private]))
     network = Network(AllowList(), lambda host, port, seconds: next(answers), scene.connect)
-    order = Order(parse_url("http://outer.test/"))
+    order = HttpRequest(parse_url("http://outer.test/"))
     with exchange(network, order, TIMES) as reply:
         assert b"".join(reply.body(MIB)) == b"outside"
     assert scene.connected == [PUBLIC]
@@ -288,7 +290,7 @@ def test_a_name_that_turns_between_redirects(scene: Scene) -> None:
     network = Network(AllowList(), lambda host, port, seconds: next(answers), scene.connect)
     with (
         pytest.raises(ToolFailed) as failed,
-        exchange(network, Order(parse_url("http://outer.test/")), TIMES),
+        exchange(network, HttpRequest(parse_url("http://outer.test/")), TIMES),
     ):
         pytest.fail("the second answer was believed")
     assert failed.value.code == "address-refused"
@@ -314,7 +316,7 @@ def test_an_endless_body_is_cut(scene: Scene) -> None:
 def test_a_gzip_bomb_is_cut_in_small_pieces(scene: Scene) -> None:
     bomb = gzip.compress(bytes(BOMB_BYTES), 1)
     scene.answer = lambda talk: talk.answer(bomb, content_encoding="gzip")
-    with exchange(scene.network, Order(parse_url("http://outer.test/")), TIMES) as reply:
+    with exchange(scene.network, HttpRequest(parse_url("http://outer.test/")), TIMES) as reply:
         sizes = [len(piece) for piece in reply.body(MIB)]
     assert max(sizes) <= 65536
     assert sum(sizes) == MIB + 1
@@ -363,17 +365,17 @@ def test_a_server_that_drips(scene: Scene, start: bytes) -> None:
         talk.endlessly(b"a", 0.02)
 
     scene.answer = drip
-    assert scene.refused("http://outer.test/", times=Times(30, 0.3)) == "timed-out"
+    assert scene.refused("http://outer.test/", times=TimeLimits(30, 0.3)) == "timed-out"
 
 
 def test_a_server_that_says_nothing(scene: Scene) -> None:
     scene.answer = lambda talk: talk.endlessly(b"", 0.02)
-    assert scene.refused("http://outer.test/", times=Times(0.2, 60)) == "timed-out"
+    assert scene.refused("http://outer.test/", times=TimeLimits(0.2, 60)) == "timed-out"
 
 
 def test_a_server_that_promises_for_ever(scene: Scene) -> None:
     scene.answer = lambda talk: talk.endlessly(b"HTTP/1.1 103 Early Hints\r\n\r\n", 0.001)
-    assert scene.refused("http://outer.test/", times=Times(30, 0.5)) == "timed-out"
+    assert scene.refused("http://outer.test/", times=TimeLimits(30, 0.5)) == "timed-out"
 
 
 @pytest.mark.parametrize("raw", [b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\nA" + b"a" * 200_000, b""])
@@ -406,7 +408,7 @@ def test_the_next_address_is_tried(scene: Scene) -> None:
         return scene.connect(address, port, seconds)
 
     network = Network(AllowList(), lambda host, port, seconds: ["1.1.1.1", PUBLIC], connect)
-    with exchange(network, Order(parse_url("http://outer.test/")), TIMES) as reply:
+    with exchange(network, HttpRequest(parse_url("http://outer.test/")), TIMES) as reply:
         assert reply.status == 200
 
 

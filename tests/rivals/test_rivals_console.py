@@ -21,7 +21,7 @@ from flycore.model.approval import Preview
 from flycore.model.enums import Choice, RequestState, Risk
 from flycore.model.json import canonical_json
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.card import CardScreen
+from flytui.console.approvals.card import RequestScreen
 from flytui.console.desk import Desk
 from flytui.console.main import MainScreen
 from kernelkit import Root, a_caller, kernel_of, request, waiting_ask
@@ -34,15 +34,15 @@ INVISIBLE = "a\u200bb\u2066c\u00add\u3164e"
 BIDI = "invoice \u202etxt.exe"
 
 
-def card_of(app: FlytuiApp) -> CardScreen:
-    assert isinstance(app.screen, CardScreen)
+def card_of(app: FlytuiApp) -> RequestScreen:
+    assert isinstance(app.screen, RequestScreen)
     return app.screen
 
 
 async def opened(app: FlytuiApp, pilot: Pilot[None], place: World, *requests: Any) -> None:
     """Requests arrive and the first card opens by itself and is painted."""
     place.ask_for(*requests)
-    await until(pilot, lambda: isinstance(app.screen, CardScreen))
+    await until(pilot, lambda: isinstance(app.screen, RequestScreen))
     await until(pilot, lambda: card_of(app)._arming.shown_at is not None)
 
 
@@ -240,7 +240,7 @@ async def test_the_prompt_reappears_when_the_console_is_opened_again(tmp_path: P
                     assert isinstance(app.screen, MainScreen)
                     await press(pilot, "ctrl+o", "a", "d")
                     continue
-                await until(pilot, lambda app=app: isinstance(app.screen, CardScreen))
+                await until(pilot, lambda app=app: isinstance(app.screen, RequestScreen))
                 await until(pilot, lambda app=app: card_of(app)._arming.shown_at is not None)
                 clock.advance(5)
                 await press(pilot, "d")

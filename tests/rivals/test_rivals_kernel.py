@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from doorkit import plain, served
-from flycore.client.socket import connect_socket
+from flycore.client.socket import connect_unix
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, LeaseTerms, RuleTerms
 from flycore.model.call import Progress, ToolResult
@@ -264,7 +264,7 @@ async def test_a_viewer_who_attaches_later_sees_nothing(root: Root) -> None:
     async with served(root) as kernel, anyio.create_task_group() as group:
         group.start_soon(kernel.call, request(kernel, "echo.do", {"n": 1}))
         ask = await waiting_ask(kernel)
-        async with connect_socket(root.places.socket, viewer=True) as viewer, viewer.events() as heard:
+        async with connect_unix(root.places.socket, viewer=True) as viewer, viewer.events() as heard:
             assert [(seen.request.id, seen.state) for seen in await viewer.asks()] == [
                 (ask.request.id, RequestState.WAITING)
             ]
@@ -281,7 +281,7 @@ async def test_a_viewer_who_attaches_later_sees_nothing(root: Root) -> None:
 async def test_the_client_times_out_though_progress_is_sent(root: Root) -> None:
     """A caller is left hanging until its own limit of 60 s, and the answer is lost with it."""
     steps: list[Progress] = []
-    async with served(root) as kernel, connect_socket(root.places.socket) as client:
+    async with served(root) as kernel, connect_unix(root.places.socket) as client:
         assert kernel.inline_wait_ms <= 30_000
         pending = await client.call("echo.do", {"n": 1}, inline_wait_ms=50, on_progress=steps.append)
         assert (pending.status, code_of(pending)) == (Status.PENDING, Code.APPROVAL_PENDING)

@@ -27,7 +27,7 @@ ONE_LINE = 100
 _NAMES: frozenset[str] = frozenset()
 
 
-class Appended(Value, frozen=True, kw_only=True):
+class AppendResult(Value, frozen=True, kw_only=True):
     """Whether the rule stands in the file now. `why_not` says why it does not."""
 
     written: bool
@@ -38,7 +38,7 @@ class Appended(Value, frozen=True, kw_only=True):
     """What is wrong with the rule where it was refused; doubts about it where it was written."""
 
 
-def append_rule(path: Path, rule: JsonObject, *, names: frozenset[str] = _NAMES) -> Appended:
+def append_rule(path: Path, rule: JsonObject, *, names: frozenset[str] = _NAMES) -> AppendResult:
     """Add `rule` as the last one of the policy file at `path`, which is made where there is none.
 
     The rule's own `match` examples are checked before anything is written, so whoever writes a rule for a
@@ -49,21 +49,21 @@ def append_rule(path: Path, rule: JsonObject, *, names: frozenset[str] = _NAMES)
         text, mode = present(path)
         before, _ = read_policy(text.encode("utf-8"), RuleLayer.USER, str(path), names)
         if not before.ok:
-            return _refused("the policy file does not parse: mend it first (flytui policy check)")
+            return _not_appended("the policy file does not parse: mend it first (flytui policy check)")
         new = _with_rule(text, rule)
         if new is None:
-            return _refused("the rule cannot be put into this file without changing something else")
+            return _not_appended("the rule cannot be put into this file without changing something else")
         if len(new.encode("utf-8")) > MAX_BYTES:
-            return _refused(f"the policy file would be larger than {MAX_BYTES} bytes")
+            return _not_appended(f"the policy file would be larger than {MAX_BYTES} bytes")
         after, found = read_policy(new.encode("utf-8"), RuleLayer.USER, str(path), names)
-        return _judged(path, text, new, mode, before, after, found)
+        return _check_rule(path, text, new, mode, before, after, found)
     except OSError as error:
-        return _refused(f"{path} cannot be written: {error.strerror or error}")
+        return _not_appended(f"{path} cannot be written: {error.strerror or error}")
     except (ValueError, TypeError, RecursionError) as error:
-        return _refused(f"the rule is no JSON, or the file is not UTF-8: {error}")
+        return _not_appended(f"the rule is no JSON, or the file is not UTF-8: {error}")
 
 
-def _judged(
+def _check_rule(
     path: Path,
     text: str,
     new: str,
@@ -71,20 +71,20 @@ def _judged(
     before: PolicyFile,
     after: PolicyFile,
     found: tuple[Diagnostic, ...],
-) -> Appended:
+) -> AppendResult:
     """Write where the new file says what the old one said and the rule, in force as it is meant."""
     count = len(_rules_of(new)) - 1
     pointer = f"/rules/{count}"
     mine = tuple(item for item in found if f"{item.pointer}/".startswith(f"{pointer}/"))
     if any(item.severity is Severity.ERROR for item in mine):
         message = "; ".join(item.message for item in mine if item.severity is Severity.ERROR)
-        return Appended(written=False, why_not=f"the rule would not hold: {message}", diagnostics=mine)
+        return AppendResult(written=False, why_not=f"the rule would not hold: {message}", diagnostics=mine)
     if not after.ok or len(after.rules) != len(before.rules) + 1:
-        return _refused("the file with the rule in it would not be read as it is meant")
+        return _not_appended("the file with the rule in it would not be read as it is meant")
     if [rule.said() for rule in after.rules[:-1]] != [rule.said() for rule in before.rules]:
-        return _refused("another rule of the file would change")
+        return _not_appended("another rule of the file would change")
     replace(path, text, new, mode)
-    return Appended(written=True, where=after.rules[-1].place, diagnostics=mine)
+    return AppendResult(written=True, where=after.rules[-1].place, diagnostics=mine)
 
 
 def replace(path: Path, text: str, new: str, mode: int) -> None:
@@ -127,5 +127,5 @@ def _rules_of(text: str) -> list[Json]:
     return rules if isinstance(rules, list) else []
 
 
-def _refused(why: str) -> Appended:
-    return Appended(written=False, why_not=why)
+def _not_appended(why: str) -> AppendResult:
+    return AppendResult(written=False, why_not=why)

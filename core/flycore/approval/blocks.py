@@ -19,7 +19,7 @@ EVERY_TOOL = "*"
 """The tool of the one block there is while the file cannot be relied on; unblocking it starts a new file."""
 
 
-class BlockBook:
+class ToolBlockStore:
     """The blocked tools of one app root. Only the holder of the root's lock writes."""
 
     def __init__(self, path: Path) -> None:
@@ -29,7 +29,7 @@ class BlockBook:
         """Why the file could not be relied on."""
 
     @classmethod
-    def load(cls, path: Path) -> BlockBook:
+    def load(cls, path: Path) -> ToolBlockStore:
         """The book as the file has it. Never raises for what is there."""
         book = cls(path)
         try:

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from flycore.approval.letters import draw_letters
-from flycore.approval.machine import Moment, Move, judge, step
+from flycore.approval.letters import new_confirmation_code
+from flycore.approval.machine import DecisionContext, Transition, judge, step
 from flycore.model.approval import Answer, ApprovalRequest, Ask, Outcome
 from flycore.model.enums import Code, RequestState, Risk
 
@@ -61,7 +61,7 @@ class QueueLimits(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _StoredRequest:
     ask: Ask
     deadline: float
     left: float = 0.0
@@ -74,12 +74,12 @@ class _Denials:
     paused_until: float = float("-inf")
 
 
-class RequestBook:
+class RequestStore:
     """All requests of one kernel. Times are monotonic seconds, `at` is Unix time for people."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _StoredRequest] = {}
         self._recent: deque[Ask] = deque(maxlen=RECENT)
         self._denials: dict[str, _Denials] = {}
 
@@ -89,7 +89,7 @@ class RequestBook:
             request,
             asked_at=at,
             expires_at=at + self._limits.timeout(request.risk),
-            letter=draw_letters(request.risk),
+            letter=new_confirmation_code(request.risk),
         )
 
     def admit(self, request: ApprovalRequest, *, now: float, at: float) -> Ask:
@@ -99,7 +99,7 @@ class RequestBook:
         if mine >= self._limits.per_caller or len(self._waiting) >= self._limits.total:
             return Ask(request=request, state=RequestState.DENIED, code=Code.QUEUE_FULL)
         ask = Ask(request=self.stamp(request, at), state=RequestState.WAITING)
-        self._waiting[request.id] = _Waiting(ask, now + self._limits.timeout(request.risk))
+        self._waiting[request.id] = _StoredRequest(ask, now + self._limits.timeout(request.risk))
         return ask
 
     def decide(
@@ -118,7 +118,7 @@ class RequestBook:
         done what the answer needs."""
         item = self._waiting.get(request_id)
         ask = item.ask if item is not None else self.find(request_id)
-        moment = Moment(overdue=item is not None and now >= item.deadline, hands_on=hands)
+        moment = DecisionContext(overdue=item is not None and now >= item.deadline, hands_on=hands)
         move = judge(ask, subject_digest, answer, moment)
         if isinstance(move, Outcome):
             return move, None
@@ -134,18 +134,18 @@ class RequestBook:
     def refuse(self, tool: str, answer: Answer, *, by: str, at: float) -> tuple[Ask, ...]:
         """Settle every waiting request for the tool as denied by an answer that was given to one of them."""
         ids = [key for key, item in self._waiting.items() if item.ask.request.tool == tool]
-        settled = [self._settle(key, Move.DENY, at, answer=answer, by=by) for key in ids]
+        settled = [self._settle(key, Transition.DENY, at, answer=answer, by=by) for key in ids]
         return tuple(ask for ask in settled if ask is not None)
 
     def expire(self, request_id: str, at: float) -> Ask | None:
         """Time is up; None where the request was settled before."""
-        return self._settle(request_id, Move.EXPIRE, at)
+        return self._settle(request_id, Transition.EXPIRE, at)
 
     def withdraw(self, request_id: str, at: float) -> Ask | None:
         """The caller is gone; None where the request was settled before."""
-        return self._settle(request_id, Move.WITHDRAW, at)
+        return self._settle(request_id, Transition.WITHDRAW, at)
 
-    def settle(self, request_id: str, move: Move, at: float) -> Ask | None:
+    def settle(self, request_id: str, move: Transition, at: float) -> Ask | None:
         """Settle by what is nobody's answer; None where the request was settled before."""
         return self._settle(request_id, move, at)
 
@@ -183,7 +183,7 @@ class RequestBook:
 
     def restore(self, ask: Ask, deadline: float) -> None:
         """A request of an earlier kernel waits on; limits were kept when it was admitted."""
-        self._waiting[ask.request.id] = _Waiting(ask, deadline)
+        self._waiting[ask.request.id] = _StoredRequest(ask, deadline)
 
     def overdue(self, now: float) -> tuple[str, ...]:
         """Requests whose time is up."""
@@ -223,7 +223,7 @@ class RequestBook:
         return Ask(request=request, state=RequestState.DENIED, code=Code.PAUSED)
 
     def _settle(
-        self, request_id: str, move: Move, at: float, *, answer: Answer | None = None, by: str = ""
+        self, request_id: str, move: Transition, at: float, *, answer: Answer | None = None, by: str = ""
     ) -> Ask | None:
         item = self._waiting.get(request_id)
         outcome = None if item is None else step(item.ask.state, move)
@@ -239,10 +239,10 @@ class RequestBook:
             self._recent.popleft()
         return ask
 
-    def _count(self, caller: str, move: Move, now: float) -> None:
+    def _count(self, caller: str, move: Transition, now: float) -> None:
         """Three denials in a row pause a caller; an approval starts the count anew."""
         denials = self._denials.pop(caller, None) or _Denials()
-        if move is Move.APPROVE:
+        if move is Transition.APPROVE:
             return
         denials.in_a_row += 1
         if denials.in_a_row >= DENIALS_TO_PAUSE:

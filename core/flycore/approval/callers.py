@@ -25,19 +25,19 @@ def identify_peer(pid: int, door: str, *, proc: ProcFolder = PROC) -> Caller:
     A process that is gone makes a caller named `unknown`. Never raises.
     """
     for candidate in (pid, *ancestors(pid, proc)):
-        if not _passes_through(candidate, proc):
+        if not _is_intermediary(candidate, proc):
             return _caller(candidate, door, proc)
     return _caller(pid, door, proc)
 
 
-def _passes_through(pid: int, proc: ProcFolder) -> bool:
+def _is_intermediary(pid: int, proc: ProcFolder) -> bool:
     """Whether the process only carries the call for whoever started it."""
     executable = executable_of(pid, proc)
     name = os.path.basename(executable) or _process_name(pid, proc)
     return name in SHELLS or is_own_command(name, command_line(pid, proc))
 
 
-def told_apart(pid: int, caller: Caller, *, proc: ProcFolder = PROC) -> str:
+def distinguish_callers(pid: int, caller: Caller, *, proc: ProcFolder = PROC) -> str:
     """The process `pid` as a person recognises it, and for whom it was started: `flytui (pid 12) in tmux
     (pid 8)`, where `caller` is the one behind it. As the processes show themselves; untrusted text."""
     name = os.path.basename(executable_of(pid, proc)) or _process_name(pid, proc) or UNKNOWN_PROGRAM

@@ -10,12 +10,12 @@ from enum import StrEnum
 
 from flycore.approval.cells import wrap_exact, wrap_words
 from flycore.approval.machine import choices
-from flycore.approval.shown import counts, shown_input, shown_segments
+from flycore.approval.shown import counts, input_lines, input_segments
 from flycore.model.approval import ApprovalRequest, MatchedRule, Preview
 from flycore.model.base import Value
 from flycore.model.enums import Choice, Risk
 from flycore.model.program import Seal
-from flycore.model.stability import PermissionReport, held_alike
+from flycore.model.stability import PermissionReport, group_equal_reports
 from flysafe.text import strict_text
 
 LABEL_CELLS = 9
@@ -76,7 +76,7 @@ def render_card(request: ApprovalRequest, width: int, *, reveal: bool = False) -
     """
     room = max(width - LABEL_CELLS, MIN_TEXT_CELLS)
     return (
-        *_who(request, room),
+        *_caller_lines(request, room),
         *_lines("EFFECT", strict_text(request.effect), CardStyle.EFFECT, room),
         *_input(request, room, reveal=reveal),
         *_target(request, room),
@@ -84,7 +84,7 @@ def render_card(request: ApprovalRequest, width: int, *, reveal: bool = False) -
         *_seals(request, room),
         *_why(request, room),
         *_checks(request, room),
-        *_said(request, room),
+        *_claims_lines(request, room),
     )
 
 
@@ -128,7 +128,7 @@ def _lines(label: str, text: str, style: CardStyle, room: int) -> Iterator[CardL
         yield CardLine(label="" if index else label, text=line, style=style)
 
 
-def _who(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+def _caller_lines(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
     caller = request.caller
     who = strict_text(str(caller))
     if caller.executable:
@@ -142,9 +142,9 @@ def _who(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
 
 
 def _input(request: ApprovalRequest, room: int, *, reveal: bool) -> Iterator[CardLine]:
-    """A line of counts, then the input; its INPUT lines joined are `shown_input` again."""
-    text = shown_input(request, reveal=reveal)
-    drawn = [line for segment in shown_segments(text) for line in wrap_exact(segment, room)]
+    """A line of counts, then the input; its INPUT lines joined are `input_lines` again."""
+    text = input_lines(request, reveal=reveal)
+    drawn = [line for segment in input_segments(text) for line in wrap_exact(segment, room)]
     yield from _lines("INPUT", counts(request, len(drawn)), CardStyle.PLAIN, room)
     if request.edited:
         yield from _lines("", EDITED, CardStyle.REACH_OPEN, room)
@@ -218,7 +218,7 @@ def _reach(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
     if request.mechanism:
         level += f" · {strict_text(request.mechanism)}"
     yield from _lines("REACH", level, style, room)
-    for group in held_alike(request.reach):
+    for group in group_equal_reports(request.reach):
         style = CardStyle.REACH_OK if group[0].enforced else CardStyle.REACH_OPEN
         yield from _lines("", _permissions(group), style, room)
 
@@ -288,7 +288,7 @@ def _checks(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
         yield from _lines(label, strict_text(change), CardStyle.REACH_OPEN, room)
 
 
-def _said(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+def _claims_lines(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
     if request.caller.claims:
         text = f"caller calls itself (unverified): “{strict_text(request.caller.claims)}”"
         yield from _lines("", text, CardStyle.SAID, room)

@@ -18,47 +18,47 @@ from flycore.model.difference import json_difference
 from flycore.model.json import JsonObject, canonical_json, digest
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.trust import TrustItem
-from flycore.model.upstream import Definition, Listing, Offer, listing_digest
+from flycore.model.upstream import ToolDefinition, Listing, McpToolOffer, listing_digest
 
 MAX_BYTES = 67_108_864
 NEW = "new tool"
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class StoredDefinitions(msgspec.Struct, frozen=True, kw_only=True):
     """The definitions a person's trust covers."""
 
     entry: str
     """Digest of the entry they came with."""
     at: float
     """Unix time, seconds."""
-    tools: tuple[Definition, ...]
+    tools: tuple[ToolDefinition, ...]
 
 
-class DefinitionBook:
+class ToolDefinitionStore:
     """The kept definitions of one app root, by sidecar. Writers hold the root's lock."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._kept: Mapping[str, Kept] = {}
+        self._kept: Mapping[str, StoredDefinitions] = {}
         self.why_unread = ""
         """Why the file could not be relied on: then every list comes as the first one, and waits."""
 
     @classmethod
-    def load(cls, path: Path) -> DefinitionBook:
+    def load(cls, path: Path) -> ToolDefinitionStore:
         """The book as the file has it. Never raises for what is there."""
         book = cls(path)
         try:
             if path.stat().st_size > MAX_BYTES:
                 book.why_unread = "the file is too large"
             else:
-                book._kept = msgspec.json.decode(path.read_bytes(), type=dict[str, Kept])
+                book._kept = msgspec.json.decode(path.read_bytes(), type=dict[str, StoredDefinitions])
         except FileNotFoundError:
             return book
         except (OSError, msgspec.MsgspecError) as fault:
             book.why_unread = str(fault)
         return book
 
-    def offer(self, entry: SidecarEntry, listing: Listing | None) -> Offer:
+    def offer(self, entry: SidecarEntry, listing: Listing | None) -> McpToolOffer:
         """What of a listing may be used; before there is one, what was offered before."""
         kept = self._kept.get(entry.id)
         trusted = kept.tools if kept is not None and kept.entry == entry.digest else ()
@@ -71,7 +71,7 @@ class DefinitionBook:
             return ""
         return self._keep(entry, listing.tools, now)
 
-    def pending(self, entry: SidecarEntry, offer: Offer, listing: Listing) -> TrustItem | None:
+    def pending(self, entry: SidecarEntry, offer: McpToolOffer, listing: Listing) -> TrustItem | None:
         """What waits for a person, None where nothing does."""
         if not offer.waiting:
             return None
@@ -95,9 +95,9 @@ class DefinitionBook:
         failure = self._keep(entry, listing.tools, now)
         return Outcome(accepted=not failure, why_not=failure)
 
-    def _keep(self, entry: SidecarEntry, tools: tuple[Definition, ...], now: float) -> str:
+    def _keep(self, entry: SidecarEntry, tools: tuple[ToolDefinition, ...], now: float) -> str:
         """Write, then believe."""
-        kept = {**self._kept, entry.id: Kept(entry=entry.digest, at=now, tools=tools)}
+        kept = {**self._kept, entry.id: StoredDefinitions(entry=entry.digest, at=now, tools=tools)}
         try:
             write_state(self._path, msgspec.to_builtins(kept), MAX_BYTES)
         except OSError as error:
@@ -106,10 +106,10 @@ class DefinitionBook:
         return ""
 
 
-def offer_of(trusted: tuple[Definition, ...], listing: Listing | None) -> Offer:
+def offer_of(trusted: tuple[ToolDefinition, ...], listing: Listing | None) -> McpToolOffer:
     """A listing beside what was trusted before."""
     if listing is None:
-        return Offer(accepted=trusted)
+        return McpToolOffer(accepted=trusted)
     before = {tool.name: tool for tool in trusted}
     now = {tool.name: tool for tool in listing.tools}
     waiting = {
@@ -117,7 +117,7 @@ def offer_of(trusted: tuple[Definition, ...], listing: Listing | None) -> Offer:
         for name, tool in now.items()
         if name not in before or before[name].digest() != tool.digest()
     }
-    return Offer(
+    return McpToolOffer(
         accepted=trusted,
         waiting=waiting,
         new=tuple(name for name in waiting if name not in before),
@@ -126,13 +126,13 @@ def offer_of(trusted: tuple[Definition, ...], listing: Listing | None) -> Offer:
     )
 
 
-def waiting_digest(entry: SidecarEntry, offer: Offer, listing: Listing) -> str:
+def waiting_digest(entry: SidecarEntry, offer: McpToolOffer, listing: Listing) -> str:
     """What a person's yes to what waits is given to."""
     waiting = tuple(tool for tool in listing.tools if tool.name in offer.waiting)
     return digest([entry.digest, listing_digest(waiting)])
 
 
-def _difference(before: Definition | None, now: Definition) -> tuple[str, ...]:
+def _difference(before: ToolDefinition | None, now: ToolDefinition) -> tuple[str, ...]:
     was: JsonObject = {} if before is None else {now.name: before.shown}
     return json_difference({"tools": was}, {"tools": {now.name: now.shown}})
 

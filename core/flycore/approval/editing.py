@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from flycore.approval.book import RequestBook
+from flycore.approval.book import RequestStore
 from flycore.approval.clock import Clock
 from flycore.approval.machine import check_request, refused
-from flycore.approval.pending import PendingBook
+from flycore.approval.pending import WaiterRegistry
 from flycore.model.approval import Ask, Outcome
 from flycore.model.json import JsonObject, canonical_json
 
 
 async def edited(
-    book: RequestBook, pending: PendingBook, clock: Clock, request_id: str, shown: str, input: JsonObject
+    book: RequestStore, pending: WaiterRegistry, clock: Clock, request_id: str, shown: str, input: JsonObject
 ) -> Ask | Outcome:
     """The ask as it waits with that input, made anew by a call that is still there; or why not."""
     waits, ask = pending.get(request_id), book.find(request_id)

@@ -24,26 +24,26 @@ class Grant(Value, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True)
-class _Entry:
+class _StoredGrant:
     grant: Grant
     expires: float
     held_since: float | None = None
 
 
-class GrantBook:
+class GrantStore:
     """Every grant that has not been used. A grant leaves the book at the first attempt, whatever comes
     of it."""
 
     def __init__(self, clock: Clock, lease_holds: Callable[[str], bool]) -> None:
         self._clock = clock
         self._lease_holds = lease_holds
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _StoredGrant] = {}
 
     def mint(self, grant_id: str, subject_digest: str, lease: str | None = None) -> Grant:
         """A new grant under the id of its request or call; an older one of that id is void."""
         self._drop_expired()
         grant = Grant(id=grant_id, subject_digest=subject_digest, lease=lease)
-        self._entries[grant_id] = _Entry(grant, self._clock.monotonic() + GRANT_SECONDS)
+        self._entries[grant_id] = _StoredGrant(grant, self._clock.monotonic() + GRANT_SECONDS)
         return grant
 
     def redeem(self, grant_id: str, subject_digest: str) -> Outcome:
@@ -68,7 +68,7 @@ class GrantBook:
         self._entries.clear()
 
     @contextmanager
-    def standing_still(self, grant_id: str) -> Iterator[None]:
+    def paused(self, grant_id: str) -> Iterator[None]:
         """Stop the grant's clock, while its call waits for an exclusive group."""
         entry = self._entries.get(grant_id)
         if entry is None or self._expired(entry):
@@ -81,7 +81,7 @@ class GrantBook:
             entry.expires += self._clock.monotonic() - entry.held_since
             entry.held_since = None
 
-    def _expired(self, entry: _Entry) -> bool:
+    def _expired(self, entry: _StoredGrant) -> bool:
         return entry.held_since is None and self._clock.monotonic() >= entry.expires
 
     def _drop_expired(self) -> None:

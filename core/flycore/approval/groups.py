@@ -44,7 +44,7 @@ class GroupLocks:
             if entry.users == 0:
                 del self._groups[group]
 
-    def held_by(self, group: str, call_id: str | None) -> bool:
+    def holder(self, group: str, call_id: str | None) -> bool:
         """Whether that very call has the group now: its steps need not wait for it."""
         entry = self._groups.get(group)
         return bool(call_id) and entry is not None and entry.holder == call_id

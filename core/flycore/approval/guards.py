@@ -16,7 +16,7 @@ REMEMBERED_CALLERS = 4096
 """Callers whose counts are kept; an idle one that was not seen for longest is forgotten first."""
 
 
-class Allowance(Protocol):
+class QuotaLimits(Protocol):
     """What one caller may do; asked at each call, and may be another answer each time."""
 
     @property
@@ -35,7 +35,7 @@ class Allowance(Protocol):
         ...
 
 
-class QuotaLimits(NamedTuple):
+class FixedQuotaLimits(NamedTuple):
     """An allowance that stays."""
 
     calls_per_minute: int = 60
@@ -61,7 +61,7 @@ class _Usage:
 class Quota:
     """Counts calls per caller (`Caller.key`). One process of the caller is one session."""
 
-    def __init__(self, clock: Clock, limits: Allowance) -> None:
+    def __init__(self, clock: Clock, limits: QuotaLimits) -> None:
         self._clock = clock
         self._limits = limits
         self._usage: OrderedDict[str, _Usage] = OrderedDict()

@@ -17,12 +17,12 @@ AFTER_SECONDS = 2.0
 """Keys may still be on their way when the call has ended."""
 
 
-def uses_hands(tool: str) -> bool:
+def controls_desktop(tool: str) -> bool:
     """Whether calls of the tool reach the desktop. The plan `computer.use` acts only through its steps."""
     return tool.startswith("computer.") and tool != "computer.use"
 
 
-class HandsOn:
+class DesktopControl:
     """Counts running `computer.*` calls; `run` tells the consoles when it is over."""
 
     def __init__(self, clock: Clock, publish: Publish) -> None:

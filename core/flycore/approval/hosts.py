@@ -16,7 +16,7 @@ _PLAIN = re.compile(r"[!#-;=?-\[\]_a-z~]+", re.IGNORECASE)
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")
 
 
-def host_of(tool: str, input: JsonObject) -> str:
+def page_host(tool: str, input: JsonObject) -> str:
     """Host name or address of the input's `url`, lower case; empty for other tools, other schemes than
     http and https, and addresses that name a user or hold what programs read differently."""
     url = input.get("url")

@@ -11,7 +11,7 @@ import anyio
 import msgspec
 
 from flycore.approval.clock import Clock
-from flycore.approval.hosts import host_of
+from flycore.approval.hosts import page_host
 from flycore.catalog.schemas import accepts
 from flycore.model.approval import LEASE_MINUTES, UNTIL_LEFT, ApprovalRequest, Ask, Lease, LeaseTerms, Subject
 from flycore.model.call import Caller
@@ -30,11 +30,11 @@ FOREVER = float("inf")
 LOOK_SECONDS = 1.0
 """How often it is looked whether a caller has left whose lease lasts until then."""
 
-Lives = Callable[[Caller], bool]
+IsAlive = Callable[[Caller], bool]
 """Whether the caller's process is still there."""
 
 
-class LeaseMove(StrEnum):
+class LeaseChange(StrEnum):
     """What can happen to a lease."""
 
     MADE = "made"
@@ -45,11 +45,11 @@ class LeaseMove(StrEnum):
     """Its time was over, its caller had left, or its tool was blocked."""
 
 
-Told = Callable[[LeaseMove, Lease, str], None]
+Told = Callable[[LeaseChange, Lease, str], None]
 """What happened to which lease, and which console took it away or back; empty where none did."""
 
 
-def lives(caller: Caller) -> bool:
+def is_caller_alive(caller: Caller) -> bool:
     """Whether the very process is there: a pid that was given to another one is not it."""
     process = read_process(caller.pid) if caller.pid > 0 else None
     return process is not None and process.started == caller.started
@@ -97,7 +97,7 @@ def input_bytes(input: JsonObject) -> int:
     return len(canonical_json(input))
 
 
-class Held(NamedTuple):
+class HeldLease(NamedTuple):
     """A lease with what only its book needs to know."""
 
     lease: Lease
@@ -116,23 +116,23 @@ class Held(NamedTuple):
             lease.calls_left > 0
             and (not wide or group == lease.group)
             and lease.scope_digest == scope_digest(subject, lease.group if wide else "")
-            and (lease.scope is not LeaseScope.HOST or host_of(subject.tool, subject.input) == lease.host)
+            and (lease.scope is not LeaseScope.HOST or page_host(subject.tool, subject.input) == lease.host)
             and (lease.condition is None or accepts(lease.condition, subject.input))
             and self.approved_risk.at_least(risk)
             and not _larger(input_bytes(subject.input), self.approved_bytes)
         )
 
 
-class LeaseBook:
+class LeaseStore:
     """The leases of one kernel. They live in memory: a kernel that ends takes them along."""
 
     def __init__(
-        self, clock: Clock, told: Told = lambda move, lease, by: None, caller_lives: Lives = lives
+        self, clock: Clock, told: Told = lambda move, lease, by: None, caller_lives: IsAlive = is_caller_alive
     ) -> None:
         self._clock = clock
         self._told = told
         self._lives = caller_lives
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, HeldLease] = {}
         self._era = 0
         self._moved = anyio.Event()
 
@@ -158,13 +158,13 @@ class LeaseBook:
             last_used=now,
         )
         deadline = FOREVER if forever else self._clock.monotonic() + terms.minutes * 60.0
-        self._held[lease.id] = Held(
+        self._held[lease.id] = HeldLease(
             lease, deadline, input_bytes(request.subject.input), request.risk, self._era
         )
-        self._tell(LeaseMove.MADE, lease)
+        self._tell(LeaseChange.MADE, lease)
         return lease
 
-    def made_by(self, ask: Ask) -> str | None:
+    def lease_from_request(self, ask: Ask) -> str | None:
         """Id of the lease that an answer makes; None where it makes none."""
         answer = ask.answer
         if ask.state is not RequestState.APPROVED or answer is None or answer.choice != Choice.LEASE:
@@ -174,11 +174,11 @@ class LeaseBook:
     def match(self, subject: Subject, risk: Risk, group: str = "") -> Lease | None:
         """A lease with calls left that covers the subject, whose tool is of that exclusive group; None
         where a person has to be asked, as for a call that is riskier than the one they saw."""
-        return next((held.lease for held in self._live() if held.covers(subject, risk, group)), None)
+        return next((held.lease for held in self._active_leases() if held.covers(subject, risk, group)), None)
 
     def take(self, lease_id: str) -> Lease | None:
         """Count one call down; None where the lease has ended meanwhile."""
-        held = next((held for held in self._live() if held.lease.id == lease_id), None)
+        held = next((held for held in self._active_leases() if held.lease.id == lease_id), None)
         if held is None or held.lease.calls_left <= 0:
             return None
         lease = msgspec.structs.replace(
@@ -188,26 +188,26 @@ class LeaseBook:
             last_used=self._clock.now(),
         )
         self._held[lease_id] = held._replace(lease=lease)
-        self._tell(LeaseMove.USED, lease)
+        self._tell(LeaseChange.USED, lease)
         return lease
 
     def holds(self, lease_id: str) -> bool:
         """Whether the lease has neither run out nor been revoked; calls taken before stay good."""
-        return any(held.lease.id == lease_id for held in self._live())
+        return any(held.lease.id == lease_id for held in self._active_leases())
 
     def revoke(self, lease_id: str) -> bool:
         """End a lease by its id; False when it no longer held. Other leases are untouched."""
         return self.withdraw(lease_id) is not None
 
-    def withdraw(self, lease_id: str, by: str = "") -> Held | None:
+    def withdraw(self, lease_id: str, by: str = "") -> HeldLease | None:
         """End a lease and give what `restore` needs; None when it no longer held. `by` says who did."""
-        held = next((held for held in self._live() if held.lease.id == lease_id), None)
+        held = next((held for held in self._active_leases() if held.lease.id == lease_id), None)
         if held is not None:
             del self._held[lease_id]
-            self._tell(LeaseMove.REVOKED, held.lease, by)
+            self._tell(LeaseChange.REVOKED, held.lease, by)
         return held
 
-    def restore(self, held: Held, by: str = "") -> str:
+    def restore(self, held: HeldLease, by: str = "") -> str:
         """Take back a revocation: the lease holds on with the time and calls it had left. Why not, in
         words, where its time is over by now; empty where it holds."""
         if held.era != self._era:
@@ -215,28 +215,28 @@ class LeaseBook:
         if self._over(held):
             return "the lease would have ended by now"
         self._held[held.lease.id] = held
-        self._tell(LeaseMove.RESTORED, held.lease, by)
+        self._tell(LeaseChange.RESTORED, held.lease, by)
         return ""
 
     def end_tool(self, tool: str) -> None:
         """End every lease that was given on a call of that tool."""
-        for held in self._live():
+        for held in self._active_leases():
             if held.lease.tool == tool:
                 del self._held[held.lease.id]
-                self._tell(LeaseMove.ENDED, held.lease)
+                self._tell(LeaseChange.ENDED, held.lease)
 
     def revoke_all(self) -> int:
         """End every lease, used up ones too: their calls may not have started. How many covered a call."""
-        ended, live = len(self.active()), self._live()
+        ended, live = len(self.active()), self._active_leases()
         self._held = {}
         self._era += 1
         for held in live:
-            self._tell(LeaseMove.REVOKED, held.lease)
+            self._tell(LeaseChange.REVOKED, held.lease)
         return ended
 
     def active(self) -> tuple[Lease, ...]:
         """Leases that still cover a call, oldest first."""
-        return tuple(held.lease for held in self._live() if held.lease.calls_left > 0)
+        return tuple(held.lease for held in self._active_leases() if held.lease.calls_left > 0)
 
     def keeper(self, group: str, caller: str) -> Lease | None:
         """The lease that keeps the group from that caller (`Caller.key`). Where several callers hold
@@ -255,7 +255,7 @@ class LeaseBook:
         """Notice leases that end by themselves. Runs until cancelled, in the kernel's task group."""
         while True:
             await self._next_move()
-            self._live()
+            self._active_leases()
 
     async def _next_move(self, until: float = FOREVER) -> None:
         """Wait until something has happened to a lease, one may have ended by itself, or the time `until`
@@ -281,19 +281,19 @@ class LeaseBook:
         """Whether the caller may still come: one that no process stands behind always may."""
         return caller.pid <= 0 or self._lives(caller)
 
-    def _live(self) -> list[Held]:
+    def _active_leases(self) -> list[HeldLease]:
         """Held leases within their time; the others are forgotten here."""
         for held in [held for held in self._held.values() if self._over(held)]:
             del self._held[held.lease.id]
-            self._tell(LeaseMove.ENDED, held.lease)
+            self._tell(LeaseChange.ENDED, held.lease)
         return list(self._held.values())
 
-    def _over(self, held: Held) -> bool:
+    def _over(self, held: HeldLease) -> bool:
         if held.deadline == FOREVER:
             return not self._lives(held.lease.caller)
         return self._clock.monotonic() >= held.deadline
 
-    def _tell(self, move: LeaseMove, lease: Lease, by: str = "") -> None:
+    def _tell(self, move: LeaseChange, lease: Lease, by: str = "") -> None:
         self._moved.set()
         self._moved = anyio.Event()
         self._told(move, lease, by)

@@ -10,7 +10,7 @@ from flycore.model.enums import Risk
 CODE_LENGTH = 4
 
 
-def draw_letters(risk: Risk) -> str:
+def new_confirmation_code(risk: Risk) -> str:
     """One letter for high risk, four for critical, none below."""
     count = {Risk.HIGH: 1, Risk.CRITICAL: CODE_LENGTH}.get(risk, 0)
     return "".join(secrets.choice(LETTERS) for _ in range(count))

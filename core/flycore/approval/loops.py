@@ -58,7 +58,7 @@ class Attempt(Value, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Pause:
+class _LoopPause:
     caller: Caller
     was_alive: bool
     """Seen alive when it was paused; for others nobody can say when they have gone."""
@@ -88,7 +88,7 @@ class LoopGuard:
         self._ended = ended
         self._alive = alive
         self._counts: OrderedDict[str, OrderedDict[tuple[str, str], int]] = OrderedDict()
-        self._pauses: OrderedDict[str, _Pause] = OrderedDict()
+        self._pauses: OrderedDict[str, _LoopPause] = OrderedDict()
 
     def refusal(self, caller: str) -> str:
         """Why this caller's calls are refused now; empty where they are not."""
@@ -122,10 +122,10 @@ class LoopGuard:
         if option == STOP:
             words = f"stopped by a person for 10 minutes{reason}"
             until: float | None = self._clock.monotonic() + PAUSE_SECONDS
-            self._keep(_Pause(pause.caller, pause.was_alive, None, until, words))
+            self._keep(_LoopPause(pause.caller, pause.was_alive, None, until, words))
         elif option == END:
             words = f"ended by a person: no call of this process is taken any more{reason}"
-            self._keep(_Pause(pause.caller, pause.was_alive, None, None, words))
+            self._keep(_LoopPause(pause.caller, pause.was_alive, None, None, words))
         return Outcome(accepted=True)
 
     def _pause(self, attempt: Attempt, *, unknown: bool) -> None:
@@ -136,11 +136,11 @@ class LoopGuard:
         question = None
         if len(self.questions()) < MOST_QUESTIONS:
             question = _question(attempt, self._clock.now(), unknown=unknown)
-        self._keep(_Pause(caller, self._alive(caller), question, until, said))
+        self._keep(_LoopPause(caller, self._alive(caller), question, until, said))
         if question is not None:
             self._asked(question)
 
-    def _keep(self, pause: _Pause) -> None:
+    def _keep(self, pause: _LoopPause) -> None:
         self._pauses[pause.caller.key] = pause
         if len(self._pauses) > REMEMBERED_CALLERS:
             for item in tuple(self._pauses.values()):
@@ -149,7 +149,7 @@ class LoopGuard:
             quiet = (key for key, item in self._pauses.items() if item.question is None)
             del self._pauses[next(quiet)]
 
-    def _let_go(self, pause: _Pause) -> bool:
+    def _let_go(self, pause: _LoopPause) -> bool:
         """Forget a pause that is over: its time is up, or its process has gone. Whether it was."""
         waits = pause.question is not None and self._present()
         late = pause.until is not None and self._clock.monotonic() >= pause.until and not waits

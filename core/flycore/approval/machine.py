@@ -22,7 +22,7 @@ from flycore.model.json import MASK, MASK_ESCAPED, canonical_json
 MAX_DENY_MINUTES = 24 * 60
 
 
-class Move(StrEnum):
+class Transition(StrEnum):
     """What can happen to a request."""
 
     APPROVE = "approve"
@@ -35,21 +35,21 @@ class Move(StrEnum):
     """Everything is stopped."""
 
 
-_WAYS_OUT = {
-    Move.APPROVE: (RequestState.APPROVED, None),
-    Move.DENY: (RequestState.DENIED, Code.DENIED),
-    Move.EXPIRE: (RequestState.TIMED_OUT, Code.APPROVAL_TIMEOUT),
-    Move.WITHDRAW: (RequestState.WITHDRAWN, Code.WITHDRAWN),
-    Move.LEAVE: (RequestState.WITHDRAWN, Code.NO_APPROVER),
-    Move.PANIC: (RequestState.DENIED, Code.PANIC),
+_NEXT_STATES = {
+    Transition.APPROVE: (RequestState.APPROVED, None),
+    Transition.DENY: (RequestState.DENIED, Code.DENIED),
+    Transition.EXPIRE: (RequestState.TIMED_OUT, Code.APPROVAL_TIMEOUT),
+    Transition.WITHDRAW: (RequestState.WITHDRAWN, Code.WITHDRAWN),
+    Transition.LEAVE: (RequestState.WITHDRAWN, Code.NO_APPROVER),
+    Transition.PANIC: (RequestState.DENIED, Code.PANIC),
 }
-_MOVE_OF = {
-    Choice.APPROVE_ONCE: Move.APPROVE,
-    Choice.LEASE: Move.APPROVE,
-    Choice.DENY: Move.DENY,
-    Choice.BLOCK: Move.DENY,
+_TRANSITION_OF = {
+    Choice.APPROVE_ONCE: Transition.APPROVE,
+    Choice.LEASE: Transition.APPROVE,
+    Choice.DENY: Transition.DENY,
+    Choice.BLOCK: Transition.DENY,
 }
-_BY_RULE = {Decision.ALLOW: Move.APPROVE, Decision.DENY: Move.DENY}
+_BY_RULE = {Decision.ALLOW: Transition.APPROVE, Decision.DENY: Transition.DENY}
 _ENDED = {
     RequestState.APPROVED: "already approved",
     RequestState.DENIED: "already denied",
@@ -58,19 +58,21 @@ _ENDED = {
 }
 
 
-def step(state: RequestState, move: Move) -> tuple[RequestState, Code | None] | None:
+def step(state: RequestState, move: Transition) -> tuple[RequestState, Code | None] | None:
     """The state a move leads to, with what the caller is told; None where the move does not exist."""
-    return _WAYS_OUT[move] if state is RequestState.WAITING else None
+    return _NEXT_STATES[move] if state is RequestState.WAITING else None
 
 
-class Moment(NamedTuple):
+class DecisionContext(NamedTuple):
     """What an answer is judged against besides the request itself."""
 
     overdue: bool
     hands_on: bool
 
 
-def judge(ask: Ask | None, subject_digest: str, answer: Answer, moment: Moment) -> Move | Outcome:
+def judge(
+    ask: Ask | None, subject_digest: str, answer: Answer, moment: DecisionContext
+) -> Transition | Outcome:
     """The move an answer makes, or why it makes none. Whatever is not understood decides nothing."""
     if ask is None:
         return refused("there is no such request")
@@ -81,7 +83,7 @@ def judge(ask: Ask | None, subject_digest: str, answer: Answer, moment: Moment) 
         return refused(_ENDED[RequestState.TIMED_OUT])
     if subject_digest != ask.request.subject_digest:
         return refused("the request is not the one that was shown")
-    move = _move(answer)
+    move = _transition_for(answer)
     if move is None or answer.choice not in choices(ask.request):
         return refused("this choice is not offered")
     fault = _fault(ask.request, answer)
@@ -89,7 +91,7 @@ def judge(ask: Ask | None, subject_digest: str, answer: Answer, moment: Moment) 
         return refused(fault)
     if not 0 <= answer.deny_minutes <= MAX_DENY_MINUTES:
         return refused(f"a refusal lasts {MAX_DENY_MINUTES} minutes at most")
-    if move is Move.APPROVE and moment.hands_on:
+    if move is Transition.APPROVE and moment.hands_on:
         return refused("hands on the machine: wait until the tool has left mouse and keyboard")
     return move
 
@@ -119,11 +121,11 @@ def _has_masks(request: ApprovalRequest) -> bool:
     return bool(request.masked) or MASK in request.input_json or MASK_ESCAPED in request.input_json
 
 
-def _move(answer: Answer) -> Move | None:
+def _transition_for(answer: Answer) -> Transition | None:
     """Where the answer leads, were it to count; a rule leads where it says, one that asks nowhere."""
     if answer.choice == Choice.RULE:
         return None if answer.rule is None else _BY_RULE.get(answer.rule.decision)
-    return _MOVE_OF.get(answer.choice)
+    return _TRANSITION_OF.get(answer.choice)
 
 
 def _fault(request: ApprovalRequest, answer: Answer) -> str:

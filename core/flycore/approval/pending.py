@@ -15,11 +15,11 @@ from flycore.model.json import JsonObject
 Revise = Callable[[JsonObject], Awaitable[ApprovalRequest | str]]
 """Makes the request anew with another input, or says why that cannot be asked."""
 FOREVER = float("inf")
-Sameness = tuple[str, str]
+DedupKey = tuple[str, str]
 """Subject digest and risk: calls that agree in both are one question."""
 
 
-def sameness(request: ApprovalRequest) -> Sameness:
+def dedup_key(request: ApprovalRequest) -> DedupKey:
     """What identical calls agree in. The subject names the caller, so nobody shares another's answer."""
     return request.subject_digest, request.risk.value
 
@@ -45,11 +45,11 @@ class Waiter:
 
 
 @dataclass(slots=True)
-class Pending:
+class WaitingRequest:
     """A card that waits, found by what was asked first: an edit changes its digest, not who waits."""
 
     request_id: str
-    asked: Sameness
+    asked: DedupKey
     waiters: dict[str, Waiter] = field(default_factory=dict)
     tickets: int = 0
     """Callers that left and will come back."""
@@ -74,7 +74,7 @@ class Pending:
         self.tickets += waiter.came_back
         return True
 
-    def send_away(self, told: Ask) -> None:
+    def release_all(self, told: Ask) -> None:
         """Those who wait inline are told so; the card waits for who has a ticket."""
         for waiter in self.waiters.values():
             waiter.settle(told)
@@ -94,40 +94,40 @@ class Pending:
 class Ticket(NamedTuple):
     """What is kept for callers that will come back: the question, or its answer."""
 
-    asked: Sameness
+    asked: DedupKey
     ask: Ask
     calls: int
     until: float
     """Unix time, seconds: how long a question waits, or how long an answer is kept."""
 
 
-class PendingBook:
+class WaiterRegistry:
     """All cards that wait, and every call that has not gone on with its answer yet."""
 
     def __init__(self) -> None:
-        self._pending: dict[str, Pending] = {}
+        self._pending: dict[str, WaitingRequest] = {}
         self._waiters: dict[str, Waiter] = {}
 
-    def __iter__(self) -> Iterator[Pending]:
+    def __iter__(self) -> Iterator[WaitingRequest]:
         return iter(tuple(self._pending.values()))
 
-    def open(self, request_id: str, asked: Sameness, tickets: int = 0) -> None:
+    def open(self, request_id: str, asked: DedupKey, tickets: int = 0) -> None:
         """A card that waits from now on."""
-        self._pending[request_id] = Pending(request_id, asked, tickets=tickets)
+        self._pending[request_id] = WaitingRequest(request_id, asked, tickets=tickets)
 
-    def get(self, request_id: str) -> Pending | None:
+    def get(self, request_id: str) -> WaitingRequest | None:
         """The card of that id."""
         return self._pending.get(request_id)
 
-    def same(self, asked: Sameness) -> Pending | None:
+    def same(self, asked: DedupKey) -> WaitingRequest | None:
         """The card that asks just that."""
         return next((pending for pending in self._pending.values() if pending.asked == asked), None)
 
-    def close(self, request_id: str) -> Pending:
+    def close(self, request_id: str) -> WaitingRequest:
         """The card waits no longer."""
         return self._pending.pop(request_id)
 
-    def enter(self, pending: Pending, request_id: str, revise: Revise | None) -> Waiter:
+    def enter(self, pending: WaitingRequest, request_id: str, revise: Revise | None) -> Waiter:
         """A call waits inline from now on. Raises ValueError for one that does already."""
         if request_id in self._waiters:
             raise ValueError(f"a request {request_id!r} is waiting")
@@ -153,7 +153,7 @@ class PendingBook:
                 await waiter.taken.wait()
 
 
-async def happened(clock: Clock, event: anyio.Event, until: float) -> bool:
+async def wait_until(clock: Clock, event: anyio.Event, until: float) -> bool:
     """Wait for an event, at most until that monotonic second; whether it came."""
     async with anyio.create_task_group() as group:
         if until != FOREVER:

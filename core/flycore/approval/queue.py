@@ -10,36 +10,36 @@ from collections.abc import Callable, Iterable
 import anyio
 import msgspec
 
-from flycore.approval.book import Limits, RequestBook
+from flycore.approval.book import Limits, RequestStore
 from flycore.approval.clock import Clock
 from flycore.approval.editing import edited
-from flycore.approval.grants import Grant, GrantBook
-from flycore.approval.hands import HandsOn
-from flycore.approval.leases import LeaseBook, LeaseMove, Told
-from flycore.approval.machine import Move, check_request
+from flycore.approval.grants import Grant, GrantStore
+from flycore.approval.hands import DesktopControl
+from flycore.approval.leases import LeaseStore, LeaseChange, Told
+from flycore.approval.machine import Transition, check_request
 from flycore.approval.pending import (
     FOREVER,
-    Pending,
-    PendingBook,
+    WaitingRequest,
+    WaiterRegistry,
     Revise,
     Ticket,
     Waiter,
-    happened,
-    sameness,
+    wait_until,
+    dedup_key,
 )
-from flycore.approval.refusals import RefusalBook
-from flycore.approval.tickets import TicketBook
-from flycore.approval.told import CHANGED, ask_event
+from flycore.approval.refusals import DenialCache
+from flycore.approval.tickets import TicketStore
+from flycore.approval.told import CHANGED, request_event
 from flycore.model.approval import Answer, ApprovalRequest, Ask, Lease, Outcome, Subject
 from flycore.model.enums import Choice, Code, RequestState, Risk
 from flycore.model.events import Event, EventClass, Publish
 from flycore.model.json import JsonObject
 
-Keep = Callable[[tuple[Ticket, ...]], None]
+SaveTickets = Callable[[tuple[Ticket, ...]], None]
 """Writes the tickets where a restart finds them; never raises."""
-StandOn = Callable[[ApprovalRequest, Answer, str], str]
+WriteStandingPermission = Callable[[ApprovalRequest, Answer, str], str]
 """Writes the rule or block that an answer stands on, and who did it; why it could not, in words."""
-Unattended = Callable[[Ask], None]
+OnUnattended = Callable[[Ask], None]
 """Told of requests that were settled while nobody waited inline, who would have written it down."""
 
 
@@ -51,12 +51,12 @@ class ApprovalQueue:
         clock: Clock,
         publish: Publish,
         limits: Limits,
-        hands: HandsOn,
+        hands: DesktopControl,
         *,
-        first: StandOn = lambda request, answer, by: "",
+        first: WriteStandingPermission = lambda request, answer, by: "",
         told: Told = lambda move, lease, by: None,
-        keep: Keep = lambda tickets: None,
-        unattended: Unattended = lambda ask: None,
+        keep: SaveTickets = lambda tickets: None,
+        unattended: OnUnattended = lambda ask: None,
     ) -> None:
         self._clock = clock
         self._publish = publish
@@ -65,20 +65,20 @@ class ApprovalQueue:
         self._told = told
         self._keep = keep
         self._unattended = unattended
-        self._book = RequestBook(limits)
-        self._pending = PendingBook()
-        self._refusals = RefusalBook(clock)
-        self._tickets = TicketBook(clock)
+        self._book = RequestStore(limits)
+        self._pending = WaiterRegistry()
+        self._refusals = DenialCache(clock)
+        self._tickets = TicketStore(clock)
         self._moved = anyio.Event()
-        self.leases = LeaseBook(clock, self._lease_moved)
-        self.grants = GrantBook(clock, self.leases.holds)
+        self.leases = LeaseStore(clock, self._on_lease_change)
+        self.grants = GrantStore(clock, self.leases.holds)
 
     async def run(self) -> None:
         """Time requests out. Runs until cancelled, in the kernel's task group."""
         while True:
             moment = min(self._book.next_deadline(), self._tickets.next_end())
             self._moved = anyio.Event()
-            await happened(self._clock, self._moved, moment)
+            await wait_until(self._clock, self._moved, moment)
             for request_id in self._book.overdue(self._clock.monotonic()):
                 self._finish(self._book.expire(request_id, self._clock.now()))
             if self._tickets.sweep():
@@ -99,7 +99,7 @@ class ApprovalQueue:
         answered = self._answered(request)
         if answered is not None:
             return answered
-        pending = self._pending.same(sameness(request))
+        pending = self._pending.same(dedup_key(request))
         if pending is None:
             ask = self._admit(request)
             pending = self._pending.get(request.id)
@@ -110,7 +110,7 @@ class ApprovalQueue:
         gone = True
         try:
             until = FOREVER if patience is None else self._clock.monotonic() + patience
-            if not await happened(self._clock, waiter.settled, until):
+            if not await wait_until(self._clock, waiter.settled, until):
                 return self._with_ticket(pending, waiter)
             gone = False
         finally:
@@ -157,25 +157,25 @@ class ApprovalQueue:
         self._save()
         return ask is not None
 
-    def leave(self, move: Move = Move.LEAVE) -> None:
+    def leave(self, move: Transition = Transition.LEAVE) -> None:
         """The person is gone: whoever waits is told that nobody will decide. Tickets wait on, but not when
         everything is stopped: then no answer that was kept counts either."""
-        if move is Move.PANIC:
+        if move is Transition.PANIC:
             self._tickets.clear()
             self._save()
         for pending in self._pending:
-            if not pending.tickets or move is Move.PANIC:
+            if not pending.tickets or move is Transition.PANIC:
                 self._finish(self._book.settle(pending.request_id, move, self._clock.now()))
                 continue
             told = msgspec.structs.replace(
                 self._book.waits(pending.request_id), state=RequestState.WITHDRAWN, code=Code.NO_APPROVER
             )
-            pending.send_away(told)
+            pending.release_all(told)
             self._noted(pending)
 
     def restore(self, tickets: Iterable[Ticket]) -> None:
         """Take over what an earlier kernel left: questions that wait on, answers nobody has fetched."""
-        for asked, ask, calls, deadline in self._tickets.restored(tickets):
+        for asked, ask, calls, deadline in self._tickets.read_restored(tickets):
             self._book.restore(ask, deadline)
             self._pending.open(ask.request.id, asked, calls)
         self._moved.set()
@@ -195,9 +195,9 @@ class ApprovalQueue:
         """Waiting ones in order of arrival, then recent ones, newest first."""
         return self._book.asks()
 
-    def knows(self, request: ApprovalRequest) -> bool:
+    def has_answer_for(self, request: ApprovalRequest) -> bool:
         """Whether such a call has left a question or an answer here that it may come back for."""
-        asked = sameness(request)
+        asked = dedup_key(request)
         pending = self._pending.same(asked)
         return self._tickets.has(asked) or (pending is not None and pending.tickets > 0)
 
@@ -212,7 +212,7 @@ class ApprovalQueue:
         lasting = paused or self._refusals.answer(request)
         if lasting is not None:
             return lasting
-        kept = self._tickets.pick_up(sameness(request))
+        kept = self._tickets.pick_up(dedup_key(request))
         if kept is None:
             return None
         self._save()
@@ -233,18 +233,18 @@ class ApprovalQueue:
     def _admit(self, request: ApprovalRequest) -> Ask:
         ask = self._book.admit(request, now=self._clock.monotonic(), at=self._clock.now())
         if ask.state is RequestState.WAITING:
-            self._pending.open(request.id, sameness(request))
+            self._pending.open(request.id, dedup_key(request))
             self._tell(ask)
             self._moved.set()
         return ask
 
-    def _with_ticket(self, pending: Pending, waiter: Waiter) -> Ask:
+    def _with_ticket(self, pending: WaitingRequest, waiter: Waiter) -> Ask:
         """The caller's patience is over; its place is kept."""
         pending.give_ticket(waiter, self._book.waits(pending.request_id))
         self._noted(pending)
         return self._book.waits(pending.request_id)
 
-    def _abandon(self, pending: Pending, waiter: Waiter) -> None:
+    def _abandon(self, pending: WaitingRequest, waiter: Waiter) -> None:
         """The caller stopped waiting: its request is withdrawn where nobody else waits for the answer, an
         answer just given is void. One that had come back for its answer keeps its ticket."""
         self.grants.void(waiter.request_id)
@@ -260,7 +260,7 @@ class ApprovalQueue:
         if ask is None:
             return
         pending = self._pending.close(ask.request.id)
-        lease = self.leases.made_by(ask)
+        lease = self.leases.lease_from_request(ask)
         for place, waiter in enumerate(pending.waiters.values()):
             if ask.state is RequestState.APPROVED:
                 if lease is not None and place:
@@ -275,7 +275,7 @@ class ApprovalQueue:
         self._moved.set()
         self._save()
 
-    def _noted(self, pending: Pending) -> None:
+    def _noted(self, pending: WaitingRequest) -> None:
         ticket = pending.tickets > 0 and not pending.waiters
         before = self._book.find(pending.request_id)
         ask = self._book.note(pending.request_id, count=pending.count, ticket=ticket)
@@ -288,8 +288,8 @@ class ApprovalQueue:
 
     def _tell(self, ask: Ask | None, kind: str = "") -> None:
         if ask is not None:
-            self._publish(ask_event(ask, self._clock.now(), kind))
+            self._publish(request_event(ask, self._clock.now(), kind))
 
-    def _lease_moved(self, move: LeaseMove, lease: Lease, by: str) -> None:
+    def _on_lease_change(self, move: LeaseChange, lease: Lease, by: str) -> None:
         self._told(move, lease, by)
         self._publish(Event(cls=EventClass.APPROVAL, type="leases.changed", at=self._clock.now()))

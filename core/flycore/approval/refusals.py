@@ -23,7 +23,7 @@ class Refused(NamedTuple):
     """Monotonic seconds."""
 
 
-class RefusalBook:
+class DenialCache:
     """By caller and tool, whatever the input: who is refused tries again with another."""
 
     def __init__(self, clock: Clock) -> None:

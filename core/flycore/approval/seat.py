@@ -12,7 +12,7 @@ SCREEN = "screen"
 """`comm` of GNU screen's attached client; the server calls itself SCREEN."""
 
 
-def console_seat(
+def find_own_windows(
     environ: Mapping[str, str], pid: int, run: Run, *, proc: ProcFolder = PROC
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Window ids and pids of the console `pid`: its own, its ancestors', and in tmux or screen those of

@@ -14,7 +14,7 @@ _AFTER_NEWLINE = re.compile(r"((?:\\[^n]|[^\\])*?\\n|.+)", re.DOTALL)
 MASK_DIGEST_SHOWN = 8
 
 
-def shown_input(request: ApprovalRequest, *, reveal: bool = False) -> str:
+def input_lines(request: ApprovalRequest, *, reveal: bool = False) -> str:
     """One line. JSON's own escapes stay as they are, letters beyond ASCII are drawn as letters, and what
     could deceive is a token. Different inputs look different.
 
@@ -31,7 +31,7 @@ def shown_input(request: ApprovalRequest, *, reveal: bool = False) -> str:
     return _visible(_spelled(value))
 
 
-def shown_segments(text: str) -> list[str]:
+def input_segments(text: str) -> list[str]:
     """The text cut after each escaped newline, so that a script is drawn line by line."""
     return _AFTER_NEWLINE.findall(text) or [""]
 

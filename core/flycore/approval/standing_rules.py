@@ -18,10 +18,10 @@ from flycore.policy.rules import Rule, RuleLayer
 from flycore.registry.jsonc.edit import edited, remove
 from flycore.registry.jsonc.parse import read_jsonc
 
-_NAMES: frozenset[str] = frozenset()
+_RULE_NAMES: frozenset[str] = frozenset()
 
 
-class Removed(NamedTuple):
+class RemoveResult(NamedTuple):
     """A rule that was taken out, with what putting it back needs; or why none was."""
 
     why_not: str = ""
@@ -30,14 +30,14 @@ class Removed(NamedTuple):
     after: str = ""
 
 
-class _Place(NamedTuple):
+class _RulePosition(NamedTuple):
     value: Json
     where: str
     line: int
     column: int
 
 
-def read_rules(path: Path, *, names: frozenset[str] = _NAMES) -> tuple[StandingRule, ...]:
+def read_rules(path: Path, *, names: frozenset[str] = _RULE_NAMES) -> tuple[StandingRule, ...]:
     """Every rule of the file, in its order; none where the file is not there or does not parse."""
     try:
         text, _ = present(path)
@@ -47,15 +47,17 @@ def read_rules(path: Path, *, names: frozenset[str] = _NAMES) -> tuple[StandingR
     if not file.ok:
         return ()
     held = {(rule.line, rule.column): rule for rule in file.rules}
-    return tuple(_standing(place, held.get((place.line, place.column))) for place in _places(path, text))
+    return tuple(
+        _user_rule(place, held.get((place.line, place.column))) for place in _rule_positions(path, text)
+    )
 
 
-def remove_rule(path: Path, where: str, shown: str) -> Removed:
+def remove_rule(path: Path, where: str, shown: str) -> RemoveResult:
     """Take out the rule that stands at `where` (`file:line`), if its digest is `shown`. Everything else in
     the file stays as it is."""
     try:
         text, mode = present(path)
-        places = _places(path, text)
+        places = _rule_positions(path, text)
         at = next(
             (
                 index
@@ -65,20 +67,20 @@ def remove_rule(path: Path, where: str, shown: str) -> Removed:
             None,
         )
         if at is None:
-            return Removed("the rule is not there any more as it was shown: look again")
+            return RemoveResult("the rule is not there any more as it was shown: look again")
         found = places[at].value
         new = _without(path, text, at)
         if new is None or not isinstance(found, dict):
-            return Removed("the rule cannot be taken out without changing something else: edit the file")
+            return RemoveResult("the rule cannot be taken out without changing something else: edit the file")
         replace(path, text, new, mode)
     except OSError as error:
-        return Removed(f"{path} cannot be written: {error.strerror or error}")
+        return RemoveResult(f"{path} cannot be written: {error.strerror or error}")
     except (ValueError, RecursionError) as error:
-        return Removed(f"the policy file cannot be read: {error}")
-    return Removed(rule=found, before=text, after=new)
+        return RemoveResult(f"the policy file cannot be read: {error}")
+    return RemoveResult(rule=found, before=text, after=new)
 
 
-def put_back(path: Path, removed: Removed) -> str:
+def put_back(path: Path, removed: RemoveResult) -> str:
     """Undo a removal: the very text where the file is as the removal left it, else the rule as the last
     one. The sentence says why not; empty where it stands again."""
     try:
@@ -91,7 +93,7 @@ def put_back(path: Path, removed: Removed) -> str:
     return append_rule(path, removed.rule or {}).why_not
 
 
-def _standing(place: _Place, rule: Rule | None) -> StandingRule:
+def _user_rule(place: _RulePosition, rule: Rule | None) -> StandingRule:
     raw = place.value if isinstance(place.value, dict) else {}
     if rule is None:
         note = "faulty, so it does not hold: flytui policy check says why"
@@ -113,17 +115,17 @@ def _standing(place: _Place, rule: Rule | None) -> StandingRule:
     )
 
 
-def _places(path: Path, text: str) -> tuple[_Place, ...]:
+def _rule_positions(path: Path, text: str) -> tuple[_RulePosition, ...]:
     value, index, _ = read_jsonc(text, str(path))
     rules = value.get("rules") if isinstance(value, dict) else None
     if index is None or not isinstance(rules, list):
         return ()
-    found: list[_Place] = []
+    found: list[_RulePosition] = []
     for number, item in enumerate(rules):
         span = index.value(f"/rules/{number}")
         if span is not None:
             line, column = index.position(span.start)
-            found.append(_Place(item, f"{path}:{line}", line, column))
+            found.append(_RulePosition(item, f"{path}:{line}", line, column))
     return tuple(found)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import msgspec
 
 from flycore.approval.clock import Clock
-from flycore.approval.letters import draw_letters
-from flycore.approval.pending import Sameness, Ticket
+from flycore.approval.letters import new_confirmation_code
+from flycore.approval.pending import DedupKey, Ticket
 from flycore.model.approval import Ask
 from flycore.model.enums import RequestState
 
@@ -19,28 +19,28 @@ MOST_KEPT = 100
 
 
 @dataclass(slots=True)
-class _Kept:
+class _KeptAnswer:
     ask: Ask
     count: int
     until: float
     """Monotonic seconds."""
 
 
-class TicketBook:
+class TicketStore:
     """Settled requests whose callers were away, by what they had asked."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._kept: dict[Sameness, _Kept] = {}
+        self._kept: dict[DedupKey, _KeptAnswer] = {}
 
-    def keep(self, asked: Sameness, ask: Ask, count: int, seconds: float = PICK_UP_SECONDS) -> None:
+    def keep(self, asked: DedupKey, ask: Ask, count: int, seconds: float = PICK_UP_SECONDS) -> None:
         """Keep an answer for `count` calls."""
         self._kept.pop(asked, None)
-        self._kept[asked] = _Kept(ask, count, self._clock.monotonic() + seconds)
+        self._kept[asked] = _KeptAnswer(ask, count, self._clock.monotonic() + seconds)
         while len(self._kept) > MOST_KEPT:
             del self._kept[next(iter(self._kept))]
 
-    def pick_up(self, asked: Sameness) -> Ask | None:
+    def pick_up(self, asked: DedupKey) -> Ask | None:
         """The answer for one call, which is then used up."""
         if not self.has(asked):
             return None
@@ -50,7 +50,7 @@ class TicketBook:
             del self._kept[asked]
         return kept.ask
 
-    def has(self, asked: Sameness) -> bool:
+    def has(self, asked: DedupKey) -> bool:
         """Whether an answer is kept for such a call."""
         kept = self._kept.get(asked)
         return kept is not None and self._clock.monotonic() < kept.until
@@ -75,7 +75,7 @@ class TicketBook:
         """When the next answer is forgotten, monotonic; infinite where there is none."""
         return min((kept.until for kept in self._kept.values()), default=float("inf"))
 
-    def restored(self, tickets: Iterable[Ticket]) -> Iterator[tuple[Sameness, Ask, int, float]]:
+    def read_restored(self, tickets: Iterable[Ticket]) -> Iterator[tuple[DedupKey, Ask, int, float]]:
         """Keep the answers among `tickets` and give the questions: with fresh letters, what was asked, for
         how many calls, and until when, monotonic. What is over is left out."""
         ahead = self._clock.monotonic() - self._clock.now()
@@ -83,7 +83,7 @@ class TicketBook:
             deadline = until + ahead
             left = deadline - self._clock.monotonic()
             if left > 0 and ask.state is RequestState.WAITING:
-                request = msgspec.structs.replace(ask.request, letter=draw_letters(ask.request.risk))
+                request = msgspec.structs.replace(ask.request, letter=new_confirmation_code(ask.request.risk))
                 again = msgspec.structs.replace(ask, request=request, count=calls, ticket=True, held=False)
                 yield asked, again, calls, deadline
             elif left > 0:

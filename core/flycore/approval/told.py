@@ -18,7 +18,7 @@ CHANGED = "approval.changed"
 """A waiting request is held, shared by more or fewer calls, or has another input."""
 
 
-def ask_event(ask: Ask, at: float, kind: str = "") -> Event:
+def request_event(ask: Ask, at: float, kind: str = "") -> Event:
     """What became of a request; `kind` where its state does not say it."""
     request = ask.request
     payload: JsonObject = {

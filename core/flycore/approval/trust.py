@@ -25,7 +25,7 @@ Describe = Callable[[SidecarEntry], tuple[str, ...]]
 """An entry in plain lines; see `describe.describe_entry`."""
 
 
-class Trusted(msgspec.Struct, frozen=True, kw_only=True):
+class TrustRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What trust was given to."""
 
     digest: str
@@ -41,7 +41,7 @@ class TrustStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._entries: Mapping[str, Trusted] = {}
+        self._entries: Mapping[str, TrustRecord] = {}
         self.diagnostics: tuple[Diagnostic, ...] = ()
         """Why the file could not be relied on; then nothing of the project is trusted."""
 
@@ -56,7 +56,9 @@ class TrustStore:
         """Read the file again. Absent, it trusts nothing and that is no fault."""
         self._entries, self.diagnostics = {}, ()
         try:
-            self._entries = msgspec.json.decode(read_state(self._path, MAX_BYTES), type=dict[str, Trusted])
+            self._entries = msgspec.json.decode(
+                read_state(self._path, MAX_BYTES), type=dict[str, TrustRecord]
+            )
         except FileNotFoundError:
             return
         except (OSError, msgspec.DecodeError, UnicodeError) as error:
@@ -69,7 +71,7 @@ class TrustStore:
         known = self._entries.get(entry.id)
         return known is not None and bool(entry.digest) and known.digest == entry.digest
 
-    def last_trusted(self, sidecar: str) -> Trusted | None:
+    def last_trusted(self, sidecar: str) -> TrustRecord | None:
         """What trust was given to last under that id. Its `raw` is as the file has it: whoever runs it
         takes its digest anew."""
         return self._entries.get(sidecar)
@@ -100,7 +102,7 @@ class TrustStore:
             if entry is None or not entry.valid or not shown or entry.digest != shown:
                 changed.append(sidecar)
                 continue
-            entries[sidecar] = Trusted(digest=shown, at=now, raw=entry.raw)
+            entries[sidecar] = TrustRecord(digest=shown, at=now, raw=entry.raw)
         failure = self._store(entries) if len(changed) < len(pairs) else ""
         if failure:
             return Outcome(accepted=False, why_not=failure)
@@ -125,7 +127,7 @@ class TrustStore:
             difference=() if before is None or before.raw is None else json_difference(before.raw, entry.raw),
         )
 
-    def _store(self, entries: Mapping[str, Trusted]) -> str:
+    def _store(self, entries: Mapping[str, TrustRecord]) -> str:
         """Write, then believe: what is on disk is what holds. The sentence says why it failed."""
         document: Json = {key: msgspec.to_builtins(item) for key, item in entries.items()}
         try:

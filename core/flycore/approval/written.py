@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 
-from flycore.approval.append import Appended, append_rule
+from flycore.approval.append import AppendResult, append_rule
 from flycore.model.approval import ApprovalRequest, RuleTerms
 from flycore.model.enums import Decision, Risk
 from flycore.model.json import JsonObject, canonical_json
@@ -41,15 +41,15 @@ def rule_fault(request: ApprovalRequest, terms: RuleTerms) -> str:
 
 def write_rule(
     path: Path, request: ApprovalRequest, terms: RuleTerms, *, names: frozenset[str], now: float
-) -> Appended:
+) -> AppendResult:
     """Write the rule into the policy file at `path`. `now` is Unix time. What is refused says why, and
     leaves the file as it was."""
     try:
         expires = expiry_of(terms.expires)
     except (ValueError, OverflowError):
-        return Appended(written=False, why_not="the rule's last day is no day: write YYYY-MM-DD")
+        return AppendResult(written=False, why_not="the rule's last day is no day: write YYYY-MM-DD")
     if expires is not None and expires.timestamp() <= now:
-        return Appended(written=False, why_not="the rule's last day is over")
+        return AppendResult(written=False, why_not="the rule's last day is over")
     rule: JsonObject = {"tool": terms.tool}
     example: JsonObject = {"tool": request.tool}
     if terms.caller:

@@ -9,7 +9,7 @@ _EXACT_BITS = 10
 _MOST = 10**12
 
 
-class Amounts:
+class DurationHistogram:
     """How many, their sum, and any percentile. Equal amounts in any order make equal Amounts."""
 
     def __init__(self) -> None:

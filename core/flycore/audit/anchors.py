@@ -29,12 +29,12 @@ class UnreadableAnchors(Exception):
     """The file holds something that was never written to it."""
 
 
-class _Line(msgspec.Struct, forbid_unknown_fields=True):
+class _AnchorLine(msgspec.Struct, forbid_unknown_fields=True):
     seq: int
     hash: str
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = msgspec.json.Decoder(_AnchorLine).decode
 
 
 def read_anchors(path: Path) -> dict[int, str]:

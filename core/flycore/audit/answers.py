@@ -12,14 +12,14 @@ MOST_CALLS = 10_000
 """Calls told apart; the one whose answer is oldest is given up."""
 MOST_ANSWERS = 100
 """Answers to one call; a card that says a hundred says enough."""
-_Same = tuple[str, str, str]
+_CallKey = tuple[str, str, str]
 
 
-class Answers:
+class PastDecisions:
     """Decisions of a person, by what was asked."""
 
     def __init__(self) -> None:
-        self._given: OrderedDict[_Same, deque[tuple[str, bool]]] = OrderedDict()
+        self._given: OrderedDict[_CallKey, deque[tuple[str, bool]]] = OrderedDict()
 
     def add(self, line: Line) -> None:
         """A request was settled; what no person answered does not count."""

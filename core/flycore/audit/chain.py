@@ -31,7 +31,7 @@ _PREV_BYTES = len(',"prev":""') + 64
 _HASH_BYTES = len(',"hash":""}') + 64
 
 
-class Part(NamedTuple):
+class LogFile(NamedTuple):
     """One file of the log. A month that outgrows its first file goes on in `YYYY-MM.2.jsonl`, then `.3`."""
 
     month: str
@@ -70,15 +70,15 @@ def read_link(line: bytes) -> Link | None:
     return Link(int(head[1]), tail[1].decode("ascii"), own)
 
 
-def part_of(path: Path) -> Part | None:
+def log_file_of(path: Path) -> LogFile | None:
     """Which part of the log the file is, by its name; None for anything else."""
     named = _PART_FILE.fullmatch(path.name)
-    return Part(named[1], int(named[2] or 1)) if named else None
+    return LogFile(named[1], int(named[2] or 1)) if named else None
 
 
 def month_files(folder: Path) -> tuple[Path, ...]:
     """The log's files, oldest first; nothing else in the folder counts. OSError as the system says."""
-    parts = ((part_of(path), path) for path in folder.iterdir())
+    parts = ((log_file_of(path), path) for path in folder.iterdir())
     return tuple(path for _, path in sorted((part, path) for part, path in parts if part is not None))
 
 

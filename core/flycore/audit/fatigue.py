@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 
-from flycore.audit.amounts import Amounts
+from flycore.audit.amounts import DurationHistogram
 from flycore.audit.line import LONGEST_NAME, Line
 from flycore.model.audit import ApprovalMetrics
 from flycore.model.enums import RequestState
 
-AT_ONCE_MS = 1_000
+REFLEX_MS = 1_000
 """Nobody reads a card in less."""
 MOST_PAIRS = 1_000
 """Callers and tools told apart; later ones are counted together, as OTHERS."""
@@ -23,7 +23,7 @@ class _Pair:
         self.hours: Counter[str] = Counter()
         self.ends: Counter[str] = Counter()
         self.not_shown = self.at_once = 0
-        self.decided = Amounts()
+        self.decided = DurationHistogram()
 
     def end(self, line: Line, asked: str) -> None:
         if line.decision == RequestState.DENIED and not line.choice:
@@ -33,7 +33,7 @@ class _Pair:
         self.ends[line.decision] += 1
         if line.choice:
             self.decided.add(line.took_ms)
-            self.at_once += line.decision == RequestState.APPROVED and line.took_ms < AT_ONCE_MS
+            self.at_once += line.decision == RequestState.APPROVED and line.took_ms < REFLEX_MS
 
     def metrics(self, caller: str, tool: str) -> ApprovalMetrics:
         prompts = self.hours.total()
@@ -60,7 +60,7 @@ class _Pair:
         )
 
 
-class Fatigue:
+class ApprovalFatigue:
     """All cards, and those of each caller and tool."""
 
     def __init__(self) -> None:

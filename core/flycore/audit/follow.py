@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from flycore.audit.chain import MOST_LINE_BYTES, Part, month_files, part_of
+from flycore.audit.chain import MOST_LINE_BYTES, LogFile, month_files, log_file_of
 
 _CHUNK = 1 << 20
 
@@ -16,10 +16,10 @@ class Follower:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._at: Part | None = None
+        self._at: LogFile | None = None
         self._read = 0
         """Bytes of that file that were read."""
-        self._files: dict[Part, tuple[int, int]] = {}
+        self._files: dict[LogFile, tuple[int, int]] = {}
         """Device and inode of every file read so far."""
         self._end = b""
         """The last line that was read."""
@@ -42,14 +42,14 @@ class Follower:
     def lines(self) -> Iterator[bytes]:
         """Whole lines that have come since, without newline; half a line waits for its end. OSError."""
         for path in month_files(self._folder) if self._folder.exists() else ():
-            part = part_of(path)
+            part = log_file_of(path)
             if part is None or (self._at is not None and part < self._at):
                 continue
             if part != self._at:
                 self._at, self._read, self._end = part, 0, b""
             yield from self._more(path, part)
 
-    def _more(self, path: Path, part: Part) -> Iterator[bytes]:
+    def _more(self, path: Path, part: LogFile) -> Iterator[bytes]:
         with path.open("rb") as file:
             facts = os.fstat(file.fileno())
             self._files[part] = facts.st_dev, facts.st_ino

@@ -78,12 +78,12 @@ def read_line(raw: bytes) -> Line | None:
         if line.get("event") == UNREADABLE:
             return None
         members: dict[str, object] = {**line}
-        members |= {name: _again(line[name]) for name in ("input", "output") if name in line}
+        members |= {name: _reparse(line[name]) for name in ("input", "output") if name in line}
         return msgspec.convert(members, Line)
     except msgspec.ValidationError:
         return None
 
 
-def _again(value: Json) -> msgspec.Raw:
+def _reparse(value: Json) -> msgspec.Raw:
     """The value as it stood in the line."""
     return msgspec.Raw(json.dumps(value).encode("ascii"))

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from flycore.audit.anchors import Anchor, AnchorFile
-from flycore.audit.chain import GENESIS, MOST_LINE_BYTES, RESERVED, Link, Part, seal_line
+from flycore.audit.chain import GENESIS, MOST_LINE_BYTES, RESERVED, Link, LogFile, seal_line
 from flycore.audit.events import APPROVAL_DECIDED, TAIL_TORN
 from flycore.audit.recover import Broken, Standing, recover
 from flycore.model.errors import AuditUnwritable
@@ -57,7 +57,7 @@ class AuditLog:
         self._clock, self._monotonic = clock, monotonic
         self._folder_fd = self._fd = -1
         self._path = folder
-        self._part: Part | None = None
+        self._part: LogFile | None = None
         self._size = 0
         self._last = Link(0, "", GENESIS)
         self._mono, self._boot = 0.0, _boot_id()
@@ -85,7 +85,7 @@ class AuditLog:
         try:
             log._lock()
             standing = recover(folder, anchors)
-            log._go_on(standing)
+            log._resume(standing)
             if standing.torn is not None:
                 log.append(TAIL_TORN, standing.torn, sync=True)
         except BlockingIOError:
@@ -94,7 +94,7 @@ class AuditLog:
         except Broken as error:
             log._stopped = f"{error}; it is kept as it is. Move {folder} and {anchors} aside to start anew"
         except OSError as error:
-            log._stopped = _say(error)
+            log._stopped = _error_text(error)
         except AuditUnwritable as error:
             log._stopped = f"the torn line could not be noted: {error.cause}"
         return log
@@ -131,7 +131,7 @@ class AuditLog:
             raise ValueError(f"the log's own members: {sorted(RESERVED & fields.keys())}")
         moment = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="microseconds")
         line, link = self._line(f"{moment[:-6]}Z", event, fields)
-        self._turn_to(moment[:7], len(line))
+        self._switch_file(moment[:7], len(line))
         self._write(line)
         self._last = link
         self._unsynced += 1
@@ -162,7 +162,7 @@ class AuditLog:
         self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(self._folder_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def _go_on(self, standing: Standing) -> None:
+    def _resume(self, standing: Standing) -> None:
         self._last = standing.link
         self._anchored = standing.link.seq
         if standing.line:
@@ -170,7 +170,7 @@ class AuditLog:
             if written["boot"] == self._boot:
                 self._mono = float(written["mono"])
         if standing.part is not None:
-            self._open_part(standing.part)
+            self._open_file(standing.part)
 
     def _line(self, moment: str, event: str, fields: JsonObject) -> tuple[bytes, Link]:
         self._mono = max(self._mono, self._monotonic())
@@ -189,26 +189,26 @@ class AuditLog:
             raise self._unwritable(f"{event} would be a line of {len(line)} bytes")
         return line, Link(seq, prev, own)
 
-    def _turn_to(self, month: str, more: int) -> None:
+    def _switch_file(self, month: str, more: int) -> None:
         """Go on in the file that has room for `more` bytes of that month, never in an earlier one.
 
         What the last one holds is on disk before that.
         """
-        part = self._part or Part(month)
+        part = self._part or LogFile(month)
         if month > part.month:
-            part = Part(month)
+            part = LogFile(month)
         elif self._size and self._size + more > MOST_FILE_BYTES:
-            part = Part(part.month, part.number + 1)
+            part = LogFile(part.month, part.number + 1)
         if part == self._part:
             return
         if self.dirty:
             self._sync(anchor=False)
         try:
-            self._open_part(part)
+            self._open_file(part)
         except OSError as error:
             raise self._failed(error) from error
 
-    def _open_part(self, part: Part) -> None:
+    def _open_file(self, part: LogFile) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         path = self._folder / part.name
         fd = os.open(path, flags, 0o600)
@@ -239,13 +239,13 @@ class AuditLog:
         try:
             os.ftruncate(self._fd, self._size)
         except OSError as error:
-            self._stopped = f"half a line stayed: {_say(error)}"
+            self._stopped = f"half a line stayed: {_error_text(error)}"
 
     def _sync(self, *, anchor: bool) -> None:
         try:
             os.fsync(self._fd)
         except OSError as error:
-            self._stopped = f"not on disk: {_say(error)}"
+            self._stopped = f"not on disk: {_error_text(error)}"
             raise self._unwritable(self._stopped) from error
         self._unsynced = 0
         due = self._last.seq - self._anchored
@@ -256,15 +256,15 @@ class AuditLog:
         try:
             self._anchors.write(Anchor(self._last.seq, self._last.hash))
         except OSError as error:
-            self._anchor_problem = f"no anchor in {self._anchors_path}: {_say(error)}"
+            self._anchor_problem = f"no anchor in {self._anchors_path}: {_error_text(error)}"
         else:
             self._anchored, self._anchor_problem = self._last.seq, ""
 
     def _failed(self, error: OSError) -> AuditUnwritable:
         """What to raise; unless the disk was merely full, nothing more is written."""
         if error.errno not in _FULL:
-            self._stopped = self._stopped or _say(error)
-        return self._unwritable(_say(error))
+            self._stopped = self._stopped or _error_text(error)
+        return self._unwritable(_error_text(error))
 
     def _unwritable(self, cause: str) -> AuditUnwritable:
         return AuditUnwritable(str(self._path), cause)
@@ -284,5 +284,5 @@ def _boot_id() -> str:
     return ""
 
 
-def _say(error: OSError) -> str:
+def _error_text(error: OSError) -> str:
     return error.strerror or str(error)

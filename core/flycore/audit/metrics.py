@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from flycore.audit.amounts import Amounts
+from flycore.audit.amounts import DurationHistogram
 from flycore.audit.line import LONGEST_NAME, Line
 from flycore.model.audit import LastError, ToolMetrics
 from flycore.model.enums import Code, Status
@@ -23,7 +23,7 @@ class Tally:
 
     def __init__(self) -> None:
         self._ends: Counter[str] = Counter()
-        self._durations = Amounts()
+        self._durations = DurationHistogram()
         self._last_executed = ""
         self._last_error: LastError | None = None
 

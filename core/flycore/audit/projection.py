@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from pathlib import Path
 
-from flycore.audit.answers import Answers
+from flycore.audit.answers import PastDecisions
 from flycore.audit.events import (
     APPROVAL_ASKED,
     APPROVAL_DECIDED,
@@ -18,12 +18,12 @@ from flycore.audit.events import (
     TOOL_OUTCOME_UNKNOWN,
     TOOL_STARTED,
 )
-from flycore.audit.fatigue import Fatigue
+from flycore.audit.fatigue import ApprovalFatigue
 from flycore.audit.follow import Follower
 from flycore.audit.history import CallRecord, History
 from flycore.audit.line import LONGEST_NAME, Line, program_of, read_line
 from flycore.audit.metrics import ToolTallies
-from flycore.audit.span import EVER, Span
+from flycore.audit.span import ALL_TIME, Span
 from flycore.model.approval import Checks
 from flycore.model.audit import ApprovalReport, Metrics
 
@@ -39,7 +39,7 @@ class Projection:
     """What the log of one folder says so far. `update` reads on; nothing else touches the disk."""
 
     def __init__(
-        self, folder: Path, span: Span = EVER, *, kept: int = KEPT, tool: str = "", caller: str = ""
+        self, folder: Path, span: Span = ALL_TIME, *, kept: int = KEPT, tool: str = "", caller: str = ""
     ) -> None:
         self._folder, self._span = folder, span
         self._kept, self._tool, self._caller = kept, tool, caller
@@ -105,12 +105,12 @@ class Projection:
 
     def _anew(self) -> None:
         self.seq = 0
-        self._answers = Answers()
+        self._answers = PastDecisions()
         self._follower = Follower(self._folder)
         self._history = History(self._kept, self._tool, self._caller)
         self._tools = ToolTallies()
         self._callers: OrderedDict[str, ToolTallies] = OrderedDict()
-        self._fatigue = Fatigue()
+        self._fatigue = ApprovalFatigue()
         self._since = self._until = ""
         self._lines = self._unreadable = 0
 
@@ -138,7 +138,7 @@ class Projection:
 
 
 def history(
-    folder: Path, *, limit: int = 100, tool: str = "", caller: str = "", span: Span = EVER
+    folder: Path, *, limit: int = 100, tool: str = "", caller: str = "", span: Span = ALL_TIME
 ) -> tuple[CallRecord, ...]:
     """The latest calls, newest first; of one tool, of one caller by its key or its door and program.
 
@@ -149,14 +149,14 @@ def history(
     return made.history(limit)
 
 
-def metrics(folder: Path, span: Span = EVER) -> Metrics:
+def metrics(folder: Path, span: Span = ALL_TIME) -> Metrics:
     """Per tool, from the whole log. OSError."""
     made = Projection(folder, span, kept=0)
     made.update()
     return made.metrics()
 
 
-def approvals(folder: Path, span: Span = EVER) -> ApprovalReport:
+def approvals(folder: Path, span: Span = ALL_TIME) -> ApprovalReport:
     """How much a person was asked, from the whole log. OSError."""
     made = Projection(folder, span, kept=0)
     made.update()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flycore.audit.anchors import UnreadableAnchors, last_anchor
-from flycore.audit.chain import GENESIS, Link, Part, month_files, part_of, read_lines, read_link
+from flycore.audit.chain import GENESIS, Link, LogFile, month_files, log_file_of, read_lines, read_link
 from flycore.model.json import JsonObject
 
 _CHECKED_BYTES = 8 * 1024 * 1024
@@ -27,7 +27,7 @@ class Broken(Exception):
 class Standing(NamedTuple):
     """The end of the log."""
 
-    part: Part | None
+    part: LogFile | None
     """The newest file; None where there is none."""
     link: Link
     line: bytes
@@ -45,13 +45,13 @@ class _End(NamedTuple):
 def recover(folder: Path, anchors: Path) -> Standing:
     """Find the end of the log, setting a torn last line aside. Raises Broken, OSError."""
     files = month_files(folder)
-    part = part_of(files[-1]) if files else None
+    part = log_file_of(files[-1]) if files else None
     written = [path for path in files if path.stat().st_size]
     torn = None
     if written:
         end = _check(written)
         if end.torn:
-            torn = _set_aside(written[-1], end.torn, (end.link or _before(written)).seq + 1)
+            torn = _save_torn_line(written[-1], end.torn, (end.link or _before(written)).seq + 1)
         link, line = (end.link, end.line) if end.link else (_before(written), b"")
     else:
         link, line = Link(0, "", GENESIS), b""
@@ -111,9 +111,9 @@ def _compare(link: Link, anchors: Path) -> None:
         raise Broken(f"line number {link.seq} is not the one the anchors know")
 
 
-def _set_aside(path: Path, torn: bytes, seq: int) -> JsonObject:
+def _save_torn_line(path: Path, torn: bytes, seq: int) -> JsonObject:
     """Move half a line into `<file>.torn-<seq>`: first it is written there, then taken off the log."""
-    beside = _write_beside(path, torn, seq)
+    beside = _write_copy(path, torn, seq)
     fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.ftruncate(fd, os.fstat(fd).st_size - len(torn))
@@ -123,7 +123,7 @@ def _set_aside(path: Path, torn: bytes, seq: int) -> JsonObject:
     return {"file": beside.name, "bytes": len(torn), "digest": hashlib.sha256(torn).hexdigest()}
 
 
-def _write_beside(path: Path, torn: bytes, seq: int) -> Path:
+def _write_copy(path: Path, torn: bytes, seq: int) -> Path:
     """Never over an earlier one: a second crash at the same number keeps both."""
     number = 0
     while True:

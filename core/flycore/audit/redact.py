@@ -62,7 +62,7 @@ _HAS_ANY = re.compile(r"[=:]|--?[A-Za-z]|(?i:bearer|basic|digest|token|negotiate
 
 def redact(value: Json) -> Json:
     """The value with what looks secret replaced; the same where nothing does. Changes nothing in place."""
-    return _walk(value, secret=False, depth=0)
+    return _redacted(value, secret=False, depth=0)
 
 
 def redact_text(text: str) -> str:
@@ -87,7 +87,7 @@ def _names_secret(name: str) -> bool:
     return not _WORDS.isdisjoint(words) or any(first + second in _PAIRS for first, second in pairwise(words))
 
 
-def _walk(value: Json, *, secret: bool, depth: int) -> Json:
+def _redacted(value: Json, *, secret: bool, depth: int) -> Json:
     if isinstance(value, dict | list) and depth >= _DEEPEST:
         return _mark(canonical_json(value))
     if isinstance(value, dict):
@@ -107,7 +107,7 @@ def _object(value: dict[str, Json], secret: bool, depth: int) -> dict[str, Json]
     kept: dict[str, Json] = {}
     for key, item in value.items():
         hides = (names_secret(key) and not _counts(key, item)) or (pair and key == "value")
-        kept[redact_text(key)] = _walk(item, secret=secret or hides, depth=depth + 1)
+        kept[redact_text(key)] = _redacted(item, secret=secret or hides, depth=depth + 1)
     return kept
 
 
@@ -116,7 +116,7 @@ def _list(value: list[Json], secret: bool, depth: int) -> list[Json]:
     kept: list[Json] = []
     hides = False
     for item in value:
-        kept.append(_walk(item, secret=secret or hides, depth=depth + 1))
+        kept.append(_redacted(item, secret=secret or hides, depth=depth + 1))
         option = _OPTION.fullmatch(item) if isinstance(item, str) else None
         hides = option is not None and names_secret(option[1])
     return kept

@@ -57,4 +57,4 @@ class Span:
         return month >= self._since[:7]
 
 
-EVER = Span()
+ALL_TIME = Span()

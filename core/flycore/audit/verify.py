@@ -20,7 +20,7 @@ def verify(folder: Path, anchors: Path) -> Verification:
         known = read_anchors(anchors)
     except (UnreadableAnchors, OSError) as error:
         return Verification(exit_code=BROKEN, lines=0, message=str(error), file=str(anchors))
-    walk = _Walk(known)
+    walk = _ChainCheck(known)
     try:
         files = [path for path in month_files(folder) if path.stat().st_size] if folder.exists() else []
         for path in files:
@@ -32,7 +32,7 @@ def verify(folder: Path, anchors: Path) -> Verification:
     return walk.end()
 
 
-class _Walk:
+class _ChainCheck:
     """The chain so far: the last whole line and where it stands."""
 
     def __init__(self, known: dict[int, str]) -> None:

@@ -11,11 +11,11 @@ from flycore.catalog.described import capability_from_spec
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.fixes import NO_MACHINE, Machine
 from flycore.catalog.known import KNOWN, is_builtin_name
-from flycore.catalog.planned import plan_names, plan_view
+from flycore.catalog.planned import plan_names, plan_capability
 from flycore.catalog.runtime import READY, RuntimeFinding
-from flycore.catalog.snapshot import SidecarFacts, missing_stability, narrowing, sidecar_stability
+from flycore.catalog.snapshot import SidecarFacts, missing_stability, tool_variant_key, sidecar_stability
 from flycore.catalog.sources import placed
-from flycore.catalog.upstream import gone_names, upstream_capability, waiting_names
+from flycore.catalog.upstream import missing_names, mcp_capability, untrusted_names
 from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
 from flycore.model.enums import Decision, Kind, Level, Source
@@ -23,7 +23,7 @@ from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.source import Described
 from flycore.model.stability import SandboxReport, Stability
-from flycore.model.upstream import Offer
+from flycore.model.upstream import McpToolOffer
 
 PROTOCOLS = ("1",)
 """Versions of process-json this kernel speaks."""
@@ -60,8 +60,8 @@ class CatalogFacts:
     minimum: Mapping[str, Level] = field(default_factory=dict)
     """Tool to the weakest level it may run at."""
     blocked: frozenset[str] = frozenset()
-    offers: Mapping[str, Offer] = field(default_factory=dict)
-    """What MCP servers offer; the registry's entries have their tools already, see `with_offers`."""
+    offers: Mapping[str, McpToolOffer] = field(default_factory=dict)
+    """What MCP servers offer; the registry's entries have their tools already, see `with_mcp_tools`."""
     bundled: frozenset[str] = frozenset()
     """Sidecars whose program is that of this distribution."""
     machine: Machine = NO_MACHINE
@@ -75,11 +75,11 @@ class CatalogFacts:
 
 def build_catalog(facts: CatalogFacts) -> Catalog:
     """Every sidecar of the registry, every tool it offers, and every known tool that nothing offers."""
-    winners = _winners(facts.registry)
+    winners = _offering_sidecars(facts.registry)
     sidecars: list[SidecarView] = []
     views: dict[str, CapabilityView] = {}
     for entry in facts.registry.entries:
-        capabilities = dict(_offered(entry, winners))
+        capabilities = dict(_offered_tools(entry, winners))
         known = _facts_of(facts, entry, capabilities)
         whole = sidecar_stability(known)
         for name, stability in _tool_stabilities(known, capabilities, whole):
@@ -103,9 +103,9 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
     line = _first_line(facts.registry)
     for name in KNOWN:
         if name not in views:
-            views[name] = _unoffered(KNOWN[name], facts.registry_file, line)
+            views[name] = _unoffered_tools(KNOWN[name], facts.registry_file, line)
     for name in plan_names():
-        views[name] = plan_view(
+        views[name] = plan_capability(
             KNOWN[name], views, denied=facts.plan_denied(KNOWN[name]), blocked=name in facts.blocked
         )
     return Catalog(
@@ -119,7 +119,7 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
     )
 
 
-def _winners(registry: Registry) -> dict[str, str]:
+def _offering_sidecars(registry: Registry) -> dict[str, str]:
     """Tool to the sidecar that has it: the first that claims it, in the order of the registry, well or
     not. The registry has told the others in their `problems`."""
     winners: dict[str, str] = {}
@@ -129,13 +129,13 @@ def _winners(registry: Registry) -> dict[str, str]:
     return winners
 
 
-def _offered(entry: SidecarEntry, winners: Mapping[str, str]) -> Iterator[tuple[str, Capability]]:
+def _offered_tools(entry: SidecarEntry, winners: Mapping[str, str]) -> Iterator[tuple[str, Capability]]:
     """The capabilities this entry has. A claim that an invalid entry words wrongly describes no tool."""
     for claim in entry.tools:
         if winners[claim.name] != entry.id or is_builtin_name(claim.name) or claim.name in plan_names():
             continue
         try:
-            described = upstream_capability if entry.kind is Kind.MCP else capability_from_spec
+            described = mcp_capability if entry.kind is Kind.MCP else capability_from_spec
             yield claim.name, described(claim, entry.id)
         except (KeyError, msgspec.ValidationError):
             if claim.name in KNOWN:
@@ -153,7 +153,7 @@ def _facts_of(
             decided[tool] = (Decision.ASK, "") if capability is None else facts.policy(capability, entry)
         return decided[tool]
 
-    offer = facts.offers.get(entry.id, Offer())
+    offer = facts.offers.get(entry.id, McpToolOffer())
     return SidecarFacts(
         entry=entry,
         program=facts.programs.get(entry.id),
@@ -170,8 +170,8 @@ def _facts_of(
         exceeded=facts.exceeded.get(entry.id, ()),
         minimum=facts.minimum,
         blocked=facts.blocked,
-        changed_tools=waiting_names(entry, offer),
-        gone_tools=gone_names(entry, offer),
+        changed_tools=untrusted_names(entry, offer),
+        gone_tools=missing_names(entry, offer),
         bundled=entry.id in facts.bundled,
         machine=facts.machine,
     )
@@ -187,7 +187,7 @@ def _tool_stabilities(
         if settled:
             yield name, whole
             continue
-        key = narrowing(known, name)
+        key = tool_variant_key(known, name)
         if key not in shared:
             shared[key] = sidecar_stability(known, name)
         yield name, shared[key]
@@ -199,6 +199,6 @@ def _first_line(registry: Registry) -> int:
     return min(lines, default=1)
 
 
-def _unoffered(capability: Capability, registry: str, line: int) -> CapabilityView:
+def _unoffered_tools(capability: Capability, registry: str, line: int) -> CapabilityView:
     stability = missing_stability(capability, registry, line)
     return CapabilityView(capability=capability, sidecar=None, source=NOTHING, stability=stability)

@@ -12,7 +12,7 @@ from flycore.model.json import Json, JsonObject
 from flycore.model.sidecar import Permissions
 
 
-def beyond(permissions: Permissions, ceiling: JsonObject | None) -> tuple[str, ...]:
+def excess_permissions(permissions: Permissions, ceiling: JsonObject | None) -> tuple[str, ...]:
     """Each permission that is too much, in words; none where there is no ceiling."""
     if ceiling is None:
         return ()

@@ -47,7 +47,7 @@ def capability_from_spec(claim: ToolClaim, sidecar: str) -> Capability:
         return KNOWN[claim.name]
     spec = msgspec.convert(claim.spec, _Spec)
     if claim.name in KNOWN:
-        return _stricter(KNOWN[claim.name], spec)
+        return _stricter_risk(KNOWN[claim.name], spec)
     return _new(claim.name, spec, sidecar)
 
 
@@ -61,7 +61,7 @@ def _new(name: str, spec: _Spec, sidecar: str) -> Capability:
         description=description,
         summary=description.split("\n", 1)[0][:200],
         effect="",
-        risk=_raised(UNKNOWN_RISK, spec.risk),
+        risk=_raised_risk(UNKNOWN_RISK, spec.risk),
         approval_class=_classes(spec) or UNKNOWN_CLASS,
         input_schema=spec.input_schema,
         output_schema=spec.output_schema,
@@ -73,13 +73,13 @@ def _new(name: str, spec: _Spec, sidecar: str) -> Capability:
     )
 
 
-def _stricter(own: Capability, spec: _Spec) -> Capability:
+def _stricter_risk(own: Capability, spec: _Spec) -> Capability:
     """A known capability with what the file adds in strictness; nothing of it is loosened."""
     return msgspec.structs.replace(
         own,
-        risk=_raised(own.risk, spec.risk),
+        risk=_raised_risk(own.risk, spec.risk),
         risk_when=tuple(
-            RiskRule(when=rule.when, risk=_raised(rule.risk, spec.risk)) for rule in own.risk_when
+            RiskRule(when=rule.when, risk=_raised_risk(rule.risk, spec.risk)) for rule in own.risk_when
         ),
         approval_class=tuple(dict.fromkeys((*own.approval_class, *_classes(spec)))),
         read_only=own.read_only and spec.read_only is not False,
@@ -89,7 +89,7 @@ def _stricter(own: Capability, spec: _Spec) -> Capability:
     )
 
 
-def _raised(risk: Risk, declared: Risk | None) -> Risk:
+def _raised_risk(risk: Risk, declared: Risk | None) -> Risk:
     if declared is None or not declared.at_least(risk):
         return risk
     return HIGHEST_DECLARED if declared.at_least(HIGHEST_DECLARED) else declared

@@ -22,7 +22,7 @@ _USABLE = (Effective.AVAILABLE, Effective.DEGRADED)
 
 def catalog_document(catalog: Catalog) -> JsonObject:
     """The catalog as JSON. `discoveredAt` is when flytui last looked, ISO 8601 in UTC."""
-    told = _Stabilities()
+    told = _StabilityWriter()
     at = datetime.fromtimestamp(catalog.built_at, UTC).isoformat(timespec="seconds")
     return {
         "schema": SCHEMA,
@@ -61,7 +61,7 @@ def catalog_schema() -> JsonObject:
     return msgspec.json.decode(text, type=JsonObject)
 
 
-class _Stabilities:
+class _StabilityWriter:
     """Snapshots as JSON; tools that share one share its JSON."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class _Stabilities:
         return self._told[key]
 
 
-def _sidecar(view: SidecarView, told: _Stabilities) -> JsonObject:
+def _sidecar(view: SidecarView, told: _StabilityWriter) -> JsonObject:
     return {
         "id": view.id,
         "kind": view.entry.kind.value,
@@ -84,7 +84,7 @@ def _sidecar(view: SidecarView, told: _Stabilities) -> JsonObject:
     }
 
 
-def _capability(view: CapabilityView, told: _Stabilities, at: str) -> JsonObject:
+def _capability(view: CapabilityView, told: _StabilityWriter, at: str) -> JsonObject:
     capability, stability = view.capability, told.of(view.stability)
     return {
         "name": capability.name,

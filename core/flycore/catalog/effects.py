@@ -33,11 +33,11 @@ def effect_sentence(capability: Capability, input: JsonObject) -> str:
     pieces: list[str] = []
     end = 0
     for part in _PART.finditer(template):
-        pieces.append(_fill(template[end : part.start()], input))
+        pieces.append(_fill_template(template[end : part.start()], input))
         if any(name in input for name in template_fields(part[1])):
-            pieces.append(_fill(part[1], input))
+            pieces.append(_fill_template(part[1], input))
         end = part.end()
-    pieces.append(_fill(template[end:], input))
+    pieces.append(_fill_template(template[end:], input))
     return "".join(pieces)
 
 
@@ -67,7 +67,7 @@ def quoted(value: Json) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text):,} characters in all)"
 
 
-def _fill(text: str, input: JsonObject) -> str:
+def _fill_template(text: str, input: JsonObject) -> str:
     def put(field: re.Match[str]) -> str:
         name, otherwise = field[1], field[2]
         if name in input:

@@ -93,7 +93,7 @@ def edit(entry: SidecarEntry, key: str, words: str) -> Fix:
     return Fix(kind=FixKind.EDIT, words=words, file=place.file, line=place.line)
 
 
-def install(program: str, machine: Machine) -> Fix | None:
+def install_fix(program: str, machine: Machine) -> Fix | None:
     """Install a known program; None where this machine has no known way to."""
     package = PACKAGES.get(program, {}).get(machine.manager)
     if package is None:
@@ -107,7 +107,7 @@ def of_program(entry: SidecarEntry, program: ResolvedProgram, key: str, words: s
     if program.reason is ReasonCode.NOT_EXECUTABLE and program.shut:
         argv = ("chmod", "u+x", "--", program.shut)
         return Fix(kind=FixKind.COMMAND, words="make it executable for you", argv=argv)
-    known = install(program.wanted, machine) if program.wanted else None
+    known = install_fix(program.wanted, machine) if program.wanted else None
     return known or edit(entry, key, words)
 
 
@@ -123,7 +123,7 @@ def _probed(
     entry: SidecarEntry, reason: Reason, tool: str | None, bundled: bool, machine: Machine
 ) -> Fix | None:
     needed = NEEDED.get(tool or "", "") if bundled else ""
-    if needed in machine.absent and (known := install(needed, machine)) is not None:
+    if needed in machine.absent and (known := install_fix(needed, machine)) is not None:
         return known
     if reason.code is ReasonCode.DELEGATE_MISSING:
         return edit(entry, "delegates", "name the delegate")

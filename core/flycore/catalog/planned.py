@@ -32,7 +32,7 @@ def plan_names() -> frozenset[str]:
     return frozenset(name for name, capability in KNOWN.items() if capability.layer is Layer.HIGH)
 
 
-def plan_view(
+def plan_capability(
     capability: Capability, atomic: Mapping[str, CapabilityView], *, denied: str, blocked: bool
 ) -> CapabilityView:
     """The plan over these tools. `denied` says by which rules it is denied itself, empty where it is not."""

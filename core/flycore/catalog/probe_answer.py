@@ -45,23 +45,25 @@ def read_answer(entry: SidecarEntry, answer: ProbeAnswer, *, timeout_ms: int, at
         stderr_tail=answer.stderr_tail[-STDERR:],
         tools=_tools(entry, answer.fields.get("tools")),
     )
-    state, reason = _judge(entry, answer, timeout_ms)
+    state, reason = _judge_answer(entry, answer, timeout_ms)
     return ProbeFinding(state=state, reason=reason, evidence=evidence)
 
 
-def _judge(entry: SidecarEntry, answer: ProbeAnswer, timeout_ms: int) -> tuple[ProbeState, Reason | None]:
+def _judge_answer(
+    entry: SidecarEntry, answer: ProbeAnswer, timeout_ms: int
+) -> tuple[ProbeState, Reason | None]:
     if answer.timed_out:
         return ProbeState.UNAVAILABLE, _timed_out(entry, timeout_ms)
     if answer.crashed or not answer.ok:
-        return ProbeState.UNAVAILABLE, _failed(entry, answer)
+        return ProbeState.UNAVAILABLE, _failed_finding(entry, answer)
     status = answer.fields.get("status", ProbeState.HEALTHY.value)
     stated = _STATES.get(status) if isinstance(status, str) else None
     if stated is ProbeState.UNAVAILABLE:
-        return stated, _failed(entry, answer)
+        return stated, _failed_finding(entry, answer)
     if stated is None or stated is ProbeState.DEGRADED:
-        return ProbeState.DEGRADED, _degraded(entry, answer)
+        return ProbeState.DEGRADED, _degraded_finding(entry, answer)
     if answer.duration_ms > timeout_ms * SLOW_SHARE:
-        return ProbeState.DEGRADED, _slow(entry, timeout_ms)
+        return ProbeState.DEGRADED, _slow_finding(entry, timeout_ms)
     return ProbeState.HEALTHY, None
 
 
@@ -88,11 +90,11 @@ def _text(value: Json) -> str:
     return value[:SENTENCE] if isinstance(value, str) else ""
 
 
-def _look(entry: SidecarEntry) -> str:
+def _excerpt(entry: SidecarEntry) -> str:
     return f"flytui inspect {entry.id} shows what it wrote; then probe it again"
 
 
-def _failed(entry: SidecarEntry, answer: ProbeAnswer) -> Reason:
+def _failed_finding(entry: SidecarEntry, answer: ProbeAnswer) -> Reason:
     if answer.crashed:
         message = f"the probe of {entry.id} ended without an answer"
     else:
@@ -101,20 +103,20 @@ def _failed(entry: SidecarEntry, answer: ProbeAnswer) -> Reason:
         code=ReasonCode.TOOL_UNAVAILABLE if answer.code == "unavailable" else ReasonCode.PROBE_UNAVAILABLE,
         dimension="probe",
         message=message[:SENTENCE],
-        remedy=_text(answer.fields.get("remedy")) or _look(entry),
+        remedy=_text(answer.fields.get("remedy")) or _excerpt(entry),
     )
 
 
-def _degraded(entry: SidecarEntry, answer: ProbeAnswer) -> Reason:
+def _degraded_finding(entry: SidecarEntry, answer: ProbeAnswer) -> Reason:
     return Reason(
         code=ReasonCode.PROBE_DEGRADED,
         dimension="probe",
         message=_text(answer.fields.get("reason")) or f"{entry.id} says that it works in part",
-        remedy=_text(answer.fields.get("remedy")) or _look(entry),
+        remedy=_text(answer.fields.get("remedy")) or _excerpt(entry),
     )
 
 
-def _slow(entry: SidecarEntry, timeout_ms: int) -> Reason:
+def _slow_finding(entry: SidecarEntry, timeout_ms: int) -> Reason:
     return Reason(
         code=ReasonCode.PROBE_SLOW,
         dimension="probe",

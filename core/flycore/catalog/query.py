@@ -85,7 +85,7 @@ class Query:
         found = left
         for term in self.terms:
             if not term.key and not term.inverse:
-                found = _having(term, items, left, found)
+                found = _rows_having(term, items, left, found)
         return found
 
 
@@ -199,7 +199,7 @@ def _values(key: str, given: Iterable[str]) -> tuple[tuple[str, ...], list[str]]
     return tuple(good), bad
 
 
-def _having(term: Term, items: Sequence[Listed], asked: Sequence[int], left: list[int]) -> list[int]:
+def _rows_having(term: Term, items: Sequence[Listed], asked: Sequence[int], left: list[int]) -> list[int]:
     """Those of `left` with the word, which is looked for loosely where none of `asked` has it."""
     word = term.values[0]
     found = [at for at in left if word in items[at].text]

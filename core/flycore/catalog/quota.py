@@ -17,16 +17,17 @@ def over_quota(catalog: Catalog, why: str) -> Catalog:
     """Each snapshot that would let the caller call says `quota-limited`, with `why` as the message of its
     last reason. Quota is per caller, so this is one caller's view and not the catalog's own state."""
     sidecars = tuple(
-        msgspec.structs.replace(view, stability=_limited(view.stability, why)) for view in catalog.sidecars
+        msgspec.structs.replace(view, stability=_limited_view(view.stability, why))
+        for view in catalog.sidecars
     )
     capabilities = tuple(
-        msgspec.structs.replace(view, stability=_limited(view.stability, why))
+        msgspec.structs.replace(view, stability=_limited_view(view.stability, why))
         for view in catalog.capabilities
     )
     return msgspec.structs.replace(catalog, sidecars=sidecars, capabilities=capabilities)
 
 
-def _limited(stability: Stability, why: str) -> Stability:
+def _limited_view(stability: Stability, why: str) -> Stability:
     if stability.sandbox not in _LET_RUN:
         return stability
     limited = msgspec.structs.replace(

@@ -21,7 +21,7 @@ _ONLY_NAMED = frozenset(("$defs", "definitions"))
 def too_costly(schema: Json) -> bool:
     """Whether following every `$ref` within the document visits its parts too many times. A reference back
     to where it comes from counts once: how often that is followed is the value's size, not the schema's."""
-    book = _Book(schema)
+    book = _SchemaCosts(schema)
     try:
         return book.visits(schema) > MOST_VISITS + book.parts
     except RecursionError:
@@ -38,11 +38,11 @@ def patterns(schema: Json) -> frozenset[str]:
             own, named = part.get("pattern"), part.get("patternProperties")
             found.update((own,) if isinstance(own, str) else ())
             found.update(named if isinstance(named, dict) else ())
-        waiting.extend(_inside(part))
+        waiting.extend(_children(part))
     return frozenset(found)
 
 
-class _Book:
+class _SchemaCosts:
     """What is known of one document: its anchors, and what each part costs."""
 
     def __init__(self, root: Json) -> None:
@@ -57,7 +57,7 @@ class _Book:
             if isinstance(part, dict):
                 names = (part.get("$anchor"), part.get("$dynamicAnchor"))
                 self._anchors.update((name, part) for name in names if isinstance(name, str))
-            waiting.extend(_inside(part))
+            waiting.extend(_children(part))
 
     def visits(self, part: Json) -> int:
         """Visits of the part and of everything below it; a part that is being counted is 0."""
@@ -70,7 +70,7 @@ class _Book:
         used = part
         if part is self._root and isinstance(part, dict):
             used = {key: inner for key, inner in part.items() if key not in _ONLY_NAMED}
-        total = 1 + sum(self.visits(inner) for inner in _inside(used))
+        total = 1 + sum(self.visits(inner) for inner in _children(used))
         if isinstance(part, dict):
             references = (part.get("$ref"), part.get("$dynamicRef"))
             total += sum(self.visits(self._target(to)) for to in references if isinstance(to, str))
@@ -94,7 +94,7 @@ class _Book:
         return at
 
 
-def _inside(part: Json) -> Iterator[Json]:
+def _children(part: Json) -> Iterator[Json]:
     if isinstance(part, list):
         yield from part
     elif isinstance(part, dict):

@@ -93,7 +93,7 @@ class SidecarFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class DimensionResult:
     """One dimension: its state, why, and whether the later ones are no longer looked at."""
 
     state: StrEnum | None
@@ -128,7 +128,7 @@ def sidecar_stability(facts: SidecarFacts, tool: str | None = None) -> Stability
     return msgspec.structs.replace(found, effective=effective(found))
 
 
-def narrowing(facts: SidecarFacts, tool: str) -> Hashable:
+def tool_variant_key(facts: SidecarFacts, tool: str) -> Hashable:
     """What tells this tool's snapshot from its siblings': equal values, equal snapshots."""
     probed = facts.probe.evidence.tools.get(tool) if facts.probe and facts.probe.evidence else None
     broken = _broken_delegate(facts, tool)
@@ -139,30 +139,30 @@ def narrowing(facts: SidecarFacts, tool: str) -> Hashable:
         tool in facts.blocked,
         tool if tool in facts.changed_tools or tool in facts.gone_tools else None,
         NEEDED.get(tool),
-        _too_weak(facts, tool),
+        _weaker_than_required(facts, tool),
     )
 
 
-def _discovery(facts: SidecarFacts, _: str | None) -> Rung:
+def _discovery(facts: SidecarFacts, _: str | None) -> DimensionResult:
     if not facts.entry.enabled:
-        return Rung(Discovery.DISABLED, (reasons.disabled(facts.entry),), breaks=True)
-    return Rung(Discovery.CONFIGURED)
+        return DimensionResult(Discovery.DISABLED, (reasons.disabled(facts.entry),), breaks=True)
+    return DimensionResult(Discovery.CONFIGURED)
 
 
-def _manifest(facts: SidecarFacts, _: str | None) -> Rung:
+def _manifest(facts: SidecarFacts, _: str | None) -> DimensionResult:
     if facts.entry.valid:
-        return Rung(Manifest.VALID)
+        return DimensionResult(Manifest.VALID)
     errors = [problem for problem in facts.entry.problems if problem.severity is Severity.ERROR]
     told = tuple(reasons.manifest_invalid(facts.entry, problem) for problem in errors[:MANIFEST_REASONS])
-    return Rung(Manifest.INVALID, told, breaks=True)
+    return DimensionResult(Manifest.INVALID, told, breaks=True)
 
 
-def _path(facts: SidecarFacts, _: str | None) -> Rung:
+def _path(facts: SidecarFacts, _: str | None) -> DimensionResult:
     program = facts.program
     if facts.entry.kind not in RUNNABLE_KINDS:
-        return Rung(None)
+        return DimensionResult(None)
     if program is None:
-        return Rung(PathState.UNRESOLVED, (reasons.path_failed(facts.entry, None),), breaks=True)
+        return DimensionResult(PathState.UNRESOLVED, (reasons.path_failed(facts.entry, None),), breaks=True)
     evidence = {
         "path": PathEvidence(
             mode=program.mode,
@@ -174,43 +174,45 @@ def _path(facts: SidecarFacts, _: str | None) -> Rung:
         )
     }
     if program.state is PathState.RESOLVED:
-        return Rung(program.state, evidence=evidence)
-    return Rung(
+        return DimensionResult(program.state, evidence=evidence)
+    return DimensionResult(
         program.state, (reasons.path_failed(facts.entry, program, facts.machine),), evidence, breaks=True
     )
 
 
-def _version(facts: SidecarFacts, _: str | None) -> Rung:
+def _version(facts: SidecarFacts, _: str | None) -> DimensionResult:
     state, reason, evidence = check_versions(
         facts.entry, core=facts.core, protocols=facts.protocols, installed_version=facts.installed_version
     )
     told = () if reason is None else (reason,)
-    return Rung(state, told, {"version": evidence}, breaks=state is VersionState.INCOMPATIBLE)
+    return DimensionResult(state, told, {"version": evidence}, breaks=state is VersionState.INCOMPATIBLE)
 
 
-def _probe(facts: SidecarFacts, tool: str | None) -> Rung:
+def _probe(facts: SidecarFacts, tool: str | None) -> DimensionResult:
     if not facts.trusted:
-        return Rung(ProbeState.SKIPPED)
+        return DimensionResult(ProbeState.SKIPPED)
     if facts.missing_secrets:
         missing = reasons.secret_missing(facts.entry, facts.missing_secrets)
-        return Rung(ProbeState.UNAVAILABLE, (missing,), breaks=True)
+        return DimensionResult(ProbeState.UNAVAILABLE, (missing,), breaks=True)
     probe = facts.probe
     evidence = {} if probe is None or probe.evidence is None else {"probe": probe.evidence}
     if probe is not None and probe.state is ProbeState.UNAVAILABLE:
-        return Rung(probe.state, _told(facts, tool, probe), evidence, breaks=True)
-    if tool is not None and (narrowed := _narrowed(facts, tool)) is not None:
+        return DimensionResult(probe.state, _probe_result(facts, tool, probe), evidence, breaks=True)
+    if tool is not None and (narrowed := _tool_result(facts, tool)) is not None:
         state, reason = narrowed
-        return Rung(state, (reason,), evidence, breaks=state is ProbeState.UNAVAILABLE)
-    return Rung(probe.state if probe else None, _told(facts, tool, probe) if probe else (), evidence)
+        return DimensionResult(state, (reason,), evidence, breaks=state is ProbeState.UNAVAILABLE)
+    return DimensionResult(
+        probe.state if probe else None, _probe_result(facts, tool, probe) if probe else (), evidence
+    )
 
 
-def _told(facts: SidecarFacts, tool: str | None, probe: ProbeFinding) -> tuple[Reason, ...]:
+def _probe_result(facts: SidecarFacts, tool: str | None, probe: ProbeFinding) -> tuple[Reason, ...]:
     if probe.reason is None:
         return ()
     return (of_probe(facts.entry, probe.reason, tool, facts.bundled, facts.machine),)
 
 
-def _narrowed(facts: SidecarFacts, tool: str) -> tuple[ProbeState, Reason] | None:
+def _tool_result(facts: SidecarFacts, tool: str) -> tuple[ProbeState, Reason] | None:
     """What is known of this tool alone that is worse than its sidecar."""
     broken = _broken_delegate(facts, tool)
     if broken is not None:
@@ -243,23 +245,25 @@ def _broken_delegate(facts: SidecarFacts, tool: str) -> tuple[str, ResolvedProgr
     return None
 
 
-def _runtime(facts: SidecarFacts, _: str | None) -> Rung:
+def _runtime(facts: SidecarFacts, _: str | None) -> DimensionResult:
     if not facts.trusted or facts.runtime.state is RuntimeState.READY:
-        return Rung(RuntimeState.READY)
+        return DimensionResult(RuntimeState.READY)
     reason = reasons.runtime_failed(facts.entry, facts.runtime.state, facts.runtime.evidence)
-    return Rung(facts.runtime.state, (reason,), {"runtime": facts.runtime.evidence})
+    return DimensionResult(facts.runtime.state, (reason,), {"runtime": facts.runtime.evidence})
 
 
-def _sandbox(facts: SidecarFacts, tool: str | None) -> Rung:
+def _sandbox(facts: SidecarFacts, tool: str | None) -> DimensionResult:
     evidence = {} if facts.sandbox is None else {"sandbox": facts.sandbox}
-    refused = _refused(facts, tool)
+    refused = _policy_result(facts, tool)
     if refused is not None:
-        return Rung(SandboxState.DENIED, (refused,), evidence, breaks=True)
+        return DimensionResult(SandboxState.DENIED, (refused,), evidence, breaks=True)
     asks = any(facts.policy(name)[0] is Decision.ASK for name in _tools(facts, tool))
-    return Rung(SandboxState.APPROVAL_REQUIRED if asks else SandboxState.ALLOWED, evidence=evidence)
+    return DimensionResult(
+        SandboxState.APPROVAL_REQUIRED if asks else SandboxState.ALLOWED, evidence=evidence
+    )
 
 
-def _refused(facts: SidecarFacts, tool: str | None) -> Reason | None:
+def _policy_result(facts: SidecarFacts, tool: str | None) -> Reason | None:
     """Why nothing of it may run; for the sidecar as a whole only what holds for all its tools."""
     if not facts.trusted:
         return reasons.folder_untrusted(facts.entry)
@@ -269,25 +273,25 @@ def _refused(facts: SidecarFacts, tool: str | None) -> Reason | None:
         return reasons.sandbox_unavailable(facts.entry, facts.sandbox.mechanism)
     first: Reason | None = None
     for name in _tools(facts, tool):
-        told = _tool_refused(facts, name)
+        told = _tool_policy_result(facts, name)
         if told is None:
             return None
         first = first or told
     return first
 
 
-def _tool_refused(facts: SidecarFacts, tool: str) -> Reason | None:
+def _tool_policy_result(facts: SidecarFacts, tool: str) -> Reason | None:
     if tool in facts.blocked:
         return reasons.blocked(tool)
     if tool in facts.changed_tools:
         return reasons.definition_changed(tool, new=facts.changed_tools[tool])
-    if (weak := _too_weak(facts, tool)) is not None:
+    if (weak := _weaker_than_required(facts, tool)) is not None:
         return reasons.sandbox_unavailable(facts.entry, weak)
     decision, because = facts.policy(tool)
     return reasons.policy_denied(tool, because) if decision is Decision.DENY else None
 
 
-def _too_weak(facts: SidecarFacts, tool: str) -> str | None:
+def _weaker_than_required(facts: SidecarFacts, tool: str) -> str | None:
     """What the tool would get instead of the level that is asked for."""
     asked = facts.minimum.get(tool)
     if asked is None or facts.sandbox is None or facts.sandbox.level.at_least(asked):
@@ -299,12 +303,12 @@ def _tools(facts: SidecarFacts, tool: str | None) -> tuple[str, ...]:
     return facts.entry.tool_names if tool is None else (tool,)
 
 
-def _upgrade(facts: SidecarFacts, _: str | None) -> Rung:
+def _upgrade(facts: SidecarFacts, _: str | None) -> DimensionResult:
     stops = facts.entry.upgrade not in (UpgradeState.IDLE, UpgradeState.STAGED)
-    return Rung(facts.entry.upgrade, reasons.upgrade(facts.entry), breaks=stops)
+    return DimensionResult(facts.entry.upgrade, reasons.upgrade(facts.entry), breaks=stops)
 
 
-_LADDER: tuple[tuple[str, Callable[[SidecarFacts, str | None], Rung]], ...] = (
+_LADDER: tuple[tuple[str, Callable[[SidecarFacts, str | None], DimensionResult]], ...] = (
     ("discovery", _discovery),
     ("manifest", _manifest),
     ("path", _path),

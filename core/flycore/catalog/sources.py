@@ -21,15 +21,17 @@ def placed(
     described: Iterable[Described], views: Mapping[str, CapabilityView], registry: Registry
 ) -> tuple[Described, ...]:
     """The same with each binding counted against the catalog, and each server against the registry."""
-    return tuple(_bound(_registered(item, registry), views) for item in described)
+    return tuple(_bound_sources(_by_tool_name(item, registry), views) for item in described)
 
 
-def _registered(item: Described, registry: Registry) -> Described:
+def _by_tool_name(item: Described, registry: Registry) -> Described:
     """A server that an entry stands for already, or whose id another entry has, is not offered."""
     if item.offer is None:
         return item
-    wanted = _started(item.offer.entry)
-    same = (entry for entry in registry.entries if entry.kind is Kind.MCP and _started(entry.raw) == wanted)
+    wanted = _by_command(item.offer.entry)
+    same = (
+        entry for entry in registry.entries if entry.kind is Kind.MCP and _by_command(entry.raw) == wanted
+    )
     entry = next(same, None) or registry.entry(item.offer.id)
     if entry is None:
         return item
@@ -46,17 +48,17 @@ def _registered(item: Described, registry: Registry) -> Described:
     return msgspec.structs.replace(item, state=state, offer=None, reasons=(*item.reasons, reason))
 
 
-def _started(entry: JsonObject) -> tuple[Json, ...]:
+def _by_command(entry: JsonObject) -> tuple[Json, ...]:
     """What tells one server from another."""
     return entry.get("command"), entry.get("args", []), entry.get("url")
 
 
-def _bound(item: Described, views: Mapping[str, CapabilityView]) -> Described:
-    bindings = tuple(_counted(binding, views) for binding in item.bindings)
+def _bound_sources(item: Described, views: Mapping[str, CapabilityView]) -> Described:
+    bindings = tuple(_counted_sources(binding, views) for binding in item.bindings)
     return item if bindings == item.bindings else msgspec.structs.replace(item, bindings=bindings)
 
 
-def _counted(binding: Binding, views: Mapping[str, CapabilityView]) -> Binding:
+def _counted_sources(binding: Binding, views: Mapping[str, CapabilityView]) -> Binding:
     named = [view for name, view in views.items() if binds(binding.name, name)]
     usable = sum(view.stability.effective in _USABLE for view in named)
     return Binding(name=binding.name, known=len(named), usable=usable)

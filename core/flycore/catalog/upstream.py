@@ -19,7 +19,7 @@ from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Kind
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import Registry, SidecarEntry, ToolClaim
-from flycore.model.upstream import Definition, Offer, Unreadable
+from flycore.model.upstream import ToolDefinition, McpToolOffer, Unreadable
 from flysafe.text import safe_lines, strict_text
 
 RULE = "upstream-tool"
@@ -27,7 +27,7 @@ CLASSES = ("network", "execute")
 LONGEST_NAME = 128
 LONGEST_DESCRIPTION = 8_192
 """Characters handed to agents; the digest is over all of it."""
-TOLD = 20
+MAX_NAMED = 20
 """Refused tools told one by one."""
 _NO_NAME = re.compile(r"[^a-z0-9_-]")
 _TOOL = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -38,23 +38,25 @@ def capability_name(sidecar: str, tool: str) -> str:
     return f"{sidecar}.{_NO_NAME.sub('_', tool.lower())}"
 
 
-def with_offers(registry: Registry, offers: Mapping[str, Offer]) -> Registry:
+def with_mcp_tools(registry: Registry, offers: Mapping[str, McpToolOffer]) -> Registry:
     """The registry with the tools of its MCP servers as tools of their entries."""
     if not any(entry.kind is Kind.MCP for entry in registry.entries):
         return registry
     taken = {name for entry in registry.entries for name in entry.tool_names}
     entries = tuple(
-        _with_offer(entry, offers.get(entry.id, Offer()), taken) if entry.kind is Kind.MCP else entry
+        _with_mcp_tool(entry, offers.get(entry.id, McpToolOffer()), taken)
+        if entry.kind is Kind.MCP
+        else entry
         for entry in registry.entries
     )
     return msgspec.structs.replace(registry, entries=entries)
 
 
-def _with_offer(entry: SidecarEntry, offer: Offer, taken: set[str]) -> SidecarEntry:
+def _with_mcp_tool(entry: SidecarEntry, offer: McpToolOffer, taken: set[str]) -> SidecarEntry:
     picked = None if entry.picked is None else {claim.name: claim.spec or {} for claim in entry.picked}
     refused = list(offer.refused)
     claims: dict[str, ToolClaim] = {}
-    for definition in _all(offer):
+    for definition in _all_offers(offer):
         if picked is not None and definition.name not in picked:
             continue
         name = capability_name(entry.id, definition.name)
@@ -65,20 +67,20 @@ def _with_offer(entry: SidecarEntry, offer: Offer, taken: set[str]) -> SidecarEn
         claims[name] = ToolClaim(
             name=name, spec=_spec(name, definition, (picked or {}).get(definition.name, {}))
         )
-    known = {definition.name for definition in _all(offer)} | {tool.name for tool in refused}
+    known = {definition.name for definition in _all_offers(offer)} | {tool.name for tool in refused}
     if offer.accepted or offer.waiting:
         absent = [name for name in picked or {} if name not in known]
         refused += [Unreadable(name=name, why="is not offered by the server") for name in absent]
-    problems = (*entry.problems, *_told(entry, refused))
+    problems = (*entry.problems, *_note(entry, refused))
     return msgspec.structs.replace(entry, tools=tuple(claims.values()), problems=problems)
 
 
-def _all(offer: Offer) -> Iterator[Definition]:
+def _all_offers(offer: McpToolOffer) -> Iterator[ToolDefinition]:
     """The trusted definitions, and for each new tool one that says nothing of what the server says: nobody
     has looked at that yet."""
     yield from offer.accepted
     for name in offer.new:
-        yield Definition(name=name, input_schema={"type": "object"})
+        yield ToolDefinition(name=name, input_schema={"type": "object"})
 
 
 def _refusal(name: str, taken: set[str], claims: Mapping[str, ToolClaim]) -> str:
@@ -96,7 +98,7 @@ def _refusal(name: str, taken: set[str], claims: Mapping[str, ToolClaim]) -> str
     return ""
 
 
-def _spec(name: str, definition: Definition, stricter: JsonObject) -> JsonObject:
+def _spec(name: str, definition: ToolDefinition, stricter: JsonObject) -> JsonObject:
     spec: JsonObject = {
         "approvalClass": list(CLASSES),
         **{key: value for key, value in stricter.items() if key != "name"},
@@ -115,8 +117,8 @@ def _spec(name: str, definition: Definition, stricter: JsonObject) -> JsonObject
     return spec
 
 
-def upstream_capability(claim: ToolClaim, sidecar: str) -> Capability:
-    """The capability that `with_offers` made the claim for. Raises as `capability_from_spec` does."""
+def mcp_capability(claim: ToolClaim, sidecar: str) -> Capability:
+    """The capability that `with_mcp_tools` made the claim for. Raises as `capability_from_spec` does."""
     found = capability_from_spec(claim, sidecar)
     spec = claim.spec or {}
     return msgspec.structs.replace(
@@ -127,26 +129,26 @@ def upstream_capability(claim: ToolClaim, sidecar: str) -> Capability:
     )
 
 
-def waiting_names(entry: SidecarEntry, offer: Offer) -> dict[str, bool]:
+def untrusted_names(entry: SidecarEntry, offer: McpToolOffer) -> dict[str, bool]:
     """Of the entry's capabilities, those that wait for a person; whether each is new."""
     names = {str((claim.spec or {}).get("upstream", "")): claim.name for claim in entry.tools}
     return {names[tool]: tool in offer.new for tool in offer.waiting if tool in names}
 
 
-def gone_names(entry: SidecarEntry, offer: Offer) -> frozenset[str]:
+def missing_names(entry: SidecarEntry, offer: McpToolOffer) -> frozenset[str]:
     """Of the entry's capabilities, those that the server offers no longer."""
     names = {str((claim.spec or {}).get("upstream", "")): claim.name for claim in entry.tools}
     return frozenset(names[tool] for tool in offer.gone if tool in names)
 
 
-def _told(entry: SidecarEntry, refused: list[Unreadable]) -> Iterator[Diagnostic]:
-    for tool in refused[:TOLD]:
+def _note(entry: SidecarEntry, refused: list[Unreadable]) -> Iterator[Diagnostic]:
+    for tool in refused[:MAX_NAMED]:
         yield _warning(
             entry, f"{_quoted(tool.name)} {tool.why}", "where it is needed, ask who makes the server"
         )
-    if len(refused) > TOLD:
+    if len(refused) > MAX_NAMED:
         yield _warning(
-            entry, f"and {len(refused) - TOLD} more of its tools are not offered", "see those above"
+            entry, f"and {len(refused) - MAX_NAMED} more of its tools are not offered", "see those above"
         )
 
 

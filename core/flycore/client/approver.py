@@ -6,22 +6,22 @@ from typing import Any
 
 import msgspec
 
-from flycore.client.socket import SocketClient
+from flycore.client.socket import RemoteClient
 from flycore.model.approval import Outcome
 from flycore.model.errors import ConnectionLost, ProtocolError
 from flycore.rpc.methods import Method
 from flycore.rpc.proxies import ApproverProxy
 
-LOST = "the connection to the kernel was lost before it answered"
+CONNECTION_LOST = "the connection to the kernel was lost before it answered"
 
 
-class SocketApprover(ApproverProxy):
+class RemoteApprover(ApproverProxy):
     """Sends each decision to the kernel. Where the kernel is gone nothing counts, and the outcome says so.
 
     The kernel was told where the person sits when the code was asked for, and frees that with the connection.
     """
 
-    def __init__(self, client: SocketClient) -> None:
+    def __init__(self, client: RemoteClient) -> None:
         self._client = client
 
     async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
@@ -33,7 +33,7 @@ class SocketApprover(ApproverProxy):
         try:
             payload = await self._client.ask_for(method.message, method.payload_of(arguments))
         except ConnectionLost:
-            return Outcome(accepted=False, why_not=LOST)
+            return Outcome(accepted=False, why_not=CONNECTION_LOST)
         except ProtocolError as error:
             return Outcome(accepted=False, why_not=error.said or str(error))
         return msgspec.convert(payload[method.key], Outcome)

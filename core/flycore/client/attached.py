@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import flycore
-from flycore.client.approver import SocketApprover
+from flycore.client.approver import RemoteApprover
 from flycore.client.protocol import Approver, Client, OnProgress
-from flycore.client.socket import SocketClient, connect_socket
+from flycore.client.socket import RemoteClient, connect_unix
 from flycore.kernel.pairing import TRIES, VALID_SECONDS
 from flycore.model.call import ToolResult
 from flycore.model.errors import ConnectionLost, NotPaired, OtherVersion, ProtocolError
@@ -19,8 +19,8 @@ from flycore.rpc.proxies import ForwardingClient
 
 NAME = "flytui console"
 
-MOST_OF_A_CODE = 64
-SeatFacts = tuple[tuple[int, ...], tuple[int, ...]]
+MAX_CODE_CHARS = 64
+WindowsAndPids = tuple[tuple[int, ...], tuple[int, ...]]
 """Window ids and processes of a console."""
 Code = Callable[[], Awaitable[str]]
 """Gives what the person typed. Called once the code is shown, and again after a wrong one."""
@@ -30,7 +30,7 @@ class AttachedClient(ForwardingClient):
     """The client of a paired console. A console's connection decides and does not call: what its person
     calls goes over a connection of its own."""
 
-    def __init__(self, places: Places, inner: SocketClient) -> None:
+    def __init__(self, places: Places, inner: RemoteClient) -> None:
         self._places = places
         self._inner = inner
 
@@ -49,7 +49,7 @@ class AttachedClient(ForwardingClient):
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """See Client."""
-        async with connect_socket(self._places.socket, name=NAME) as calling:
+        async with connect_unix(self._places.socket, name=NAME) as calling:
             return await calling.call(
                 tool,
                 input,
@@ -64,13 +64,13 @@ class Attachment:
     """A console's connection to a kernel of another process. `client` shows everything from the start;
     `approver` decides once the code was right, and what it is told before is refused."""
 
-    def __init__(self, places: Places, connection: SocketClient, seat: SeatFacts) -> None:
+    def __init__(self, places: Places, connection: RemoteClient, seat: WindowsAndPids) -> None:
         self._connection = connection
         self._windows, self._pids = seat
         self.kernel = connection.kernel
         """What the kernel said of itself when it greeted."""
         self.client: Client = AttachedClient(places, connection)
-        self.approver: Approver = SocketApprover(connection)
+        self.approver: Approver = RemoteApprover(connection)
 
     async def ask(self) -> None:
         """Have a fresh code shown where a person sits. Raises NotPaired, which says why none is,
@@ -81,7 +81,7 @@ class Attachment:
     async def pair(self, code: str) -> None:
         """Present the code that a person typed. Raises NotPaired, which says why it does not count, and
         ConnectionLost."""
-        await self._say("console.pair", {"code": code[:MOST_OF_A_CODE]})
+        await self._say("console.pair", {"code": code[:MAX_CODE_CHARS]})
 
     async def _say(self, kind: str, payload: JsonObject) -> None:
         if self._connection.ended.is_set():
@@ -93,13 +93,13 @@ class Attachment:
 
 
 @asynccontextmanager
-async def attach_console(places: Places, seat: SeatFacts = ((), ())) -> AsyncIterator[Attachment]:
+async def attach_console(places: Places, seat: WindowsAndPids = ((), ())) -> AsyncIterator[Attachment]:
     """Attach to the kernel that runs, as a viewer until paired. `seat` is the console's windows and
     processes, which no tool may touch once it is.
 
     Raises KernelUnreachable, and OtherVersion where the kernel is of another version than this program.
     """
-    async with connect_socket(places.socket, viewer=True, name=NAME) as connection:
+    async with connect_unix(places.socket, viewer=True, name=NAME) as connection:
         kernel = connection.kernel
         if kernel.version != flycore.__version__:
             raise OtherVersion(f"flytui {flycore.__version__}", f"flytui {kernel.version}", kernel.pid)
@@ -111,7 +111,7 @@ async def open_attached_console(
     places: Places,
     *,
     code: Code,
-    seat: SeatFacts = ((), ()),
+    seat: WindowsAndPids = ((), ()),
     told: Callable[[str], None] = lambda why_not: None,
 ) -> AsyncIterator[tuple[Client, Approver]]:
     """A paired console of the kernel that runs; see attach_console. `told` is told why a code did not count,
@@ -122,11 +122,11 @@ async def open_attached_console(
     """
     async with attach_console(places, seat) as attachment:
         await attachment.ask()
-        await _pair(attachment, code, told)
+        await _pair_by_code(attachment, code, told)
         yield attachment.client, attachment.approver
 
 
-async def _pair(attachment: Attachment, code: Code, told: Callable[[str], None]) -> None:
+async def _pair_by_code(attachment: Attachment, code: Code, told: Callable[[str], None]) -> None:
     until = time.monotonic() + VALID_SECONDS
     for left in reversed(range(TRIES)):
         typed = await code()

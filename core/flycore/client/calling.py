@@ -16,8 +16,8 @@ from anyio.streams.memory import MemoryObjectSendStream
 from flycore.approval.callers import identify_peer
 from flycore.client.local import LocalClient
 from flycore.client.protocol import Client, OnProgress
-from flycore.client.socket import BACKLOG, connect_socket
-from flycore.client.unwrap import unwrapped
+from flycore.client.socket import BACKLOG, connect_unix
+from flycore.client.unwrap import single_exception
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.lock import FOR_GOOD, RootLock
 from flycore.model.call import ToolResult
@@ -27,7 +27,7 @@ from flycore.model.events import MISSED, Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.registry.places import Places
 from flycore.rpc.proxies import ForwardingClient
-from flycore.serve.unix import DOOR, serve_unix
+from flycore.serve.unix import UNIX_DOOR, serve_unix
 
 LOOK_AGAIN_SECONDS = 0.1
 SETTLE_SECONDS = 10.0
@@ -45,7 +45,7 @@ class Way(NamedTuple):
     """Set once no call may be made there any more."""
 
 
-class _Held:
+class _OpenResource:
     """A connection or kernel that a task of its own keeps open, so that it may be closed from anywhere."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class _Held:
         await self.close()
 
 
-class CallingClient(ForwardingClient):
+class ReconnectingClient(ForwardingClient):
     """A client that finds a kernel again when the one it had went away before taking the call, and that
     hands a call needing a person to the console that opens within `wait_approver` seconds."""
 
@@ -89,7 +89,7 @@ class CallingClient(ForwardingClient):
         self._group = group
         self._wait_approver = wait_approver
         self._provisional = provisional
-        self._held: _Held | None = None
+        self._held: _OpenResource | None = None
         self._finding = anyio.Lock()
         self._found = False
 
@@ -111,19 +111,19 @@ class CallingClient(ForwardingClient):
                 return
             deadline = anyio.current_time() + (RECONNECT_SECONDS if self._found else SETTLE_SECONDS)
             await self.let_go()
-            while not await self._attached():
+            while not await self._attach():
                 late = anyio.current_time() >= deadline
-                if await self._began(late):
+                if await self._start_provisional(late):
                     break
                 await anyio.sleep(LOOK_AGAIN_SECONDS)
             self._found = True
 
-    async def _kernel(self) -> _Held:
+    async def _kernel(self) -> _OpenResource:
         while self._held is None or self._held.ended.is_set():
             await self.find()
         return self._held
 
-    async def _attached(self) -> bool:
+    async def _attach(self) -> bool:
         """Whether a kernel runs."""
         try:
             self._held = await self._open(_running_kernel(self._places, int(self._wait_approver * 1000)))
@@ -131,7 +131,7 @@ class CallingClient(ForwardingClient):
             return False
         return True
 
-    async def _began(self, late: bool) -> bool:
+    async def _start_provisional(self, late: bool) -> bool:
         """Whether one was begun here. Raises what keeps it from that where the time for looking is over."""
         if not self._provisional:
             if late or not self._found:
@@ -146,8 +146,8 @@ class CallingClient(ForwardingClient):
         self._group.start_soon(self._held.close_when_ended)
         return True
 
-    async def _open(self, opening: AbstractAsyncContextManager[Way]) -> _Held:
-        held = _Held()
+    async def _open(self, opening: AbstractAsyncContextManager[Way]) -> _OpenResource:
+        held = _OpenResource()
         await self._group.start(held.hold, opening)
         return held
 
@@ -177,7 +177,7 @@ class CallingClient(ForwardingClient):
             except ConnectionLost:
                 held.ended.set()
                 continue
-            if not _nobody_there(result) or not await self._console_opens(until):
+            if not _lacks_approver(result) or not await self._console_opens(until):
                 return result
         raise ConnectionLost("the kernel went away before it took the call")
 
@@ -200,7 +200,7 @@ class CallingClient(ForwardingClient):
         """See Client. Goes on at the next kernel, beginning with an event that says that some were missed;
         ends where there is none."""
         send, receive = anyio.create_memory_object_stream[Event](BACKLOG)
-        with unwrapped():
+        with single_exception():
             async with send, receive, anyio.create_task_group() as group:
                 await group.start(self._follow, classes, send)
                 yield receive
@@ -222,9 +222,9 @@ class CallingClient(ForwardingClient):
                         if first:
                             task_status.started()
                         else:
-                            await send.send(_missed())
+                            await send.send(_missed_event())
                         first = False
-                        await _pass_on(stream, send, held.ended)
+                        await _forward_events(stream, send, held.ended)
                 except ConnectionLost:
                     held.ended.set()
         if first:
@@ -232,7 +232,7 @@ class CallingClient(ForwardingClient):
         send.close()
 
 
-async def _pass_on(
+async def _forward_events(
     stream: AsyncIterator[Event], send: MemoryObjectSendStream[Event], ended: anyio.Event
 ) -> None:
     """Hand events on until the kernel has gone."""
@@ -248,17 +248,17 @@ async def _pass_on(
         ended.set()
 
 
-def _missed() -> Event:
+def _missed_event() -> Event:
     return Event(cls=EventClass.SNAPSHOT, type=MISSED, at=time.time())
 
 
-def _nobody_there(result: ToolResult) -> bool:
+def _lacks_approver(result: ToolResult) -> bool:
     return result.error is not None and result.error.code == Code.NO_APPROVER
 
 
 @asynccontextmanager
 async def _running_kernel(places: Places, wait_approver_ms: int) -> AsyncIterator[Way]:
-    async with connect_socket(places.socket, wait_approver_ms=wait_approver_ms) as client:
+    async with connect_unix(places.socket, wait_approver_ms=wait_approver_ms) as client:
         yield Way(client, client.ended)
 
 
@@ -266,5 +266,5 @@ async def _running_kernel(places: Places, wait_approver_ms: int) -> AsyncIterato
 async def _provisional_kernel(places: Places) -> AsyncIterator[Way]:
     with RootLock.acquire(places, KernelRole.PROVISIONAL) as holder:
         async with open_kernel(places, holder) as kernel, serve_unix(kernel, places.socket):
-            yield Way(LocalClient(kernel, identify_peer(os.getpid(), DOOR)), kernel.leaving)
-            await kernel.drained()
+            yield Way(LocalClient(kernel, identify_peer(os.getpid(), UNIX_DOOR)), kernel.leaving)
+            await kernel.wait_until_idle()

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import anyio
 
-from flycore.client.calling import LOOK_AGAIN_SECONDS, CallingClient
+from flycore.client.calling import LOOK_AGAIN_SECONDS, ReconnectingClient
 from flycore.client.local import CONSOLE_DOOR, LocalClient
 from flycore.client.protocol import Approver, Client
-from flycore.client.socket import connect_socket
-from flycore.client.unwrap import unwrapped
+from flycore.client.socket import connect_unix
+from flycore.client.unwrap import single_exception
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.kernel import Kernel
-from flycore.kernel.lock import FOR_GOOD, Holder, RootLock, next_in_line, read_holder
+from flycore.kernel.lock import FOR_GOOD, LockHolder, RootLock, reserve_for_console, read_holder
 from flycore.model.call import Caller
 from flycore.model.enums import KernelRole
 from flycore.model.errors import ConnectionLost, KernelUnreachable, OtherVersion, ProtocolError, RootBusy
-from flycore.registry.places import Places, find_places
+from flycore.registry.places import Places, find_paths
 from flycore.serve.unix import serve_unix
 
-OnWait = Callable[[int, float, str], None]
+WaitCallback = Callable[[int, float, str], None]
 """Called each second with the holder's pid, its start (Unix time) and role."""
 
 
@@ -33,7 +33,7 @@ async def connect(
     *,
     wait_approver: float = 0.0,
     provisional: bool = True,
-) -> AsyncIterator[CallingClient]:
+) -> AsyncIterator[ReconnectingClient]:
     """A client of the kernel that runs; else, with `provisional`, of one in this process that serves
     other callers too and leaves when the last call has ended.
 
@@ -44,10 +44,10 @@ async def connect(
 
     Raises KernelUnreachable without `provisional`, RootBusy where the root stays locked and mute.
     """
-    places = root if isinstance(root, Places) else _places_of(root)
-    with unwrapped():
+    places = root if isinstance(root, Places) else _find_paths(root)
+    with single_exception():
         async with anyio.create_task_group() as group:
-            client = CallingClient(places, group, wait_approver=wait_approver, provisional=provisional)
+            client = ReconnectingClient(places, group, wait_approver=wait_approver, provisional=provisional)
             await client.find()
             try:
                 yield client
@@ -56,44 +56,48 @@ async def connect(
                     await client.let_go()
 
 
-def _places_of(root: str | os.PathLike[str] | None) -> Places:
-    return find_places(None if root is None else os.fspath(root), None, os.environ, Path.cwd())
+def _find_paths(root: str | os.PathLike[str] | None) -> Places:
+    return find_paths(None if root is None else os.fspath(root), None, os.environ, Path.cwd())
 
 
 @asynccontextmanager
-async def open_console_kernel(places: Places, *, on_wait: OnWait) -> AsyncIterator[tuple[Client, Approver]]:
+async def open_console_kernel(
+    places: Places, *, on_wait: WaitCallback
+) -> AsyncIterator[tuple[Client, Approver]]:
     """The kernel of a console: takes the root, waiting for a provisional kernel's last call.
 
     Raises RootBusy where another console, or `flytui serve`, holds it.
     """
-    async with _kernel_for_good(places, KernelRole.CONSOLE, on_wait) as kernel:
+    async with _permanent_kernel(places, KernelRole.CONSOLE, on_wait) as kernel:
         caller = Caller(door=CONSOLE_DOOR, program="flytui", pid=os.getpid())
         yield LocalClient(kernel, caller), kernel.approver
 
 
 @asynccontextmanager
-async def open_served_kernel(places: Places, *, on_wait: OnWait) -> AsyncIterator[Kernel]:
+async def open_served_kernel(places: Places, *, on_wait: WaitCallback) -> AsyncIterator[Kernel]:
     """The kernel of `flytui serve`: nobody decides in this process, consoles attach to it.
 
     Takes the root, waiting for a provisional kernel's last call; raises RootBusy where a console, or
     another `flytui serve`, holds it.
     """
-    async with _kernel_for_good(places, KernelRole.SERVE, on_wait) as kernel:
+    async with _permanent_kernel(places, KernelRole.SERVE, on_wait) as kernel:
         yield kernel
 
 
 @asynccontextmanager
-async def _kernel_for_good(places: Places, role: KernelRole, on_wait: OnWait) -> AsyncIterator[Kernel]:
-    with unwrapped():
+async def _permanent_kernel(places: Places, role: KernelRole, on_wait: WaitCallback) -> AsyncIterator[Kernel]:
+    with single_exception():
         async with AsyncExitStack() as stack:
-            with next_in_line(places):
+            with reserve_for_console(places):
                 holder = await _take_root(places, role, stack, on_wait)
             kernel = await stack.enter_async_context(open_kernel(places, holder))
             await stack.enter_async_context(serve_unix(kernel, places.socket))
             yield kernel
 
 
-async def _take_root(places: Places, role: KernelRole, stack: AsyncExitStack, on_wait: OnWait) -> Holder:
+async def _take_root(
+    places: Places, role: KernelRole, stack: AsyncExitStack, on_wait: WaitCallback
+) -> LockHolder:
     """Hold the root until `stack` closes, as soon as a provisional kernel has left."""
     while True:
         try:
@@ -104,18 +108,18 @@ async def _take_root(places: Places, role: KernelRole, stack: AsyncExitStack, on
             await _ask_to_yield(places)
             if busy.pid:
                 on_wait(busy.pid, busy.since, busy.role)
-            await _let_go(places, 1.0)
+            await _wait_for_release(places, 1.0)
 
 
 async def _ask_to_yield(places: Places) -> None:
     try:
-        async with connect_socket(places.socket, viewer=True) as client:
+        async with connect_unix(places.socket, viewer=True) as client:
             await client.ask_for("kernel.yield")
     except (KernelUnreachable, ConnectionLost, ProtocolError, OtherVersion):
         return
 
 
-async def _let_go(places: Places, seconds: float) -> None:
+async def _wait_for_release(places: Places, seconds: float) -> None:
     """Wait until nobody says that they hold the root, so long at most; never so short as to spin."""
     for _ in range(round(seconds / LOOK_AGAIN_SECONDS)):
         await anyio.sleep(LOOK_AGAIN_SECONDS)

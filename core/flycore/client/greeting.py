@@ -18,7 +18,7 @@ from flycore.model.status import Status
 from flycore.rpc.messages import PROTOCOL
 from flycore.serve.peers import is_same_user, peer_credentials
 
-GREETING_SECONDS = 10.0
+HELLO_SECONDS = 10.0
 """How long a kernel may take for its first message."""
 
 
@@ -37,13 +37,13 @@ def check_folder(path: Path) -> None:
         raise UnsafeSocket(str(path), "it is not a socket")
 
 
-async def greeted(connection: ClientConnection, path: Path) -> Status:
+async def read_hello(connection: ClientConnection, path: Path) -> Status:
     """What the kernel says of itself. Raises KernelUnreachable, UnsafeSocket, OtherVersion, ProtocolError."""
     _, uid = peer_credentials(connection.transport.get_extra_info("socket"))
     if not is_same_user(uid):
         raise UnsafeSocket(str(path), f"user {uid} answers there")
     try:
-        with anyio.fail_after(GREETING_SECONDS):
+        with anyio.fail_after(HELLO_SECONDS):
             hello = cast(dict[str, Any], msgspec.json.decode(await connection.recv(decode=False), type=dict))
         payload = hello["payload"]
         protocol, said = str(payload["capabilities"]["protocol"]), payload["status"]

@@ -20,7 +20,7 @@ MOST_LINES = 100_000
 """Lines handed out at once, the newest; `flytui audit export` gives all."""
 
 
-class Fresh(NamedTuple):
+class NewLines(NamedTuple):
     """Lines that have come, oldest first, each without its newline."""
 
     lines: tuple[bytes, ...]
@@ -30,7 +30,7 @@ class Fresh(NamedTuple):
     """Older ones that came as well and are not handed out."""
 
 
-class Ledger:
+class AuditReader:
     """Follows the log in `folder`; `anchors` is the file that knows how long it was."""
 
     def __init__(self, folder: Path, anchors: Path) -> None:
@@ -38,27 +38,27 @@ class Ledger:
         self._follower = Follower(folder)
 
     @classmethod
-    def of(cls, places: Places) -> Ledger:
+    def of(cls, places: Places) -> AuditReader:
         """The log of that root."""
         return cls(places.audit_dir, places.anchors_file)
 
-    async def more(self) -> Fresh:
+    async def more(self) -> NewLines:
         """What has come since the last time. Raises OSError. Not to be called twice at once."""
         return await anyio.to_thread.run_sync(self._more)
 
     async def verify(self) -> Verification:
         """Whether every line is as it was written; takes a second for each hundred thousand."""
-        found = await self._verified()
-        return await self._verified() if found.torn else found  # a line that is being written looks torn
+        found = await self._verify_once()
+        return await self._verify_once() if found.torn else found  # a line that is being written looks torn
 
-    async def _verified(self) -> Verification:
+    async def _verify_once(self) -> Verification:
         return await anyio.to_thread.run_sync(verify, self._folder, self._anchors, abandon_on_cancel=True)
 
     async def fatigue(self) -> ApprovalReport:
         """How much a person was asked. Raises OSError."""
         return await anyio.to_thread.run_sync(approvals, self._folder, abandon_on_cancel=True)
 
-    def _more(self) -> Fresh:
+    def _more(self) -> NewLines:
         anew = self._follower.replaced()
         if anew:
             self._follower = Follower(self._folder)
@@ -67,7 +67,7 @@ class Ledger:
         for line in self._follower.lines():
             newest.append(line)
             count += 1
-        return Fresh(tuple(newest), anew, count - len(newest))
+        return NewLines(tuple(newest), anew, count - len(newest))
 
 
 def line_of(raw: bytes) -> JsonObject:
@@ -75,14 +75,14 @@ def line_of(raw: bytes) -> JsonObject:
     return parse_line(raw)
 
 
-def words_of(line: JsonObject) -> str:
+def line_text(line: JsonObject) -> str:
     """What a line says behind its time and event, as one readable line, without numbers and digests."""
-    said = {name: value for name, value in line.items() if name not in _LOOKED_UP}
+    said = {name: value for name, value in line.items() if name not in _REFERENCE_FIELDS}
     time_and_event = {"time": line.get("time"), "event": line.get("event")}
     return as_text(said).removeprefix(as_text(time_and_event)).strip()
 
 
-_LOOKED_UP = frozenset(
+_REFERENCE_FIELDS = frozenset(
     (
         *("seq", "callId", "callerKey", "requestId", "seal"),
         *("subject", "inputDigest", "outputDigest"),

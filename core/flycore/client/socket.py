@@ -15,8 +15,8 @@ from websockets.asyncio.client import ClientConnection, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
 
 import flycore
-from flycore.client.greeting import check_folder, greeted
-from flycore.client.unwrap import unwrapped
+from flycore.client.greeting import check_folder, read_hello
+from flycore.client.unwrap import single_exception
 from flycore.model.call import CallError, Progress, ToolResult
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Code
@@ -35,7 +35,7 @@ CONNECT_SECONDS = 10.0
 BACKLOG = 1000
 
 
-class SocketClient(ClientProxy):
+class RemoteClient(ClientProxy):
     """Speaks to the kernel that holds the root. `run` has to be running while it is used."""
 
     def __init__(self, connection: ClientConnection, kernel: Status, wait_approver_ms: int = 0) -> None:
@@ -208,9 +208,9 @@ def _outcome_unknown(tool: str, call_id: str) -> ToolResult:
 
 
 @asynccontextmanager
-async def connect_socket(
+async def connect_unix(
     path: Path, *, viewer: bool = False, name: str = "flytui", wait_approver_ms: int = 0
-) -> AsyncIterator[SocketClient]:
+) -> AsyncIterator[RemoteClient]:
     """A client of the kernel that listens on `path`. Raises KernelUnreachable, UnsafeSocket where the folder
     or the kernel is not this user's, and OtherVersion where the kernel speaks another protocol."""
     check_folder(path)
@@ -229,8 +229,8 @@ async def connect_socket(
     except (OSError, InvalidHandshake, InvalidMessage, ConnectionClosed, TimeoutError) as error:
         raise KernelUnreachable(str(path)) from error
     try:
-        client = SocketClient(connection, await greeted(connection, path), wait_approver_ms)
-        with unwrapped():
+        client = RemoteClient(connection, await read_hello(connection, path), wait_approver_ms)
+        with single_exception():
             async with anyio.create_task_group() as group:
                 group.start_soon(client.run)
                 hello: JsonObject = {"client": name, "viewer": viewer}

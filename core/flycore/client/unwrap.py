@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def unwrapped() -> Iterator[None]:
+def single_exception() -> Iterator[None]:
     """Around a task group: the one exception in it comes out alone; several stay a group."""
     try:
         yield

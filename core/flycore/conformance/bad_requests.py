@@ -6,8 +6,8 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 
-from flycore.conformance.harness import Bench, Heard, bad, doubtful, good
-from flycore.conformance.output_checks import answered, spoken_code
+from flycore.conformance.harness import Bench, Heard, bad, warned, good
+from flycore.conformance.output_checks import answered, reported_code
 from flycore.model.check import Check
 from flycore.model.enums import Code, Status
 from flycore.model.json import Json, JsonObject
@@ -20,7 +20,7 @@ _FIELD = 'answer {"ok": false, "code": "invalid-input", "error": "…", "field":
 
 
 @dataclass(frozen=True, slots=True)
-class Misuse:
+class BadRequest:
     """One thing that is sent; None: stdin is closed. `request`: whether it is a request at all."""
 
     name: str
@@ -30,17 +30,17 @@ class Misuse:
     """Whether leaving without a word is an answer, too: nothing was asked."""
 
 
-def misuses(request: JsonObject) -> Iterator[Misuse]:
+def bad_requests(request: JsonObject) -> Iterator[BadRequest]:
     """What can be wrong with a good request."""
-    yield Misuse("not JSON", b"this is not JSON {\n", False)
-    yield Misuse("not an object", b"[1, 2]\n", False)
-    yield Misuse("an empty stdin", b"", False, silence=True)
-    yield Misuse("a closed stdin", None, False, silence=True)
-    yield Misuse("no fields", b"{}\n", False)
+    yield BadRequest("not JSON", b"this is not JSON {\n", False)
+    yield BadRequest("not an object", b"[1, 2]\n", False)
+    yield BadRequest("an empty stdin", b"", False, silence=True)
+    yield BadRequest("a closed stdin", None, False, silence=True)
+    yield BadRequest("no fields", b"{}\n", False)
     wrong = {key: _other(value) for key, value in request.items()}
-    yield Misuse("fields of wrong types", _line(wrong), False)
-    yield Misuse("an empty input", _line({**request, "input": {}}), True)
-    yield Misuse("an input of wrong types", _line({**request, "input": wrong_input(request)}), True)
+    yield BadRequest("fields of wrong types", _line(wrong), False)
+    yield BadRequest("an empty input", _line({**request, "input": {}}), True)
+    yield BadRequest("an input of wrong types", _line({**request, "input": wrong_input(request)}), True)
 
 
 def wrong_input(request: JsonObject) -> JsonObject:
@@ -51,13 +51,13 @@ def wrong_input(request: JsonObject) -> JsonObject:
     return {key: _other(value) for key, value in given.items()}
 
 
-async def misused(bench: Bench) -> AsyncIterator[Check]:
+async def check_bad_requests(bench: Bench) -> AsyncIterator[Check]:
     """One check for each."""
-    for misuse in misuses(json.loads(request_line(bench.job()))):
+    for misuse in bad_requests(json.loads(request_line(bench.job()))):
         yield await tried(bench, misuse)
 
 
-async def tried(bench: Bench, misuse: Misuse) -> Check:
+async def tried(bench: Bench, misuse: BadRequest) -> Check:
     """What comes of one."""
     job = bench.job()
     if misuse.stdin is None:
@@ -65,22 +65,22 @@ async def tried(bench: Bench, misuse: Misuse) -> Check:
     return judge(misuse, await bench.run(job, misuse.stdin or b""))
 
 
-def judge(misuse: Misuse, heard: Heard) -> Check:
+def judge(misuse: BadRequest, heard: Heard) -> Check:
     """A refusal is right; a crash is a message nobody can read; a signal or a hang holds up a call."""
     outcome, name = heard.outcome, f"bad input: {misuse.name}"
     fix = _FIELD if misuse.request else _REFUSE
     if outcome.status is Status.SUCCESS and not misuse.request:
-        return doubtful(name, "answers ok to what is no request", f"read the request: {fix}")
+        return warned(name, "answers ok to what is no request", f"read the request: {fix}")
     if answered(outcome):
-        return good(name, f"answered: {spoken_code(outcome)}")
+        return good(name, f"answered: {reported_code(outcome)}")
     silent = not heard.ended.stdout.strip()
     if outcome.code == Code.INVALID_OUTPUT and silent:
         ended = "left without a word"
-        return good(name, ended) if misuse.silence else doubtful(name, ended, fix)
+        return good(name, ended) if misuse.silence else warned(name, ended, fix)
     if outcome.code == Code.EXIT and (outcome.exit_code or 0) > 0 and silent:
         last = outcome.stderr_tail.strip().rpartition("\n")[2][:200]
-        return doubtful(name, f"ends with {outcome.exit_code} and no answer: {last or 'no word'}", fix)
-    return bad(name, f"{spoken_code(outcome)}: {outcome.message}", fix)
+        return warned(name, f"ends with {outcome.exit_code} and no answer: {last or 'no word'}", fix)
+    return bad(name, f"{reported_code(outcome)}: {outcome.message}", fix)
 
 
 def _other(value: Json) -> Json:

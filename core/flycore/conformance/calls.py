@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flycore.conformance.harness import Bench, Heard, bad, doubtful, good
-from flycore.conformance.output_checks import answered, event_faults, spoken_code
+from flycore.conformance.harness import Bench, Heard, bad, warned, good
+from flycore.conformance.output_checks import answered, event_faults, reported_code
 from flycore.model.check import Check
 from flycore.model.enums import Code, ReasonCode, Status
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES
@@ -14,24 +14,24 @@ BIG = 2 * 1024 * 1024
 TERM_AFTER_MS = 1_000
 """When a program that says nothing is told to leave; one that says something is told at its first byte."""
 UNKNOWN_TOOL = "no.such.tool"
-_FORM = '{"ok": true, …} or {"ok": false, "code": "…", "error": "…"}'
-_ANSWER_FIX = f"print one JSON object on stdout, {_FORM}, and end with 0 for ok"
+_ANSWER_FORM = '{"ok": true, …} or {"ok": false, "code": "…", "error": "…"}'
+_ANSWER_FIX = f"print one JSON object on stdout, {_ANSWER_FORM}, and end with 0 for ok"
 
 
 def judge_answer(heard: Heard) -> Check:
     """Of the call itself: any answer of the protocol keeps the contract."""
     outcome, size = heard.outcome, len(heard.ended.stdout)
-    said = f"{spoken_code(outcome)} after {outcome.duration_ms} ms, {size} bytes on stdout"
+    said = f"{reported_code(outcome)} after {outcome.duration_ms} ms, {size} bytes on stdout"
     if outcome.status is Status.SUCCESS and size > DEFAULT_MAX_OUTPUT_BYTES:
         fix = '"maxOutputBytes" of the entry, or answer less and list a file as an artifact'
-        return doubtful("answer", f"{said}: more than {DEFAULT_MAX_OUTPUT_BYTES}, the usual limit", fix)
+        return warned("answer", f"{said}: more than {DEFAULT_MAX_OUTPUT_BYTES}, the usual limit", fix)
     if outcome.status is Status.SUCCESS:
         return good("answer", said)
     if outcome.code == ReasonCode.TOOL_UNAVAILABLE:
         fix = outcome.hint or 'say with "remedy" what to do about it'
-        return doubtful("answer", f"{said}: {outcome.message}", fix)
+        return warned("answer", f"{said}: {outcome.message}", fix)
     if answered(outcome):
-        return doubtful("answer", f"{said}: {outcome.message}", "give an input that works, with --input")
+        return warned("answer", f"{said}: {outcome.message}", "give an input that works, with --input")
     return bad("answer", f"{said}: {outcome.message}{_stderr(outcome)}", outcome.hint or _ANSWER_FIX)
 
 
@@ -67,7 +67,7 @@ def judge_rest(heard: Heard, *, persistent: bool) -> tuple[Check, ...]:
     )
 
 
-async def unknown_keys(bench: Bench, first: RunOutcome) -> Check:
+async def check_unknown_keys(bench: Bench, first: RunOutcome) -> Check:
     """With keys of the request that a later version may have."""
     job = bench.job(extra={"fromTomorrow": {"a": [1, None]}, "x": "y"})
     return compare("unknown keys", first, (await bench.run(job)).outcome, "ignore keys you do not know")
@@ -79,19 +79,19 @@ async def elsewhere(bench: Bench, first: RunOutcome) -> Check:
     return compare("elsewhere", first, (await bench.run(bench.elsewhere())).outcome, fix)
 
 
-async def big_request(bench: Bench, first: RunOutcome) -> Check:
+async def check_big_request(bench: Bench, first: RunOutcome) -> Check:
     """With more than any pipe holds."""
     outcome = (await bench.run(bench.job(extra={"filler": "x" * BIG}))).outcome
     fix = "read stdin to its end, or not at all: 2 MiB of it must not hold you up"
     return compare("big request", first, outcome, fix)
 
 
-async def unknown_tool(bench: Bench, first: RunOutcome) -> Check:
+async def check_unknown_tool(bench: Bench, first: RunOutcome) -> Check:
     """For a tool that nobody offers."""
     return judge_unknown_tool((await bench.run(bench.job(tool=UNKNOWN_TOOL))).outcome)
 
 
-async def told_to_leave(bench: Bench, first: RunOutcome) -> Check:
+async def check_termination(bench: Bench, first: RunOutcome) -> Check:
     """TERM at its first byte on stdout: a limit of no bytes at all brings it."""
     ended = (await bench.run(bench.job(timeout_ms=TERM_AFTER_MS, max_output_bytes=0))).ended
     if ended.killed:
@@ -101,28 +101,28 @@ async def told_to_leave(bench: Bench, first: RunOutcome) -> Check:
     return good("term", "left within 2 s of TERM" if told else "had ended before it could be told to")
 
 
-OTHER_CALLS = (unknown_keys, elsewhere, big_request, unknown_tool, told_to_leave)
+OTHER_CALLS = (check_unknown_keys, elsewhere, check_big_request, check_unknown_tool, check_termination)
 """The same call under other circumstances; each knows how the plain one ended."""
 
 
 def compare(name: str, first: RunOutcome, now: RunOutcome, fix: str) -> Check:
     """Whether it answers as it did the first time."""
     if not answered(now):
-        return bad(name, f"{spoken_code(now)}: {now.message}{_stderr(now)}", fix)
-    if spoken_code(now) == spoken_code(first):
-        return good(name, f"{spoken_code(now)}, as before")
-    was = f"{spoken_code(now)} ({now.message}), {spoken_code(first)} before"
-    return doubtful(name, was, f"{fix}; as well where the first call did something that can be done once")
+        return bad(name, f"{reported_code(now)}: {now.message}{_stderr(now)}", fix)
+    if reported_code(now) == reported_code(first):
+        return good(name, f"{reported_code(now)}, as before")
+    was = f"{reported_code(now)} ({now.message}), {reported_code(first)} before"
+    return warned(name, was, f"{fix}; as well where the first call did something that can be done once")
 
 
 def judge_unknown_tool(outcome: RunOutcome) -> Check:
     """Of a call of a tool that nobody offers."""
     name, fix = "unknown tool", 'answer {"ok": false, "code": "not-found", "error": "…"} for other tools'
     if outcome.status is Status.SUCCESS:
-        return doubtful(name, f"answers as if {UNKNOWN_TOOL} were its own", f"look at `tool`: {fix}")
+        return warned(name, f"answers as if {UNKNOWN_TOOL} were its own", f"look at `tool`: {fix}")
     if answered(outcome):
-        return good(name, f"refused: {spoken_code(outcome)}")
-    return bad(name, f"{spoken_code(outcome)}: {outcome.message}{_stderr(outcome)}", fix)
+        return good(name, f"refused: {reported_code(outcome)}")
+    return bad(name, f"{reported_code(outcome)}: {outcome.message}{_stderr(outcome)}", fix)
 
 
 def _of(name: str, faults: tuple[str, ...], well: str, fix: str) -> Check:

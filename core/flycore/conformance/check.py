@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from flycore.conformance.bad_requests import misused
+from flycore.conformance.bad_requests import check_bad_requests
 from flycore.conformance.calls import OTHER_CALLS, judge_answer, judge_rest
-from flycore.conformance.harness import Bench, Trial
+from flycore.conformance.harness import Bench, CheckTarget
 from flycore.conformance.output_checks import answered
 from flycore.conformance.persistent import stays
 from flycore.conformance.probes import asked, describe
@@ -19,7 +19,7 @@ NO_TOOL = "sidecar.check"
 """Asked for where nobody named a tool and the program names none."""
 
 
-async def check_contract(trial: Trial) -> AsyncIterator[Check]:
+async def check_contract(trial: CheckTarget) -> AsyncIterator[Check]:
     """Each check as it ends. The program runs as whoever asks, without a sandbox, and does what it does.
 
     A tool that is empty in `trial` is the first one that `--schema` names. Where the plain call is not
@@ -38,7 +38,7 @@ async def check_contract(trial: Trial) -> AsyncIterator[Check]:
             return
         for tried in OTHER_CALLS:
             yield await tried(bench, heard.outcome)
-        async for check in misused(bench):
+        async for check in check_bad_requests(bench):
             yield check
         async for check in asked(bench):
             yield check

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flycore.conformance.program import anywhere, environment_of
+from flycore.conformance.program import resolve_arguments, environment_of
 from flycore.model.check import Check, CheckState
 from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram
@@ -22,7 +22,7 @@ MOST_OUTPUT = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class CheckTarget:
     """What is checked, and with which call."""
 
     program: ResolvedProgram
@@ -51,7 +51,7 @@ class Heard:
 class Bench:
     """Makes jobs of the trial and runs them. `folder` is for the files the program makes."""
 
-    def __init__(self, trial: Trial, folder: Path) -> None:
+    def __init__(self, trial: CheckTarget, folder: Path) -> None:
         self.trial = trial
         self._folder = folder
         self._token = secrets.token_hex(6)
@@ -86,7 +86,7 @@ class Bench:
         folder.mkdir()
         return replace(
             job,
-            argv=anywhere(job.argv, self.trial.cwd),
+            argv=resolve_arguments(job.argv, self.trial.cwd),
             cwd=str(folder),
             env={name: job.env[name] for name in kept},
         )
@@ -114,7 +114,7 @@ def good(name: str, message: str) -> Check:
     return Check(name=name, state=CheckState.OK, message=message)
 
 
-def doubtful(name: str, message: str, fix: str) -> Check:
+def warned(name: str, message: str, fix: str) -> Check:
     """It works, and could be better; or it could not be seen."""
     return Check(name=name, state=CheckState.WARN, message=message, fix=fix)
 

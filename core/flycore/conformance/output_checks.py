@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flycore.catalog.schemas import check_schema
 from flycore.model.enums import Code, ProbeState, ReasonCode, Status
-from flycore.model.json import Json, JsonObject, NotStrict, read_strict
+from flycore.model.json import Json, JsonObject, StrictJsonError, read_strict
 from flycore.runners.answer import LEVELS, LONGEST_EVENT
 from flycore.runners.process_json import RunOutcome
 
@@ -17,7 +17,7 @@ def answered(outcome: RunOutcome) -> bool:
     return outcome.status is Status.SUCCESS or outcome.code in _ANSWERS
 
 
-def spoken_code(outcome: RunOutcome) -> str:
+def reported_code(outcome: RunOutcome) -> str:
     """`success`, the code the program gave, or the runner's own."""
     if outcome.status is Status.SUCCESS:
         return "success"
@@ -33,7 +33,7 @@ def event_faults(stdout: bytes, *, persistent: bool) -> tuple[str, ...]:
             break
         try:
             value = read_strict(line) if line.strip() else {}
-        except NotStrict as reason:
+        except StrictJsonError as reason:
             faults.append(f"an event line {reason}")
             break
         if isinstance(value, dict) and "event" in value and "ok" not in value:
@@ -101,7 +101,7 @@ def read_schema(stdout: bytes) -> tuple[tuple[str, ...], tuple[str, ...]] | None
     """The tools that a `--schema` document names, and what is wrong with it; None for something else."""
     try:
         document = read_strict(stdout)
-    except NotStrict:
+    except StrictJsonError:
         return None
     if not isinstance(document, dict) or "ok" in document or "name" not in document:
         return None

@@ -8,10 +8,10 @@ import anyio
 
 from flycore.conformance.bad_requests import wrong_input
 from flycore.conformance.calls import TERM_AFTER_MS, UNKNOWN_TOOL
-from flycore.conformance.harness import Bench, bad, doubtful, good
+from flycore.conformance.harness import Bench, bad, warned, good
 from flycore.model.check import Check
 from flycore.runners.answer import OnEvent, exit_words
-from flycore.runners.instance import End, Instance, Reply
+from flycore.runners.instance import End, PersistentProcess, Reply
 from flycore.runners.process_json import ProcessJsonJob, request_line
 from flycore.runners.run import RunLimits
 from flycore.runners.spawn import SpawnError
@@ -22,7 +22,7 @@ _LINE = 'answer each line with one line that carries its "requestId"'
 
 async def stays(bench: Bench) -> AsyncIterator[Check]:
     """One process, asked several times; a new one wherever the last could not go on."""
-    kept = _Kept(bench)
+    kept = _PersistentRun(bench)
     try:
         yield await _two_requests(kept)
         for name, job in (
@@ -30,28 +30,28 @@ async def stays(bench: Bench) -> AsyncIterator[Check]:
             ("an input of wrong types", bench.job(input=wrong_input({"input": bench.trial.input}))),
             ("an unknown tool", bench.job(tool=UNKNOWN_TOOL)),
         ):
-            yield await _still_there(kept, f"stays: {name}", job)
+            yield await _answers_again(kept, f"stays: {name}", job)
         yield await _cancelled(kept)
-        yield await _leaves(kept)
+        yield await _exits_on_request(kept)
     except SpawnError as fault:
         yield bad("stays", fault.failure.message, fault.failure.hint)
     finally:
         await kept.end(at_once=True)
 
 
-class _Kept:
+class _PersistentRun:
     """The process that is asked. Raises SpawnError where it cannot be started."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self._instance: Instance | None = None
+        self._instance: PersistentProcess | None = None
 
-    async def instance(self) -> Instance:
+    async def instance(self) -> PersistentProcess:
         """The one that runs, started where none does."""
         if self._instance is not None and not self._instance.ready():
             await self.end(at_once=True)
         if self._instance is None:
-            self._instance = Instance(self.bench.job().spawn_spec, lambda _: None)
+            self._instance = PersistentProcess(self.bench.job().spawn_spec, lambda _: None)
         return self._instance
 
     async def ask(
@@ -69,30 +69,30 @@ class _Kept:
             await instance.end(at_once=at_once)
 
 
-async def _two_requests(kept: _Kept) -> Check:
+async def _two_requests(kept: _PersistentRun) -> Check:
     name = "stays: two requests"
     first = await kept.ask(kept.bench.job())
     if first.end is not End.ANSWERED:
-        return bad(name, f"the first: {_words(first)}", _LINE)
+        return bad(name, f"the first: {_exit_text(first)}", _LINE)
     instance = await kept.instance()
     second = await kept.ask(kept.bench.job(), before=cancel_line("of-nobody"))
     if second.end is not End.ANSWERED:
         fix = f"{_LINE}; a cancel of what you were not asked means nothing"
-        return bad(name, f"the second: {_words(second)}", fix)
+        return bad(name, f"the second: {_exit_text(second)}", fix)
     if await kept.instance() is not instance:
         return bad(name, "it left, or spoke unasked, after its answer", "stay until stdin ends")
     return good(name, f"both answered, the second after {second.duration_ms} ms")
 
 
-async def _still_there(kept: _Kept, name: str, job: ProcessJsonJob) -> Check:
+async def _answers_again(kept: _PersistentRun, name: str, job: ProcessJsonJob) -> Check:
     reply = await kept.ask(job)
     if reply.end is not End.ANSWERED or reply.document is None:
         fix = f"{_LINE}: a failure is an answer, and the next request is another's"
-        return bad(name, _words(reply), fix)
+        return bad(name, _exit_text(reply), fix)
     return good(name, "answered, ok" if reply.document["ok"] else f"answered: {_code(reply)}")
 
 
-async def _cancelled(kept: _Kept) -> Check:
+async def _cancelled(kept: _PersistentRun) -> Check:
     """At its first event, or after a second of silence."""
     name, job = "stays: cancel", kept.bench.job()
     instance = await kept.instance()
@@ -101,24 +101,24 @@ async def _cancelled(kept: _Kept) -> Check:
         await kept.ask(job, on_event=lambda _: scope.cancel())
     if not scope.cancelled_caught:
         fix = "give an input that takes longer or reports progress, to see more"
-        return doubtful(name, "it had answered before it could be cancelled", fix)
+        return warned(name, "it had answered before it could be cancelled", fix)
     if instance.broken:
         fix = '{"cancel": "<requestId>"} comes while you work: answer within 2 s, whatever you answer'
         return bad(name, 'no answer within 2 s of {"cancel": …}', fix)
     again = await kept.ask(kept.bench.job())
     if again.end is not End.ANSWERED:
-        return bad(name, f"the call after it: {_words(again)}", _LINE)
+        return bad(name, f"the call after it: {_exit_text(again)}", _LINE)
     return good(name, "answered within 2 s, and answers on")
 
 
-async def _leaves(kept: _Kept) -> Check:
+async def _exits_on_request(kept: _PersistentRun) -> Check:
     name = "stays: leaves"
     instance = await kept.instance()
     await kept.end(at_once=False)
     if not instance.left_unforced:
         return bad(name, "was still there 1 s after the end of its stdin", "leave when stdin ends")
     if instance.exit_code:
-        return doubtful(name, f"{exit_words(instance.exit_code)} when its stdin ended", "end with 0")
+        return warned(name, f"{exit_words(instance.exit_code)} when its stdin ended", "end with 0")
     return good(name, "left within 1 s of the end of its stdin")
 
 
@@ -127,7 +127,7 @@ def _code(reply: Reply) -> str:
     return code if isinstance(code, str) else "failed"
 
 
-def _words(reply: Reply) -> str:
+def _exit_text(reply: Reply) -> str:
     match reply.end:
         case End.ANSWERED:
             return "answered"

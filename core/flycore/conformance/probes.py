@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from flycore.conformance.harness import Bench, bad, doubtful, good
-from flycore.conformance.output_checks import answered, probe_faults, read_schema, spoken_code
+from flycore.conformance.harness import Bench, bad, warned, good
+from flycore.conformance.output_checks import answered, probe_faults, read_schema, reported_code
 from flycore.model.check import Check
 from flycore.model.enums import Code, ProbeMode, Status
 from flycore.model.sidecar import DEFAULT_PROBE_TIMEOUT_MS
@@ -15,7 +15,9 @@ from flycore.runners.process_json import RunOutcome
 
 SCHEMA_ARGUMENT = "--schema"
 SCHEMA_MS = 5_000
-_FORM = '{"ok": true, "tools": {"NAME": {"status": "healthy"}}} or, with reason and remedy, "unavailable"'
+_PROBE_FORM = (
+    '{"ok": true, "tools": {"NAME": {"status": "healthy"}}} or, with reason and remedy, "unavailable"'
+)
 
 
 async def asked(bench: Bench) -> AsyncIterator[Check]:
@@ -32,19 +34,19 @@ def judge_probe(mode: ProbeMode, outcome: RunOutcome) -> Check:
     if outcome.code == Code.TIMEOUT:
         return bad(name, outcome.message, f"answer within {DEFAULT_PROBE_TIMEOUT_MS} ms, without acting")
     if (outcome.exit_code or 0) < 0:
-        return bad(name, outcome.message, f"answer {_FORM}; {off}")
+        return bad(name, outcome.message, f"answer {_PROBE_FORM}; {off}")
     if not answered(outcome) or (outcome.status is Status.FAILED):
-        return doubtful(name, f"not offered: {spoken_code(outcome)}", f"answer {_FORM}; {off}")
+        return warned(name, f"not offered: {reported_code(outcome)}", f"answer {_PROBE_FORM}; {off}")
     fields = outcome.output if isinstance(outcome.output, dict) else outcome.details
     faults = probe_faults(fields)
     if faults:
-        return bad(name, "; ".join(faults), f"answer {_FORM}")
+        return bad(name, "; ".join(faults), f"answer {_PROBE_FORM}")
     if outcome.status is Status.UNAVAILABLE:
         said = f"unavailable: {outcome.message}"
-        return good(name, said) if outcome.hint else doubtful(name, said, 'say with "remedy" what to do')
+        return good(name, said) if outcome.hint else warned(name, said, 'say with "remedy" what to do')
     if fields and not fields.keys() & {"status", "tools"}:
-        return doubtful(
-            name, "answered as if it had been called", f"look for the probe first, answer {_FORM}"
+        return warned(
+            name, "answered as if it had been called", f"look for the probe first, answer {_PROBE_FORM}"
         )
     return good(name, f"{fields.get('status') or 'well'} after {outcome.duration_ms} ms")
 

@@ -47,13 +47,13 @@ def environment_of(program: ResolvedProgram, environ: Mapping[str, str], call_id
     return child_environment(ENTRY, program, environ=environ, secrets={}, call_id=call_id)
 
 
-def anywhere(argv: tuple[str, ...], cwd: str) -> tuple[str, ...]:
+def resolve_arguments(argv: tuple[str, ...], cwd: str) -> tuple[str, ...]:
     """The same command for another working directory: arguments that name a file below `cwd` are spelled
     out."""
-    return (argv[0], *(_spelled(part, cwd) for part in argv[1:]))
+    return (argv[0], *(_absolute_argument(part, cwd) for part in argv[1:]))
 
 
-def _spelled(part: str, cwd: str) -> str:
+def _absolute_argument(part: str, cwd: str) -> str:
     path = os.path.join(cwd, part)
     return path if part and not part.startswith("-") and os.path.lexists(path) else part
 

@@ -9,13 +9,13 @@ from flycore.model.enums import Source
 from flycore.model.json import Json
 from flycore.model.source import Described, DescribedState, Origin, SourceKind
 from flycore.registry.jsonc.parse import index_findings, parse_jsonc
-from flycore.registry.located import RegistryText
+from flycore.registry.located import SourceText
 
 MOST_NAME = 80
 MOST_VERSION = 40
 MOST_SUMMARY = 300
 """Characters that are kept of a name, a version, a summary."""
-MOST_FAULTS = 20
+MAX_DIAGNOSTICS = 20
 """Findings that are kept of one thing."""
 
 
@@ -24,10 +24,10 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-class Faults:
+class DiagnosticList:
     """Collects findings about one part of a file that has parsed."""
 
-    def __init__(self, file: RegistryText, subject: str = "") -> None:
+    def __init__(self, file: SourceText, subject: str = "") -> None:
         self.file = file
         self.subject = subject
         """What the findings are about, as their sentences begin."""
@@ -37,7 +37,7 @@ class Faults:
         self, pointer: str, rule: str, message: str, remedy: str, severity: Severity = Severity.ERROR
     ) -> None:
         """Note a finding about the value at `pointer`; a thing full of them is told the first."""
-        if len(self.found) < MOST_FAULTS:
+        if len(self.found) < MAX_DIAGNOSTICS:
             self.found.append(
                 Diagnostic(
                     severity=severity,
@@ -59,17 +59,15 @@ class Faults:
         return any(finding.severity is Severity.ERROR for finding in self.found)
 
 
-def parsed(
-    text: str, shown: str, *, others: bool = False
-) -> tuple[Json, RegistryText, tuple[Diagnostic, ...]]:
+def parsed(text: str, shown: str, *, others: bool = False) -> tuple[Json, SourceText, tuple[Diagnostic, ...]]:
     """What a JSONC text says, and what is wrong with its writing; of one that does not parse only that.
     `others`: the file is another program's. How it is written is that one's concern, and no line of it is
     shown, as any may hold a secret."""
-    file = RegistryText(text, shown, Source.PROJECT)
+    file = SourceText(text, shown, Source.PROJECT)
     value, problem = parse_jsonc(text, shown)
     if problem is not None:
         return None, file, (msgspec.structs.replace(problem, excerpt="") if others else problem,)
-    found = () if others else tuple(index_findings(value, file.index, shown))[:MOST_FAULTS]
+    found = () if others else tuple(index_findings(value, file.index, shown))[:MAX_DIAGNOSTICS]
     return value, file, found
 
 

@@ -32,7 +32,7 @@ class Names(NamedTuple):
     """How many there are besides."""
 
 
-class Text(NamedTuple):
+class FileText(NamedTuple):
     """What a file says; all empty where there is none."""
 
     text: str | None = None
@@ -81,18 +81,18 @@ class Anchor:
             os.close(fd)
         return Names(tuple(found[:MOST_LISTED]), max(0, len(found) - MOST_LISTED))
 
-    def whole(self, relative: str, limit: int = MOST_FILE_BYTES) -> Text:
+    def whole(self, relative: str, limit: int = MOST_FILE_BYTES) -> FileText:
         """All of a file of at most `limit` bytes."""
         text, _, problem = read_text(self.path, relative, self.shown(relative), limit)
-        return Text(text, problem)
+        return FileText(text, problem)
 
-    def head(self, relative: str, limit: int) -> Text:
+    def head(self, relative: str, limit: int) -> FileText:
         """The first bytes of a file, however large; what is no UTF-8 shows as U+FFFD."""
         try:
             data = read_beneath(self.path, relative, limit, links=True, head=True)
         except (FileNotFoundError, NotADirectoryError):
-            return Text()
+            return FileText()
         except OSError as error:
             said, remedy = unreadable(error, limit)
-            return Text(problem=whole_file(self.shown(relative), "unreadable", said, remedy))
-        return Text(data.decode("utf-8", "replace").removeprefix("\ufeff"))
+            return FileText(problem=whole_file(self.shown(relative), "unreadable", said, remedy))
+        return FileText(data.decode("utf-8", "replace").removeprefix("\ufeff"))

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import resources
 
-from flycore.discovery.faults import MOST_NAME, MOST_VERSION, Faults, cut, described_file, parsed
+from flycore.discovery.faults import MOST_NAME, MOST_VERSION, DiagnosticList, cut, described_file, parsed
 from flycore.discovery.folder import Anchor
 from flycore.model.events import EventClass
 from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.model.source import Binding, Described, DescribedState, Origin, SourceKind
 from flycore.model.suggest import nearest
-from flycore.registry.located import RegistryText
+from flycore.registry.located import SourceText
 
 BUILTIN_FILE = "kits.jsonc"
 PROJECT_FILES = ("tools/kits/kits.jsonc", ".flyflor/kits/kits.jsonc")
@@ -55,7 +55,7 @@ def builtin_kits() -> tuple[Described, ...]:
 def parse_kits(text: str, shown: str, origin: Origin) -> list[Described]:
     """The kits of one file in its order; where it cannot be used, one that is faulty and says why."""
     value, file, problems = parsed(text, shown)
-    frame = Faults(file)
+    frame = DiagnosticList(file)
     frame.found.extend(problems)
     if not any(problem.rule == "syntax" for problem in problems):
         _check_frame(value, frame)
@@ -78,7 +78,7 @@ def _kits_of(anchor: Anchor, relative: str) -> list[Described]:
     return parse_kits(read.text, anchor.shown(relative), anchor.origin)
 
 
-def _check_frame(value: Json, faults: Faults) -> None:
+def _check_frame(value: Json, faults: DiagnosticList) -> None:
     if not isinstance(value, dict):
         faults.add("", "schema", "must be an object", 'write {"schemaVersion": 1, "kits": []}')
         return
@@ -90,12 +90,12 @@ def _check_frame(value: Json, faults: Faults) -> None:
         _unknown(key, ("schemaVersion", "kits"), pointer_join("", key), faults)
 
 
-def _kit(item: Json, at: int, file: RegistryText, origin: Origin) -> Described:
+def _kit(item: Json, at: int, file: SourceText, origin: Origin) -> Described:
     pointer = pointer_join("/kits", at)
     raw: JsonObject = item if isinstance(item, dict) else {}
     said = raw.get("id")
     name = said if isinstance(said, str) and said else f"kits[{at}]"
-    faults = Faults(file, cut(name, MOST_NAME))
+    faults = DiagnosticList(file, cut(name, MOST_NAME))
     if not isinstance(item, dict):
         faults.add(pointer, "schema", "must be an object", 'write {"id": "…", "kind": "capability", …}')
     else:
@@ -119,7 +119,7 @@ def _kit(item: Json, at: int, file: RegistryText, origin: Origin) -> Described:
     )
 
 
-def _check_keys(raw: JsonObject, pointer: str, faults: Faults) -> None:
+def _check_keys(raw: JsonObject, pointer: str, faults: DiagnosticList) -> None:
     for key, most in (("id", 64), ("kind", MOST_NAME), ("name", MOST_NAME), ("version", MOST_VERSION)):
         value = raw.get(key)
         below = pointer_join(pointer, key)
@@ -138,7 +138,7 @@ def _check_keys(raw: JsonObject, pointer: str, faults: Faults) -> None:
         _unknown(key, KEYS, pointer_join(pointer, key), faults)
 
 
-def _unknown(key: str, known: Iterable[str], pointer: str, faults: Faults) -> None:
+def _unknown(key: str, known: Iterable[str], pointer: str, faults: DiagnosticList) -> None:
     if key in _RUNS:
         remedy = "take it out: a kit runs nothing; programs are declared in tools/external.tools.jsonc"
         faults.add(pointer, "kit-runs", f"{key} has no place in a kit", remedy)
@@ -149,7 +149,7 @@ def _unknown(key: str, known: Iterable[str], pointer: str, faults: Faults) -> No
 
 
 def _words(
-    raw: JsonObject, key: str, pointer: str, faults: Faults, fault: Callable[[str], str]
+    raw: JsonObject, key: str, pointer: str, faults: DiagnosticList, fault: Callable[[str], str]
 ) -> tuple[str, ...]:
     """An array of words, those that are right; `fault` gives the remedy for one that is not."""
     value = raw.get(key, [])

@@ -25,7 +25,7 @@ Stamps = tuple[tuple[str, int, int, int, int] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Grounds:
+class SearchRoots:
     """The folders that are looked in."""
 
     project: Anchor
@@ -34,32 +34,32 @@ class Grounds:
     """None where the person's home is not known, or is the app root itself."""
 
 
-def grounds_of(places: Places, environ: Mapping[str, str]) -> Grounds:
+def search_roots(places: Places, environ: Mapping[str, str]) -> SearchRoots:
     """Where to look for one root; `environ` names the home."""
     home = environ.get("HOME", "").rstrip("/")
     known = home.startswith("/") and Path(home) != places.app_root
     below = f"{home}/" if known else "\0"
     config = f"{places.config_dir}/"
     shown = f"~/{config[len(below) :]}" if config.startswith(below) else config
-    return Grounds(
+    return SearchRoots(
         project=Anchor(places.app_root, Origin.PROJECT),
         config=Anchor(places.config_dir, Origin.USER, shown),
         home=Anchor(Path(home), Origin.USER, "~/") if known else None,
     )
 
 
-def look(grounds: Grounds) -> tuple[Described, ...]:
+def look(grounds: SearchRoots) -> tuple[Described, ...]:
     """Read all of it. Never raises for what stands in a file; starts nothing."""
-    return tuple(_with_shadows(_found(grounds)))
+    return tuple(_with_shadows(_scan_unsorted(grounds)))
 
 
-def kits_of_people(grounds: Grounds) -> list[Described]:
+def user_kits(grounds: SearchRoots) -> list[Described]:
     """The kits that the project and the person declare, each with what is wrong with it; two of one id are
     not told apart here."""
     return [kit for kit in read_kits(grounds.project, grounds.config) if kit.source is not Origin.BUILTIN]
 
 
-def _found(grounds: Grounds) -> Iterator[Described]:
+def _scan_unsorted(grounds: SearchRoots) -> Iterator[Described]:
     """The project's before the person's, each kind in the order in which one wins."""
     project, home, root = grounds.project, grounds.home, grounds.project.path
     yield from read_kits(project, grounds.config)
@@ -72,7 +72,7 @@ def _found(grounds: Grounds) -> Iterator[Described]:
         yield from read_servers(home, servers.HOME_FILES, str(root))
 
 
-def watched(grounds: Grounds) -> Iterator[tuple[Anchor, str]]:
+def watched_files(grounds: SearchRoots) -> Iterator[tuple[Anchor, str]]:
     """The files that `look` would read now, and the folders it would list."""
     project, home = grounds.project, grounds.home
     for file in (*kits.PROJECT_FILES, *servers.PROJECT_FILES, plugins.MANIFEST):
@@ -117,9 +117,9 @@ def _with_shadows(found: Iterable[Described]) -> Iterator[Described]:
         )
 
 
-def stamps(grounds: Grounds) -> Stamps:
+def stamps(grounds: SearchRoots) -> Stamps:
     """What changes whenever `look` may find something else."""
-    return tuple(_stamp(anchor, relative) for anchor, relative in watched(grounds))
+    return tuple(_stamp(anchor, relative) for anchor, relative in watched_files(grounds))
 
 
 def _stamp(anchor: Anchor, relative: str) -> tuple[str, int, int, int, int] | None:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flycore.discovery.faults import MOST_NAME, MOST_SUMMARY, MOST_VERSION, Faults, cut, parsed
-from flycore.discovery.folder import Anchor, Text
+from flycore.discovery.faults import MOST_NAME, MOST_SUMMARY, MOST_VERSION, DiagnosticList, cut, parsed
+from flycore.discovery.folder import Anchor, FileText
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.source import Described, DescribedState, Origin, SourceKind
 
@@ -53,12 +53,12 @@ def read_installed_plugins(home: Anchor, app_root: Path) -> Iterator[Described]:
             yield _installed(home, key, installation)
 
 
-def plugin(folder: str, shown: str, read: Text, origin: Origin, known_as: str = "") -> Described:
+def plugin(folder: str, shown: str, read: FileText, origin: Origin, known_as: str = "") -> Described:
     """One plugin as its manifest says; `known_as` is its id where something else names it."""
     if read.problem is not None:
         return _described(known_as or folder, shown, origin, {}, [read.problem])
     value, file, problems = parsed(read.text or "", shown, others=True)
-    faults = Faults(file)
+    faults = DiagnosticList(file)
     faults.found.extend(problems)
     raw: dict[str, Any] = value if isinstance(value, dict) else {}
     name = raw.get("name")
@@ -76,7 +76,7 @@ def _installed(home: Anchor, key: str, installation: dict[str, Any]) -> Describe
     relative = folder.removeprefix(below) if folder.startswith(below) else ""
     manifest = f"{relative}/{MANIFEST}"
     plugins = Anchor(home.path / INSTALLED, home.origin, home.shown(f"{INSTALLED}/"))
-    read = plugins.whole(manifest, MOST_MANIFEST) if relative else Text()
+    read = plugins.whole(manifest, MOST_MANIFEST) if relative else FileText()
     if read.absent:  # a manifest is optional: then the record is all there is
         raw = {"name": key.partition("@")[0], "version": installation.get("version")}
         return _described(key, home.shown(RECORD), home.origin, raw, [])

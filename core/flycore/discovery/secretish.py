@@ -33,7 +33,7 @@ def secret_value(value: str) -> bool:
     """Whether a text looks like a key whatever it is called; in doubt it does."""
     if _KNOWN.search(value) or _USERINFO.search(value):
         return True
-    return any(_mixed(found) for found in _LONG.findall(value))
+    return any(_looks_random(found) for found in _LONG.findall(value))
 
 
 def secret_arguments(args: Iterable[str]) -> list[int]:
@@ -70,7 +70,7 @@ def _upper(name: str) -> str:
     return name.replace("-", "_").upper()
 
 
-def _mixed(text: str) -> bool:
+def _looks_random(text: str) -> bool:
     """Whether letters and digits alternate as in a key, not as in a path or a package's name."""
     if "/" in text and not text.endswith("="):
         text = max(text.split("/"), key=len)

@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from flycore.discovery.faults import MOST_NAME, Faults, cut, described_file, parsed
-from flycore.discovery.folder import Anchor, Text
+from flycore.discovery.faults import MOST_NAME, DiagnosticList, cut, described_file, parsed
+from flycore.discovery.folder import Anchor, FileText
 from flycore.discovery.secretish import masked, secret_url
 from flycore.discovery.taking_over import Refused, offer_of
 from flycore.model.diagnostics import Severity
@@ -34,13 +34,13 @@ def read_servers(anchor: Anchor, files: tuple[str, ...], app_root: str) -> Itera
             yield from servers_of(read, anchor.shown(relative), anchor.origin, app_root)
 
 
-def servers_of(read: Text, shown: str, origin: Origin, app_root: str) -> list[Described]:
+def servers_of(read: FileText, shown: str, origin: Origin, app_root: str) -> list[Described]:
     """Those of one file; where it cannot be used, one that is faulty and says why. Claude Code's own file of
     the person's also has servers of one project, under its folder's name."""
     if read.problem is not None:
         return [described_file(SourceKind.MCP_SERVER, shown, origin, [read.problem])]
     value, file, problems = parsed(read.text or "", shown, others=True)
-    faults = Faults(file)
+    faults = DiagnosticList(file)
     faults.found.extend(problems)
     if not faults.found and not isinstance(value, dict):
         faults.add("", "schema", "must be an object", f'write {{"{KEY}": {{}}}}')
@@ -56,7 +56,7 @@ def servers_of(read: Text, shown: str, origin: Origin, app_root: str) -> list[De
             faults.add(below, "schema", f"{KEY} must be an object", f'write "{KEY}": {{}}')
             continue
         for name, raw in list(servers.items())[:MOST_SERVERS]:
-            one = Faults(file, cut(name, MOST_NAME))
+            one = DiagnosticList(file, cut(name, MOST_NAME))
             found.append(_server(name, raw, pointer_join(below, name), one, origin, app_root))
         if len(servers) > MOST_SERVERS:
             faults.warn(below, "too-many", f"only the first {MOST_SERVERS} servers are read", "list fewer")
@@ -74,7 +74,9 @@ def is_itself(name: str, raw: dict[str, Any]) -> bool:
     return name == ITSELF or (ITSELF in names and "mcp" in names[names.index(ITSELF) + 1 :])
 
 
-def _server(name: str, raw: object, pointer: str, faults: Faults, origin: Origin, app_root: str) -> Described:
+def _server(
+    name: str, raw: object, pointer: str, faults: DiagnosticList, origin: Origin, app_root: str
+) -> Described:
     fields: dict[str, Any] = raw if isinstance(raw, dict) else {}
     if not isinstance(raw, dict):
         faults.add(pointer, "schema", "must be an object", 'write {"command": "…"} or {"url": "…"}')
@@ -91,7 +93,7 @@ def _server(name: str, raw: object, pointer: str, faults: Faults, origin: Origin
             Severity.INFO,
         )
     elif not faults.broken:
-        offer = _offer(name, fields, pointer, faults, app_root)
+        offer = _import_proposal(name, fields, pointer, faults, app_root)
     return Described(
         kind=SourceKind.MCP_SERVER,
         id=cut(name, MOST_NAME),
@@ -106,7 +108,9 @@ def _server(name: str, raw: object, pointer: str, faults: Faults, origin: Origin
     )
 
 
-def _offer(name: str, fields: dict[str, Any], pointer: str, faults: Faults, app_root: str) -> Import | None:
+def _import_proposal(
+    name: str, fields: dict[str, Any], pointer: str, faults: DiagnosticList, app_root: str
+) -> Import | None:
     try:
         return offer_of(name, fields, app_root, frozenset())
     except Refused as refused:
@@ -114,7 +118,7 @@ def _offer(name: str, fields: dict[str, Any], pointer: str, faults: Faults, app_
         return None
 
 
-def _check(fields: dict[str, Any], pointer: str, faults: Faults) -> None:
+def _check(fields: dict[str, Any], pointer: str, faults: DiagnosticList) -> None:
     command, url = fields.get("command"), fields.get("url")
     if command is None and url is None:
         faults.add(pointer, "schema", "has neither command nor url", 'write "command" or "url"')

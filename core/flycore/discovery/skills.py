@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flycore.discovery.faults import MOST_NAME, MOST_SUMMARY, MOST_VERSION, cut
-from flycore.discovery.folder import Anchor, Text
+from flycore.discovery.folder import Anchor, FileText
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.source import Described, DescribedState, Origin, SourceKind
 
@@ -51,7 +51,7 @@ def read_skills(anchor: Anchor, folders: tuple[str, ...]) -> Iterator[Described]
             yield _left_out(anchor.shown(folder), names.left, anchor.origin)
 
 
-def skill(folder: str, shown: str, read: Text, origin: Origin) -> Described:
+def skill(folder: str, shown: str, read: FileText, origin: Origin) -> Described:
     """One skill, as the beginning of its file says."""
     if read.problem is not None:
         return _described(folder, shown, origin, {}, (read.problem,))
@@ -84,12 +84,12 @@ def front_matter(text: str) -> tuple[dict[str, Any], Fault | None]:
 
     try:
         built = _Builder(YAML(typ="safe", pure=True).parse(text[opening.end() : ending.start()])).document()
-    except _Refused as refused:
+    except _UnsupportedYaml as refused:
         return {}, refused.fault
     except MarkedYAMLError as error:
         mark = error.problem_mark
         line, column = (mark.line + 2, mark.column + 1) if mark is not None else (1, 1)
-        said = f"its front matter is not YAML: {error.problem or 'it cannot be read'}"
+        said = f"its front matter is not YAML: {error.problem or 'it no_decision_reason be read'}"
         return {}, Fault(said, "mend the line, or put the value in quotes", line, column)
     except YAMLError:
         return {}, Fault("its front matter has a character that YAML has not", "take it out")
@@ -98,7 +98,7 @@ def front_matter(text: str) -> tuple[dict[str, Any], Fault | None]:
     return built, None
 
 
-class _Refused(Exception):
+class _UnsupportedYaml(Exception):
     """What YAML has and a front matter may not have."""
 
     def __init__(self, message: str, remedy: str, event: Event | None = None) -> None:
@@ -125,9 +125,11 @@ class _Builder:
         from ruamel.yaml.events import AliasEvent, MappingStartEvent, ScalarEvent, SequenceStartEvent
 
         if isinstance(event, AliasEvent):
-            raise _Refused("an alias stands in its front matter", "write the value itself", event)
+            raise _UnsupportedYaml("an alias stands in its front matter", "write the value itself", event)
         if depth > DEEPEST:
-            raise _Refused(f"its front matter is nested deeper than {DEEPEST} levels", "nest less", event)
+            raise _UnsupportedYaml(
+                f"its front matter is nested deeper than {DEEPEST} levels", "nest less", event
+            )
         if isinstance(event, ScalarEvent):
             return str(event.value)
         if isinstance(event, SequenceStartEvent):
@@ -141,9 +143,11 @@ class _Builder:
         for event in self._until_end():
             key = self._node(event, depth + 1)
             if not isinstance(key, str):
-                raise _Refused("a key of its front matter is no text", "write a text", event)
+                raise _UnsupportedYaml("a key of its front matter is no text", "write a text", event)
             if key in found:
-                raise _Refused(f"{cut(key, MOST_NAME)} is written twice", "keep one of the two", event)
+                raise _UnsupportedYaml(
+                    f"{cut(key, MOST_NAME)} is written twice", "keep one of the two", event
+                )
             found[key] = self._node(next(self._events), depth + 1)
         return found
 

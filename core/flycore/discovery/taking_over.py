@@ -43,7 +43,7 @@ class Refused(Exception):
 
 
 @dataclass(slots=True)
-class _Draft:
+class _EntryDraft:
     """An entry being made."""
 
     server: str
@@ -64,7 +64,7 @@ def offer_of(name: str, raw: dict[str, Any], app_root: str, known: frozenset[str
     sidecar = entry_id(name)
     if not sidecar:
         raise Refused("its name has no letter or digit that an id may have", "give it another name there")
-    draft = _Draft(sidecar, app_root)
+    draft = _EntryDraft(sidecar, app_root)
     if isinstance(raw.get("url"), str):
         _remote(draft, raw)
     else:
@@ -74,7 +74,7 @@ def offer_of(name: str, raw: dict[str, Any], app_root: str, known: frozenset[str
         permissions["secrets"] = list(dict.fromkeys(draft.secrets))
     if permissions:
         draft.entry["permissions"] = permissions
-    _sound(sidecar, draft.entry, known)
+    _check_with_registry(sidecar, draft.entry, known)
     entry: JsonObject = draft.entry
     return Import(
         id=sidecar, entry=entry, digest=import_digest(sidecar, entry), notes=tuple(dict.fromkeys(draft.notes))
@@ -86,14 +86,14 @@ def import_digest(sidecar: str, entry: JsonObject) -> str:
     return digest([sidecar, entry])
 
 
-def _local(draft: _Draft, raw: dict[str, Any]) -> None:
+def _local(draft: _EntryDraft, raw: dict[str, Any]) -> None:
     command = raw.get("command")
     if not isinstance(command, str) or not command.strip():
         raise Refused("it has neither a command nor an address", 'write "command" or "url" there')
     args = tuple(arg for arg in raw.get("args", ()) if isinstance(arg, str))
-    _plain("its command", command)
+    _check_plain("its command", command)
     for arg in args:
-        _plain(_ARGUMENT, arg)
+        _check_plain(_ARGUMENT, arg)
     hidden = secret_arguments(args)
     if hidden:
         raise Refused(
@@ -113,7 +113,7 @@ def _local(draft: _Draft, raw: dict[str, Any]) -> None:
     _variables(draft, _texts(raw.get("env")))
 
 
-def _command(command: str, draft: _Draft) -> str:
+def _command(command: str, draft: _EntryDraft) -> str:
     """As a registry has it: a name on PATH, or a path below the app root."""
     if ".." in command.split("/"):
         raise Refused("its command leads out of the project", "write there the bare name of a program")
@@ -132,7 +132,7 @@ def _command(command: str, draft: _Draft) -> str:
     return command
 
 
-def _variables(draft: _Draft, env: dict[str, str]) -> None:
+def _variables(draft: _EntryDraft, env: dict[str, str]) -> None:
     kept: dict[str, str] = {}
     passed: list[str] = []
     for name, value in sorted(env.items()):
@@ -141,7 +141,7 @@ def _variables(draft: _Draft, env: dict[str, str]) -> None:
             draft.notes.append(f"its variable {name[:80]} is left out: that name cannot be given to a child")
         elif secret_variable(name, "" if whole else value):
             draft.secrets.append(name)
-            draft.notes.append(_declared(name, whole[1] if whole else ""))
+            draft.notes.append(_secret_note(name, whole[1] if whole else ""))
         elif whole and whole[1] == name:
             passed.append(name)
         elif _PLACEHOLDER.search(value):
@@ -157,14 +157,14 @@ def _variables(draft: _Draft, env: dict[str, str]) -> None:
         draft.notes.append(f"it sets environment variables, which may change what runs: {cut(names, 200)}")
 
 
-def _declared(name: str, other: str) -> str:
+def _secret_note(name: str, other: str) -> str:
     said = f"the value of {name} is not copied: set {name} where flytui is started"
     return f"{said} (it was taken from {other} there)" if other and other != name else said
 
 
-def _remote(draft: _Draft, raw: dict[str, Any]) -> None:
+def _remote(draft: _EntryDraft, raw: dict[str, Any]) -> None:
     url = raw["url"]
-    _plain("its address", url)
+    _check_plain("its address", url)
     if secret_url(url):
         raise Refused("its address holds what looks like a secret", "give it in a header instead")
     if not re.match(r"https?://[^/]", url):
@@ -180,7 +180,7 @@ def _remote(draft: _Draft, raw: dict[str, Any]) -> None:
         draft.entry["headers"] = headers
 
 
-def _header(draft: _Draft, name: str, value: str) -> str:
+def _header(draft: _EntryDraft, name: str, value: str) -> str:
     """The header as the registry has it: what is secret is a placeholder of a declared name."""
     scheme = _SCHEME.match(value)
     prefix, rest = (scheme[0], value[scheme.end() :]) if scheme else ("", value)
@@ -202,7 +202,7 @@ def _header(draft: _Draft, name: str, value: str) -> str:
     return f"{prefix}${{{variable}}}"
 
 
-def _plain(what: str, text: str) -> None:
+def _check_plain(what: str, text: str) -> None:
     """Raises Refused for what flytui would have to fill in, or a person could not see."""
     if not text.isprintable() and what != _ARGUMENT:
         raise Refused(f"{what} has characters that cannot be seen", "take them out there")
@@ -217,7 +217,7 @@ def _texts(value: object) -> dict[str, str]:
     return {name: text for name, text in items if isinstance(name, str) and isinstance(text, str)}
 
 
-def _sound(sidecar: str, entry: JsonObject, known: frozenset[str]) -> None:
+def _check_with_registry(sidecar: str, entry: JsonObject, known: frozenset[str]) -> None:
     """The registry's own reader has the last word. Raises Refused."""
     import json
 

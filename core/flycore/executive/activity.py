@@ -21,7 +21,7 @@ SHOWN_BYTES = 256 * 1024
 """Of one input, output or set of details; what is larger was the caller's to keep."""
 
 
-class ActivityBook:
+class ActivityLog:
     """Calls under way with the scope that ends each, and the latest finished ones."""
 
     def __init__(self, clock: Clock, publish: Publish) -> None:

@@ -12,7 +12,7 @@ from flycore.model.json import JsonObject, canonical_json, text_digest
 from flycore.sandbox.masks import Masks
 
 
-class Arrival(Value, frozen=True, kw_only=True):
+class RecordedInput(Value, frozen=True, kw_only=True):
     """The input as it was written down; empty where the call ended before."""
 
     input_digest: str = ""
@@ -20,7 +20,7 @@ class Arrival(Value, frozen=True, kw_only=True):
     """Canonical JSON, secrets masked."""
 
 
-def arrived(audit: AuditLog, call: Call, input: JsonObject, masks: Masks, sidecar: str) -> Arrival:
+def record_call(audit: AuditLog, call: Call, input: JsonObject, masks: Masks, sidecar: str) -> RecordedInput:
     """Write the call down with this input and show it to whoever watches. Raises AuditUnwritable."""
     text = canonical_json(input)
     masked = masks.json(input)
@@ -29,10 +29,10 @@ def arrived(audit: AuditLog, call: Call, input: JsonObject, masks: Masks, sideca
     audit.append(audit_events.TOOL_CALLED, masks.json(fields))
     shown = text if masked == input else canonical_json(masked)
     call.show(sidecar, shown)
-    return Arrival(input_digest=over, shown=shown)
+    return RecordedInput(input_digest=over, shown=shown)
 
 
-def attempt_of(call: Call, arrival: Arrival, result: ToolResult) -> Attempt:
+def attempt_of(call: Call, arrival: RecordedInput, result: ToolResult) -> Attempt:
     """What the loop guard is told of the call; nothing in it holds a secret."""
     error = result.error
     return Attempt(

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from flycore.approval.hosts import host_of
+from flycore.approval.hosts import page_host
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.catalog.effects import effect_sentence
@@ -15,22 +15,22 @@ from flycore.executive.call import Call
 from flycore.executive.closed import panicked
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import AskContext
-from flycore.executive.shots import with_shots
-from flycore.executive.stop import Stop, failed, refused
+from flycore.executive.shots import with_screenshots
+from flycore.executive.stop import Rejection, failed, refused
 from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.base import Value
 from flycore.model.enums import Code, Decision, Phase, RequestState, Status
 from flycore.model.json import JsonObject, canonical_json
 from flycore.sandbox.masks import Masks
 
-Again = Callable[[JsonObject], Awaitable[Prepared | Stop]]
+PrepareAgain = Callable[[JsonObject], Awaitable[Prepared | Rejection]]
 """Checks and prepares the same call with another input."""
 
 RETRY_AFTER_MS = 1_000
 """What a caller with a ticket is told to wait: the same call then waits for the person again."""
 
 
-class Permit(Value, frozen=True, kw_only=True):
+class Authorization(Value, frozen=True, kw_only=True):
     """That a call may run, and on whose word."""
 
     authority: str
@@ -42,60 +42,60 @@ class Permit(Value, frozen=True, kw_only=True):
 
 
 async def permit(
-    context: AskContext, call: Call, prepared: Prepared, again: Again, difference: tuple[str, ...] = ()
-) -> Permit | Stop:
+    context: AskContext, call: Call, prepared: Prepared, again: PrepareAgain, difference: tuple[str, ...] = ()
+) -> Authorization | Rejection:
     """Whether the prepared call may run: by policy, by a lease, or after a person was asked. `again`
     prepares the call with another input, should the person change it."""
     if prepared.verdict.decision is Decision.ALLOW:
-        return Permit(authority="policy " + ", ".join(rule.where for rule in prepared.verdict.rules))
+        return Authorization(authority="policy " + ", ".join(rule.where for rule in prepared.verdict.rules))
     group = prepared.target.capability.exclusive or ""
     grant = context.queue.use_lease(call.request.call_id, prepared.subject, prepared.risk, group)
     if grant is not None:
-        return Permit(authority=f"lease {grant.lease}", grant_id=grant.id)
+        return Authorization(authority=f"lease {grant.lease}", grant_id=grant.id)
     await context.past.ready()
-    card = await with_shots(context.desktop, make_request(context, call, prepared, difference))
+    card = await with_screenshots(context.desktop, make_request(context, call, prepared, difference))
     there = await context.approver_within(call.request.wait_approver_ms)
-    if not there and not context.queue.knows(card):
-        return _nobody(context, "this call needs a person's approval and no console is open")
+    if not there and not context.queue.has_answer_for(card):
+        return _no_approver(context, "this call needs a person's approval and no console is open")
     return await _ask_person(context, call, prepared, card, again)
 
 
 async def _ask_person(
-    context: AskContext, call: Call, prepared: Prepared, card: ApprovalRequest, again: Again
-) -> Permit | Stop:
+    context: AskContext, call: Call, prepared: Prepared, card: ApprovalRequest, again: PrepareAgain
+) -> Authorization | Rejection:
     fields = audit_events.approval_asked(card)
     context.audit.append(audit_events.APPROVAL_ASKED, prepared.masks.json(fields))
     call.at(Phase.WAITING_APPROVAL, "waiting for approval in the console")
 
     async def revise(input: JsonObject) -> ApprovalRequest | str:
         fresh = await again(input)
-        if isinstance(fresh, Stop):
+        if isinstance(fresh, Rejection):
             return fresh.message
-        return await with_shots(context.desktop, make_request(context, call, fresh, ()))
+        return await with_screenshots(context.desktop, make_request(context, call, fresh, ()))
 
-    began = call.wait_from()
+    began = call.start_wait()
     ask: Ask | None = None
     wait_ms = call.request.inline_wait_ms
     try:
         patience = None if wait_ms is None else wait_ms / 1000
         ask = await context.queue.ask(card, patience=patience, revise=revise)
     finally:
-        call.waited_since(began)
+        call.end_wait(began)
         took_ms = int((context.clock.monotonic() - began) * 1000)
         settled = ask or Ask(request=card, state=RequestState.WITHDRAWN, code=Code.WITHDRAWN)
         if settled.state is not RequestState.WAITING and not settled.ticket:
             record_decision(context.audit, settled, call.request.call_id, took_ms, prepared.masks)
     if ask.state is RequestState.APPROVED:
         edited = ask.request.subject.input if ask.request.edited else None
-        return Permit(authority=f"request {ask.request.id}", grant_id=card.id, edited=edited)
+        return Authorization(authority=f"request {ask.request.id}", grant_id=card.id, edited=edited)
     if ask.code is Code.NO_APPROVER:
-        return _nobody(context, "the console was closed before anyone decided; the call did not run")
-    return _pending(ask) if ask.state is RequestState.WAITING else _refusal(context, ask)
+        return _no_approver(context, "the console was closed before anyone decided; the call did not run")
+    return _pending(ask) if ask.state is RequestState.WAITING else _denial(context, ask)
 
 
-def _pending(ask: Ask) -> Stop:
+def _pending(ask: Ask) -> Rejection:
     """The caller is given up on for now: the request waits on, and the same call comes back for it."""
-    return Stop(
+    return Rejection(
         status=Status.PENDING,
         code=Code.APPROVAL_PENDING,
         message="a person has not decided yet; nothing has run",
@@ -108,7 +108,7 @@ def _pending(ask: Ask) -> Stop:
     )
 
 
-def _nobody(context: AskContext, message: str) -> Stop:
+def _no_approver(context: AskContext, message: str) -> Rejection:
     hint = f"open a console beside the agent: flytui --root {context.app_root}"
     return refused(Code.NO_APPROVER, message, hint)
 
@@ -123,7 +123,7 @@ def record_decision(audit: AuditLog, ask: Ask, call_id: str, took_ms: int, masks
     audit.append(audit_events.APPROVAL_DECIDED, masks.json(fields), sync=ask.decided_by != "")
 
 
-def _refusal(context: AskContext, ask: Ask) -> Stop:
+def _denial(context: AskContext, ask: Ask) -> Rejection:
     reason = ask.answer.reason if ask.answer else ""
     match ask.code:
         case Code.QUEUE_FULL:
@@ -177,7 +177,7 @@ def make_request(
         expires_at=0.0,
         difference=difference,
         group=prepared.target.capability.exclusive or "",
-        host=host_of(request.tool, prepared.input),
+        host=page_host(request.tool, prepared.input),
         edited=call.edited,
         step=request.step,
         page_title=prepared.page_title,

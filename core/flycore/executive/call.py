@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from flycore.approval.clock import Clock
-from flycore.executive.activity import ActivityBook
+from flycore.executive.activity import ActivityLog
 from flycore.model.call import CallRequest, Progress
 from flycore.model.enums import Phase
 
-Tell = Callable[[Progress], None]
-Announce = Callable[[], Awaitable[None]]
+OnProgress = Callable[[Progress], None]
+OnCancellable = Callable[[], Awaitable[None]]
 """Awaited once the call can be cancelled, before anything of it happens."""
 
 
 class Call:
     """A call under way. `waited_ms` is time spent on people and other callers, not on running."""
 
-    def __init__(self, request: CallRequest, clock: Clock, book: ActivityBook, tell: Tell | None) -> None:
+    def __init__(
+        self, request: CallRequest, clock: Clock, book: ActivityLog, tell: OnProgress | None
+    ) -> None:
         self.request = request
         self.waited_ms = 0
         self.edited = False
@@ -54,10 +56,10 @@ class Call:
         """Put the checked input, secrets masked, where people watch."""
         self._book.show_input(self.request.call_id, sidecar, input_text)
 
-    def wait_from(self) -> float:
-        """A moment to hand to `waited_since`."""
+    def start_wait(self) -> float:
+        """A moment to hand to `end_wait`."""
         return self._clock.monotonic()
 
-    def waited_since(self, began: float) -> None:
+    def end_wait(self, began: float) -> None:
         """Count the time since `began` as waiting."""
         self.waited_ms += int((self._clock.monotonic() - began) * 1000)

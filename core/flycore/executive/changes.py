@@ -14,14 +14,14 @@ DIGEST_SHOWN = 8
 """Characters of a digest that stands for what a mask hides."""
 
 
-class Changes(Value, frozen=True, kw_only=True):
+class SubjectDiff(Value, frozen=True, kw_only=True):
     """`things` for a sentence, `lines` for the card: `- /pointer: before` and `+ /pointer: after`."""
 
     things: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
 
 
-def changes(before: Prepared, after: Prepared) -> Changes:
+def changes(before: Prepared, after: Prepared) -> SubjectDiff:
     """Everything that differs in what the two would run, for whom and under which rules. Where subjects or
     risks differ there is at least one line; secrets that either call injects are masked."""
     old, new = _document(before), _document(after)
@@ -31,7 +31,7 @@ def changes(before: Prepared, after: Prepared) -> Changes:
         was, is_now = ({name: after.masks.json(before.masks.json(look[name]))} for look in (old, new))
         shown = json_difference(was, is_now)
         lines += shown or json_difference({name: _hidden(old[name])}, {name: _hidden(new[name])})
-    return Changes(things=tuple(things), lines=tuple(lines))
+    return SubjectDiff(things=tuple(things), lines=tuple(lines))
 
 
 def _document(prepared: Prepared) -> JsonObject:

@@ -7,8 +7,8 @@ from functools import partial
 import msgspec
 
 from flycore.catalog.schemas import Violation, check_input, check_output
-from flycore.executive.stop import Stop, failed
-from flycore.executive.violations import worded
+from flycore.executive.stop import Rejection, failed
+from flycore.executive.violations import redacted_violations
 from flycore.model.capability import Capability
 from flycore.model.enums import Code
 from flycore.model.json import Json, JsonObject, canonical_json
@@ -26,7 +26,7 @@ def is_json(input: JsonObject) -> bool:
     return True
 
 
-def checked_input(capability: Capability, input: JsonObject, masks: Masks) -> JsonObject | Stop:
+def validate_input(capability: Capability, input: JsonObject, masks: Masks) -> JsonObject | Rejection:
     """The input with defaults filled, or every violation. It is a copy: whoever called may still change
     what was handed in."""
     schema = capability.input_schema
@@ -34,10 +34,12 @@ def checked_input(capability: Capability, input: JsonObject, masks: Masks) -> Js
     if not found:
         copy: JsonObject = msgspec.to_builtins(filled)
         return copy
-    return misfit(capability, worded(found, filled, masks, partial(check_output, schema)), masks)
+    return input_rejection(
+        capability, redacted_violations(found, filled, masks, partial(check_output, schema)), masks
+    )
 
 
-def misfit(capability: Capability, violations: tuple[Violation, ...], masks: Masks) -> Stop:
+def input_rejection(capability: Capability, violations: tuple[Violation, ...], masks: Masks) -> Rejection:
     """The end of a call whose input does not fit."""
     listed: list[Json] = [
         {"pointer": item.pointer, "message": masks.text(item.message)} for item in violations

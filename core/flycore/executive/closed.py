@@ -7,11 +7,11 @@ from pathlib import Path
 from flycore.approval.guards import QuotaRefusal
 from flycore.executive.call import Call
 from flycore.executive.rooms import AdmissionContext
-from flycore.executive.stop import Stop, failed, refused
+from flycore.executive.stop import Rejection, failed, refused
 from flycore.model.enums import Code
 
 
-def closed(admission: AdmissionContext, call: Call) -> Stop | None:
+def closed(admission: AdmissionContext, call: Call) -> Rejection | None:
     """Why the call is not taken; None where it is."""
     if admission.stopped():
         return panicked(admission.app_root, began=False)
@@ -20,7 +20,7 @@ def closed(admission: AdmissionContext, call: Call) -> Stop | None:
     return None
 
 
-def panicked(app_root: Path, *, began: bool) -> Stop:
+def panicked(app_root: Path, *, began: bool) -> Rejection:
     """How a call ends by panic: refused, or, where it had begun, broken off."""
     hint = f"a person has to release it: flytui --root {app_root}, then ctrl+o"
     if began:
@@ -28,6 +28,6 @@ def panicked(app_root: Path, *, began: bool) -> Stop:
     return refused(Code.PANIC, "everything is stopped", hint)
 
 
-def over_quota(over: QuotaRefusal) -> Stop:
+def over_quota(over: QuotaRefusal) -> Rejection:
     """How a call ends that its caller has no quota left for."""
     return refused(Code.QUOTA, over.message, freeInSeconds=over.free_in)

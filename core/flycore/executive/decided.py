@@ -15,7 +15,7 @@ from flycore.model.stability import PermissionReport, SandboxReport
 from flycore.runners.process_json import RunOutcome
 
 NOT_OURS = "it runs in the agent itself, not sandboxed and not sealed by flytui"
-REACH = SandboxReport(
+AGENT_SANDBOX = SandboxReport(
     level=Level.NONE,
     mechanism="",
     permissions=(
@@ -29,7 +29,7 @@ REACH = SandboxReport(
 )
 
 
-def no_program(entry: SidecarEntry) -> Sealed:
+def agent_program(entry: SidecarEntry) -> Sealed:
     """What stands in the place of a sealed program: the definition of the capabilities, and who runs them."""
     program = ResolvedProgram(
         state=PathState.RESOLVED, mode="path", base=Anchor.APP, declared=AGENT_ITSELF, path=AGENT_ITSELF

@@ -10,7 +10,7 @@ import msgspec
 
 from flycore.executive import x11_look
 from flycore.executive.preview import Window
-from flycore.executive.shots import DesktopUnreadable, Shot
+from flycore.executive.shots import DesktopUnreadable, Screenshot
 from flycore.model.picture import Picture
 from flycore.model.sidecar import Limits
 from flycore.runners.run import ChildExit, RunLimits, run_child
@@ -19,13 +19,13 @@ from flycore.runners.spawn import SpawnSpec
 SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin"
 PASSED = ("DISPLAY", "XAUTHORITY", "HOME", "LANG")
 LOOK_MS = 3_000
-LOOK_BYTES = 8 * 1_048_576
+HELPER_BYTES = 8 * 1_048_576
 """Holds as many windows as are listed, each with the longest title that is."""
-LOOKER = (sys.executable, "-I", "-m", x11_look.__name__)
+HELPER = (sys.executable, "-I", "-m", x11_look.__name__)
 """Isolated: neither a folder nor a variable of the project changes what it imports."""
 
 
-class _Seen(msgspec.Struct, frozen=True):
+class _HelperAnswer(msgspec.Struct, frozen=True):
     """The line `x11_look` prints."""
 
     windows: tuple[Window, ...] = ()
@@ -56,29 +56,31 @@ class X11Desktop:
         """See Desktop."""
         return (await self._look("under", x, y))[0].windows
 
-    async def shot_at(self, x: int, y: int) -> Shot:
+    async def shot_at(self, x: int, y: int) -> Screenshot:
         """See Desktop."""
         return self._shot(*await self._look("point", x, y))
 
-    async def shot_of(self, window_id: int) -> Shot:
+    async def shot_of(self, window_id: int) -> Screenshot:
         """See Desktop."""
         return self._shot(*await self._look("window", window_id))
 
-    def _shot(self, seen: _Seen, pixels: bytes) -> Shot:
+    def _shot(self, seen: _HelperAnswer, pixels: bytes) -> Screenshot:
         try:
-            return Shot(picture=Picture(width=seen.width, height=seen.height, rgb=pixels), cross=seen.cross)
+            return Screenshot(
+                picture=Picture(width=seen.width, height=seen.height, rgb=pixels), cross=seen.cross
+            )
         except ValueError as error:
             raise DesktopUnreadable(str(error)) from error
 
-    async def _look(self, *words: object) -> tuple[_Seen, bytes]:
+    async def _look(self, *words: object) -> tuple[_HelperAnswer, bytes]:
         """What `x11_look` prints: its line, and what follows."""
-        done = await self._run((*LOOKER, *map(str, words)))
+        done = await self._run((*HELPER, *map(str, words)))
         if done.exit_code != 0:
             said = done.stderr_tail.decode("utf-8", "replace").strip().split("\n")[0]
             raise DesktopUnreadable(said or "the display could not be looked at")
         line, _, pixels = done.stdout.partition(b"\n")
         try:
-            return msgspec.json.decode(line, type=_Seen), pixels
+            return msgspec.json.decode(line, type=_HelperAnswer), pixels
         except msgspec.MsgspecError as error:
             raise DesktopUnreadable("the display could not be looked at") from error
 
@@ -93,7 +95,7 @@ class X11Desktop:
             call_id="",
             limits=Limits(),
         )
-        done = await run_child(spec, b"", RunLimits(timeout_ms=LOOK_MS, max_output_bytes=LOOK_BYTES), None)
+        done = await run_child(spec, b"", RunLimits(timeout_ms=LOOK_MS, max_output_bytes=HELPER_BYTES), None)
         if done.spawn_error:
             raise DesktopUnreadable(f"{argv[0]} does not start: {done.spawn_error}")
         if done.timed_out:

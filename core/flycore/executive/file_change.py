@@ -18,7 +18,7 @@ MOST_PAIRS = 20_000
 """Pairs of equal lines up to which two texts are compared line by line."""
 
 
-class Unfit(Exception):
+class ChangeDoesNotFit(Exception):
     """The change does not fit the text; the sentence says why."""
 
 
@@ -35,17 +35,17 @@ def changed(before: str, change: JsonObject) -> str:
 
 def _edited(text: str, edit: Json, number: int) -> str:
     if not isinstance(edit, dict):
-        raise Unfit(f"edit {number} is none")
+        raise ChangeDoesNotFit(f"edit {number} is none")
     old, new = str(edit.get("old", "")), str(edit.get("new", ""))
     if not old:
         if text:
-            raise Unfit(f"edit {number} replaces nothing, and the file is not empty")
+            raise ChangeDoesNotFit(f"edit {number} replaces nothing, and the file is not empty")
         return new
     found = text.count(old)
     if not found:
-        raise Unfit(f"what edit {number} replaces does not stand in the file")
+        raise ChangeDoesNotFit(f"what edit {number} replaces does not stand in the file")
     if found > 1 and edit.get("all") is not True:
-        raise Unfit(f"what edit {number} replaces stands in the file {found} times")
+        raise ChangeDoesNotFit(f"what edit {number} replaces stands in the file {found} times")
     return text.replace(old, new)
 
 

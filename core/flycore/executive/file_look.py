@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from flycore.executive.file_change import Unfit, changed, diff_lines
+from flycore.executive.file_change import ChangeDoesNotFit, changed, diff_lines
 from flycore.model.approval import Preview
 from flycore.model.base import Value
-from flycore.model.json import Json, JsonObject, NotStrict, read_strict
+from flycore.model.json import Json, JsonObject, StrictJsonError, read_strict
 
 MOST_BYTES = 4 * 1024 * 1024
 """Of a file that is looked at."""
@@ -22,27 +22,27 @@ NEW_FILE = "new"
 """In the place of a digest where there is no such file."""
 
 
-class SeenFile(Value, frozen=True, kw_only=True):
+class FileTarget(Value, frozen=True, kw_only=True):
     """The file as it was, and what the change would make of it."""
 
     preview: Preview
     diff: tuple[str, ...] = ()
 
 
-def look_at_file(input: JsonObject, root: Path) -> SeenFile:
+def read_file_target(input: JsonObject, root: Path) -> FileTarget:
     """Look at the file of an `agent.edit`. A path that is not absolute starts at `cwd`, else at `root`. What
     cannot be read, or does not fit, is said in the preview: the person decides on the input alone then."""
     given, cwd = str(input.get("path", "")), input.get("cwd")
     if "\0" in given or (isinstance(cwd, str) and "\0" in cwd):
-        return SeenFile(preview=Preview(file=given, unread="the path holds a NUL"))
+        return FileTarget(preview=Preview(file=given, unread="the path holds a NUL"))
     path = os.path.realpath(root / (cwd if isinstance(cwd, str) else "") / given)
     try:
         data = _read(path)
     except FileNotFoundError:
-        return _seen(path, NEW_FILE, b"", input)
+        return _file_target(path, NEW_FILE, b"", input)
     except OSError as error:
-        return SeenFile(preview=Preview(file=path, unread=error.strerror or str(error)))
-    return _seen(path, hashlib.sha256(data).hexdigest(), data, input)
+        return FileTarget(preview=Preview(file=path, unread=error.strerror or str(error)))
+    return _file_target(path, hashlib.sha256(data).hexdigest(), data, input)
 
 
 def _read(path: str) -> bytes:
@@ -59,20 +59,20 @@ def _read(path: str) -> bytes:
     return data
 
 
-def _seen(path: str, digest: str, data: bytes, input: JsonObject) -> SeenFile:
+def _file_target(path: str, digest: str, data: bytes, input: JsonObject) -> FileTarget:
     preview = Preview(file=path, file_digest=digest)
     try:
         before, after = _texts(data, input)
         diff = diff_lines(before, after)
     except UnicodeDecodeError:
-        return SeenFile(preview=msgspec.structs.replace(preview, unread="it is not UTF-8 text"))
-    except (Unfit, NotStrict) as error:
-        return SeenFile(preview=msgspec.structs.replace(preview, unread=str(error)))
-    return SeenFile(preview=preview, diff=diff)
+        return FileTarget(preview=msgspec.structs.replace(preview, unread="it is not UTF-8 text"))
+    except (ChangeDoesNotFit, StrictJsonError) as error:
+        return FileTarget(preview=msgspec.structs.replace(preview, unread=str(error)))
+    return FileTarget(preview=preview, diff=diff)
 
 
 def _texts(data: bytes, input: JsonObject) -> tuple[str, str]:
-    """Before and after: of the file, or of a notebook's cell. Raises Unfit, NotStrict, UnicodeDecodeError."""
+    """Before and after: of the file, or of a notebook's cell. Raises Unfit, StrictJsonError, UnicodeDecodeError."""
     cell = input.get("cell")
     if not isinstance(cell, dict):
         text = data.decode("utf-8")
@@ -92,4 +92,4 @@ def _source(notebook: Json, wanted: Json) -> str:
         if isinstance(cell, dict) and cell.get("id") == wanted and wanted is not None:
             source = cell.get("source")
             return "".join(map(str, source)) if isinstance(source, list) else str(source)
-    raise Unfit("the notebook has no cell of that id")
+    raise ChangeDoesNotFit("the notebook has no cell of that id")

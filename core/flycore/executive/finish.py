@@ -8,14 +8,14 @@ from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.executive.call import Call
 from flycore.executive.prepare import Prepared
-from flycore.executive.stop import Stop
+from flycore.executive.stop import Rejection
 from flycore.model.call import Artifact, CallError, ToolResult
 from flycore.model.enums import Code, ReasonCode, Status
 from flycore.runners.process_json import RunOutcome
 from flycore.sandbox.masks import Masks
 
 
-def stopped(call: Call, stop: Stop, sidecar: str | None, masks: Masks) -> ToolResult:
+def stopped(call: Call, stop: Rejection, sidecar: str | None, masks: Masks) -> ToolResult:
     """The result of a call that did not run, or not to its end. What it says may quote an input or a
     file's name."""
     error = CallError(

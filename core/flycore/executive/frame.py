@@ -9,18 +9,18 @@ import anyio
 
 from flycore.approval.loops import Attempt
 from flycore.executive import finish
-from flycore.executive.call import Announce, Call
+from flycore.executive.call import OnCancellable, Call
 from flycore.executive.closed import panicked
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import PipelineContext
-from flycore.executive.stop import Stop, failed
+from flycore.executive.stop import Rejection, failed
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, Status
 from flycore.model.errors import AuditUnwritable
 from flycore.sandbox.masks import Masks
 
 
-class Walk(Protocol):
+class CallRun(Protocol):
     """One call's way, and what is known when it ends, which may be anywhere."""
 
     masks: Masks
@@ -32,7 +32,7 @@ class Walk(Protocol):
         """Walk to the end. Raises AuditUnwritable."""
         ...
 
-    def ended(self, stop: Stop) -> ToolResult:
+    def ended(self, stop: Rejection) -> ToolResult:
         """The result of a call that ends here."""
         ...
 
@@ -41,7 +41,9 @@ class Walk(Protocol):
         ...
 
 
-async def walked(context: PipelineContext, call: Call, walk: Walk, announce: Announce | None) -> ToolResult:
+async def run_guarded(
+    context: PipelineContext, call: Call, walk: CallRun, announce: OnCancellable | None
+) -> ToolResult:
     """How the call ended. Every end is a ToolResult, a fault of our own as well; only cancelling from outside
     raises, after the call's tree has ended and its line is written."""
     request = call.request
@@ -69,7 +71,7 @@ async def walked(context: PipelineContext, call: Call, walk: Walk, announce: Ann
     return result
 
 
-def _recorded(context: PipelineContext, call: Call, result: ToolResult, walk: Walk) -> ToolResult:
+def _recorded(context: PipelineContext, call: Call, result: ToolResult, walk: CallRun) -> ToolResult:
     try:
         outputs = context.run.state.world.settings.audit_outputs
         finish.record(context.audit, call, result, walk.prepared, walk.masks, outputs=outputs)
@@ -78,8 +80,8 @@ def _recorded(context: PipelineContext, call: Call, result: ToolResult, walk: Wa
     return result
 
 
-def _fault(error: Exception) -> Stop:
-    return Stop(
+def _fault(error: Exception) -> Rejection:
+    return Rejection(
         status=Status.FAILED,
         code=Code.FAILED,
         message=f"a fault inside flytui ({type(error).__name__}); the call may have run",
@@ -88,7 +90,7 @@ def _fault(error: Exception) -> Stop:
     )
 
 
-def _unwritable(error: AuditUnwritable) -> Stop:
+def _unwritable(error: AuditUnwritable) -> Rejection:
     return failed(
         Code.FAILED,
         "nothing runs while the audit log cannot be written",

@@ -13,20 +13,20 @@ from flycore.model.enums import Phase
 async def enter_group(slots: SlotContext, call: Call, group: str, stack: AsyncExitStack) -> bool:
     """Hold the group until `stack` is closed; whether that took waiting."""
     caller = call.request.caller.key
-    began, waited = call.wait_from(), False
+    began, waited = call.start_wait(), False
     while True:
-        waited = _say_group(slots, call, group) or waited
+        waited = _report_wait(slots, call, group) or waited
         await slots.leases.freed(group, caller)
         async with AsyncExitStack() as entered:
             await entered.enter_async_context(slots.groups.hold(group, call.request.call_id))
             if slots.leases.keeper(group, caller) is None:
                 stack.push_async_callback(entered.pop_all().aclose)
                 break
-    call.waited_since(began)
+    call.end_wait(began)
     return waited
 
 
-def _say_group(slots: SlotContext, call: Call, group: str) -> bool:
+def _report_wait(slots: SlotContext, call: Call, group: str) -> bool:
     """Tell for whom the call waits; False where it does not have to."""
     lease = slots.leases.keeper(group, call.request.caller.key)
     if lease is not None:

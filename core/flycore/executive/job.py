@@ -20,26 +20,26 @@ from flycore.sandbox.seals import materialise
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class Programs:
     """What is executed: the programs themselves, or their copies."""
 
     program: ResolvedProgram
     delegates: dict[str, ResolvedProgram]
 
 
-async def runs_of(run: RunContext, prepared: Prepared) -> Runs:
-    """Exactly the programs that were sealed. Raises SealBroken. A package is looked at beside the loop."""
+async def materialise_programs(run: RunContext, prepared: Prepared) -> Programs:
+    """Exactly the programs that were sealed. Raises SealBrokenError. A package is looked at beside the loop."""
     if prepared.target.entry.url:
-        return Runs(prepared.sealed.program, {})
+        return Programs(prepared.sealed.program, {})
     seals = (prepared.seal, *(item.seal for item in prepared.delegates))
     if any(seal.kind is SealKind.PACKAGE for seal in seals):
         return await anyio.to_thread.run_sync(_materialised, run, prepared)
     return _materialised(run, prepared)
 
 
-def _materialised(run: RunContext, prepared: Prepared) -> Runs:
+def _materialised(run: RunContext, prepared: Prepared) -> Programs:
     store = run.ground.places.store_dir
-    return Runs(
+    return Programs(
         materialise(prepared.sealed.program, prepared.seal, store),
         {
             item.name: materialise(prepared.sealed.delegate_programs[item.name], item.seal, store)
@@ -48,8 +48,8 @@ def _materialised(run: RunContext, prepared: Prepared) -> Runs:
     )
 
 
-def job_of(
-    run: RunContext, request: CallRequest, prepared: Prepared, runs: Runs, artifacts: str
+def build_job(
+    run: RunContext, request: CallRequest, prepared: Prepared, runs: Programs, artifacts: str
 ) -> ProcessJsonJob:
     """The run, with `artifacts` as the folder for its files."""
     entry = prepared.target.entry
@@ -58,7 +58,7 @@ def job_of(
         limit = max(1, min(limit, request.timeout_ms))
     return ProcessJsonJob(
         argv=runs.program.argv,
-        env=_environment(run, request.call_id, prepared, runs.program),
+        env=_job_environment(run, request.call_id, prepared, runs.program),
         cwd=str(anchor_folder(entry.cwd, run.state.world.registry)),
         call_id=request.call_id,
         tool=request.tool,
@@ -70,11 +70,11 @@ def job_of(
         timeout_ms=limit,
         max_output_bytes=entry.max_output_bytes,
         limits=entry.limits,
-        extra=_further(run, prepared),
+        extra=_sidecar_context(run, prepared),
     )
 
 
-def _further(run: RunContext, prepared: Prepared) -> JsonObject:
+def _sidecar_context(run: RunContext, prepared: Prepared) -> JsonObject:
     """What the sidecar is told besides the input: what was approved to be hit, and what never to touch."""
     words: JsonObject = {}
     desktop, seen = prepared.target.entry.permissions.desktop, prepared.preview
@@ -93,7 +93,7 @@ def _page(seen: Preview) -> JsonObject:
     return words | {"ref": seen.ref} if seen.ref else words
 
 
-def _environment(
+def _job_environment(
     run: RunContext, call_id: str, prepared: Prepared, program: ResolvedProgram
 ) -> dict[str, str]:
     """The environment that was prepared; its search path leads into the copy, not beside it."""

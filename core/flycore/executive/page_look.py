@@ -15,11 +15,11 @@ import msgspec
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.catalog.schemas import check_output
-from flycore.executive.job import job_of, runs_of
+from flycore.executive.job import build_job, materialise_programs
 from flycore.executive.prepare import Prepared, judge
 from flycore.executive.resolve import Target, callable_view
 from flycore.executive.rooms import JudgeContext, RunContext
-from flycore.executive.stop import Stop
+from flycore.executive.stop import Rejection
 from flycore.model.approval import Preview
 from flycore.model.base import Value
 from flycore.model.call import CallRequest
@@ -28,16 +28,16 @@ from flycore.model.errors import AuditUnwritable
 from flycore.model.json import Json, JsonObject
 from flycore.runners.persistent import call_alone
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome, call_sidecar
-from flycore.sandbox.seals import SealBroken
+from flycore.sandbox.seals import SealBrokenError
 
 SNAPSHOT = "browser.snapshot"
-ELEMENT = ("browser.click", "browser.type")
+ELEMENT_TOOLS = ("browser.click", "browser.type")
 """Tools that act on the element which the input's `target` names."""
-LOOKED_AT = (*ELEMENT, "browser.navigate", "browser.evaluate")
+LOOKED_AT = (*ELEMENT_TOOLS, "browser.navigate", "browser.evaluate")
 """Tools that act on the page that is shown."""
 LOOK_MS = 5000
 MAX_ANSWER_BYTES = 128 * 1024
-MOVED = "target-changed"
+TAB_GONE = "target-changed"
 """The sidecar's code where the tab that was meant is gone."""
 
 
@@ -48,7 +48,7 @@ class Seen(Value, frozen=True, kw_only=True):
     title: str = ""
 
 
-async def with_page(
+async def with_page_target(
     context: JudgeContext,
     run: RunContext,
     request: CallRequest,
@@ -60,15 +60,15 @@ async def with_page(
     by now."""
     if request.tool not in LOOKED_AT or prepared.verdict.decision is not Decision.ASK:
         return prepared
-    target = prepared.input.get("target") if request.tool in ELEMENT else None
+    target = prepared.input.get("target") if request.tool in ELEMENT_TOOLS else None
     asked: JsonObject = {"limit": 1} if target is None else {"target": target, "limit": 1}
     snapshot = _may_look(context, request, prepared, asked)
     if isinstance(snapshot, str):
-        seen = _unseen(snapshot)
-    elif not _noted(run.audit, request, snapshot.entry.id, prepared.seal.digest):
-        seen = _unseen("nothing is run while the audit log cannot be written")
+        seen = _unknown_page(snapshot)
+    elif not _record_look(run.audit, request, snapshot.entry.id, prepared.seal.digest):
+        seen = _unknown_page("nothing is run while the audit log cannot be written")
     else:
-        seen = await _seen(run, request, prepared, snapshot, asked, earlier.tab if earlier else "")
+        seen = await _page_target(run, request, prepared, snapshot, asked, earlier.tab if earlier else "")
     subject = msgspec.structs.replace(prepared.subject, preview=seen.preview)
     return msgspec.structs.replace(
         prepared,
@@ -85,7 +85,7 @@ def _may_look(
     """The tool to look with, or why there is no look."""
     world, entry = context.state.world, prepared.target.entry
     view = callable_view(world, SNAPSHOT, context.blocks)
-    if isinstance(view, Stop):
+    if isinstance(view, Rejection):
         return f"{SNAPSHOT} cannot be called: {view.message}"
     snapshot = Target(capability=view.capability, entry=entry)
     if view.sidecar != entry.id or not view.capability.read_only:
@@ -104,7 +104,7 @@ def _may_look(
     return snapshot
 
 
-def _noted(audit: AuditLog, request: CallRequest, sidecar: str, seal: str) -> bool:
+def _record_look(audit: AuditLog, request: CallRequest, sidecar: str, seal: str) -> bool:
     fields = audit_events.kernel_looked(request, look=SNAPSHOT, sidecar=sidecar, seal=seal)
     try:
         audit.append(audit_events.KERNEL_LOOKED, fields)
@@ -113,33 +113,33 @@ def _noted(audit: AuditLog, request: CallRequest, sidecar: str, seal: str) -> bo
     return True
 
 
-async def _seen(
+async def _page_target(
     run: RunContext, request: CallRequest, prepared: Prepared, snapshot: Target, asked: JsonObject, tab: str
 ) -> Seen:
     try:
-        runs = await runs_of(run, prepared)
-    except SealBroken as error:
-        return _unseen(f"the program could not be copied as it was sealed: {error}")
+        runs = await materialise_programs(run, prepared)
+    except SealBrokenError as error:
+        return _unknown_page(f"the program could not be copied as it was sealed: {error}")
     job = replace(
-        job_of(run, request, prepared, runs, ""),
+        build_job(run, request, prepared, runs, ""),
         tool=SNAPSHOT,
         input=asked,
         timeout_ms=min(LOOK_MS, snapshot.entry.timeout_ms),
         max_output_bytes=min(MAX_ANSWER_BYTES, snapshot.entry.max_output_bytes),
         extra={"target": {"tab": tab}} if tab else {},
     )
-    outcome = await _ask(job, snapshot.entry.kind)
-    if tab and outcome.details.get("code") == MOVED:
-        outcome = await _ask(replace(job, extra={}), snapshot.entry.kind)
+    outcome = await _run_snapshot(job, snapshot.entry.kind)
+    if tab and outcome.details.get("code") == TAB_GONE:
+        outcome = await _run_snapshot(replace(job, extra={}), snapshot.entry.kind)
     if outcome.status is not Status.SUCCESS:
-        return _unseen(prepared.masks.text(outcome.message))
+        return _unknown_page(prepared.masks.text(outcome.message))
     if check_output(snapshot.capability.output_schema, outcome.output):
-        return _unseen(f"{SNAPSHOT} answered what does not fit its schema")
+        return _unknown_page(f"{SNAPSHOT} answered what does not fit its schema")
     seen = read_page(prepared.masks.json(outcome.output), element="target" in asked)
-    return seen if isinstance(seen, Seen) else _unseen(seen)
+    return seen if isinstance(seen, Seen) else _unknown_page(seen)
 
 
-async def _ask(job: ProcessJsonJob, kind: Kind) -> RunOutcome:
+async def _run_snapshot(job: ProcessJsonJob, kind: Kind) -> RunOutcome:
     return await (call_alone(job) if kind is Kind.PERSISTENT else call_sidecar(job))
 
 
@@ -167,5 +167,5 @@ def _text(holder: JsonObject, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _unseen(why: str) -> Seen:
+def _unknown_page(why: str) -> Seen:
     return Seen(preview=Preview(unseen=why or "it does not say why"))

@@ -15,7 +15,7 @@
 13. execute   the log has the start on disk, the program is started, its output is checked
 14. result    secrets are masked, and the catalog learns how the sidecar did
 
-`walked` is around all of them: it writes the last line of the log, however the call ends.
+`run_guarded` is around all of them: it writes the last line of the log, however the call ends.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from functools import partial
 
 from flycore.approval.loops import Attempt
 from flycore.executive import finish
-from flycore.executive.arrival import Arrival, arrived, attempt_of
-from flycore.executive.ask import Permit, permit
-from flycore.executive.call import Announce, Call, Tell
-from flycore.executive.changes import Changes, changes
-from flycore.executive.checking import NO_JSON, checked_input, is_json
+from flycore.executive.arrival import RecordedInput, record_call, attempt_of
+from flycore.executive.ask import Authorization, permit
+from flycore.executive.call import OnCancellable, Call, OnProgress
+from flycore.executive.changes import SubjectDiff, changes
+from flycore.executive.checking import NO_JSON, validate_input, is_json
 from flycore.executive.closed import closed, over_quota, panicked
-from flycore.executive.frame import walked
-from flycore.executive.page_look import with_page
+from flycore.executive.frame import run_guarded
+from flycore.executive.page_look import with_page_target
 from flycore.executive.perform import perform
 from flycore.executive.prepare import Prepared, masks_for, prepare
 from flycore.executive.resolve import Target, resolve
-from flycore.executive.rooms import CallPlace, PipelineContext
+from flycore.executive.rooms import Slot, PipelineContext
 from flycore.executive.staying import acquire_slot
-from flycore.executive.stop import Stop, failed, refused
+from flycore.executive.stop import Rejection, failed, refused
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest, ToolResult
 from flycore.model.enums import Code, Risk
@@ -47,16 +47,16 @@ from flycore.sandbox.masks import Masks
 
 LINES_LOGGED = 100
 """Lines of a difference in the log; the card has all of them."""
-LOOKS = 2
+ROUNDS = 2
 """How often a call is asked for: once, and once more when something changed after the first answer."""
 
 
 async def execute(
-    context: PipelineContext, request: CallRequest, tell: Tell | None, announce: Announce | None
+    context: PipelineContext, request: CallRequest, tell: OnProgress | None, announce: OnCancellable | None
 ) -> ToolResult:
-    """Run one call; see `walked` for how it ends."""
+    """Run one call; see `run_guarded` for how it ends."""
     call = Call(request, context.clock, context.activity, tell)
-    return await walked(context, call, _ToolRun(context, call), announce)
+    return await run_guarded(context, call, _ToolRun(context, call), announce)
 
 
 class _ToolRun:
@@ -68,22 +68,22 @@ class _ToolRun:
         self.sidecar: str | None = None
         self.prepared: Prepared | None = None
         self.masks = Masks({})
-        self._arrival = Arrival()
+        self._arrival = RecordedInput()
 
     def attempt(self, result: ToolResult) -> Attempt:
         """What the loop guard counts of the call; nothing in it holds a secret."""
         return attempt_of(self._call, self._arrival, result)
 
-    def ended(self, stop: Stop) -> ToolResult:
+    def ended(self, stop: Rejection) -> ToolResult:
         """The result of a call that ends here."""
         return finish.stopped(self._call, stop, self.sidecar, self.masks)
 
     async def result(self) -> ToolResult:
         """Take all steps. Raises AuditUnwritable."""
         end = await self._admitted()
-        return self.ended(end) if isinstance(end, Stop) else end
+        return self.ended(end) if isinstance(end, Rejection) else end
 
-    async def _admitted(self) -> ToolResult | Stop:
+    async def _admitted(self) -> ToolResult | Rejection:
         """Steps 1 to 6, and with the quota taken the others."""
         context, call, tool = self._context, self._call, self._call.request.tool
         # 1. resolve: the tools of an MCP server are known only once it has listed them.
@@ -95,12 +95,12 @@ class _ToolRun:
             return failed(Code.INVALID_INPUT, NO_JSON)
         checked = self._validated(target, call.request.input)
         # 3. record, before the steps that take time: a call that hangs there is seen in the log.
-        self._record(call.request.input if isinstance(checked, Stop) else checked)
+        self._record(call.request.input if isinstance(checked, Rejection) else checked)
         # 4. prepare: needs the seal for policy, and policy before anybody is asked.
         prepared = await self._prepared(target, checked)
         # 5. admit, after policy: a caller that is paused still learns that policy denies the call.
         shut = closed(context.admission, call)
-        if isinstance(prepared, Stop):
+        if isinstance(prepared, Rejection):
             return prepared if prepared.code == Code.POLICY else shut or prepared
         if shut is not None:
             return shut
@@ -115,23 +115,23 @@ class _ToolRun:
         with nullcontext() if step else context.admission.quota.running(key):  # a step runs within its plan
             return await self._approved(prepared)
 
-    async def _approved(self, prepared: Prepared) -> ToolResult | Stop:
+    async def _approved(self, prepared: Prepared) -> ToolResult | Rejection:
         """Steps 7 to 11, a second time where something changed meanwhile; once it is approved the rest."""
         context, call = self._context, self._call
         # 7. page, only once the call is taken: looking starts a program, and refused calls start none.
         prepared = await self._with_page(prepared)
-        changed = Changes()
-        for _ in range(LOOKS):
+        changed = SubjectDiff()
+        for _ in range(ROUNDS):
             # 8. authorize
             again = partial(self._with_input, prepared.target, prepared.preview)
             granted = await permit(context.ask, call, prepared, again, changed.lines)
-            if isinstance(granted, Stop):
+            if isinstance(granted, Rejection):
                 return granted
             # 9. edit: the approval is of the edited input, so that is what runs or is compared.
             if granted.edited is not None:
                 call.edited = True
                 edited = await again(granted.edited)
-                if isinstance(edited, Stop):
+                if isinstance(edited, Rejection):
                     return edited
                 prepared = self.prepared = edited
             async with AsyncExitStack() as slots:
@@ -143,7 +143,7 @@ class _ToolRun:
                 if isinstance(now, Prepared) and _covers(prepared, now):
                     return await self._run(prepared, granted, place)
                 context.slots.grants.void(granted.grant_id)
-                if isinstance(now, Stop):
+                if isinstance(now, Rejection):
                     return now
             changed = changes(prepared, now)
             self._record_stale(prepared, now, changed)
@@ -151,7 +151,9 @@ class _ToolRun:
         hint = f"last of all: {', '.join(changed.things)}"
         return refused(Code.APPROVAL_STALE, "it kept changing after it was approved", hint)
 
-    async def _run(self, prepared: Prepared, granted: Permit, place: CallPlace | None) -> ToolResult | Stop:
+    async def _run(
+        self, prepared: Prepared, granted: Authorization, place: Slot | None
+    ) -> ToolResult | Rejection:
         """Steps 12 to 14."""
         context, call = self._context, self._call
         # 12. redeem, right before the start: a lease may be revoked, and everything stopped, until here.
@@ -163,7 +165,7 @@ class _ToolRun:
             return panicked(context.admission.app_root, began=False)
         # 13. execute
         outcome = await perform(context.run, call, prepared, granted, place)
-        if isinstance(outcome, Stop):
+        if isinstance(outcome, Rejection):
             return outcome
         # 14. result
         result = finish.ran(call, prepared, outcome)
@@ -175,7 +177,7 @@ class _ToolRun:
             return finish.with_warning(result, f"a person changed the input before approving it: {shown}")
         return result
 
-    def _resolved(self) -> Target | Stop:
+    def _resolved(self) -> Target | Rejection:
         """The tool's sidecar, with the masks over its secrets: they count for whatever is said from here."""
         judge = self._context.judge
         world, tool = judge.state.world, self._call.request.tool
@@ -186,52 +188,56 @@ class _ToolRun:
             self.masks = masks_for(entry, judge.ground.environ)
         return resolve(world, tool, judge.blocks)
 
-    def _validated(self, target: Target | Stop, input: JsonObject) -> JsonObject | Stop:
-        return target if isinstance(target, Stop) else checked_input(target.capability, input, self.masks)
+    def _validated(self, target: Target | Rejection, input: JsonObject) -> JsonObject | Rejection:
+        return (
+            target if isinstance(target, Rejection) else validate_input(target.capability, input, self.masks)
+        )
 
     async def _prepared(
-        self, target: Target | Stop, input: JsonObject | Stop, earlier: Preview | None = None
-    ) -> Prepared | Stop:
-        if isinstance(target, Stop):
+        self, target: Target | Rejection, input: JsonObject | Rejection, earlier: Preview | None = None
+    ) -> Prepared | Rejection:
+        if isinstance(target, Rejection):
             return target
-        if isinstance(input, Stop):
+        if isinstance(input, Rejection):
             return input
         prepared = await prepare(self._context.judge, self._call.request, target, input, earlier)
         if isinstance(prepared, Prepared):
             self.prepared, self.masks = prepared, prepared.masks
         return prepared
 
-    async def _prepared_again(self, prepared: Prepared) -> Prepared | Stop:
+    async def _prepared_again(self, prepared: Prepared) -> Prepared | Rejection:
         """The same call as it would run now, by the world and the files of this moment."""
         judge = self._context.judge
         target = resolve(judge.state.world, self._call.request.tool, judge.blocks)
         again = await self._prepared(target, prepared.input, prepared.preview)
-        return again if isinstance(again, Stop) else await self._with_page(again, prepared.preview)
+        return again if isinstance(again, Rejection) else await self._with_page(again, prepared.preview)
 
     async def _with_input(
         self, target: Target, earlier: Preview | None, input: JsonObject
-    ) -> Prepared | Stop:
+    ) -> Prepared | Rejection:
         """The same call with an input of the person's, checked like any."""
         if not is_json(input):
             return failed(Code.INVALID_INPUT, NO_JSON)
-        checked = checked_input(target.capability, input, self.masks)
-        if isinstance(checked, Stop):
+        checked = validate_input(target.capability, input, self.masks)
+        if isinstance(checked, Rejection):
             return checked
         context, request = self._context, self._call.request
         prepared = await prepare(context.judge, request, target, checked, earlier)
-        if isinstance(prepared, Stop):
+        if isinstance(prepared, Rejection):
             return prepared
-        return await with_page(context.judge, context.run, request, prepared, earlier)
+        return await with_page_target(context.judge, context.run, request, prepared, earlier)
 
     async def _with_page(self, prepared: Prepared, earlier: Preview | None = None) -> Prepared:
         context = self._context
-        self.prepared = await with_page(context.judge, context.run, self._call.request, prepared, earlier)
+        self.prepared = await with_page_target(
+            context.judge, context.run, self._call.request, prepared, earlier
+        )
         return self.prepared
 
     def _record(self, input: JsonObject) -> None:
-        self._arrival = arrived(self._context.audit, self._call, input, self.masks, self.sidecar or "")
+        self._arrival = record_call(self._context.audit, self._call, input, self.masks, self.sidecar or "")
 
-    def _record_stale(self, before: Prepared, after: Prepared, changed: Changes) -> None:
+    def _record_stale(self, before: Prepared, after: Prepared, changed: SubjectDiff) -> None:
         fields: JsonObject = {
             "callId": self._call.request.call_id,
             "tool": self._call.request.tool,

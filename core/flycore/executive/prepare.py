@@ -13,13 +13,13 @@ import anyio.to_thread
 import msgspec
 
 from flycore.catalog.agent_actions import EDIT
-from flycore.executive.decided import REACH, no_program
-from flycore.executive.file_look import look_at_file
+from flycore.executive.decided import AGENT_SANDBOX, agent_program
+from flycore.executive.file_look import read_file_target
 from flycore.executive.preview import accepts_unchecked, take_preview
 from flycore.executive.resolve import Target
 from flycore.executive.rooms import JudgeContext
 from flycore.executive.sealing import Sealed, seal_entry
-from flycore.executive.stop import Stop, refused
+from flycore.executive.stop import Rejection, refused
 from flycore.executive.world import Ground, World
 from flycore.model.approval import Preview, Subject, Verdict
 from flycore.model.base import Value
@@ -74,14 +74,14 @@ async def prepare(
     target: Target,
     input: JsonObject,
     earlier: Preview | None = None,
-) -> Prepared | Stop:
+) -> Prepared | Rejection:
     """Seal the programs, ask policy, look at the target; or say what is missing or denied.
 
     `earlier` is the target as it was seen when the call arrived.
     """
     world, entry = context.state.world, target.entry
-    sealed = no_program(entry) if target.decided else await seal_entry(context.ground, world, target)
-    if isinstance(sealed, Stop):
+    sealed = agent_program(entry) if target.decided else await seal_entry(context.ground, world, target)
+    if isinstance(sealed, Rejection):
         return sealed
     program, seal = sealed.program, sealed.seal
     secrets, missing = declared_secrets(entry.permissions, context.ground.environ)
@@ -92,10 +92,10 @@ async def prepare(
     risk, verdict = judge(world, target, input, seal, sandbox, caller=request.caller, now=now)
     if verdict.decision is Decision.DENY:
         return _denied(context, verdict)
-    seen = await _look(context, target, input, earlier, verdict)
-    if isinstance(seen, Stop):
+    seen = await _read_target(context, target, input, earlier, verdict)
+    if isinstance(seen, Rejection):
         return seen
-    environment = _environment(context.ground, request, target, program, secrets)
+    environment = _child_environment(context.ground, request, target, program, secrets)
     subject = Subject(
         caller=request.caller.key,
         tool=request.tool,
@@ -127,7 +127,7 @@ async def prepare(
     )
 
 
-def _environment(
+def _child_environment(
     ground: Ground, request: CallRequest, target: Target, program: ResolvedProgram, secrets: Mapping[str, str]
 ) -> dict[str, str]:
     """The child's; none where nothing is started."""
@@ -140,29 +140,29 @@ def _environment(
 
 def _report(target: Target, seal: Seal) -> SandboxReport:
     if target.decided:
-        return REACH
+        return AGENT_SANDBOX
     own = seal.kind is SealKind.BUNDLED
     return report(target.entry.permissions, target.entry.limits, bundled=own)
 
 
-class _Looked(Value, frozen=True, kw_only=True):
+class _TargetView(Value, frozen=True, kw_only=True):
     """What the call would act on."""
 
     preview: Preview | None = None
     diff: tuple[str, ...] = ()
 
 
-async def _look(
+async def _read_target(
     context: JudgeContext, target: Target, input: JsonObject, earlier: Preview | None, verdict: Verdict
-) -> _Looked | Stop:
+) -> _TargetView | Rejection:
     """Look at the window, or at the file that an agent would change itself; not where nobody judges it."""
     tool = target.capability.name
     if tool == EDIT and verdict.decision is Decision.ASK:
-        seen = await anyio.to_thread.run_sync(look_at_file, input, context.ground.places.app_root)
-        return _Looked(preview=seen.preview, diff=seen.diff)
+        seen = await anyio.to_thread.run_sync(read_file_target, input, context.ground.places.app_root)
+        return _TargetView(preview=seen.preview, diff=seen.diff)
     blind = accepts_unchecked(target.entry, context.ground.environ)
     preview = await take_preview(context.desktop, context.seat(), tool, input, earlier, unchecked=blind)
-    return preview if isinstance(preview, Stop) else _Looked(preview=preview)
+    return preview if isinstance(preview, Rejection) else _TargetView(preview=preview)
 
 
 def _entry_digest(target: Target) -> str:
@@ -201,7 +201,7 @@ def judge(
     return found.risk, found.verdict
 
 
-def _denied(context: JudgeContext, verdict: Verdict) -> Stop:
+def _denied(context: JudgeContext, verdict: Verdict) -> Rejection:
     context.note_rules(verdict.rules)
     because = "; ".join(rule.because for rule in verdict.rules)
     return refused(Code.POLICY, "policy denies this call", because)
@@ -212,9 +212,9 @@ def masks_for(entry: SidecarEntry, environ: Mapping[str, str]) -> Masks:
     return Masks(declared_secrets(entry.permissions, environ)[0])
 
 
-def _secret_missing(missing: dict[str, str]) -> Stop:
+def _secret_missing(missing: dict[str, str]) -> Rejection:
     names = ", ".join(f"{name} ({why})" for name, why in missing.items())
-    return Stop(
+    return Rejection(
         status=Status.UNAVAILABLE,
         code=ReasonCode.SECRET_MISSING,
         message=f"declared secrets are not there: {names}",

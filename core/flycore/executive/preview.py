@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from flycore.executive.shots import POINTER, Camera, DesktopUnreadable, point_of
-from flycore.executive.stop import Stop, failed
+from flycore.executive.shots import POINTER, ScreenCamera, DesktopUnreadable, point_of
+from flycore.executive.stop import Rejection, failed
 from flycore.model.approval import Preview
 from flycore.model.base import Value
 from flycore.model.enums import Code
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import SidecarEntry
 
-TARGETED = (POINTER, "computer.keyboard")
+WINDOW_TOOLS = (POINTER, "computer.keyboard")
 """Tools whose effect depends on which window is in front."""
 
 
@@ -36,7 +36,7 @@ class Seat(Value, frozen=True, kw_only=True):
         return window.id in self.window_ids or (window.pid != 0 and window.pid in self.pids)
 
 
-class Desktop(Camera, Protocol):
+class Desktop(ScreenCamera, Protocol):
     """Reads the display. Raises DesktopUnreadable."""
 
     async def focused(self) -> Window | None:
@@ -87,22 +87,22 @@ async def take_preview(
     earlier: Preview | None = None,
     *,
     unchecked: bool = False,
-) -> Preview | Stop | None:
+) -> Preview | Rejection | None:
     """The target of a pointer or keyboard action; None for tools that have none.
 
     `earlier` is what was seen when the call arrived: then that window is looked at again, whichever has
     the focus by now (whoever approved has just used the console's). A console's own window, or none at
     all, stops the call before anyone is asked. With `unchecked` nobody looks, and the preview says so.
     """
-    if tool not in TARGETED:
+    if tool not in WINDOW_TOOLS:
         return None
     if unchecked:
         return Preview(unchecked=True)
     named = input.get("window")
     try:
-        window = await _find(desktop, named if isinstance(named, str) else None, earlier)
+        window = await _target_window(desktop, named if isinstance(named, str) else None, earlier)
         point = point_of(input) if tool == POINTER else None
-        over = await _over(desktop, window, point, earlier) if isinstance(window, Window) else ()
+        over = await _windows_over(desktop, window, point, earlier) if isinstance(window, Window) else ()
     except DesktopUnreadable as error:
         return failed(Code.FAILED, str(error), "flytui doctor says what this machine lacks")
     if isinstance(window, str):
@@ -129,7 +129,7 @@ async def take_preview(
     )
 
 
-async def _over(
+async def _windows_over(
     desktop: Desktop, window: Window, point: tuple[int, int] | None, earlier: Preview | None
 ) -> tuple[Window, ...]:
     """What lies at the point in place of the window that is meant. Later the same one is looked at again:
@@ -144,7 +144,7 @@ async def _over(
     return () if any(other.id == window.id for other in under) else under
 
 
-async def _find(desktop: Desktop, named: str | None, earlier: Preview | None) -> Window | str:
+async def _target_window(desktop: Desktop, named: str | None, earlier: Preview | None) -> Window | str:
     if earlier is not None:
         return await desktop.window(int(earlier.window_id)) or "the one that was meant is gone"
     if named is None:

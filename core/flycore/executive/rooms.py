@@ -8,28 +8,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from flycore.approval.blocks import BlockBook
+from flycore.approval.blocks import ToolBlockStore
 from flycore.approval.clock import Clock
-from flycore.approval.grants import GrantBook
+from flycore.approval.grants import GrantStore
 from flycore.approval.groups import GroupLocks
 from flycore.approval.guards import Quota
-from flycore.approval.hands import HandsOn
-from flycore.approval.leases import LeaseBook
+from flycore.approval.hands import DesktopControl
+from flycore.approval.leases import LeaseStore
 from flycore.approval.loops import LoopGuard
 from flycore.approval.queue import ApprovalQueue
 from flycore.audit.log import AuditLog
-from flycore.executive.activity import ActivityBook
+from flycore.executive.activity import ActivityLog
 from flycore.executive.folders import ArtifactFolders
 from flycore.executive.preview import Desktop, Seat
 from flycore.executive.world import CurrentState, Ground
 from flycore.model.approval import Checks, MatchedRule, Subject
 from flycore.runners.answer import OnEvent
-from flycore.runners.pool import InstancePool
+from flycore.runners.pool import ProcessPool
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome
-from flycore.runners.upstream.calling import Asked
+from flycore.runners.upstream.calling import McpCall
 
 
-class CallPlace(Protocol):
+class Slot(Protocol):
     """Where a call is run that gets no process of its own."""
 
     @property
@@ -50,8 +50,8 @@ class Upstreams(Protocol):
         ...
 
     def hold(
-        self, sidecar: str, asked: Asked, waits: Callable[[str], None]
-    ) -> AbstractAsyncContextManager[CallPlace]:
+        self, sidecar: str, asked: McpCall, waits: Callable[[str], None]
+    ) -> AbstractAsyncContextManager[Slot]:
         """Have a place for one call for the block; `waits` is told why that takes waiting."""
         ...
 
@@ -75,7 +75,7 @@ class JudgeContext:
     ground: Ground
     clock: Clock
     state: CurrentState
-    blocks: BlockBook
+    blocks: ToolBlockStore
     desktop: Desktop
     seat: Callable[[], Seat]
     note_rules: Callable[[tuple[MatchedRule, ...]], None]
@@ -112,9 +112,9 @@ class SlotContext:
     """What an approved call waits for before it runs: its exclusive group, its process, its server."""
 
     groups: GroupLocks
-    leases: LeaseBook
-    grants: GrantBook
-    instances: InstancePool
+    leases: LeaseStore
+    grants: GrantStore
+    instances: ProcessPool
     upstreams: Upstreams
 
 
@@ -126,7 +126,7 @@ class RunContext:
     state: CurrentState
     audit: AuditLog
     folders: ArtifactFolders
-    hands: HandsOn
+    hands: DesktopControl
     seat: Callable[[], Seat]
     note_run: Callable[[str, str, str, str], None]
     """Receives how each run ended: sidecar, code (empty for success), message, stderr tail."""
@@ -138,7 +138,7 @@ class PipelineContext:
 
     clock: Clock
     audit: AuditLog
-    activity: ActivityBook
+    activity: ActivityLog
     judge: JudgeContext
     admission: AdmissionContext
     ask: AskContext

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from flycore.executive.resolve import Target
-from flycore.executive.stop import Stop, failed
+from flycore.executive.stop import Rejection, failed
 from flycore.executive.world import Ground, World
 from flycore.model.base import Value
 from flycore.model.enums import Code, Kind, PathState, ReasonCode, Status
@@ -18,7 +18,7 @@ from flycore.registry.resolve import at_url
 from flycore.sandbox.members import PACKAGES
 from flycore.sandbox.names import by_name, seal_address
 from flycore.sandbox.seals import seal_program
-from flycore.sandbox.trees import Unsealable
+from flycore.sandbox.trees import UnsealableError
 
 
 class Sealed(Value, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class Sealed(Value, frozen=True, kw_only=True):
         return {item.name: digest([list(item.argv), item.seal.digest]) for item in self.delegates}
 
 
-async def seal_entry(ground: Ground, world: World, target: Target) -> Sealed | Stop:
+async def seal_entry(ground: Ground, world: World, target: Target) -> Sealed | Rejection:
     """Follow and seal the entry's command and every delegate that resolves. Packages are looked at beside
     the loop: reading one for the first time takes as long as its size asks for."""
     packages = ground.places.app_root / PACKAGES
@@ -44,7 +44,7 @@ async def seal_entry(ground: Ground, world: World, target: Target) -> Sealed | S
     return _sealed(ground, world, target, packages)
 
 
-def _sealed(ground: Ground, world: World, target: Target, packages: Path) -> Sealed | Stop:
+def _sealed(ground: Ground, world: World, target: Target, packages: Path) -> Sealed | Rejection:
     entry = target.entry
     if entry.url:
         return Sealed(program=at_url(entry), seal=seal_address(entry), delegates=(), delegate_programs={})
@@ -62,7 +62,7 @@ def _sealed(ground: Ground, world: World, target: Target, packages: Path) -> Sea
             if followed.state is PathState.RESOLVED:
                 programs[name] = followed
                 delegates.append(SealedDelegate(name=name, argv=followed.argv, seal=seal(followed)))
-    except Unsealable as error:
+    except UnsealableError as error:
         hint = 'mend that, or set "seal": "in-place" to be asked each time'
         return failed(Code.SPAWN, f"it cannot be sealed: {error.filename} {error.strerror}", hint)
     except OSError as error:
@@ -70,8 +70,8 @@ def _sealed(ground: Ground, world: World, target: Target, packages: Path) -> Sea
     return Sealed(program=program, seal=own, delegates=tuple(delegates), delegate_programs=programs)
 
 
-def _unresolved(program: ResolvedProgram) -> Stop:
-    return Stop(
+def _unresolved(program: ResolvedProgram) -> Rejection:
+    return Rejection(
         status=Status.UNAVAILABLE,
         code=program.reason or ReasonCode.COMMAND_NOT_FOUND,
         message=program.message,

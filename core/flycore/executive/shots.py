@@ -18,7 +18,7 @@ from flycore.model.picture import Picture
 POINTER = "computer.mouse"
 
 
-class Shot(Value, frozen=True, kw_only=True):
+class Screenshot(Value, frozen=True, kw_only=True):
     """A part of the screen; `cross` is the pixel of the picture that is meant."""
 
     picture: Picture
@@ -29,14 +29,14 @@ class DesktopUnreadable(Exception):
     """The display cannot be asked; the text says why and what to install."""
 
 
-class Camera(Protocol):
+class ScreenCamera(Protocol):
     """Takes pictures of the display. Raises DesktopUnreadable."""
 
-    async def shot_at(self, x: int, y: int) -> Shot:
+    async def shot_at(self, x: int, y: int) -> Screenshot:
         """The screen round a point."""
         ...
 
-    async def shot_of(self, window_id: int) -> Shot:
+    async def shot_of(self, window_id: int) -> Screenshot:
         """A window as it is on the screen, with whatever covers it."""
         ...
 
@@ -47,7 +47,7 @@ def point_of(input: JsonObject, x: str = "x", y: str = "y") -> tuple[int, int] |
     return (across, down) if type(across) is int and type(down) is int else None
 
 
-async def with_shots(camera: Camera, request: ApprovalRequest) -> ApprovalRequest:
+async def with_screenshots(camera: ScreenCamera, request: ApprovalRequest) -> ApprovalRequest:
     """The request with its pictures; where none can be taken, with why not."""
     subject = request.subject
     if subject.preview is None or subject.preview.of_page or subject.preview.file:
@@ -55,7 +55,7 @@ async def with_shots(camera: Camera, request: ApprovalRequest) -> ApprovalReques
     if subject.preview.unchecked:
         return msgspec.structs.replace(request, no_crop="Wayland lets nobody look at windows")
     try:
-        shots = await _taken(camera, request.tool, subject.input, subject.preview)
+        shots = await _screenshots(camera, request.tool, subject.input, subject.preview)
     except DesktopUnreadable as error:
         return msgspec.structs.replace(request, no_crop=str(error))
     first, *rest = shots
@@ -65,7 +65,9 @@ async def with_shots(camera: Camera, request: ApprovalRequest) -> ApprovalReques
     return request
 
 
-async def _taken(camera: Camera, tool: str, input: JsonObject, preview: Preview) -> list[Shot]:
+async def _screenshots(
+    camera: ScreenCamera, tool: str, input: JsonObject, preview: Preview
+) -> list[Screenshot]:
     """Round the point, for a drag round both; without one, of the window."""
     start = point_of(input) if tool == POINTER else None
     if start is None:

@@ -8,39 +8,39 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
-from flycore.approval.hands import uses_hands
+from flycore.approval.hands import controls_desktop
 from flycore.executive.call import Call
 from flycore.executive.group import enter_group
 from flycore.executive.prepare import Prepared
-from flycore.executive.rooms import CallPlace, SlotContext
+from flycore.executive.rooms import Slot, SlotContext
 from flycore.executive.world import World
 from flycore.model.enums import Kind, Phase
 from flycore.model.json import digest
-from flycore.runners.pool import InstanceKey
-from flycore.runners.upstream.calling import Asked
+from flycore.runners.pool import ProcessKey
+from flycore.runners.upstream.calling import McpCall
 
-_OF_THE_INPUT = "${input."
+_INPUT_REFERENCE = "${input."
 
 
 async def acquire_slot(
     slots: SlotContext, call: Call, prepared: Prepared, grant_id: str, stack: AsyncExitStack
-) -> tuple[CallPlace | None, bool]:
+) -> tuple[Slot | None, bool]:
     """Hold the tool's exclusive group, and a place at a process of the call's key or at its MCP server's
     session, for as long as `stack` is open. Gives the place, None where the call gets a process of its own,
     and whether that took waiting, while the grant's clock stood still."""
     group = prepared.target.capability.exclusive
     waited = False
-    with slots.grants.standing_still(grant_id):
+    with slots.grants.paused(grant_id):
         # A step of a plan that holds the group already would wait for its own plan for ever.
-        if group is not None and not slots.groups.held_by(group, call.request.parent_call_id):
+        if group is not None and not slots.groups.holder(group, call.request.parent_call_id):
             waited = await enter_group(slots, call, group, stack)
-        place, in_line = await _take_place(slots, call, prepared, stack)
+        place, in_line = await _take_process_slot(slots, call, prepared, stack)
     return place, waited or in_line
 
 
-async def _take_place(
+async def _take_process_slot(
     slots: SlotContext, call: Call, prepared: Prepared, stack: AsyncExitStack
-) -> tuple[CallPlace | None, bool]:
+) -> tuple[Slot | None, bool]:
     entry = prepared.target.entry
     upstream = entry.kind is Kind.MCP
     if not upstream and not stays(prepared):
@@ -51,24 +51,24 @@ async def _take_place(
         waited.append(words)
         call.at(Phase.WAITING_GROUP, words)
 
-    began = call.wait_from()
-    place: CallPlace
+    began = call.start_wait()
+    place: Slot
     if upstream:
-        place = await stack.enter_async_context(slots.upstreams.hold(entry.id, asked_of(prepared), waits))
+        place = await stack.enter_async_context(slots.upstreams.hold(entry.id, mcp_call_of(prepared), waits))
     else:
         hold = slots.instances.hold(
             instance_key(prepared), instances=entry.instances, idle_ms=entry.idle_ms, waits=waits
         )
         place = await stack.enter_async_context(hold)
     if waited:
-        call.waited_since(began)
+        call.end_wait(began)
     return place, bool(waited)
 
 
-def asked_of(prepared: Prepared) -> Asked:
+def mcp_call_of(prepared: Prepared) -> McpCall:
     """What the call asks of its MCP server: exactly what was approved."""
     capability = prepared.target.capability
-    return Asked(tool=capability.upstream, definition=capability.definition, program=prepared.seal.digest)
+    return McpCall(tool=capability.upstream, definition=capability.definition, program=prepared.seal.digest)
 
 
 def stays(prepared: Prepared) -> bool:
@@ -77,15 +77,15 @@ def stays(prepared: Prepared) -> bool:
     permissions = entry.permissions
     if entry.kind is not Kind.PERSISTENT or permissions.secrets or permissions.desktop:
         return False
-    if uses_hands(prepared.target.capability.name):
+    if controls_desktop(prepared.target.capability.name):
         return False
-    return not any(_OF_THE_INPUT in path for path in (*permissions.read, *permissions.write))
+    return not any(_INPUT_REFERENCE in path for path in (*permissions.read, *permissions.write))
 
 
-def instance_key(prepared: Prepared) -> InstanceKey:
+def instance_key(prepared: Prepared) -> ProcessKey:
     """Whom the process serves: all of it is part of what an approval is bound to."""
     subject = prepared.subject
-    return InstanceKey(
+    return ProcessKey(
         sidecar=prepared.target.entry.id,
         program=digest([subject.seal, dict(subject.delegates)]),
         entry=subject.entry,
@@ -95,7 +95,7 @@ def instance_key(prepared: Prepared) -> InstanceKey:
     )
 
 
-def key_holds(world: World, key: InstanceKey) -> bool:
+def key_is_current(world: World, key: ProcessKey) -> bool:
     """Whether a process of that key may serve another call: its entry is in force, enabled and trusted."""
     entry = world.entries.get(key.sidecar)
     return entry is not None and entry.enabled and entry.digest == key.entry and entry.id in world.trusted

@@ -7,7 +7,7 @@ from flycore.model.enums import Code, Status
 from flycore.model.json import Json, JsonObject
 
 
-class Stop(Value, frozen=True, kw_only=True):
+class Rejection(Value, frozen=True, kw_only=True):
     """The call ends here, with this status and error."""
 
     status: Status
@@ -17,11 +17,11 @@ class Stop(Value, frozen=True, kw_only=True):
     details: JsonObject = {}  # noqa: RUF012 - msgspec gives each instance its own
 
 
-def refused(code: Code, message: str, hint: str = "", **details: Json) -> Stop:
+def refused(code: Code, message: str, hint: str = "", **details: Json) -> Rejection:
     """A refusal: somebody or something said no."""
-    return Stop(status=Status.DENIED, code=code, message=message, hint=hint, details=dict(details))
+    return Rejection(status=Status.DENIED, code=code, message=message, hint=hint, details=dict(details))
 
 
-def failed(code: Code, message: str, hint: str = "", **details: Json) -> Stop:
+def failed(code: Code, message: str, hint: str = "", **details: Json) -> Rejection:
     """A failure that is nobody's decision."""
-    return Stop(status=Status.FAILED, code=code, message=message, hint=hint, details=dict(details))
+    return Rejection(status=Status.FAILED, code=code, message=message, hint=hint, details=dict(details))

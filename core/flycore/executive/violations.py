@@ -11,10 +11,10 @@ from flycore.catalog.schemas import Violation
 from flycore.model.json import Json
 from flycore.sandbox.masks import Masks
 
-NOT_SHOWN = "does not fit; its value is a secret"
+SECRET_VALUE = "does not fit; its value is a secret"
 
 
-def worded(
+def redacted_violations(
     found: tuple[Violation, ...], value: Json, masks: Masks, check: Callable[[Json], tuple[Violation, ...]]
 ) -> tuple[Violation, ...]:
     """The violations `found` in `value`; where one might quote a secret, only its place.
@@ -26,6 +26,8 @@ def worded(
         return found
     harmless = set(check(masked))
     return tuple(
-        item if item in harmless else Violation(pointer=masks.text(item.pointer, cut=True), message=NOT_SHOWN)
+        item
+        if item in harmless
+        else Violation(pointer=masks.text(item.pointer, cut=True), message=SECRET_VALUE)
         for item in found
     )

@@ -25,14 +25,14 @@ from flysafe.x11_reader import DisplayUnavailable, X11Reader
 
 MOST = (96, 48)
 """Largest picture, width and height in pixels."""
-ROUND = (192, 96)
+POINT_AREA = (192, 96)
 """How much of the screen is shown round a point."""
 
 
 MAX_LISTED_TITLE = 4096
 
 
-class CannotLook(Exception):
+class DisplayUnreadable(Exception):
     """Why the display cannot be looked at."""
 
 
@@ -52,9 +52,9 @@ class Box(NamedTuple):
         return Box(left, top, max(0, right - left), max(0, bottom - top))
 
 
-def round_point(x: int, y: int, screen: Box) -> Box:
+def area_round_point(x: int, y: int, screen: Box) -> Box:
     """What is shown round a point: at the screen's edge it is moved, not cut."""
-    width, height = min(ROUND[0], screen.width), min(ROUND[1], screen.height)
+    width, height = min(POINT_AREA[0], screen.width), min(POINT_AREA[1], screen.height)
     left = min(max(x - width // 2, screen.left), screen.left + screen.width - width)
     top = min(max(y - height // 2, screen.top), screen.top + screen.height - height)
     return Box(left, top, width, height)
@@ -72,15 +72,15 @@ def _shown(what: str, numbers: list[int], screen: Box) -> Box:
         with X11Reader() as display:
             found = display.window(*numbers)
         if found is None:
-            raise CannotLook("there is no such window")
+            raise DisplayUnreadable("there is no such window")
         place = found.geometry
         box = Box(place.x, place.y, place.width, place.height).within(screen)
     else:
         x, y = numbers
         there = Box(x, y, 1, 1).within(screen)
-        box = round_point(x, y, screen) if there.width and there.height else there
+        box = area_round_point(x, y, screen) if there.width and there.height else there
     if not box.width or not box.height:
-        raise CannotLook("it lies outside the screen")
+        raise DisplayUnreadable("it lies outside the screen")
     return box
 
 
@@ -96,7 +96,7 @@ def _picture(what: str, numbers: list[int]) -> tuple[dict[str, object], bytes]:
             box = _shown(what, numbers, area)
             shot = screen.grab(box._asdict())
     except ScreenShotError as failed:
-        raise CannotLook(str(failed)) from failed
+        raise DisplayUnreadable(str(failed)) from failed
     size = scaled(box.width, box.height)
     pixels = Image.frombytes("RGB", (shot.width, shot.height), shot.rgb).resize(size, Image.Resampling.BOX)
     line: dict[str, object] = {"width": size[0], "height": size[1]}
@@ -131,7 +131,7 @@ def main(arguments: list[str]) -> int:
         line, pixels = (
             _picture(what, numbers) if what in ("point", "window") else (_windows(what, numbers), b"")
         )
-    except CannotLook as error:
+    except DisplayUnreadable as error:
         sys.stderr.write(f"{error}\n")
         return 1
     except DisplayUnavailable as missing:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from flycore.approval.queue import ApprovalQueue
 from flycore.executive.preview import Seat
-from flycore.kernel.seats import Seats
-from flycore.kernel.standing import HANDS, Revocations
-from flycore.kernel.upkeep import Upkeep
+from flycore.kernel.seats import OpenConsoles
+from flycore.kernel.standing import DESKTOP_CONTROLLED, RevocationHistory
+from flycore.kernel.upkeep import StateRefresher
 from flycore.model.approval import Answer, Outcome
 from flycore.model.enums import Choice
 from flycore.model.json import JsonObject
@@ -17,14 +17,14 @@ from flycore.model.json import JsonObject
 AnswerQuestion = Callable[[str, str, str, str], Awaitable[Outcome]]
 
 
-class Reach(NamedTuple):
+class ApproverDeps(NamedTuple):
     """What every console of one kernel has its hand on."""
 
     queue: ApprovalQueue
-    upkeep: Upkeep
+    upkeep: StateRefresher
     answer: AnswerQuestion
-    seats: Seats
-    revocations: Callable[[str], Revocations]
+    seats: OpenConsoles
+    revocations: Callable[[str], RevocationHistory]
     """A console takes back what it has revoked itself; named for the log."""
 
 
@@ -34,7 +34,7 @@ class KernelApprover:
 
     def __init__(
         self,
-        reach: Reach,
+        reach: ApproverDeps,
         who: str,
         by: str,
         *,
@@ -60,11 +60,11 @@ class KernelApprover:
 
     def detach(self) -> None:
         """See Approver. Where it was the only console, whoever waits inline is told that nobody is there."""
-        self.lose()
+        self.disconnect()
         if not self._seats:
             self._queue.leave()
 
-    def lose(self) -> None:
+    def disconnect(self) -> None:
         """The console is gone without a word, and may come back: whoever waits, waits on."""
         self._seats.leave(self)
 
@@ -108,7 +108,7 @@ class KernelApprover:
     async def enable(self, sidecar: str, enabled: bool, reason: str) -> Outcome:
         """See Approver. Nothing is switched on while a tool may be pressing keys."""
         if enabled and self._revocations.hands():
-            return Outcome(accepted=False, why_not=HANDS)
+            return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
         return await self._upkeep.settled(
             lambda trusting, now: trusting.switch(sidecar, enabled, reason, now, self._by)
         )
@@ -120,13 +120,13 @@ class KernelApprover:
     async def write_starter(self) -> Outcome:
         """See Approver."""
         if self._revocations.hands():
-            return Outcome(accepted=False, why_not=HANDS)
+            return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
         return await self._upkeep.settled(lambda trusting, now: trusting.start(now, self._by))
 
     async def import_server(self, path: str, name: str, digest: str) -> Outcome:
         """See Approver. What the file says now counts, and only if that is what was shown."""
         if self._revocations.hands():
-            return Outcome(accepted=False, why_not=HANDS)
+            return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
         offered = await self._upkeep.describing.offer(path, name)
         if offered is None or offered.digest != digest:
             said = "it is not what was shown any more: look at it again"
@@ -138,5 +138,5 @@ class KernelApprover:
     async def _in_force(self, outcome: Outcome) -> Outcome:
         """The outcome, once the next call finds the rules as they are written now."""
         if outcome.accepted:
-            await self._upkeep.renewed()
+            await self._upkeep.refresh()
         return outcome

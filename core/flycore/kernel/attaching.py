@@ -10,12 +10,12 @@ import os
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 
-from flycore.approval.callers import identify_peer, told_apart
+from flycore.approval.callers import identify_peer, distinguish_callers
 from flycore.audit import events as audit_events
 from flycore.executive.preview import Seat
-from flycore.kernel.approver import KernelApprover, Reach
+from flycore.kernel.approver import KernelApprover, ApproverDeps
 from flycore.kernel.lock import FOR_GOOD
-from flycore.kernel.pairing import VALID_SECONDS, PairingBook, Presented
+from flycore.kernel.pairing import VALID_SECONDS, PairingCodes, CodeCheck
 from flycore.kernel.recorder import Recorder
 from flycore.model.call import Caller
 from flycore.model.enums import KernelRole
@@ -25,30 +25,32 @@ from flycore.model.json import JsonObject
 from flysafe.procfs import ancestor_names, terminal_of
 
 PROVISIONAL = "this kernel lives for one command only: ask it to yield, and open a console"
-NOWHERE = "nobody could see the code: no console is open here, and flytui serve has no terminal of its own"
-TOO_OFTEN = "too many codes were asked for: try again in two minutes"
-OWN = "console"
+NO_CONSOLE_OPEN = (
+    "nobody could see the code: no console is open here, and flytui serve has no terminal of its own"
+)
+TOO_MANY_CODES = "too many codes were asked for: try again in two minutes"
+OWN_CONSOLE = "console"
 """What the log calls the console in the kernel's own process where its line has no pid."""
 _WHY_NOT = {
-    Presented.WRONG: "this is not the code that was shown; tries left: {}",
-    Presented.SPENT: "this is not the code that was shown, and it counts no longer; attach again",
-    Presented.NONE: "no code counts here: it was refused, or its two minutes are over; attach again",
+    CodeCheck.WRONG: "this is not the code that was shown; tries left: {}",
+    CodeCheck.SPENT: "this is not the code that was shown, and it counts no longer; attach again",
+    CodeCheck.NONE: "no code counts here: it was refused, or its two minutes are over; attach again",
 }
 
 
-class Attaching:
+class ConsolePairing:
     """The consoles of one kernel: its own, and the way in for those of other processes."""
 
-    def __init__(self, reach: Reach, recorder: Recorder, role: KernelRole) -> None:
+    def __init__(self, reach: ApproverDeps, recorder: Recorder, role: KernelRole) -> None:
         self._reach = reach
         self.own = KernelApprover(
-            reach, f"the console on pid {os.getpid()}", OWN, refuse=self.refuse, opened=self._opened
+            reach, f"the console on pid {os.getpid()}", OWN_CONSOLE, refuse=self.refuse, opened=self._opened
         )
         """Of the console in this process."""
         self._recorder = recorder
         self._clock = recorder.clock
         self._role = role
-        self._book = PairingBook()
+        self._book = PairingCodes()
         self._terminals = 0
         self._asking: dict[Hashable, tuple[Caller, int]] = {}
         """Connections that were shown a code and have not been paired, with their process."""
@@ -79,11 +81,11 @@ class Attaching:
         if self._role not in FOR_GOOD:
             return PROVISIONAL
         if not self.consoles and not self._terminals:
-            return NOWHERE
+            return NO_CONSOLE_OPEN
         code = self._book.attach(connection, caller.key, self._clock.monotonic())
         if code is None:
-            return TOO_OFTEN
-        self._who[connection] = told_apart(pid, caller)
+            return TOO_MANY_CODES
+        self._who[connection] = distinguish_callers(pid, caller)
         expires = self._clock.now() + VALID_SECONDS
         self._asking[connection] = caller, pid
         named = self._named(connection, caller, pid)
@@ -95,9 +97,9 @@ class Attaching:
     ) -> KernelApprover | str:
         """A hand of its own for the console that typed the right code, seated; else why not, in words."""
         presented = self._book.present(connection, code, self._clock.monotonic())
-        if presented is not Presented.PAIRED:
+        if presented is not CodeCheck.PAIRED:
             self._record(audit_events.CONSOLE_REFUSED, caller, pid, reason=presented.value)
-            if presented is Presented.SPENT and self._asking.pop(connection, None) is not None:
+            if presented is CodeCheck.SPENT and self._asking.pop(connection, None) is not None:
                 self._tell("console.refused", self._named(connection, caller, pid))
             return _WHY_NOT[presented].format(self._book.tries_left(connection))
         self._asking.pop(connection, None)
@@ -113,7 +115,7 @@ class Attaching:
         self._book.leave(connection)
         asked = self._asking.pop(connection, None)
         if approver is not None:
-            approver.lose()
+            approver.disconnect()
             self._record(audit_events.CONSOLE_LEFT, caller, pid)
         if approver is not None or asked is not None:
             self._tell("console.left", self._named(connection, caller, pid))

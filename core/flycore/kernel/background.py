@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import anyio
 
 from flycore.kernel.bus import Bus
-from flycore.kernel.upkeep import Upkeep
+from flycore.kernel.upkeep import StateRefresher
 from flycore.kernel.upstreams import Upstreams
 from flycore.model.events import EventClass
-from flycore.runners.pool import InstancePool
+from flycore.runners.pool import ProcessPool
 
 _MAY_CHANGE_KEYS = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
 
@@ -19,9 +19,9 @@ _MAY_CHANGE_KEYS = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
 class BackgroundProcesses:
     """All of them, for whoever stops everything and lets it go on."""
 
-    instances: InstancePool
+    instances: ProcessPool
     upstreams: Upstreams
-    upkeep: Upkeep
+    upkeep: StateRefresher
 
     async def watch(self, bus: Bus) -> None:
         """End persistent processes that rest for too long, and those whose entry is another, disabled or no

@@ -116,11 +116,11 @@ def check_policy(policy: Policy, now: float, pid: int | None) -> Iterator[Check]
         yield _finding("policy", finding)
     for layer in policy.layers:
         if not layer.ok:
-            message = f"{layer.file} cannot be used: {_meanwhile(layer, pid)}"
+            message = f"{layer.file} cannot be used: {_since_start(layer, pid)}"
             yield Check(name="policy", state=CheckState.FAIL, message=message, fix="mend that file")
 
 
-def _meanwhile(layer: PolicyFile, pid: int | None) -> str:
+def _since_start(layer: PolicyFile, pid: int | None) -> str:
     """What holds in place of a file that cannot be used."""
     if not layer.present:
         return "none of its rules hold"
@@ -145,7 +145,7 @@ def check_trust(waiting: int, diagnostics: tuple[Diagnostic, ...]) -> Iterator[C
         yield _finding("trust", finding)
 
 
-def check_stopped(stopped: bool) -> Check:
+def check_panic(stopped: bool) -> Check:
     """Whether everything is stopped until a person releases it."""
     if not stopped:
         return Check(name="stop", state=CheckState.OK, message="calls are taken")

@@ -18,7 +18,7 @@ from flycore.audit.span import Span
 from flycore.audit.verify import verify
 from flycore.kernel import checks
 from flycore.kernel.panic import read_panic
-from flycore.kernel.world import find_ground, read_files
+from flycore.kernel.world import find_environment, read_files
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
 from flycore.model.enums import Code
@@ -33,7 +33,7 @@ def check_up(
 ) -> tuple[Check, ...]:
     """Every check but those of a terminal, over the files as they are now. `running` is what the kernel
     of the root says of itself, None where there is none. Reads the whole log: not for an event loop."""
-    files = read_files(find_ground(places, environ), None)
+    files = read_files(find_environment(places, environ), None)
     registry, policy, notify = files.registry, files.policy, files.settings.notify_command
     store = TrustStore.load(places.trust_file)
     waiting = store.pending(registry, lambda entry: describe_entry(entry, files.resolutions(entry.id)))
@@ -46,7 +46,7 @@ def check_up(
         *(check for view in catalog.sidecars for check in checks.check_sidecar(view)),
         *checks.check_policy(policy, time.time(), running.pid if running else None),
         *checks.check_trust(len(waiting), store.diagnostics),
-        checks.check_stopped(stopped),
+        checks.check_panic(stopped),
         checks.check_sandbox(),
         checks.check_audit(verify(places.audit_dir, places.anchors_file)),
         *checks.check_anchors(running.anchor_problem if running else ""),

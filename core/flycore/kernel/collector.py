@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Around work of bounded length whose many values stay: a third of its time is the collector's, which
     finds nothing. Where it is off already, it stays so."""
     was_on = gc.isenabled()

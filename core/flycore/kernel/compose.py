@@ -13,15 +13,15 @@ from dataclasses import dataclass
 
 import anyio
 
-from flycore.approval.blocks import BlockBook
+from flycore.approval.blocks import ToolBlockStore
 from flycore.approval.groups import GroupLocks
 from flycore.approval.guards import Quota
-from flycore.approval.hands import HandsOn
+from flycore.approval.hands import DesktopControl
 from flycore.approval.loops import LoopGuard
 from flycore.approval.queue import ApprovalQueue
 from flycore.audit.log import AuditLog
 from flycore.catalog.probe_cache import ProbeCache
-from flycore.executive.activity import ActivityBook
+from flycore.executive.activity import ActivityLog
 from flycore.executive.ask import record_decision
 from flycore.executive.desktop_x11 import X11Desktop
 from flycore.executive.folders import ArtifactFolders
@@ -34,34 +34,34 @@ from flycore.executive.rooms import (
     RunContext,
     SlotContext,
 )
-from flycore.executive.staying import key_holds
-from flycore.kernel.approver import Reach
-from flycore.kernel.attaching import Attaching
+from flycore.executive.staying import key_is_current
+from flycore.kernel.approver import ApproverDeps
+from flycore.kernel.attaching import ConsolePairing
 from flycore.kernel.background import BackgroundProcesses
 from flycore.kernel.bus import Bus
 from flycore.kernel.clock import SystemClock
 from flycore.kernel.kernel import Kernel, KernelParts
 from flycore.kernel.limits import LiveLimits
-from flycore.kernel.lock import FOR_GOOD, Holder
+from flycore.kernel.lock import FOR_GOOD, LockHolder
 from flycore.kernel.notify import Notifier
-from flycore.kernel.panic import Panic, PanicSwitch, end_standing
-from flycore.kernel.past import Past
-from flycore.kernel.questions import QuestionBook, QuestionEvents, TrustQuestions
+from flycore.kernel.panic import Panic, PanicSwitch, revoke_permissions
+from flycore.kernel.past import CallHistory
+from flycore.kernel.questions import QuestionRegistry, QuestionEvents, TrustQuestions
 from flycore.kernel.recorder import Recorder
-from flycore.kernel.seats import Seats
-from flycore.kernel.standing import Revocations, Standing
+from flycore.kernel.seats import OpenConsoles
+from flycore.kernel.standing import RevocationHistory, Standing
 from flycore.kernel.sweep import sweep
 from flycore.kernel.tickets import keeper, load_tickets
-from flycore.kernel.unfinished import begin_session, tell_unfinished
-from flycore.kernel.upkeep import Upkeep, load_world
+from flycore.kernel.unfinished import begin_session, record_unfinished
+from flycore.kernel.upkeep import StateRefresher, load_state
 from flycore.kernel.upstreams import Upstreams
-from flycore.kernel.world import Ground, find_ground
+from flycore.kernel.world import Ground, find_environment
 from flycore.model.approval import Ask
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
 from flycore.registry.places import Places
-from flycore.runners.pool import InstancePool
+from flycore.runners.pool import ProcessPool
 from flycore.sandbox.masks import Masks
 from flysafe.atomic import private_folder
 
@@ -71,13 +71,13 @@ AUDIT_GROUP_SECONDS = 0.05
 
 @asynccontextmanager
 async def open_kernel(
-    places: Places, holder: Holder, environ: Mapping[str, str] | None = None
+    places: Places, holder: LockHolder, environ: Mapping[str, str] | None = None
 ) -> AsyncIterator[Kernel]:
     """A kernel for one root. The caller holds the root's lock."""
     surroundings = dict(os.environ if environ is None else environ)
     private_folder(places.state_dir)
     clock, bus = SystemClock(), Bus()
-    past = Past(places.audit_dir, clock, bus.publish)
+    past = CallHistory(places.audit_dir, clock, bus.publish)
     audit = _open_log(places, clock, past)
     cache = ProbeCache(places.cache_dir)
     try:
@@ -90,7 +90,7 @@ async def open_kernel(
             for beside in (root.upkeep.run, context.run.hands.run, queue.leases.watch, queue.run, past.run):
                 group.start_soon(beside)
             group.start_soon(_group_sync, audit)
-            group.start_soon(tell_unfinished, past, audit, session, bus, clock)
+            group.start_soon(record_unfinished, past, audit, session, bus, clock)
             group.start_soon(parts.background.watch, bus)
             await group.start(parts.background.upstreams.run, bus)
             if holder.role in FOR_GOOD:
@@ -108,7 +108,7 @@ async def open_kernel(
             audit.close()
 
 
-def _open_log(places: Places, clock: SystemClock, past: Past) -> AuditLog:
+def _open_log(places: Places, clock: SystemClock, past: CallHistory) -> AuditLog:
     return AuditLog.open(
         places.audit_dir,
         places.anchors_file,
@@ -125,9 +125,9 @@ class _Root:
     ground: Ground
     recorder: Recorder
     session: str
-    blocks: BlockBook
+    blocks: ToolBlockStore
     switch: PanicSwitch
-    upkeep: Upkeep
+    upkeep: StateRefresher
 
     @property
     def limits(self) -> LiveLimits:
@@ -137,22 +137,22 @@ class _Root:
 async def _load_root(
     places: Places, environ: Mapping[str, str], cache: ProbeCache, session: str, recorder: Recorder
 ) -> _Root:
-    ground = find_ground(places, environ)
-    blocks = BlockBook.load(places.blocks_file)
+    ground = find_environment(places, environ)
+    blocks = ToolBlockStore.load(places.blocks_file)
     now = recorder.clock.now()
     # Before anything is started: what is swept away belongs to nobody yet.
     await anyio.to_thread.run_sync(sweep, places.state_dir, places.data_dir, now)
-    loaded = await anyio.to_thread.run_sync(load_world, ground, blocks, cache, now)
+    loaded = await anyio.to_thread.run_sync(load_state, ground, blocks, cache, now)
     switch = PanicSwitch(places.state_dir)
-    upkeep = Upkeep(loaded, recorder, cache, session, switch.active)
+    upkeep = StateRefresher(loaded, recorder, cache, session, switch.active)
     return _Root(ground, recorder, session, blocks, switch, upkeep)
 
 
-def _composed(root: _Root, bus: Bus, past: Past, holder: Holder) -> KernelParts:
+def _composed(root: _Root, bus: Bus, past: CallHistory, holder: LockHolder) -> KernelParts:
     ground, recorder, upkeep = root.ground, root.recorder, root.upkeep
     clock, switch = recorder.clock, root.switch
-    seats = Seats(lambda: recorder.publish(EventClass.APPROVAL, "status.changed", {}), holder.role)
-    hands = HandsOn(clock, bus.publish)
+    seats = OpenConsoles(lambda: recorder.publish(EventClass.APPROVAL, "status.changed", {}), holder.role)
+    hands = DesktopControl(clock, bus.publish)
     standing = Standing(
         ground.places.policy_file,
         root.blocks,
@@ -162,22 +162,22 @@ def _composed(root: _Root, bus: Bus, past: Past, holder: Holder) -> KernelParts:
     )
     queue = _queue(root, standing, hands)
     if switch.active():
-        end_standing(queue)
-    instances = InstancePool(clock.monotonic, lambda key: key_holds(upkeep.world, key))
+        revoke_permissions(queue)
+    instances = ProcessPool(clock.monotonic, lambda key: key_is_current(upkeep.world, key))
     upstreams = Upstreams(ground, clock, upkeep, switch.active, root.session)
     background = BackgroundProcesses(instances, upstreams, upkeep)
-    activity = ActivityBook(clock, bus.publish)
+    activity = ActivityLog(clock, bus.publish)
     panic = Panic(switch, recorder, queue, activity, background)
     events = QuestionEvents(recorder)
     loops = LoopGuard(clock, seats.present, asked=events.publish_asked, ended=events.publish_ended)
     trust = TrustQuestions(clock, upkeep.pending_trust, upkeep.trust)
-    questions = QuestionBook(recorder.audit, events, (panic, loops, trust))
-    reach = Reach(
+    questions = QuestionRegistry(recorder.audit, events, (panic, loops, trust))
+    reach = ApproverDeps(
         queue,
         upkeep,
         questions.answer,
         seats,
-        lambda by: Revocations(standing, queue.leases, hands.active, by),
+        lambda by: RevocationHistory(standing, queue.leases, hands.active, by),
     )
     context = _pipeline_context(root, reach, background, standing, hands, loops, activity, past)
     return KernelParts(
@@ -192,20 +192,20 @@ def _composed(root: _Root, bus: Bus, past: Past, holder: Holder) -> KernelParts:
         standing=standing,
         panic=panic,
         questions=questions,
-        attaching=Attaching(reach, recorder, holder.role),
+        attaching=ConsolePairing(reach, recorder, holder.role),
         session=root.session,
     )
 
 
 def _pipeline_context(
     root: _Root,
-    reach: Reach,
+    reach: ApproverDeps,
     background: BackgroundProcesses,
     standing: Standing,
-    hands: HandsOn,
+    hands: DesktopControl,
     loops: LoopGuard,
-    activity: ActivityBook,
-    past: Past,
+    activity: ActivityLog,
+    past: CallHistory,
 ) -> PipelineContext:
     """What each step of a call gets."""
     ground, recorder, state = root.ground, root.recorder, root.upkeep.state
@@ -241,7 +241,7 @@ def _pipeline_context(
     )
 
 
-def _queue(root: _Root, standing: Standing, hands: HandsOn) -> ApprovalQueue:
+def _queue(root: _Root, standing: Standing, hands: DesktopControl) -> ApprovalQueue:
     """The queue, with what an earlier kernel left in it."""
     ground, recorder = root.ground, root.recorder
 
@@ -263,7 +263,7 @@ def _queue(root: _Root, standing: Standing, hands: HandsOn) -> ApprovalQueue:
         root.limits,
         hands,
         first=standing.before,
-        told=standing.lease_moved,
+        told=standing.record_lease,
         keep=keeper(state_dir, unsaved),
         unattended=unattended,
     )

@@ -11,18 +11,18 @@ from collections.abc import Callable, Mapping
 import anyio
 import anyio.to_thread
 
-from flycore.discovery.look import Stamps, grounds_of, look, stamps
+from flycore.discovery.look import Stamps, search_roots, look, stamps
 from flycore.model.source import Described, Import, SourceKind
 from flycore.registry.places import Places
 
 LOOK_AGAIN_SECONDS = 1.0
 
 
-class Describing:
+class SourceWatcher:
     """`described` is replaced whole and may be read at any time."""
 
     def __init__(self, places: Places, environ: Mapping[str, str]) -> None:
-        self._grounds = grounds_of(places, environ)
+        self._grounds = search_roots(places, environ)
         self._seen: Stamps = ()
         self.described: tuple[Described, ...] = ()
 

@@ -19,7 +19,7 @@ class Heard(NamedTuple):
     listing: Listing | None
 
 
-class Hearing:
+class McpStatusStore:
     """By sidecar. Used on the loop's thread alone. `now` is replaced whole: a world is made of one value."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Hearing:
         self._shown = left if latest else heard
 
     @property
-    def unshown(self) -> bool:
+    def has_unshown(self) -> bool:
         """Whether something was heard that no world shows yet."""
         return self.now is not self._shown
 

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class EffectiveFiles:
     """The files with the entries that hold, and what of them may run."""
 
     files: Files
@@ -37,7 +37,7 @@ class InForce:
     """Sidecar to the difference from the value in force to that of the file, which waits."""
 
 
-def in_force(ground: Ground, files: Files, trust: TrustStore) -> InForce:
+def in_force(ground: Ground, files: Files, trust: TrustStore) -> EffectiveFiles:
     """What holds of these files. Follows the programs of earlier values; starts nothing."""
     earlier = {
         entry.id: value
@@ -45,11 +45,11 @@ def in_force(ground: Ground, files: Files, trust: TrustStore) -> InForce:
         if (value := _last_trusted(entry, trust)) is not None
     }
     if not earlier:
-        return InForce(files, trust.trusted_ids(files.registry), {})
+        return EffectiveFiles(files, trust.trusted_ids(files.registry), {})
     entries = mark_conflicts(tuple(earlier.get(entry.id, entry) for entry in files.registry.entries))
     registry = msgspec.structs.replace(files.registry, entries=entries)
     programs, delegates = followed(ground, registry, tuple(earlier.values()))
-    return InForce(
+    return EffectiveFiles(
         files=replace(
             files,
             registry=registry,
@@ -79,10 +79,10 @@ def _last_trusted(entry: SidecarEntry, trust: TrustStore) -> SidecarEntry | None
     value = restore_entry(entry, last.raw, frozenset(KNOWN))
     if value.digest != last.digest or not value.valid or not value.enabled:
         return None
-    return msgspec.structs.replace(value, problems=(*value.problems, _note(entry)))
+    return msgspec.structs.replace(value, problems=(*value.problems, _changed_entry_note(entry)))
 
 
-def _note(entry: SidecarEntry) -> Diagnostic:
+def _changed_entry_note(entry: SidecarEntry) -> Diagnostic:
     return Diagnostic(
         severity=Severity.WARNING,
         rule=RULE,

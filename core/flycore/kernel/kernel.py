@@ -16,20 +16,20 @@ import anyio.to_thread
 import flycore
 from flycore.audit.events import TOKEN_CHANGED, token_changed
 from flycore.catalog.quota import over_quota
-from flycore.executive.call import Announce, Tell
+from flycore.executive.call import OnCancellable, OnProgress
 from flycore.executive.pipeline import execute
 from flycore.executive.rooms import PipelineContext
-from flycore.kernel.attaching import Attaching
+from flycore.kernel.attaching import ConsolePairing
 from flycore.kernel.background import BackgroundProcesses
 from flycore.kernel.bus import Bus
 from flycore.kernel.checkup import check_up
-from flycore.kernel.lock import Holder
+from flycore.kernel.lock import LockHolder
 from flycore.kernel.notify import Notifier
 from flycore.kernel.panic import STOP_SECONDS, Panic
-from flycore.kernel.past import Past
-from flycore.kernel.pictures import Pictures
-from flycore.kernel.presence import Presence, Present
-from flycore.kernel.questions import QuestionBook
+from flycore.kernel.past import CallHistory
+from flycore.kernel.pictures import ArtifactImages
+from flycore.kernel.presence import Connections, ConnectionInfo
+from flycore.kernel.questions import QuestionRegistry
 from flycore.kernel.standing import Standing
 from flycore.model.approval import Ask, Lease, Outcome
 from flycore.model.audit import Metrics
@@ -45,9 +45,9 @@ from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 from flycore.model.waiting import highest_waiting
-from flycore.plans.carry import carry_out, is_plan
+from flycore.plans.carry import run_plan, is_plan
 
-SANDBOX_WORDS = "not enforced yet"
+SANDBOX_NOTE = "not enforced yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +57,13 @@ class KernelParts:
     context: PipelineContext
     bus: Bus
     background: BackgroundProcesses
-    past: Past
+    past: CallHistory
     notifier: Notifier
-    holder: Holder
+    holder: LockHolder
     standing: Standing
     panic: Panic
-    questions: QuestionBook
-    attaching: Attaching
+    questions: QuestionRegistry
+    attaching: ConsolePairing
     session: str
     """What the ids of this kernel's calls begin with."""
 
@@ -90,8 +90,8 @@ class Kernel:
         self._standing = parts.standing
         self._panic = parts.panic
         self._questions = parts.questions
-        self._pictures = Pictures(self._places)
-        self._presence = Presence()
+        self._pictures = ArtifactImages(self._places)
+        self._presence = Connections()
         self._listening: tuple[str, ...] = ()
         self._idle = anyio.Event()
         self._numbers = itertools.count(1)
@@ -102,7 +102,7 @@ class Kernel:
         return f"{self._session}-{next(self._numbers):06d}"
 
     async def call(
-        self, request: CallRequest, tell: Tell | None = None, announce: Announce | None = None
+        self, request: CallRequest, tell: OnProgress | None = None, announce: OnCancellable | None = None
     ) -> ToolResult:
         """Run one call through the pipeline. A kernel that has stopped cancels it at once."""
 
@@ -113,7 +113,7 @@ class Kernel:
         announce = turn_away if self._stopped else announce
         try:
             if is_plan(self._upkeep.world, request.tool):
-                return await carry_out(self._context, request, self.new_call_id, tell, announce)
+                return await run_plan(self._context, request, self.new_call_id, tell, announce)
             return await execute(self._context, request, tell, announce)
         finally:
             if self._activity.running() == 0:
@@ -223,7 +223,7 @@ class Kernel:
             running=self._activity.running(),
             leases=len(self._queue.leases.active()),
             policy_ok=world.policy.ok,
-            sandbox=SANDBOX_WORDS,
+            sandbox=SANDBOX_NOTE,
             waiting_trust=len(self._upkeep.pending_trust()),
             hands_on=self._context.run.hands.active(),
             waiting_risk=highest_waiting(self._queue.asks()),
@@ -256,7 +256,7 @@ class Kernel:
         finally:
             self._listening = tuple(other for other in self._listening if other != address)
 
-    def client(self) -> AbstractContextManager[Present]:
+    def client(self) -> AbstractContextManager[ConnectionInfo]:
         """Around one attached client."""
         return self._presence.enter()
 
@@ -266,7 +266,7 @@ class Kernel:
             self.leaving.set()
         return self.yielding
 
-    async def drained(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until no call is under way."""
         while self._activity.running():
             await self._idle.wait()
@@ -282,4 +282,4 @@ class Kernel:
             for activity in self._activity.all():
                 self._activity.cancel(activity.call_id)
             await self._background.instances.close()
-            await self.drained()
+            await self.wait_until_idle()

@@ -21,7 +21,7 @@ FOR_GOOD = (KernelRole.CONSOLE, KernelRole.SERVE)
 """Roles that keep the root until their person ends them; consoles attach to them."""
 
 
-class Holder(Value, frozen=True, kw_only=True):
+class LockHolder(Value, frozen=True, kw_only=True):
     """What the holder wrote into the lock file."""
 
     pid: int
@@ -35,15 +35,15 @@ def lock_path(places: Places) -> Path:
     return places.state_dir / KERNEL_LOCK
 
 
-def _line_path(places: Places) -> Path:
+def _reservation_path(places: Places) -> Path:
     return places.state_dir / CONSOLE_LOCK
 
 
-def read_holder(places: Places) -> Holder | None:
+def read_holder(places: Places) -> LockHolder | None:
     """Who wrote the lock file last; None where nobody did or it cannot be read."""
     try:
         data = lock_path(places).read_bytes()[:4096]
-        return msgspec.json.decode(data, type=Holder)
+        return msgspec.json.decode(data, type=LockHolder)
     except (OSError, msgspec.DecodeError, msgspec.ValidationError):
         return None
 
@@ -54,16 +54,16 @@ class RootLock:
 
     @staticmethod
     @contextmanager
-    def acquire(places: Places, role: KernelRole) -> Iterator[Holder]:
+    def acquire(places: Places, role: KernelRole) -> Iterator[LockHolder]:
         """Hold the root. Raises RootBusy with the holder's pid, start and role; a provisional kernel also
         finds it busy while a console waits for it."""
         private_folder(places.state_dir)
         fd = _open(lock_path(places))
         try:
-            if not _locked(fd) or (role == KernelRole.PROVISIONAL and _console_waits(places)):
-                other = read_holder(places) or Holder(pid=0, since=0.0, role=KernelRole.UNKNOWN)
+            if not _try_lock(fd) or (role == KernelRole.PROVISIONAL and _is_reserved(places)):
+                other = read_holder(places) or LockHolder(pid=0, since=0.0, role=KernelRole.UNKNOWN)
                 raise RootBusy(other.pid, other.since, other.role)
-            holder = Holder(pid=os.getpid(), since=time.time(), role=role)
+            holder = LockHolder(pid=os.getpid(), since=time.time(), role=role)
             os.ftruncate(fd, 0)
             os.pwrite(fd, msgspec.json.encode(holder), 0)
             yield holder
@@ -73,22 +73,22 @@ class RootLock:
 
 
 @contextmanager
-def next_in_line(places: Places) -> Iterator[None]:
+def reserve_for_console(places: Places) -> Iterator[None]:
     """Around the waiting of a console, or of `flytui serve`: no provisional kernel takes the root in
     between, however many come."""
     private_folder(places.state_dir)
-    fd = _open(_line_path(places))
+    fd = _open(_reservation_path(places))
     try:
-        _locked(fd)  # where another console waits already, that is enough
+        _try_lock(fd)  # where another console waits already, that is enough
         yield
     finally:
         os.close(fd)
 
 
-def _console_waits(places: Places) -> bool:
-    fd = _open(_line_path(places))
+def _is_reserved(places: Places) -> bool:
+    fd = _open(_reservation_path(places))
     try:
-        return not _locked(fd)
+        return not _try_lock(fd)
     finally:
         os.close(fd)
 
@@ -97,7 +97,7 @@ def _open(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
-def _locked(fd: int) -> bool:
+def _try_lock(fd: int) -> bool:
     """Lock the open file for as long as it is open; False where somebody else has."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

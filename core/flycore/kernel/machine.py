@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from flycore.catalog.fixes import MANAGERS, NEEDED, Machine
 
 
-def machine_of(environ: Mapping[str, str]) -> Machine:
+def find_host_tools(environ: Mapping[str, str]) -> Machine:
     """Look on the PATH of `environ`. Starts nothing."""
     path = os.pathsep.join(filter(os.path.isabs, environ.get("PATH", "").split(os.pathsep)))
     manager = next((name for name in MANAGERS if shutil.which(name, path=path)), "")

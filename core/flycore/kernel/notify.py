@@ -77,7 +77,7 @@ class Notifier:
         so that a name without a path is never looked for in a project."""
         call_id = f"notify-{os.getpid()}-{next(self._numbers)}"
         home = self._environ.get("HOME", "/")
-        env = {name: value for name, value in self._environ.items() if _passes(name)}
+        env = {name: value for name, value in self._environ.items() if _is_passed(name)}
         env |= {"FLYTUI_WAITING": str(count), "FLYTUI_RISK": risk.value, "FLYTUI_CALL_ID": call_id}
         return SpawnSpec(
             argv=tuple(word.replace("{count}", str(count)).replace("{risk}", risk.value) for word in command),
@@ -108,5 +108,5 @@ def said(ended: ChildExit) -> str:
     return ""
 
 
-def _passes(name: str) -> bool:
+def _is_passed(name: str) -> bool:
     return name in _PASSED or name.startswith("LC_")

@@ -28,7 +28,7 @@ MOST_SHOWN = 12
 """Codes that a person is shown within WINDOW_SECONDS, whoever asks for them."""
 
 
-class Presented(StrEnum):
+class CodeCheck(StrEnum):
     """What became of a code."""
 
     PAIRED = "paired"
@@ -40,17 +40,17 @@ class Presented(StrEnum):
 
 
 @dataclass(slots=True)
-class _Open:
+class _IssuedCode:
     code: str
     until: float
     tries: int = TRIES
 
 
-class PairingBook:
+class PairingCodes:
     """The codes of one kernel. A connection is whatever stands for it; times are monotonic seconds."""
 
     def __init__(self) -> None:
-        self._open: dict[Hashable, _Open] = {}
+        self._open: dict[Hashable, _IssuedCode] = {}
         self._shown: deque[tuple[float, str]] = deque()
 
     def attach(self, connection: Hashable, program: str, now: float) -> str | None:
@@ -62,25 +62,25 @@ class PairingBook:
             return None
         self._shown.append((now, program))
         code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
-        self._open[connection] = _Open(code, now + VALID_SECONDS)
+        self._open[connection] = _IssuedCode(code, now + VALID_SECONDS)
         return code
 
-    def present(self, connection: Hashable, code: str, now: float) -> Presented:
+    def present(self, connection: Hashable, code: str, now: float) -> CodeCheck:
         """Try a code; letters count in either case, spaces and hyphens not at all. Compared in constant
         time, and only with the connection's own."""
         open_ = self._open.get(connection)
         if open_ is None or now >= open_.until:
             self._open.pop(connection, None)
-            return Presented.NONE
+            return CodeCheck.NONE
         given = "".join(code.split()).replace("-", "").upper()
         if hmac.compare_digest(given.encode("utf-8", "replace"), open_.code.encode("ascii")):
             del self._open[connection]
-            return Presented.PAIRED
+            return CodeCheck.PAIRED
         open_.tries -= 1
         if open_.tries:
-            return Presented.WRONG
+            return CodeCheck.WRONG
         del self._open[connection]
-        return Presented.SPENT
+        return CodeCheck.SPENT
 
     def tries_left(self, connection: Hashable) -> int:
         """How many more codes that connection may present before its own counts no longer."""

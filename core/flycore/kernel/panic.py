@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import anyio
 import msgspec
 
-from flycore.approval.machine import Move
+from flycore.approval.machine import Transition
 from flycore.approval.queue import ApprovalQueue
 from flycore.audit import events as audit_events
-from flycore.executive.activity import ActivityBook
+from flycore.executive.activity import ActivityLog
 from flycore.kernel.recorder import Recorder
 from flycore.model.approval import Outcome
 from flycore.model.base import Value
@@ -42,7 +42,7 @@ QUESTION = "panic"
 RELEASE = "release"
 
 
-class Stopped(Value, frozen=True, kw_only=True):
+class PanicRecord(Value, frozen=True, kw_only=True):
     """Since when everything is stopped, and by whom."""
 
     at: float
@@ -50,25 +50,25 @@ class Stopped(Value, frozen=True, kw_only=True):
     by: str
 
 
-def read_panic(state_dir: Path) -> Stopped | None:
+def read_panic(state_dir: Path) -> PanicRecord | None:
     """What the file says, None where there is none. One that cannot be read or understood counts."""
     try:
         fd = os.open(state_dir / PANIC_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     except OSError as error:
-        return Stopped(at=0.0, by=f"{PANIC_FILE}, which cannot be read: {error.strerror}")
+        return PanicRecord(at=0.0, by=f"{PANIC_FILE}, which cannot be read: {error.strerror}")
     try:
-        return msgspec.json.decode(os.read(fd, MOST_BYTES), type=Stopped)
+        return msgspec.json.decode(os.read(fd, MOST_BYTES), type=PanicRecord)
     except OSError as error:
-        return Stopped(at=0.0, by=f"{PANIC_FILE}, which cannot be read: {error.strerror}")
+        return PanicRecord(at=0.0, by=f"{PANIC_FILE}, which cannot be read: {error.strerror}")
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Stopped(at=0.0, by=f"{PANIC_FILE}, which cannot be understood")
+        return PanicRecord(at=0.0, by=f"{PANIC_FILE}, which cannot be understood")
     finally:
         os.close(fd)
 
 
-def write_panic(state_dir: Path, stopped: Stopped) -> None:
+def write_panic(state_dir: Path, stopped: PanicRecord) -> None:
     """Keep it, on disk when this returns. Raises OSError."""
     write_atomic(state_dir / PANIC_FILE, msgspec.json.encode(stopped))
 
@@ -79,11 +79,11 @@ def clear_panic(state_dir: Path) -> None:
         (state_dir / PANIC_FILE).unlink()
 
 
-def end_standing(queue: ApprovalQueue) -> tuple[int, int]:
+def revoke_permissions(queue: ApprovalQueue) -> tuple[int, int]:
     """Whatever was granted holds no longer, whoever waits is refused. How many requests and leases."""
     requests, leases = queue.waiting, queue.leases.revoke_all()
     queue.grants.void_all()
-    queue.leave(Move.PANIC)
+    queue.leave(Transition.PANIC)
     return requests, leases
 
 
@@ -96,7 +96,7 @@ class PanicSwitch:
         self._unkept = ""
 
     @property
-    def stopped(self) -> Stopped | None:
+    def stopped(self) -> PanicRecord | None:
         """Since when, and by whom; None while calls run."""
         return self._stopped
 
@@ -109,14 +109,14 @@ class PanicSwitch:
         """Whether everything is stopped."""
         return self._stopped is not None
 
-    def engage(self, at: float, by: str) -> Stopped | None:
+    def engage(self, at: float, by: str) -> PanicRecord | None:
         """Stop everything; None where it is stopped already. Nothing is on disk before `keep`."""
         if self._stopped is not None:
             return None
-        self._stopped = Stopped(at=at, by=by[:MOST_NAME])
+        self._stopped = PanicRecord(at=at, by=by[:MOST_NAME])
         return self._stopped
 
-    def keep(self, stopped: Stopped) -> None:
+    def keep(self, stopped: PanicRecord) -> None:
         """Put it on disk. That need not succeed for everything to stay stopped."""
         try:
             write_panic(self._state_dir, stopped)
@@ -137,7 +137,7 @@ class Panic:
         switch: PanicSwitch,
         recorder: Recorder,
         queue: ApprovalQueue,
-        activity: ActivityBook,
+        activity: ActivityLog,
         processes: BackgroundProcesses,
     ) -> None:
         self._switch = switch
@@ -159,7 +159,7 @@ class Panic:
         # Before anything is ended: a call that would start meanwhile finds the switch pulled.
         stopped = self._switch.engage(self._recorder.clock.now(), by)
         calls = self._activity.running()
-        requests, leases = end_standing(self._queue)
+        requests, leases = revoke_permissions(self._queue)
         ending = set(self._activity.stop(asking=False))
         if stopped is not None:
             self._switch.keep(stopped)

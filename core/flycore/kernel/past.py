@@ -21,7 +21,7 @@ from flycore.model.events import Event, EventClass, Publish
 from flycore.model.json import digest
 
 
-class Past:
+class CallHistory:
     """History, metrics and earlier answers. Until `run` has read the log, `ready` waits and the rest is
     empty; lines written meanwhile are kept and taken afterwards, each exactly once."""
 

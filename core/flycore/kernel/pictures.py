@@ -11,11 +11,11 @@ import anyio.to_thread
 from flycore.model.call import Activity, Artifact
 from flycore.model.picture import Picture
 from flycore.registry.places import Places
-from flycore.runners.pictures import MAX_IMAGE_BYTES, decode_picture
+from flycore.runners.pictures import MAX_IMAGE_BYTES, decode_image
 from flysafe.beneath import read_beneath
 
 
-class Pictures:
+class ArtifactImages:
     """One image at a time is decoded, in a thread, so that many callers cannot fill the memory."""
 
     def __init__(self, places: Places) -> None:
@@ -32,7 +32,7 @@ class Pictures:
 
     def _read(self, owners: tuple[str, ...], artifact: Artifact) -> Picture | None:
         data = self._bytes(owners, artifact.path)
-        return decode_picture(data) if data is not None else None
+        return decode_image(data) if data is not None else None
 
     def _bytes(self, owners: tuple[str, ...], path: str) -> bytes | None:
         """The file, opened below the folder of one of the calls or the project's and through no link: what

@@ -6,23 +6,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Present:
+class ConnectionInfo:
     """One connection. Whatever has not said that it is a viewer may call."""
 
     def __init__(self) -> None:
         self.viewer = False
 
 
-class Presence:
+class Connections:
     """The connections of one kernel."""
 
     def __init__(self) -> None:
-        self._here: set[Present] = set()
+        self._here: set[ConnectionInfo] = set()
 
     @contextmanager
-    def enter(self) -> Iterator[Present]:
+    def enter(self) -> Iterator[ConnectionInfo]:
         """Around one connection."""
-        present = Present()
+        present = ConnectionInfo()
         self._here.add(present)
         try:
             yield present

@@ -20,7 +20,7 @@ from flycore.runners.process_json import ProcessJsonJob, RunOutcome
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.masks import Masks
 from flycore.sandbox.members import PACKAGES
-from flycore.sandbox.seals import SealBroken, materialise, seal_program
+from flycore.sandbox.seals import SealBrokenError, materialise, seal_program
 
 
 def probe_work(ground: Ground, files: Files, entry: SidecarEntry) -> ProbeWork:
@@ -43,7 +43,7 @@ def probe_spawn(ground: Ground, files: Callable[[], Files], session: str) -> Pro
         try:
             job = await anyio.to_thread.run_sync(_job, ground, files(), entry, tool, probe_id)
             outcome = await probe_sidecar(job, mode, timeout_ms)
-        except SealBroken as error:
+        except SealBrokenError as error:
             return ProbeAnswer(ok=False, code=Code.SPAWN, error=str(error), crashed=True)
         return _answer(outcome, Masks(declared_secrets(entry.permissions, ground.environ)[0]))
 
@@ -51,11 +51,11 @@ def probe_spawn(ground: Ground, files: Callable[[], Files], session: str) -> Pro
 
 
 def _job(ground: Ground, files: Files, entry: SidecarEntry, tool: str, probe_id: str) -> ProcessJsonJob:
-    """The probe as a job. Raises SealBroken where the entry is another by now: its program is not the one
+    """The probe as a job. Raises SealBrokenError where the entry is another by now: its program is not the one
     that was trusted."""
     current, program = files.registry.entry(entry.id), files.programs.get(entry.id)
     if current is None or current.digest != entry.digest or program is None:
-        raise SealBroken(None, "the entry changed while it waited to be asked", entry.id)
+        raise SealBrokenError(None, "the entry changed while it waited to be asked", entry.id)
     found = {name: item for name, item in files.delegates.get(entry.id, {}).items() if item.argv}
     runs = sealed(ground, entry, program)
     delegates: JsonObject = {
@@ -77,12 +77,14 @@ def _job(ground: Ground, files: Files, entry: SidecarEntry, tool: str, probe_id:
 
 
 def sealed(ground: Ground, entry: SidecarEntry, program: ResolvedProgram) -> ResolvedProgram:
-    """The program as a call would run it. Raises SealBroken."""
-    return sealed_as(ground, entry, program)[0]
+    """The program as a call would run it. Raises SealBrokenError."""
+    return seal_and_materialise(ground, entry, program)[0]
 
 
-def sealed_as(ground: Ground, entry: SidecarEntry, program: ResolvedProgram) -> tuple[ResolvedProgram, Seal]:
-    """The same, with the seal. Raises SealBroken."""
+def seal_and_materialise(
+    ground: Ground, entry: SidecarEntry, program: ResolvedProgram
+) -> tuple[ResolvedProgram, Seal]:
+    """The same, with the seal. Raises SealBrokenError."""
     places = ground.places
     try:
         seal = seal_program(
@@ -92,7 +94,7 @@ def sealed_as(ground: Ground, entry: SidecarEntry, program: ResolvedProgram) -> 
             packages=places.app_root / PACKAGES,
         )
     except OSError as error:
-        raise SealBroken(error.errno, error.strerror or "cannot be read", error.filename) from error
+        raise SealBrokenError(error.errno, error.strerror or "cannot be read", error.filename) from error
     return materialise(program, seal, places.store_dir), seal
 
 

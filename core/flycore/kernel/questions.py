@@ -48,14 +48,14 @@ class QuestionEvents:
     def publish_asked(self, question: Question) -> None:
         """The question waits from now on. A full disk stops only its line in the log."""
         self._recorder.record(audit_events.QUESTION_ASKED, audit_events.question_asked(question))
-        self._recorder.publish(EventClass.APPROVAL, "question.asked", _named(question))
+        self._recorder.publish(EventClass.APPROVAL, "question.asked", _event_payload(question))
 
     def publish_ended(self, question: Question) -> None:
         """The question no longer waits, whether or not anybody answered."""
-        self._recorder.publish(EventClass.APPROVAL, "question.answered", _named(question))
+        self._recorder.publish(EventClass.APPROVAL, "question.answered", _event_payload(question))
 
 
-class QuestionBook:
+class QuestionRegistry:
     """All questions of one kernel."""
 
     def __init__(self, audit: AuditLog, events: QuestionEvents, sources: tuple[Source, ...]) -> None:
@@ -148,6 +148,6 @@ def _trust_question(key: str, item: TrustItem, since: float) -> Question:
     )
 
 
-def _named(question: Question) -> JsonObject:
+def _event_payload(question: Question) -> JsonObject:
     payload: JsonObject = {"questionId": question.id, "kind": question.kind.value}
     return payload | ({"about": question.about} if question.about else {})

@@ -14,7 +14,7 @@ CONSOLE_SETTLES_MS = 10_000
 """How long a console that holds the root may take to be ready for its first card."""
 
 
-class Seats:
+class OpenConsoles:
     """The open consoles. `moved` is called whenever they are others; `role` is as what the kernel holds its
     root."""
 

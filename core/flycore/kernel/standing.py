@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from flycore.approval.blocks import BlockBook
-from flycore.approval.leases import Held, LeaseBook, LeaseMove
-from flycore.approval.standing_rules import Removed, put_back, read_rules, remove_rule
+from flycore.approval.blocks import ToolBlockStore
+from flycore.approval.leases import HeldLease, LeaseStore, LeaseChange
+from flycore.approval.standing_rules import RemoveResult, put_back, read_rules, remove_rule
 from flycore.approval.written import write_rule
 from flycore.audit import events as audit_events
 from flycore.kernel.recorder import Recorder
@@ -24,7 +24,7 @@ from flycore.model.question import Block
 from flycore.model.standing import StandingRule
 
 UNDO_KEPT = 20
-HANDS = "hands on the machine: wait until the tool has left mouse and keyboard"
+DESKTOP_CONTROLLED = "hands on the machine: wait until the tool has left mouse and keyboard"
 
 
 class PermissionChange(StrEnum):
@@ -48,7 +48,7 @@ class Standing:
     def __init__(
         self,
         policy: Path,
-        blocks: BlockBook,
+        blocks: ToolBlockStore,
         recorder: Recorder,
         names: Callable[[], frozenset[str]],
         changed: Callable[[], None],
@@ -69,7 +69,7 @@ class Standing:
         log who answered."""
         if answer.choice == Choice.BLOCK:
             fault = self.blocks.block(request.tool, self._recorder.clock.now(), answer.reason)
-            return fault or self.tell_block(request.tool, PermissionChange.BLOCKED, by, request.id)
+            return fault or self.record_block(request.tool, PermissionChange.BLOCKED, by, request.id)
         if answer.choice == Choice.RULE and answer.rule is not None:
             done = write_rule(
                 self.policy, request, answer.rule, names=self._names(), now=self._recorder.clock.now()
@@ -78,12 +78,12 @@ class Standing:
                 return f"no rule was written: {done.why_not}"
             rule: JsonObject = msgspec.to_builtins(answer.rule)
             self._remember(done.where, request.id)
-            return self.tell_rule(PermissionChange.WRITTEN, done.where, rule, by, request.id)
+            return self.record_rule(PermissionChange.WRITTEN, done.where, rule, by, request.id)
         return ""
 
-    def lease_moved(self, move: LeaseMove, lease: Lease, by: str) -> None:
+    def record_lease(self, move: LeaseChange, lease: Lease, by: str) -> None:
         """Write down what happened to a lease, and who did it; its calls have lines of their own."""
-        if move is not LeaseMove.USED:
+        if move is not LeaseChange.USED:
             self._recorder.record(
                 audit_events.LEASE_CHANGED, audit_events.lease_changed(lease, move.value, by=by), sync=True
             )
@@ -102,13 +102,13 @@ class Standing:
             self._rules, self._stamp = read_rules(self.policy), stamp
         return tuple(self._used(rule) for rule in self._rules)
 
-    def tell_block(self, tool: str, change: PermissionChange, by: str, request_id: str = "") -> str:
+    def record_block(self, tool: str, change: PermissionChange, by: str, request_id: str = "") -> str:
         """A tool was blocked or unblocked. Gives no fault: what is done is done."""
         fields = audit_events.block_changed(tool, change.value, by=by, request=request_id)
         self._recorder.record(audit_events.BLOCK_CHANGED, fields, sync=True)
         return self._moved("blocks.changed")
 
-    def tell_rule(
+    def record_rule(
         self, change: PermissionChange, where: str, rule: JsonObject, by: str, request_id: str = ""
     ) -> str:
         """A rule was written, removed or put back. Gives no fault: what is done is done."""
@@ -136,17 +136,17 @@ class Standing:
         )
 
 
-class Revocations:
+class RevocationHistory:
     """Takes standing permissions away, and takes that back: the last first, in this session only. `by` says
     in the log at which console."""
 
-    def __init__(self, standing: Standing, leases: LeaseBook, hands: Callable[[], bool], by: str) -> None:
+    def __init__(self, standing: Standing, leases: LeaseStore, hands: Callable[[], bool], by: str) -> None:
         self._standing = standing
         self._leases = leases
         self._by = by
         self.hands = hands
         """Whether a tool may be pressing keys: then nothing is done that lets more through."""
-        self._done: list[Held | Removed | Block] = []
+        self._done: list[HeldLease | RemoveResult | Block] = []
 
     def revoke(self, lease_id: str) -> bool:
         """See Approver."""
@@ -158,12 +158,12 @@ class Revocations:
     def remove_rule(self, where: str, shown: str) -> Outcome:
         """See Approver."""
         if self.hands():
-            return Outcome(accepted=False, why_not=HANDS)
+            return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
         removed = remove_rule(self._standing.policy, where, shown)
         if removed.rule is None:
             return Outcome(accepted=False, why_not=removed.why_not)
         self._keep(removed)
-        self._standing.tell_rule(PermissionChange.REMOVED, where, removed.rule, self._by)
+        self._standing.record_rule(PermissionChange.REMOVED, where, removed.rule, self._by)
         return Outcome(accepted=True)
 
     def unblock(self, tool: str) -> bool:
@@ -171,31 +171,31 @@ class Revocations:
         block = None if self.hands() else self._standing.blocks.unblock(tool)
         if block is not None:
             self._keep(block)
-            self._standing.tell_block(tool, PermissionChange.UNBLOCKED, self._by)
+            self._standing.record_block(tool, PermissionChange.UNBLOCKED, self._by)
         return block is not None
 
     def undo(self) -> Outcome:
         """See Approver. What cannot be taken back is forgotten, so that the one before it can be."""
         if self.hands():
-            return Outcome(accepted=False, why_not=HANDS)
+            return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
         if not self._done:
             return Outcome(accepted=False, why_not="nothing was revoked in this session")
         last = self._done.pop()
         why_not = self._take_back(last)
         return Outcome(accepted=not why_not, why_not=why_not)
 
-    def _take_back(self, last: Held | Removed | Block) -> str:
-        if isinstance(last, Held):
+    def _take_back(self, last: HeldLease | RemoveResult | Block) -> str:
+        if isinstance(last, HeldLease):
             return self._leases.restore(last, self._by)
-        if isinstance(last, Removed):
+        if isinstance(last, RemoveResult):
             rule = last.rule or {}
             why_not = put_back(self._standing.policy, last)
             where = str(self._standing.policy)
-            return why_not or self._standing.tell_rule(PermissionChange.RESTORED, where, rule, self._by)
+            return why_not or self._standing.record_rule(PermissionChange.RESTORED, where, rule, self._by)
         why_not = self._standing.blocks.block(last.tool, last.since, last.reason)
-        return why_not or self._standing.tell_block(last.tool, PermissionChange.RESTORED, self._by)
+        return why_not or self._standing.record_block(last.tool, PermissionChange.RESTORED, self._by)
 
-    def _keep(self, done: Held | Removed | Block) -> None:
+    def _keep(self, done: HeldLease | RemoveResult | Block) -> None:
         self._done.append(done)
         del self._done[:-UNDO_KEPT]
 

@@ -36,12 +36,12 @@ _MOST_BYTES = 1 << 20
 _PAUSE_S = 0.02
 _SESSION = re.compile(r"[0-9a-f]{12}")
 
-_Seen = dict[tuple[int, int], Process]
+_Found = dict[tuple[int, int], Process]
 """By pid and start."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedProcesses:
     """What became of those left over."""
 
     processes: int
@@ -69,7 +69,7 @@ def earlier_sessions(state_dir: Path) -> tuple[str, ...]:
     return ()
 
 
-def note_sessions(state_dir: Path, sessions: Collection[str]) -> None:
+def write_sessions(state_dir: Path, sessions: Collection[str]) -> None:
     """Remember these, and no others, for the next kernel.
 
     Where the file cannot be written nothing is raised: the log in the same folder takes no start line then,
@@ -80,15 +80,15 @@ def note_sessions(state_dir: Path, sessions: Collection[str]) -> None:
         write_atomic(state_dir / SESSIONS_FILE, lines.encode("ascii"))
 
 
-async def end_strays(sessions: Collection[str]) -> Ended:
+async def end_leftover_processes(sessions: Collection[str]) -> EndedProcesses:
     """End everybody who carries one of these sessions, and who descends from them: TERM, then KILL. Neither
     this process nor any of its ancestors is touched: a kernel may be started by a tool that was left over."""
-    seen: _Seen = {}
+    seen: _Found = {}
     living: list[Process] = []
     for number, patience_s in ((signal.SIGTERM, LEFTOVER_GRACE_S), (signal.SIGKILL, KILL_PATIENCE_S)):
         deadline = time.monotonic() + patience_s
         told: set[tuple[int, int]] = set()
-        while living := await anyio.to_thread.run_sync(_living, frozenset(sessions), seen):
+        while living := await anyio.to_thread.run_sync(_still_running, frozenset(sessions), seen):
             for process in living:
                 if (process.pid, process.started) not in told:
                     told.add((process.pid, process.started))
@@ -98,28 +98,28 @@ async def end_strays(sessions: Collection[str]) -> Ended:
             await anyio.sleep(_PAUSE_S)
         if not living:
             break
-    return Ended(len(seen), len(living))
+    return EndedProcesses(len(seen), len(living))
 
 
-def _living(sessions: frozenset[str], seen: _Seen) -> list[Process]:
+def _still_running(sessions: frozenset[str], seen: _Found) -> list[Process]:
     """Who runs now of those found at any time; whoever is found is added to `seen`.
 
     A descendant whose ancestors have gone would not be found again, so it is remembered.
     """
-    for process in find_strays(sessions):
+    for process in find_leftover_processes(sessions):
         seen[process.pid, process.started] = process
     now = (read_process(pid) for pid, _ in tuple(seen))
     return [found for found in now if found and not found.ended and (found.pid, found.started) in seen]
 
 
-def find_strays(sessions: Collection[str]) -> list[Process]:
+def find_leftover_processes(sessions: Collection[str]) -> list[Process]:
     """Who carries one of these sessions, and who descends from them, as /proc shows it now."""
     if not sessions:
         return []
     table = process_table()
-    spared = _line_of(os.getpid(), table)
+    spared = _ancestors(os.getpid(), table)
     found = [
-        process for process in table.values() if process.pid not in spared and _carries(process, sessions)
+        process for process in table.values() if process.pid not in spared and _has_session(process, sessions)
     ]
     known = {process.pid for process in found}
     for process in found:
@@ -131,13 +131,13 @@ def find_strays(sessions: Collection[str]) -> list[Process]:
     return found
 
 
-def _carries(process: Process, sessions: Collection[str]) -> bool:
+def _has_session(process: Process, sessions: Collection[str]) -> bool:
     if process.ended:
         return False
     return session_of(environment_value(process.pid, CALL_ID_VARIABLE)) in sessions
 
 
-def _line_of(pid: int, table: dict[int, Process]) -> set[int]:
+def _ancestors(pid: int, table: dict[int, Process]) -> set[int]:
     """The process and all its ancestors."""
     line: set[int] = set()
     while pid in table and pid not in line:

@@ -11,7 +11,7 @@ from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
 from flycore.policy.evaluate import Policy
 
-NAMES_TOLD = 200
+MOST_NAMES = 200
 """Changed names in one event."""
 
 
@@ -36,5 +36,5 @@ class Telling:
                 self.recorder.publish(EventClass.SNAPSHOT, "evidence.changed", {})
             return
         self.recorder.record(audit_events.SNAPSHOT_CHANGED, audit_events.snapshot_changed(before, changed))
-        names: JsonObject = {"version": now.version, "names": list(changed[:NAMES_TOLD])}
+        names: JsonObject = {"version": now.version, "names": list(changed[:MOST_NAMES])}
         self.recorder.publish(EventClass.CATALOG, "catalog.changed", names)

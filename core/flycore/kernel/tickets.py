@@ -18,10 +18,10 @@ from flysafe.atomic import write_atomic
 from flysafe.beneath import read_beneath
 
 MAX_BYTES = 64 * 1024 * 1024
-_KEPT = (RequestState.WAITING, RequestState.APPROVED, RequestState.DENIED, RequestState.TIMED_OUT)
+_STORED_STATES = (RequestState.WAITING, RequestState.APPROVED, RequestState.DENIED, RequestState.TIMED_OUT)
 
 
-class _Line(Value, frozen=True, kw_only=True):
+class _StoredTicket(Value, frozen=True, kw_only=True):
     asked: tuple[str, str]
     ask: Ask
     calls: int
@@ -35,21 +35,21 @@ def load_tickets(state_dir: Path) -> tuple[Ticket, ...]:
         data = read_beneath(state_dir, TICKETS_FILE, MAX_BYTES)
     except OSError:
         return ()
-    return tuple(ticket for line in data.splitlines() if (ticket := _read(line)) is not None)
+    return tuple(ticket for line in data.splitlines() if (ticket := _read_ticket(line)) is not None)
 
 
-def _read(line: bytes) -> Ticket | None:
+def _read_ticket(line: bytes) -> Ticket | None:
     try:
-        kept = msgspec.json.decode(line, type=_Line)
+        kept = msgspec.json.decode(line, type=_StoredTicket)
         check_request(kept.ask.request)
     except (msgspec.MsgspecError, ValueError):
         return None
-    if kept.ask.state not in _KEPT or kept.calls < 1:
+    if kept.ask.state not in _STORED_STATES or kept.calls < 1:
         return None
     return Ticket(kept.asked, kept.ask, kept.calls, kept.until)
 
 
-def _kept(ask: Ask) -> Ask:
+def _stored(ask: Ask) -> Ask:
     return msgspec.structs.replace(ask, request=ask.request.without_crops("it was taken before a restart"))
 
 
@@ -64,7 +64,7 @@ def keeper(state_dir: Path, problem: Callable[[JsonObject], None]) -> Callable[[
             return
         before = tickets
         lines = [
-            msgspec.json.encode(_Line(asked=asked, ask=_kept(ask), calls=calls, until=until))
+            msgspec.json.encode(_StoredTicket(asked=asked, ask=_stored(ask), calls=calls, until=until))
             for asked, ask, calls, until in tickets
         ]
         try:

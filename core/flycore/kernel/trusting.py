@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from flycore.approval.definitions import DefinitionBook
+from flycore.approval.definitions import ToolDefinitionStore
 from flycore.approval.describe import describe_entry
 from flycore.approval.trust import TrustStore
 from flycore.audit import events as audit_events
 from flycore.catalog.known import KNOWN
 from flycore.kernel.hearing import Heard
-from flycore.kernel.in_force import InForce, in_force
+from flycore.kernel.in_force import EffectiveFiles, in_force
 from flycore.kernel.world import Ground, read_files
 from flycore.model.approval import Outcome
 from flycore.model.diagnostics import Diagnostic, Position, Severity
@@ -22,14 +22,14 @@ from flycore.model.json import JsonObject
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.source import Import
 from flycore.model.trust import TrustItem
-from flycore.model.upstream import Listing, Offer
+from flycore.model.upstream import Listing, McpToolOffer
 from flycore.registry.edits import add_entry, switch_entry, without_switch
 from flycore.registry.places import REGISTRY_FILE
 from flycore.registry.starter import starter_entries, write_starter
 
 Given = tuple[tuple[str, str], ...]
 """Entries as (sidecar id, digest)."""
-Lines = tuple[tuple[str, JsonObject], ...]
+LogLines = tuple[tuple[str, JsonObject], ...]
 """Lines for the log: event and fields."""
 _ACCEPTED = Outcome(accepted=True)
 
@@ -38,16 +38,16 @@ class Told(NamedTuple):
     """What became of a person's wish, and the lines the log is to have of it."""
 
     outcome: Outcome
-    lines: Lines = ()
+    lines: LogLines = ()
 
 
-class Trusting:
+class TrustedRegistry:
     """Reads the files when it is made and when told to. Not for two threads at once."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._store = TrustStore.load(ground.places.trust_file)
-        self._book = DefinitionBook.load(ground.places.definitions_file)
+        self._book = ToolDefinitionStore.load(ground.places.definitions_file)
         self._heard: Mapping[str, Heard] = {}
         self._unkept = ""
         self._declared = read_files(ground, None)
@@ -79,7 +79,7 @@ class Trusting:
             if listing is not None and self._store.is_trusted(entry):
                 self._unkept = self._book.first(entry, listing, now)
 
-    def offers(self, held: InForce) -> dict[str, Offer]:
+    def offers(self, held: EffectiveFiles) -> dict[str, McpToolOffer]:
         """What MCP servers in force offer, by sidecar."""
         return {
             entry.id: self._book.offer(entry, self._listing(entry))
@@ -87,7 +87,7 @@ class Trusting:
             if entry.kind is Kind.MCP and entry.id in held.trusted
         }
 
-    def hold(self, heard: Mapping[str, Heard], now: float) -> tuple[InForce, tuple[TrustItem, ...]]:
+    def hold(self, heard: Mapping[str, Heard], now: float) -> tuple[EffectiveFiles, tuple[TrustItem, ...]]:
         """What is in force, and what waits: entries described by what they would run, and tools of servers
         that changed, by what was `heard` of them. Where both wait for one entry, the entry is first."""
         self._hear(heard, now)
@@ -149,7 +149,7 @@ class Trusting:
         given = tuple(pair for pair in rest if self._holds(*pair))
         if failed:
             outcome = Outcome(accepted=False, why_not="; ".join(failed))
-        return Told(outcome, _trusted((*given, *(() if failed else tools)), by))
+        return Told(outcome, _trust_lines((*given, *(() if failed else tools)), by))
 
     def revoke(self, by: str) -> Told:
         """Trust nothing any longer; `by` says in the log who wished it."""
@@ -174,10 +174,10 @@ class Trusting:
         fields = audit_events.entry_switched(sidecar, file, enabled=enabled, reason=reason, by=by)
         return Told(
             Outcome(accepted=True),
-            ((audit_events.REGISTRY_EDITED, fields), *self._trust_on(entry, enabled, now, by)),
+            ((audit_events.REGISTRY_EDITED, fields), *self._trust_switched(entry, enabled, now, by)),
         )
 
-    def _trust_on(self, before: SidecarEntry, enabled: bool, now: float, by: str) -> Lines:
+    def _trust_switched(self, before: SidecarEntry, enabled: bool, now: float, by: str) -> LogLines:
         """Trust what the switch made of a trusted entry, and nothing that came with it."""
         entry = self._declared.registry.entry(before.id)
         last = self._store.last_trusted(before.id)
@@ -220,9 +220,9 @@ class Trusting:
             ((audit_events.REGISTRY_EDITED, fields), *self._give(given, now, by)),
         )
 
-    def _give(self, pairs: Given, now: float, by: str) -> Lines:
+    def _give(self, pairs: Given, now: float, by: str) -> LogLines:
         self._store.accept(pairs, self._declared.registry, now)
-        return _trusted(tuple(pair for pair in pairs if self._holds(*pair)), by)
+        return _trust_lines(tuple(pair for pair in pairs if self._holds(*pair)), by)
 
     def _holds(self, sidecar: str, shown: str) -> bool:
         """Whether that value stands in the files and is trusted."""
@@ -230,10 +230,10 @@ class Trusting:
         return entry is not None and entry.digest == shown and self._store.is_trusted(entry)
 
 
-def _trusted(given: Given, by: str) -> Lines:
+def _trust_lines(given: Given, by: str) -> LogLines:
     fields = audit_events.trust_decided(given, by=by)
     return ((audit_events.TRUST_DECIDED, fields),) if given else ()
 
 
-Wish = Callable[[Trusting, float], Told]
+RegistryEdit = Callable[[TrustedRegistry, float], Told]
 """What a person wants done, in a thread of its own; at that Unix time."""

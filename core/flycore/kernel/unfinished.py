@@ -10,9 +10,15 @@ from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.kernel.bus import Bus
 from flycore.kernel.clock import SystemClock
-from flycore.kernel.past import Past
+from flycore.kernel.past import CallHistory
 from flycore.kernel.records import NOT_ENDED
-from flycore.kernel.strays import earlier_sessions, end_strays, new_session, note_sessions, session_of
+from flycore.kernel.strays import (
+    earlier_sessions,
+    end_leftover_processes,
+    new_session,
+    write_sessions,
+    session_of,
+)
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import Event, EventClass
 
@@ -21,17 +27,19 @@ async def begin_session(state_dir: Path, audit: AuditLog) -> str:
     """End whom a killed kernel of this root has left, write how many they were, and begin a session, whose
     name is returned. Sessions that have left nobody are forgotten."""
     session, earlier = new_session(), earlier_sessions(state_dir)
-    note_sessions(state_dir, (*earlier, session))
-    ended = await end_strays(earlier)
+    write_sessions(state_dir, (*earlier, session))
+    ended = await end_leftover_processes(earlier)
     if ended.processes:
         with suppress(AuditUnwritable):
             audit.append(audit_events.STRAYS_ENDED, audit_events.strays_ended(ended.processes, ended.left))
     if not ended.left:
-        note_sessions(state_dir, (session,))
+        write_sessions(state_dir, (session,))
     return session
 
 
-async def tell_unfinished(past: Past, audit: AuditLog, session: str, bus: Bus, clock: SystemClock) -> None:
+async def record_unfinished(
+    past: CallHistory, audit: AuditLog, session: str, bus: Bus, clock: SystemClock
+) -> None:
     """Once the log has been read, write for every call that had started in an earlier session, and has no
     end, that its outcome is not known. A log that takes no line is tried again by the next kernel."""
     await past.ready()

@@ -9,22 +9,22 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from flycore.approval.blocks import BlockBook
+from flycore.approval.blocks import ToolBlockStore
 from flycore.catalog.difference import difference
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.probe_cache import ProbeCache
 from flycore.catalog.probes import Prober, known_finding
 from flycore.catalog.runtime import RuntimeTracker
 from flycore.executive.world import CurrentState, World
-from flycore.kernel.collector import uncollected
-from flycore.kernel.describing import Describing
-from flycore.kernel.hearing import Heard, Hearing, findings_of
-from flycore.kernel.in_force import InForce
+from flycore.kernel.collector import gc_paused
+from flycore.kernel.describing import SourceWatcher
+from flycore.kernel.hearing import Heard, McpStatusStore, findings_of
+from flycore.kernel.in_force import EffectiveFiles
 from flycore.kernel.probing import probe_spawn, probe_work
 from flycore.kernel.recorder import Recorder
 from flycore.kernel.telling import Telling
-from flycore.kernel.trusting import Given, Trusting, Wish
-from flycore.kernel.world import Files, Ground, Observed, blocked_tools, build_world
+from flycore.kernel.trusting import Given, TrustedRegistry, RegistryEdit
+from flycore.kernel.world import Files, Ground, Observations, blocked_tools, build_state
 from flycore.model.approval import Outcome
 from flycore.model.catalog import SidecarView
 from flycore.model.enums import Kind, PathState, ProbeState
@@ -32,34 +32,34 @@ from flycore.model.events import EventClass
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.trust import TrustItem
 from flycore.model.upstream import Listing
-from flycore.registry.watch import Stamps, stamps_of, watch_files
+from flycore.registry.watch import Stamps, file_stamps, watch_files
 
 FIRST_VERSION = 1
 """Of the catalog; it grows by one whenever the catalog shows something else."""
 GATHER_SECONDS = 0.05
 """Findings that come within this time make one new catalog."""
-UNWELL_SECONDS = 30.0
+REPROBE_SECONDS = 30.0
 """Between two looks at a sidecar that was not well."""
 
 
 @dataclass(frozen=True, slots=True)
-class WorldSources:
+class StateSources:
     """Everything that a world is made of: what was read, and what was found out."""
 
     ground: Ground
-    trusting: Trusting
+    trusting: TrustedRegistry
     """The files as they are written, and what of them is trusted."""
-    describing: Describing
-    blocks: BlockBook
+    describing: SourceWatcher
+    blocks: ToolBlockStore
     runtime: RuntimeTracker
 
     def build(
-        self, held: InForce, probes: Mapping[str, ProbeFinding], heard: Mapping[str, Heard], now: float
+        self, held: EffectiveFiles, probes: Mapping[str, ProbeFinding], heard: Mapping[str, Heard], now: float
     ) -> World:
         """The world of these files; `probes` and what was `heard` of MCP servers by sidecar."""
         offers = self.trusting.offers(held)
         registry = held.files.registry
-        seen = Observed(
+        seen = Observations(
             trusted=held.trusted,
             probes={**probes, **findings_of(heard, registry)},
             runtime={entry.id: self.runtime.finding(entry.id, now) for entry in registry.entries},
@@ -69,14 +69,14 @@ class WorldSources:
             offers=offers,
             blocked=blocked_tools(registry, self.blocks, offers),
         )
-        return build_world(self.ground, held.files, seen, version=FIRST_VERSION, now=now)
+        return build_state(self.ground, held.files, seen, version=FIRST_VERSION, now=now)
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedWorld:
+class LoadedState:
     """The first world of a kernel, with what it was read from."""
 
-    sources: WorldSources
+    sources: StateSources
     stamps: Stamps
     files: Files
     pending: tuple[TrustItem, ...]
@@ -85,30 +85,30 @@ class LoadedWorld:
     world: World
 
 
-@uncollected()
-def load_world(ground: Ground, blocks: BlockBook, cache: ProbeCache, now: float) -> LoadedWorld:
+@gc_paused()
+def load_state(ground: Ground, blocks: ToolBlockStore, cache: ProbeCache, now: float) -> LoadedState:
     """Read everything for the first time, without starting any process."""
-    stamps = stamps_of(ground.places)  # before the files, so that no change falls between
-    describing = Describing(ground.places, ground.environ)
-    sources = WorldSources(ground, Trusting(ground), describing, blocks, RuntimeTracker())
+    stamps = file_stamps(ground.places)  # before the files, so that no change falls between
+    describing = SourceWatcher(ground.places, ground.environ)
+    sources = StateSources(ground, TrustedRegistry(ground), describing, blocks, RuntimeTracker())
     describing.read()
     held, pending = sources.trusting.hold({}, now)
     remembered: dict[str, ProbeFinding] = {}
     for entry in held.files.registry.entries:
-        if entry.id in held.trusted and entry.kind is not Kind.MCP and _leads(held.files, entry.id):
+        if entry.id in held.trusted and entry.kind is not Kind.MCP and _is_resolved(held.files, entry.id):
             known = known_finding(cache, probe_work(ground, held.files, entry))
             remembered.update({entry.id: known} if known is not None else {})
     world = sources.build(held, remembered, {}, now)
-    return LoadedWorld(sources, stamps, held.files, pending, remembered, world)
+    return LoadedState(sources, stamps, held.files, pending, remembered, world)
 
 
-class Upkeep:
+class StateRefresher:
     """Owns the world of one kernel. `world` is replaced whole and may be read at any time; `files` are
     those it rests on, with the values of the entries that are in force."""
 
     def __init__(
         self,
-        loaded: LoadedWorld,
+        loaded: LoadedState,
         recorder: Recorder,
         cache: ProbeCache,
         session: str,
@@ -136,13 +136,13 @@ class Upkeep:
         self._renewing = anyio.Lock()
         """One world at a time is made, and no trust given meanwhile."""
         self._pending = loaded.pending
-        self._hearing = Hearing()
+        self._hearing = McpStatusStore()
         self._seen = loaded.stamps
         self._wanted: set[str] = set()
         self._probing: set[str] = set()
         self._group: TaskGroup | None = None
         self._stop = anyio.Event()
-        self._want_probes()
+        self._queue_probes()
 
     @property
     def world(self) -> World:
@@ -156,7 +156,7 @@ class Upkeep:
             group.start_soon(self._watch)
             group.start_soon(self.describing.watch, self._note_change)
             group.start_soon(self._settle)
-            group.start_soon(self._look_after_the_unwell)
+            group.start_soon(self._probe_unwell)
             self.start_probes()
             await self._stop.wait()
             group.cancel_scope.cancel()
@@ -177,7 +177,7 @@ class Upkeep:
         """Trust nothing of the project any longer; `by` goes to the log. Calls that run go on."""
         return await self.settled(lambda trusting, _: trusting.revoke(by))
 
-    async def settled(self, wish: Wish) -> Outcome:
+    async def settled(self, wish: RegistryEdit) -> Outcome:
         """What became of a person's wish. Once this returns, calls find it so."""
         async with self._renewing:
             now = self._clock.now()
@@ -185,7 +185,7 @@ class Upkeep:
             for event, fields in lines:
                 self._recorder.record(event, fields)
             self._note_change()  # whoever answered may leave before the world stands
-            await self._renew()
+            await self._rebuild()
             self._recorder.publish(EventClass.SNAPSHOT, "trust.changed", {})
         return outcome
 
@@ -193,7 +193,7 @@ class Upkeep:
         """Ask a sidecar, cached or not; its finding comes with a new catalog. What is not trusted is left
         alone; where a program was missing, it is looked for again. False where no probe is for it, as for
         an MCP server."""
-        if self._askable(sidecar) is None:
+        if self._probeable_entry(sidecar) is None:
             self.reload()
             return False
         self._prober.forget(sidecar)
@@ -209,16 +209,18 @@ class Upkeep:
         if self._runtime.finding(sidecar, now).state is not before:
             self._note_change()
 
-    def note_upstream(self, sidecar: str, entry: str, found: ProbeFinding, listing: Listing | None) -> None:
+    def record_mcp_status(
+        self, sidecar: str, entry: str, found: ProbeFinding, listing: Listing | None
+    ) -> None:
         """An MCP server was reached or not, by the entry of that digest; `listing` is what it offers."""
-        if not _in_force(self.files, sidecar, entry):
+        if not _is_current(self.files, sidecar, entry):
             return
         self._hearing.note(sidecar, entry, found, listing)
         if listing is not None:
             self._runtime.note(sidecar, "", self._clock.now())
         self._note_change()
 
-    def _built(self, held: InForce, heard: Mapping[str, Heard]) -> World:
+    def _built(self, held: EffectiveFiles, heard: Mapping[str, Heard]) -> World:
         return self._sources.build(held, {**self._remembered, **self._probes}, heard, self._clock.now())
 
     def reload(self) -> None:
@@ -230,10 +232,10 @@ class Upkeep:
         async for _ in watch_files(self._ground.places, self._seen, self._stop):
             self.reload()
 
-    async def _look_after_the_unwell(self) -> None:
+    async def _probe_unwell(self) -> None:
         """Ask sidecars that were not well again from time to time: what is behind them may be back."""
         while True:
-            await anyio.sleep(UNWELL_SECONDS)
+            await anyio.sleep(REPROBE_SECONDS)
             self._wanted |= {sid for sid, found in self._probes.items() if found.reason is not None}
             self.start_probes()
 
@@ -247,23 +249,23 @@ class Upkeep:
                 await self._changed.wait()
             await anyio.sleep(GATHER_SECONDS)
             self._changed = anyio.Event()
-            await self.renewed()
+            await self.refresh()
 
-    async def renewed(self) -> None:
+    async def refresh(self) -> None:
         """Make the world anew. Once this returns, calls find what this kernel has changed in the files."""
         async with self._renewing:
             if self._reload:
                 self._reload = False
                 await anyio.to_thread.run_sync(self._trusting.read)
-            await self._renew()
+            await self._rebuild()
 
     async def caught_up(self) -> None:
         """Once this returns, the catalog shows whatever MCP servers had said before."""
         async with self._renewing:
-            if self._hearing.unshown:
-                await self._renew()
+            if self._hearing.has_unshown:
+                await self._rebuild()
 
-    async def _renew(self) -> None:
+    async def _rebuild(self) -> None:
         """Make the world anew from the files as they were read. Only while `_renewing` is held."""
         before = self.files
         heard, now = self._hearing.now, self._clock.now()
@@ -284,20 +286,20 @@ class Upkeep:
         version = before.version + bool(changed)
         self.state.replace(replace(new, catalog=msgspec.structs.replace(new.catalog, version=version)))
         self._telling.catalog(before, self.world.catalog, changed)
-        self._want_probes()
+        self._queue_probes()
         self.start_probes()
 
-    def _want_probes(self) -> None:
+    def _queue_probes(self) -> None:
         """Everything that may be asked and has not been."""
-        may = {view.id for view in self.world.catalog.sidecars if _may_be_asked(view)}
+        may = {view.id for view in self.world.catalog.sidecars if _may_be_probed(view)}
         self._wanted |= may - self._probes.keys() - self._probing
 
-    def _askable(self, sidecar: str) -> SidecarEntry | None:
+    def _probeable_entry(self, sidecar: str) -> SidecarEntry | None:
         """The entry in force now, where that very value is trusted and leads to a program."""
         view, entry = self.world.catalog.sidecar(sidecar), self.files.registry.entry(sidecar)
-        if view is None or entry is None or not _leads(self.files, sidecar):
+        if view is None or entry is None or not _is_resolved(self.files, sidecar):
             return None
-        return entry if _may_be_asked(view) and view.entry.digest == entry.digest else None
+        return entry if _may_be_probed(view) and view.entry.digest == entry.digest else None
 
     def start_probes(self) -> None:
         """Start what is wanted, unless everything is held back."""
@@ -311,7 +313,7 @@ class Upkeep:
 
     async def _probe(self, sidecar: str) -> None:
         try:
-            if (entry := self._askable(sidecar)) is None:
+            if (entry := self._probeable_entry(sidecar)) is None:
                 return
             self._keep(entry, await self._prober.probe(probe_work(self._ground, self.files, entry)))
         finally:
@@ -320,7 +322,7 @@ class Upkeep:
 
     def _keep(self, entry: SidecarEntry, finding: ProbeFinding) -> None:
         """What was found, unless the entry is another by now: then it says nothing of that one."""
-        if not _in_force(self.files, entry.id, entry.digest):
+        if not _is_current(self.files, entry.id, entry.digest):
             return
         self._probes[entry.id] = finding
         if finding.state is ProbeState.HEALTHY:
@@ -343,18 +345,18 @@ def _changed(before: Files, after: Files) -> set[str]:
     return {sidecar for sidecar in old.keys() | new.keys() if old.get(sidecar) != new.get(sidecar)}
 
 
-def _in_force(files: Files, sidecar: str, digest: str) -> bool:
+def _is_current(files: Files, sidecar: str, digest: str) -> bool:
     """Whether the sidecar's entry is still the one of that digest."""
     entry = files.registry.entry(sidecar)
     return entry is not None and entry.digest == digest
 
 
-def _leads(files: Files, sidecar: str) -> bool:
+def _is_resolved(files: Files, sidecar: str) -> bool:
     """Whether the sidecar's command leads to a program."""
     program = files.programs.get(sidecar)
     return program is not None and program.state is PathState.RESOLVED
 
 
-def _may_be_asked(view: SidecarView) -> bool:
+def _may_be_probed(view: SidecarView) -> bool:
     """Trusted, and everything before the sandbox in order; an MCP server's session is its own probe."""
     return view.trusted and view.stability.sandbox is not None and view.entry.kind is not Kind.MCP

@@ -18,11 +18,11 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from flycore.approval.clock import Clock
-from flycore.catalog.ceiling import beyond
+from flycore.catalog.ceiling import excess_permissions
 from flycore.catalog.findings import ProbeFinding
 from flycore.kernel.bus import Bus
-from flycore.kernel.probing import sealed_as
-from flycore.kernel.upkeep import Upkeep
+from flycore.kernel.probing import seal_and_materialise
+from flycore.kernel.upkeep import StateRefresher
 from flycore.kernel.world import Ground
 from flycore.model.catalog import SidecarView
 from flycore.model.enums import Kind, PathState, ProbeState, ReasonCode, VersionState
@@ -34,37 +34,37 @@ from flycore.registry.resolve import anchor_folder
 from flycore.runners.answer import OnEvent
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome
 from flycore.runners.spawn import SpawnSpec
-from flycore.runners.upstream.calling import Asked, crashed
-from flycore.runners.upstream.contact import Contact, StartFault
-from flycore.runners.upstream.session import Started, UpstreamSession
+from flycore.runners.upstream.calling import McpCall, crashed
+from flycore.runners.upstream.contact import ConnectionState, StartError
+from flycore.runners.upstream.session import Started, McpSession
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.masks import Masks
 from flycore.sandbox.names import by_name, seal_address
-from flycore.sandbox.seals import SealBroken
+from flycore.sandbox.seals import SealBrokenError
 
 FIRST_LIST_S = 20.0
 """How long a call to a tool that is not known waits for the first list of the server it may be of."""
 MESSAGE_MARGIN = 4_194_304
 """Bytes a message may have beyond `maxOutputBytes`: files are written in base64, lists of tools are long."""
-_MAY_CHANGE = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
+_RELEVANT_EVENTS = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
 
 
 @dataclass(eq=False, slots=True)
-class _Kept:
+class _OpenSession:
     """A session under way."""
 
     entry: SidecarEntry
-    session: UpstreamSession
+    session: McpSession
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     over: anyio.Event = field(default_factory=anyio.Event)
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamPlace:
+class McpSlot:
     """The right of one call to ask one session."""
 
-    session: UpstreamSession | None
-    asked: Asked
+    session: McpSession | None
+    asked: McpCall
     key: None = None
 
     async def call(self, job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
@@ -82,20 +82,20 @@ class Upstreams:
         self,
         ground: Ground,
         clock: Clock,
-        upkeep: Upkeep,
+        upkeep: StateRefresher,
         stopped: Callable[[], bool],
         session: str,
     ) -> None:
         self._ground, self._clock, self._upkeep = ground, clock, upkeep
         self._stopped, self._session = stopped, session
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _OpenSession] = {}
         self._group: TaskGroup | None = None
 
     async def run(
         self, bus: Bus, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
         """Keep the sessions that the catalog asks for until cancelled; then none of them is left."""
-        with bus.subscribe(_MAY_CHANGE) as changes:
+        with bus.subscribe(_RELEVANT_EVENTS) as changes:
             async with anyio.create_task_group() as group:
                 self._group = group
                 self.review()
@@ -115,7 +115,7 @@ class Upstreams:
         for sidecar, entry in wanted.items():
             if sidecar not in self._kept:
                 told = partial(self._told, entry)
-                kept = _Kept(entry, UpstreamSession(partial(self._start, entry), told))
+                kept = _OpenSession(entry, McpSession(partial(self._start, entry), told))
                 self._kept[sidecar] = kept
                 self._group.start_soon(self._keep, kept)
 
@@ -139,15 +139,15 @@ class Upstreams:
 
     @asynccontextmanager
     async def hold(
-        self, sidecar: str, asked: Asked, waits: Callable[[str], None]
-    ) -> AsyncIterator[UpstreamPlace]:
+        self, sidecar: str, asked: McpCall, waits: Callable[[str], None]
+    ) -> AsyncIterator[McpSlot]:
         """See executive.rooms.Upstreams."""
         kept = self._kept.get(sidecar)
         if kept is None:
-            yield UpstreamPlace(None, asked)
+            yield McpSlot(None, asked)
             return
         async with kept.session.hold(waits):
-            yield UpstreamPlace(kept.session, asked)
+            yield McpSlot(kept.session, asked)
 
     async def halt(self) -> None:
         """End every session at once; returns when nothing of them is left."""
@@ -158,7 +158,7 @@ class Upstreams:
             for kept in ending:
                 await kept.over.wait()
 
-    async def _keep(self, kept: _Kept) -> None:
+    async def _keep(self, kept: _OpenSession) -> None:
         try:
             with kept.scope:
                 await kept.session.run()
@@ -176,7 +176,7 @@ class Upstreams:
         for view in world.catalog.sidecars:
             entry = files.registry.entry(view.id)
             if entry is not None and entry.digest == view.entry.digest and _may_run(view):
-                over = beyond(entry.permissions, files.settings.max_permissions)
+                over = excess_permissions(entry.permissions, files.settings.max_permissions)
                 missing = declared_secrets(entry.permissions, self._ground.environ)[1]
                 found += [entry] if not over and not missing else []
         return found
@@ -185,29 +185,29 @@ class Upstreams:
         values, _ = declared_secrets(entry.permissions, self._ground.environ)
         most = max(DEFAULT_MAX_OUTPUT_BYTES, entry.max_output_bytes) * 2 + MESSAGE_MARGIN
         if entry.url:
-            from flycore.runners.upstream.http import HttpLink, filled
+            from flycore.runners.upstream.http import HttpTransport, filled
 
             return Started(
-                HttpLink(entry.url, filled(entry.headers, values), most), seal_address(entry).digest
+                HttpTransport(entry.url, filled(entry.headers, values), most), seal_address(entry).digest
             )
-        from flycore.runners.upstream.stdio import StdioLink
+        from flycore.runners.upstream.stdio import StdioTransport
 
         spec, program = await anyio.to_thread.run_sync(self._spawn, entry, values)
-        return Started(StdioLink(spec, most), program)
+        return Started(StdioTransport(spec, most), program)
 
     def _spawn(self, entry: SidecarEntry, values: dict[str, str]) -> tuple[SpawnSpec, str]:
-        """What is started, and the digest of its seal. Raises StartFault."""
+        """What is started, and the digest of its seal. Raises StartError."""
         files = self._upkeep.files
         program = files.programs.get(entry.id)
         current = files.registry.entry(entry.id)
         if program is None or current is None or current.digest != entry.digest:
-            raise StartFault(
+            raise StartError(
                 "the entry changed while its server was started", "it is started again by itself"
             )
         try:
-            runs, seal = sealed_as(self._ground, entry, program)
-        except SealBroken as fault:
-            raise StartFault(f"the program cannot be sealed: {fault}", "find out what changes it") from fault
+            runs, seal = seal_and_materialise(self._ground, entry, program)
+        except SealBrokenError as fault:
+            raise StartError(f"the program cannot be sealed: {fault}", "find out what changes it") from fault
         name = f"{self._session}-mcp-{secrets.token_hex(6)}"
         spec = SpawnSpec(
             argv=runs.argv,
@@ -218,10 +218,10 @@ class Upstreams:
         )
         return spec, by_name(entry, program, seal).digest
 
-    def _told(self, entry: SidecarEntry, contact: Contact) -> None:
+    def _told(self, entry: SidecarEntry, contact: ConnectionState) -> None:
         masks = Masks(declared_secrets(entry.permissions, self._ground.environ)[0])
         listing = None if contact.listing is None else without_secrets(contact.listing, masks)
-        self._upkeep.note_upstream(
+        self._upkeep.record_mcp_status(
             entry.id, entry.digest, finding_of(contact, masks, self._clock.now()), listing
         )
 
@@ -254,7 +254,7 @@ def without_secrets(listing: Listing, masks: Masks) -> Listing:
     return Listing(tools=tuple(tools), refused=(*masked, *refused), more=listing.more)
 
 
-def finding_of(contact: Contact, masks: Masks, now: float) -> ProbeFinding:
+def finding_of(contact: ConnectionState, masks: Masks, now: float) -> ProbeFinding:
     """The probe's dimension: connected, connected with less than all, or not."""
     listing = contact.listing
     stderr_tail = masks.text(contact.stderr_tail, cut=True)

@@ -11,30 +11,30 @@ from pathlib import Path
 import msgspec
 
 import flycore
-from flycore.approval.blocks import BlockBook
+from flycore.approval.blocks import ToolBlockStore
 from flycore.approval.describe import COMMAND
 from flycore.catalog.agent_actions import AGENT_ACTIONS
 from flycore.catalog.builder import CatalogFacts, build_catalog
-from flycore.catalog.ceiling import beyond
+from flycore.catalog.ceiling import excess_permissions
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.known import KNOWN
 from flycore.catalog.planned import plan_names
 from flycore.catalog.runtime import RuntimeFinding
-from flycore.catalog.upstream import with_offers
+from flycore.catalog.upstream import with_mcp_tools
 from flycore.executive.world import Ground as Ground  # importers of this module have it from here
 from flycore.executive.world import World
-from flycore.kernel.machine import machine_of
+from flycore.kernel.machine import find_host_tools
 from flycore.model.capability import Capability
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.enums import Kind
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.source import Described
-from flycore.model.upstream import Offer
+from flycore.model.upstream import McpToolOffer
 from flycore.policy.conditions import PolicyCall
-from flycore.policy.evaluate import Policy, forbidding, load_policy
+from flycore.policy.evaluate import Policy, denying_rules, load_policy
 from flycore.policy.files import SystemFile
-from flycore.policy.overview import general_view
+from flycore.policy.overview import policy_overview
 from flycore.registry.load import load_registry
 from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places
 from flycore.registry.resolve import at_url
@@ -43,11 +43,11 @@ from flycore.sandbox.environment import declared_secrets
 from flycore.sandbox.levels import report
 from flycore.sandbox.seals import find_distribution
 
-Followed = tuple[dict[str, ResolvedProgram], dict[str, dict[str, ResolvedProgram]]]
+ResolvedPrograms = tuple[dict[str, ResolvedProgram], dict[str, dict[str, ResolvedProgram]]]
 """Programs by sidecar, and delegates by sidecar and name."""
 
 
-def find_ground(places: Places, environ: Mapping[str, str]) -> Ground:
+def find_environment(places: Places, environ: Mapping[str, str]) -> Ground:
     """The ground of this process: console scripts installed beside its interpreter are found first."""
     beside = Path(sys.executable).parent
     return Ground(places, environ, beside, find_distribution(beside))
@@ -71,7 +71,7 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class Observations:
     """What was found out by looking: it changes while the files stay."""
 
     trusted: frozenset[str]
@@ -82,17 +82,17 @@ class Observed:
     """Tools that a person has blocked."""
     described: tuple[Described, ...] = ()
     """Kits, skills, plugins and other clients' servers."""
-    offers: Mapping[str, Offer] = field(default_factory=dict)
+    offers: Mapping[str, McpToolOffer] = field(default_factory=dict)
     """What MCP servers offer, by sidecar."""
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Sidecars whose file's value waits, with what differs from the one in force."""
 
 
 def blocked_tools(
-    registry: Registry, blocks: BlockBook, offers: Mapping[str, Offer] | None = None
+    registry: Registry, blocks: ToolBlockStore, offers: Mapping[str, McpToolOffer] | None = None
 ) -> frozenset[str]:
     """Those of the registry's tools, of MCP servers' tools, and of the plans, that are blocked."""
-    found = with_offers(registry, offers or {})
+    found = with_mcp_tools(registry, offers or {})
     names = {name for entry in found.entries for name in entry.tool_names} | plan_names()
     return frozenset(name for name in names if blocks.of(name) is not None)
 
@@ -113,7 +113,7 @@ def read_files(ground: Ground, last: Files | None) -> Files:
     return Files(registry=registry, policy=policy, settings=settings, programs=programs, delegates=delegates)
 
 
-def followed(ground: Ground, registry: Registry, entries: tuple[SidecarEntry, ...]) -> Followed:
+def followed(ground: Ground, registry: Registry, entries: tuple[SidecarEntry, ...]) -> ResolvedPrograms:
     """Where the commands of these entries lead, and their delegates; those that are invalid lead nowhere."""
     usable = [entry for entry in entries if entry.valid and entry.command]
     programs = {entry.id: ground.follow(registry, entry, entry.command, entry.args) for entry in usable}
@@ -133,13 +133,13 @@ def _with_diagnostics(registry: Registry, more: tuple[Diagnostic, ...]) -> Regis
     return msgspec.structs.replace(registry, diagnostics=(*registry.diagnostics, *more)) if more else registry
 
 
-def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, now: float) -> World:
+def build_state(ground: Ground, files: Files, seen: Observations, *, version: int, now: float) -> World:
     """The catalog of these files and observations, with everything that belongs to it."""
-    registry = with_offers(_with_diagnostics(files.registry, seen.diagnostics), seen.offers)
+    registry = with_mcp_tools(_with_diagnostics(files.registry, seen.diagnostics), seen.offers)
     bundled = {sid for sid, program in files.programs.items() if ground.bundled(program)}
 
     def plan_denied(plan: Capability) -> str:
-        denies = forbidding(files.policy, PolicyCall(tool=plan.name, now=now))
+        denies = denying_rules(files.policy, PolicyCall(tool=plan.name, now=now))
         return "; ".join(f"{rule.because} ({rule.where})" for rule in denies)
 
     facts = CatalogFacts(
@@ -147,7 +147,7 @@ def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, n
         programs=files.programs,
         trusted=seen.trusted,
         changed=seen.changed,
-        policy=general_view(files.policy, bundled=bundled, risks=files.settings.risk, now=now),
+        policy=policy_overview(files.policy, bundled=bundled, risks=files.settings.risk, now=now),
         plan_denied=plan_denied,
         core=flycore.__version__,
         version=version,
@@ -162,10 +162,11 @@ def build_world(ground: Ground, files: Files, seen: Observed, *, version: int, n
         offers=seen.offers,
         bundled=frozenset(bundled),
         exceeded={
-            entry.id: beyond(entry.permissions, files.settings.max_permissions) for entry in registry.entries
+            entry.id: excess_permissions(entry.permissions, files.settings.max_permissions)
+            for entry in registry.entries
         },
         minimum=files.settings.sandbox_minimum,
-        machine=machine_of(ground.environ),
+        machine=find_host_tools(ground.environ),
         registry_file=declared_in(ground.places, registry),
         sandbox={
             entry.id: report(entry.permissions, entry.limits, bundled=entry.id in bundled)

@@ -81,7 +81,7 @@ def pointer_keys(pointer: str) -> list[str]:
     return [unescape_key(token) for token in pointer.split("/")[1:]]
 
 
-class NotStrict(ValueError):
+class StrictJsonError(ValueError):
     """The bytes are not one strict JSON document; `reason` is a sentence without a full stop."""
 
     def __init__(self, reason: str) -> None:
@@ -90,18 +90,20 @@ class NotStrict(ValueError):
 
 
 def read_strict(data: bytes, *, max_depth: int = MAX_DEPTH, max_digits: int = MAX_DIGITS) -> Json:
-    """The document in `data`. Raises NotStrict, and nothing else."""
+    """The document in `data`. Raises StrictJsonError, and nothing else."""
     if data.startswith(b"\xef\xbb\xbf"):
-        raise NotStrict("starts with a byte order mark")
+        raise StrictJsonError("starts with a byte order mark")
     _check_depth(data, max_depth)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as fault:
-        raise NotStrict(f"is not UTF-8 at byte {fault.start}") from None
+        raise StrictJsonError(f"is not UTF-8 at byte {fault.start}") from None
     try:
         value = cast(Json, _decoder(max_digits).decode(text))
     except json.JSONDecodeError as fault:
-        raise NotStrict(f"is not JSON: {fault.msg} at line {fault.lineno}, column {fault.colno}") from None
+        raise StrictJsonError(
+            f"is not JSON: {fault.msg} at line {fault.lineno}, column {fault.colno}"
+        ) from None
     if _SURROGATE_ESCAPE.search(data):
         _check_surrogates(value)
     return value
@@ -122,14 +124,14 @@ def _check_depth(data: bytes, limit: int) -> None:
             break
         left = shorter
     if left:
-        raise NotStrict(f"is nested deeper than {limit} levels, or its brackets do not match")
+        raise StrictJsonError(f"is nested deeper than {limit} levels, or its brackets do not match")
 
 
 def _check_surrogates(value: Json) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
-        raise NotStrict("holds half of a surrogate pair") from None
+        raise StrictJsonError("holds half of a surrogate pair") from None
 
 
 @lru_cache(maxsize=8)
@@ -148,7 +150,7 @@ def _object(pairs: list[tuple[str, Json]]) -> JsonObject:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise NotStrict(f"has the key {json.dumps(key[:80])} twice in one object")
+                raise StrictJsonError(f"has the key {json.dumps(key[:80])} twice in one object")
             seen.add(key)
     return value
 
@@ -156,7 +158,7 @@ def _object(pairs: list[tuple[str, Json]]) -> JsonObject:
 def _integer(max_digits: int) -> Callable[[str], int]:
     def read(literal: str) -> int:
         if len(literal) - literal.startswith("-") > max_digits:
-            raise NotStrict(f"holds an integer of more than {max_digits} digits")
+            raise StrictJsonError(f"holds an integer of more than {max_digits} digits")
         return int(literal)
 
     return read
@@ -165,9 +167,9 @@ def _integer(max_digits: int) -> Callable[[str], int]:
 def _number(literal: str) -> float:
     value = float(literal)
     if math.isinf(value):
-        raise NotStrict("holds a number too large for a double")
+        raise StrictJsonError("holds a number too large for a double")
     return value
 
 
 def _constant(literal: str) -> NoReturn:
-    raise NotStrict(f"holds {literal}, which JSON does not have")
+    raise StrictJsonError(f"holds {literal}, which JSON does not have")

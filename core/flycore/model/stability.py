@@ -98,7 +98,7 @@ class PermissionReport(Value, frozen=True, kw_only=True):
     """By which mechanism it is enforced, or why it cannot be here."""
 
 
-def held_alike(reports: Iterable[PermissionReport]) -> tuple[tuple[PermissionReport, ...], ...]:
+def group_equal_reports(reports: Iterable[PermissionReport]) -> tuple[tuple[PermissionReport, ...], ...]:
     """The reports in their order, those beside each other together that are held, or not, for one reason."""
     return tuple(tuple(group) for _, group in groupby(reports, lambda report: (report.enforced, report.why)))
 

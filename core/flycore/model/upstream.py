@@ -6,7 +6,7 @@ from flycore.model.base import Value
 from flycore.model.json import Json, JsonObject, digest
 
 
-class Definition(Value, frozen=True, kw_only=True):
+class ToolDefinition(Value, frozen=True, kw_only=True):
     """A tool as the server describes it. Equal digests, equal descriptions."""
 
     name: str
@@ -42,16 +42,16 @@ class Unreadable(Value, frozen=True, kw_only=True):
 class Listing(Value, frozen=True, kw_only=True):
     """What a server said it offers."""
 
-    tools: tuple[Definition, ...] = ()
+    tools: tuple[ToolDefinition, ...] = ()
     refused: tuple[Unreadable, ...] = ()
     more: str = ""
     """Why not all of it was read; empty where it was."""
 
 
-class Offer(Value, frozen=True, kw_only=True):
+class McpToolOffer(Value, frozen=True, kw_only=True):
     """What of a listing may be used. Every tool is in one of them."""
 
-    accepted: tuple[Definition, ...] = ()
+    accepted: tuple[ToolDefinition, ...] = ()
     """Those a person's trust covers, as they were when it was given."""
     waiting: dict[str, tuple[str, ...]] = {}
     """Of the server's names, those that wait for a person: the difference to what was trusted, as lines
@@ -63,7 +63,7 @@ class Offer(Value, frozen=True, kw_only=True):
     refused: tuple[Unreadable, ...] = ()
 
 
-def listing_digest(tools: tuple[Definition, ...]) -> str:
+def listing_digest(tools: tuple[ToolDefinition, ...]) -> str:
     """One digest over a set of definitions, whatever their order."""
     found: list[Json] = [*sorted(tool.digest() for tool in tools)]
     return digest(found)

@@ -13,7 +13,7 @@ from flycore.audit.projection import history
 from flycore.audit.prometheus import exposition as exposition
 from flycore.audit.read import MOST_LINES, find, tail
 from flycore.audit.read import as_text as as_text
-from flycore.audit.span import EVER, moment
+from flycore.audit.span import ALL_TIME, moment
 from flycore.audit.span import Span as Span
 from flycore.audit.verify import verify
 from flycore.kernel.records import activity_of
@@ -57,7 +57,7 @@ def verify_log(places: Places) -> Verification:
     return verify(audit_folder(places), anchor_file(places))
 
 
-def read_numbers(places: Places, span: Span = EVER) -> Projection:
+def read_numbers(places: Places, span: Span = ALL_TIME) -> Projection:
     """What the lines of that time say of every tool, and of how much a person was asked. OSError."""
     numbers = Projection(audit_folder(places), span, kept=0)
     numbers.update()

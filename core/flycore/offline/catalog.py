@@ -8,18 +8,25 @@ from collections.abc import Mapping
 
 import anyio
 
-from flycore.approval.blocks import BlockBook
-from flycore.approval.definitions import DefinitionBook
+from flycore.approval.blocks import ToolBlockStore
+from flycore.approval.definitions import ToolDefinitionStore
 from flycore.approval.trust import TrustStore
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.probe_cache import ProbeCache
 from flycore.catalog.probes import Prober
-from flycore.discovery.look import grounds_of, look
+from flycore.discovery.look import search_roots, look
 from flycore.kernel.checkup import check_up
-from flycore.kernel.in_force import InForce, in_force
+from flycore.kernel.in_force import EffectiveFiles, in_force
 from flycore.kernel.probing import probe_spawn, probe_work
 from flycore.kernel.strays import new_session
-from flycore.kernel.world import Ground, Observed, blocked_tools, build_world, find_ground, read_files
+from flycore.kernel.world import (
+    Ground,
+    Observations,
+    blocked_tools,
+    build_state,
+    find_environment,
+    read_files,
+)
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
 from flycore.model.enums import Kind
@@ -29,11 +36,11 @@ from flycore.registry.places import Places
 async def read_catalog(places: Places, *, probe: bool, environ: Mapping[str, str] | None = None) -> Catalog:
     """What a kernel opened now would show; with `probe` after asking the trusted sidecars, otherwise
     with the answers that are still remembered."""
-    ground = find_ground(places, dict(os.environ if environ is None else environ))
+    ground = find_environment(places, dict(os.environ if environ is None else environ))
     trust = TrustStore.load(places.trust_file)
     held = in_force(ground, read_files(ground, None), trust)
     files = held.files
-    cheap = _built(places, ground, held, trust, {})
+    cheap = _build_catalog(places, ground, held, trust, {})
     prober = Prober(
         probe_spawn(ground, lambda: files, new_session()), ProbeCache(places.cache_dir), time.time
     )
@@ -52,7 +59,7 @@ async def read_catalog(places: Places, *, probe: bool, environ: Mapping[str, str
         for view in cheap.sidecars:
             if view.id in held.trusted and view.stability.sandbox is not None:
                 group.start_soon(look, view.id)
-    return _built(places, ground, held, trust, found)
+    return _build_catalog(places, ground, held, trust, found)
 
 
 def check_root(places: Places, catalog: Catalog) -> tuple[Check, ...]:
@@ -60,25 +67,25 @@ def check_root(places: Places, catalog: Catalog) -> tuple[Check, ...]:
     return check_up(places, dict(os.environ), catalog, None)
 
 
-def _built(
-    places: Places, ground: Ground, held: InForce, trust: TrustStore, found: Mapping[str, ProbeFinding]
+def _build_catalog(
+    places: Places, ground: Ground, held: EffectiveFiles, trust: TrustStore, found: Mapping[str, ProbeFinding]
 ) -> Catalog:
-    blocks = BlockBook.load(places.blocks_file)
-    book = DefinitionBook.load(places.definitions_file)
+    blocks = ToolBlockStore.load(places.blocks_file)
+    book = ToolDefinitionStore.load(places.definitions_file)
     registry = held.files.registry
     offers = {
         entry.id: book.offer(entry, None)
         for entry in registry.entries
         if entry.kind is Kind.MCP and entry.id in held.trusted
     }
-    seen = Observed(
+    seen = Observations(
         trusted=held.trusted,
         probes=found,
         runtime={},
         diagnostics=(*trust.diagnostics, *blocks.diagnostics),
-        described=look(grounds_of(places, ground.environ)),
+        described=look(search_roots(places, ground.environ)),
         changed=held.changed,
         offers=offers,
         blocked=blocked_tools(registry, blocks, offers),
     )
-    return build_world(ground, held.files, seen, version=1, now=time.time()).catalog
+    return build_state(ground, held.files, seen, version=1, now=time.time()).catalog

@@ -13,8 +13,8 @@ import msgspec
 from flycore.catalog.agent_actions import AGENT_ACTIONS
 from flycore.catalog.known import KNOWN
 from flycore.discovery.kits import parse_kits
-from flycore.discovery.look import grounds_of, kits_of_people
-from flycore.kernel.world import find_ground, read_files
+from flycore.discovery.look import search_roots, user_kits
+from flycore.kernel.world import find_environment, read_files
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.enums import Source
 from flycore.model.source import Origin
@@ -63,7 +63,7 @@ class LintResult(NamedTuple):
 
 def lint_root(places: Places, check_settings: CheckSettings) -> LintResult:
     """Check every file of the root that a person writes. Spawns nothing, writes nothing."""
-    files = read_files(find_ground(places, dict(os.environ)), None)
+    files = read_files(find_environment(places, dict(os.environ)), None)
     settings = places.config_dir / SETTINGS_FILE
     looked = [LintedFile("registry", file) for file in files.registry.files]
     looked += [LintedFile("policy", layer.file, layer.present) for layer in files.policy.layers]
@@ -74,7 +74,7 @@ def lint_root(places: Places, check_settings: CheckSettings) -> LintResult:
         *expired_rules(files.policy, time.time()),
         *check_settings(read_settings(places.config_dir)),
     ]
-    kits = kits_of_people(grounds_of(places, os.environ))
+    kits = user_kits(search_roots(places, os.environ))
     looked += [LintedFile("kits", file) for file in dict.fromkeys(kit.path for kit in kits)]
     found += [problem for kit in kits for problem in kit.reasons]
     return _result(looked, _with_lines(found, places.app_root))
@@ -96,7 +96,7 @@ def lint_file(places: Places, file: Path, kind: str, check_settings: CheckSettin
     elif kind == "policy":
         project = path == places.app_root / PROJECT_POLICY_FILE
         layer = RuleLayer.PROJECT if project else RuleLayer.USER
-        registry = read_files(find_ground(places, dict(os.environ)), None).registry
+        registry = read_files(find_environment(places, dict(os.environ)), None).registry
         claimed = {name for entry in registry.entries for name in entry.tool_names}
         found = read_policy(data, layer, shown, frozenset(KNOWN) | AGENT_ACTIONS | claimed)[1]
     elif kind == "kits":

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from flycore.approval.callers import identify_peer
 from flycore.audit.events import PANIC, PANIC_RELEASED, panic, panic_released
-from flycore.kernel.panic import Stopped, clear_panic, write_panic
+from flycore.kernel.panic import PanicRecord, clear_panic, write_panic
 from flycore.kernel.panic import read_panic as read_file
 from flycore.model.approval import Outcome
 from flycore.model.errors import AuditUnwritable
@@ -25,7 +25,7 @@ class StopResult(NamedTuple):
     """Why the log does not take the line; empty where it has."""
 
 
-def read_panic(places: Places) -> Stopped | None:
+def read_panic(places: Places) -> PanicRecord | None:
     """Since when everything on the root is stopped, and by whom; None where it is not. A file that cannot be
     read counts as stopped."""
     return read_file(places.state_dir)
@@ -47,11 +47,11 @@ def stop_next_kernel(places: Places) -> str:
     """Write the file while another process holds the root and does not answer: what it runs goes on, and no
     kernel that starts after it takes a call. Returns who stopped it, as the file says. Raises OSError."""
     by = str(identify_peer(os.getpid(), "cli"))
-    write_panic(places.state_dir, Stopped(at=time.time(), by=by))
+    write_panic(places.state_dir, PanicRecord(at=time.time(), by=by))
     return by
 
 
-def release_everything(root: HeldRoot, shown: Stopped) -> Outcome:
+def release_everything(root: HeldRoot, shown: PanicRecord) -> Outcome:
     """Let calls run again, where the file still says what the person was shown. Raises AuditUnwritable and
     OSError, and then everything stays stopped."""
     if read_panic(root.places) != shown:

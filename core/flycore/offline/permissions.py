@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flycore.approval.blocks import BlockBook
+from flycore.approval.blocks import ToolBlockStore
 from flycore.approval.standing_rules import read_rules
 from flycore.approval.standing_rules import remove_rule as remove_from_file
 from flycore.audit.events import BLOCK_CHANGED, RULE_CHANGED, block_changed, rule_changed
@@ -32,7 +32,7 @@ class KeptPermissions:
 
 def read_permissions(places: Places) -> KeptPermissions:
     """Read the person's own rules and the blocked tools."""
-    blocks = BlockBook.load(places.blocks_file)
+    blocks = ToolBlockStore.load(places.blocks_file)
     rules = read_rules(places.policy_file)
     return KeptPermissions(rules, blocks.all(), blocks.diagnostics)
 
@@ -53,7 +53,7 @@ def remove_rule(root: HeldRoot, rule: StandingRule) -> Outcome:
 
 def unblock_tool(root: HeldRoot, tool: str) -> Outcome:
     """Let the tool be called again. Raises AuditUnwritable, and then it stays blocked."""
-    book = BlockBook.load(root.places.blocks_file)
+    book = ToolBlockStore.load(root.places.blocks_file)
     root.record(BLOCK_CHANGED, block_changed(tool, "unblocked", by=BY))
     accepted = book.unblock(tool) is not None
     return Outcome(accepted=accepted, why_not="" if accepted else GONE)

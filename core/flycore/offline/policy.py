@@ -11,14 +11,14 @@ from flycore.approval.trust import TrustStore
 from flycore.catalog.agent_actions import AGENT_ACTIONS, agent_actions, agent_entry
 from flycore.executive.world import World
 from flycore.kernel.in_force import in_force
-from flycore.kernel.world import Files, Ground, Observed, build_world, find_ground, read_files
+from flycore.kernel.world import Files, Ground, Observations, build_state, find_environment, read_files
 from flycore.model.approval import MatchedRule
 from flycore.model.call import Caller
 from flycore.model.capability import Capability
 from flycore.model.enums import Decision, Risk
 from flycore.model.json import JsonObject
 from flycore.policy.conditions import PolicyCall
-from flycore.policy.evaluate import Looked, Policy, call_risk, counted, evaluate, look, strictest
+from flycore.policy.evaluate import RuleMatch, Policy, call_risk, counted, evaluate, look, strictest
 from flycore.registry.places import Places
 from flycore.sandbox.levels import report
 
@@ -32,7 +32,7 @@ class CallEvaluation:
     risk: Risk | None
     rules: tuple[MatchedRule, ...]
     """What the rules said that counted."""
-    looked: tuple[Looked, ...]
+    looked: tuple[RuleMatch, ...]
     """Every rule that is about the call, could be, or was until it expired."""
     default: MatchedRule | None
 
@@ -90,9 +90,9 @@ class OfflinePolicy:
 def read_offline_policy(places: Places, environ: Mapping[str, str] | None = None) -> OfflinePolicy:
     """Read registry, policy and settings as a kernel that starts now would; of an entry that changed since
     it was trusted, the trusted value."""
-    ground = find_ground(places, dict(os.environ if environ is None else environ))
+    ground = find_environment(places, dict(os.environ if environ is None else environ))
     trust = TrustStore.load(places.trust_file)
     files = in_force(ground, read_files(ground, None), trust).files
     now = time.time()
-    seen = Observed(trusted=frozenset(), probes={}, runtime={})
-    return OfflinePolicy(ground, files, build_world(ground, files, seen, version=1, now=now), now)
+    seen = Observations(trusted=frozenset(), probes={}, runtime={})
+    return OfflinePolicy(ground, files, build_state(ground, files, seen, version=1, now=now), now)

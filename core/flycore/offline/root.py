@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from flycore.audit.log import AuditLog
 from flycore.kernel.lock import FOR_GOOD as FOR_GOOD
-from flycore.kernel.lock import RootLock, next_in_line
+from flycore.kernel.lock import RootLock, reserve_for_console
 from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy
 from flycore.model.json import JsonObject
@@ -61,7 +61,7 @@ def hold_root(
     is a command and has not after LONGEST_COMMAND_SECONDS.
     """
     with ExitStack() as stack:
-        with next_in_line(places):
+        with reserve_for_console(places):
             root = _wait_for_root(places, role, stack, ask_to_yield, on_wait)
         yield root
 

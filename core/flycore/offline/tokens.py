@@ -9,7 +9,7 @@ from flycore.model.approval import Outcome
 from flycore.model.errors import TokenRefused
 from flycore.offline.root import HeldRoot
 from flycore.registry.places import Places
-from flycore.serve.tokens import TokenBook, digest_of, mint
+from flycore.serve.tokens import TokenStore, digest_of, mint
 
 BY = "flytui token, while no kernel ran"
 
@@ -27,9 +27,9 @@ def make_token() -> NewToken:
     return NewToken(token, digest_of(token))
 
 
-def read_tokens(places: Places) -> TokenBook:
+def read_tokens(places: Places) -> TokenStore:
     """The tokens of the root. Never raises for what the file holds."""
-    return TokenBook.load(places.state_dir)
+    return TokenStore.load(places.state_dir)
 
 
 def add_token(root: HeldRoot, name: str, digest: str) -> Outcome:

@@ -11,9 +11,9 @@ from flycore.approval.describe import describe_entry
 from flycore.approval.trust import TrustStore, set_digest
 from flycore.audit.events import TRUST_DECIDED, trust_decided
 from flycore.catalog.known import KNOWN
-from flycore.discovery.look import grounds_of, look
-from flycore.kernel.trusting import Trusting
-from flycore.kernel.world import find_ground, read_files
+from flycore.discovery.look import search_roots, look
+from flycore.kernel.trusting import TrustedRegistry
+from flycore.kernel.world import find_environment, read_files
 from flycore.model.approval import Outcome
 from flycore.model.sidecar import Registry
 from flycore.model.source import Described, Import
@@ -42,7 +42,7 @@ class PendingTrust:
 
 def read_pending_trust(places: Places) -> PendingTrust:
     """Read registry and trust. Starts nothing, writes nothing."""
-    files = read_files(find_ground(places, dict(os.environ)), None)
+    files = read_files(find_environment(places, dict(os.environ)), None)
     store = TrustStore.load(places.trust_file)
     items = store.pending(files.registry, lambda entry: describe_entry(entry, files.resolutions(entry.id)))
     return PendingTrust(files.registry, store, items)
@@ -70,11 +70,11 @@ def import_server(root: HeldRoot, item: Described, shown: Import) -> Outcome:
     """Write a server of another client's file into the registry and trust it, if that file still says what
     the person was shown. Raises AuditUnwritable."""
     places = root.places
-    found = look(grounds_of(places, os.environ))
+    found = look(search_roots(places, os.environ))
     now = next((one.offer for one in found if (one.key, one.path) == (item.key, item.path)), None)
     if now is None or now.digest != shown.digest:
         return Outcome(accepted=False, why_not="the file says something else by now; run it again")
-    trusting = Trusting(find_ground(places, dict(os.environ)))
+    trusting = TrustedRegistry(find_environment(places, dict(os.environ)))
     done = trusting.import_server(now, time.time(), "flytui tools import")
     for event, fields in done.lines:
         root.record(event, fields)

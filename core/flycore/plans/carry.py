@@ -14,27 +14,27 @@ import msgspec
 
 from flycore.approval.loops import Attempt
 from flycore.executive import finish
-from flycore.executive.arrival import Arrival, arrived, attempt_of
-from flycore.executive.call import Announce, Call, Tell
-from flycore.executive.checking import NO_JSON, checked_input, is_json, misfit
+from flycore.executive.arrival import RecordedInput, record_call, attempt_of
+from flycore.executive.call import OnCancellable, Call, OnProgress
+from flycore.executive.checking import NO_JSON, validate_input, is_json, input_rejection
 from flycore.executive.closed import closed, over_quota, panicked
-from flycore.executive.frame import walked
+from flycore.executive.frame import run_guarded
 from flycore.executive.group import enter_group
 from flycore.executive.pipeline import execute
 from flycore.executive.prepare import Prepared
 from flycore.executive.resolve import callable_view
 from flycore.executive.rooms import PipelineContext
-from flycore.executive.stop import Stop, failed, refused
+from flycore.executive.stop import Rejection, failed, refused
 from flycore.executive.world import World
 from flycore.model.call import CallRequest, PlanStep, Progress, ToolResult
 from flycore.model.capability import Capability
 from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.model.json import JsonObject
 from flycore.plans.table import PLANS
-from flycore.plans.told import Done, artifacts_of, output_of, told_steps, warnings_of
-from flycore.plans.unfold import Step, misfits, unfold
+from flycore.plans.told import FinishedStep, artifacts_of, output_of, step_reports, warnings_of
+from flycore.plans.unfold import Step, step_violations, unfold
 from flycore.policy.conditions import PolicyCall
-from flycore.policy.evaluate import forbidding
+from flycore.policy.evaluate import denying_rules
 from flycore.sandbox.environment import declared_secrets
 from flycore.sandbox.masks import Masks
 
@@ -46,19 +46,19 @@ def is_plan(world: World, tool: str) -> bool:
     return tool in PLANS and tool in world.index
 
 
-async def carry_out(
+async def run_plan(
     context: PipelineContext,
     request: CallRequest,
     new_id: NewId,
-    tell: Tell | None,
-    announce: Announce | None,
+    tell: OnProgress | None,
+    announce: OnCancellable | None,
 ) -> ToolResult:
-    """Run a plan; see `walked` for how it ends. `new_id` names the calls of its steps."""
+    """Run a plan; see `run_guarded` for how it ends. `new_id` names the calls of its steps."""
     call = Call(request, context.clock, context.activity, tell)
-    return await walked(context, call, _PlanWalk(context, call, new_id), announce)
+    return await run_guarded(context, call, _PlanRun(context, call, new_id), announce)
 
 
-class _PlanWalk:
+class _PlanRun:
     """One plan's way, and how far it has come."""
 
     def __init__(self, context: PipelineContext, call: Call, new_id: NewId) -> None:
@@ -67,10 +67,10 @@ class _PlanWalk:
         self._new_id = new_id
         self.masks = Masks({})
         self.prepared: Prepared | None = None
-        self._arrival = Arrival()
+        self._arrival = RecordedInput()
         self._input: JsonObject = {}
         self._steps: tuple[Step, ...] = ()
-        self._done: list[Done] = []
+        self._done: list[FinishedStep] = []
         self._running = ""
         """Id of the step's call that runs now."""
 
@@ -78,14 +78,14 @@ class _PlanWalk:
         """See Walk."""
         return attempt_of(self._call, self._arrival, result)
 
-    def ended(self, stop: Stop) -> ToolResult:
+    def ended(self, stop: Rejection) -> ToolResult:
         """See Walk; with what was done so far."""
         if self._running and (step := self._context.activity.find(self._running)) is not None:
-            self._done.append(Done(step=self._steps[len(self._done)], result=step.result))
+            self._done.append(FinishedStep(step=self._steps[len(self._done)], result=step.result))
             self._running = ""
         if self._done:
             stop = msgspec.structs.replace(
-                stop, details={**stop.details, "steps": told_steps(self._steps, self._done)}
+                stop, details={**stop.details, "steps": step_reports(self._steps, self._done)}
             )
         return self._timed(finish.stopped(self._call, stop, None, self.masks))
 
@@ -95,8 +95,8 @@ class _PlanWalk:
         world = context.judge.state.world
         self.masks = _masks(world, call.request.tool, context.judge.ground.environ)
         stop = self._checked(world)
-        self._arrival = arrived(context.audit, call, self._input, self.masks, "")
-        stop = stop or self._barred()
+        self._arrival = record_call(context.audit, call, self._input, self.masks, "")
+        stop = stop or self._refusal()
         if stop is not None:
             return self.ended(stop if stop.code == Code.POLICY else closed(context.admission, call) or stop)
         if (shut := closed(context.admission, call)) is not None:
@@ -110,52 +110,52 @@ class _PlanWalk:
                 group = world.index[call.request.tool].capability.exclusive
                 if group is not None:
                     await enter_group(context.slots, call, group, stack)
-                return await self._carried()
+                return await self._run_steps()
 
-    def _checked(self, world: World) -> Stop | None:
+    def _checked(self, world: World) -> Rejection | None:
         """Fill in defaults, unfold the steps, and check each against the tool that it calls."""
         given = self._call.request.input
         if not is_json(given):
             return failed(Code.INVALID_INPUT, NO_JSON)
         self._input = given
         view = callable_view(world, self._call.request.tool, self._context.judge.blocks)
-        if isinstance(view, Stop):
+        if isinstance(view, Rejection):
             return view
-        checked = checked_input(view.capability, given, self.masks)
-        if isinstance(checked, Stop):
+        checked = validate_input(view.capability, given, self.masks)
+        if isinstance(checked, Rejection):
             return checked
         self._input, steps = checked, unfold(view.capability.name, checked)
         capabilities: dict[str, Capability] = {}
         for tool in dict.fromkeys(step.tool for step in steps if step.tool):
             atomic = callable_view(world, tool, self._context.judge.blocks)
-            if isinstance(atomic, Stop):
+            if isinstance(atomic, Rejection):
                 return atomic
             capabilities[tool] = atomic.capability
-        if found := misfits(steps, capabilities):
-            return misfit(view.capability, found, self.masks)
+        if found := step_violations(steps, capabilities):
+            return input_rejection(view.capability, found, self.masks)
         self._steps = steps
         return None
 
-    def _barred(self) -> Stop | None:
+    def _refusal(self) -> Rejection | None:
         """Why the plan may not go on: a person has blocked it, a rule denies it, everything is stopped."""
         judge, request = self._context.judge, self._call.request
         admission, world = self._context.admission, judge.state.world
         if admission.stopped():
             return panicked(admission.app_root, began=self._call.began)
         view = callable_view(world, request.tool, judge.blocks)
-        if isinstance(view, Stop):
+        if isinstance(view, Rejection):
             return view
         about = PolicyCall(tool=request.tool, input=self._input, caller=request.caller, now=judge.clock.now())
-        denies = forbidding(world.policy, about)
+        denies = denying_rules(world.policy, about)
         if not denies:
             return None
         judge.note_rules(denies)
         return refused(Code.POLICY, "policy denies this plan", "; ".join(rule.because for rule in denies))
 
-    async def _carried(self) -> ToolResult:
+    async def _run_steps(self) -> ToolResult:
         """Step after step, until one does not succeed."""
         for number, step in enumerate(self._steps, 1):
-            if (barred := self._barred()) is not None:
+            if (barred := self._refusal()) is not None:
                 return self.ended(barred)
             at = PlanStep(plan=self._call.request.tool, number=number, of=len(self._steps))
             if not step.tool:
@@ -181,7 +181,7 @@ class _PlanWalk:
         began = clock.monotonic()
         self._call.at(Phase.RUNNING, f"{at}: {step.action}", at.number - 1, at.of)
         await clock.sleep_until(began + step.ms / 1000)
-        self._done.append(Done(step=step, waited_ms=int((clock.monotonic() - began) * 1000)))
+        self._done.append(FinishedStep(step=step, waited_ms=int((clock.monotonic() - began) * 1000)))
 
     async def _called(self, step: Step, at: PlanStep) -> ToolResult:
         """The step's call, from its arrival to its end."""
@@ -197,7 +197,7 @@ class _PlanWalk:
         )
         result = await execute(self._context, own, partial(self._heard, step, at), None)
         self._running = ""
-        self._done.append(Done(step=step, result=result))
+        self._done.append(FinishedStep(step=step, result=result))
         return result
 
     def _heard(self, step: Step, at: PlanStep, progress: Progress) -> None:
@@ -205,7 +205,7 @@ class _PlanWalk:
         words = f"{at}, {step.action}" + (f": {progress.message}" if progress.message else "")
         self._call.at(progress.phase, words, at.number - 1, at.of)
 
-    def _stop(self, result: ToolResult, at: PlanStep) -> Stop:
+    def _stop(self, result: ToolResult, at: PlanStep) -> Rejection:
         """How the plan ends because of a step that did not succeed."""
         error = result.error
         code, message, hint, details = (
@@ -219,7 +219,7 @@ class _PlanWalk:
                 "takes this one's place"
             )
         action = self._steps[at.number - 1].action
-        return Stop(
+        return Rejection(
             status=result.status,
             code=code,
             message=f"{at}, {action}, ended {result.status.value}: {message}",

@@ -11,7 +11,7 @@ WAIT = "wait"
 WAIT_FIELDS = ("ms",)
 
 
-class Atomic(Value, frozen=True, kw_only=True):
+class ActionCall(Value, frozen=True, kw_only=True):
     """The call an action is."""
 
     tool: str
@@ -21,10 +21,10 @@ class Atomic(Value, frozen=True, kw_only=True):
     """The action's fields, and what the tool calls them."""
 
 
-class Plan(Value, frozen=True, kw_only=True):
+class PlanDefinition(Value, frozen=True, kw_only=True):
     """A high-level tool."""
 
-    actions: Mapping[str, Atomic]
+    actions: Mapping[str, ActionCall]
     """Every action but `wait`."""
     capture: str
     """The action that `captureAfter` adds."""
@@ -34,25 +34,25 @@ def _same(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
 
-def _mouse(action: str, *more: str) -> Atomic:
-    return Atomic(tool="computer.mouse", action=action, fields=_same("x", "y", *more, "window"))
+def _mouse(action: str, *more: str) -> ActionCall:
+    return ActionCall(tool="computer.mouse", action=action, fields=_same("x", "y", *more, "window"))
 
 
-def _keyboard(action: str, what: str) -> Atomic:
-    return Atomic(tool="computer.keyboard", action=action, fields=_same(what, "window"))
+def _keyboard(action: str, what: str) -> ActionCall:
+    return ActionCall(tool="computer.keyboard", action=action, fields=_same(what, "window"))
 
 
-def _browser(action: str, *names: str) -> Atomic:
-    return Atomic(tool=f"browser.{action}", fields=_same(*names))
+def _browser(action: str, *names: str) -> ActionCall:
+    return ActionCall(tool=f"browser.{action}", fields=_same(*names))
 
 
 FOCUS = "focus_app"
 """The action whose window the steps after it act in, unless they name one."""
 
-PLANS: Mapping[str, Plan] = {
-    "computer.use": Plan(
+PLANS: Mapping[str, PlanDefinition] = {
+    "computer.use": PlanDefinition(
         actions={
-            "capture": Atomic(tool="screen.screenshot"),
+            "capture": ActionCall(tool="screen.screenshot"),
             "click": _mouse("click"),
             "double_click": _mouse("double_click"),
             "right_click": _mouse("right_click"),
@@ -61,12 +61,12 @@ PLANS: Mapping[str, Plan] = {
             "scroll": _mouse("scroll", "dx", "dy"),
             "type": _keyboard("type", "text"),
             "key": _keyboard("key", "keys"),
-            FOCUS: Atomic(tool="computer.window", action="focus", fields={"app": "window"}),
-            "list_apps": Atomic(tool="computer.window", action="list"),
+            FOCUS: ActionCall(tool="computer.window", action="focus", fields={"app": "window"}),
+            "list_apps": ActionCall(tool="computer.window", action="list"),
         },
         capture="capture",
     ),
-    "browser.use": Plan(
+    "browser.use": PlanDefinition(
         actions={
             "open": _browser("open", "url"),
             "navigate": _browser("navigate", "url"),

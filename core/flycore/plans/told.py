@@ -17,7 +17,7 @@ MOST_OUTPUT_BYTES = 4 * 1024 * 1024
 NOT_RUN = "not-run"
 
 
-class Done(Value, frozen=True, kw_only=True):
+class FinishedStep(Value, frozen=True, kw_only=True):
     """A step that has ended: with the result of its call, or after its wait."""
 
     step: Step
@@ -25,24 +25,24 @@ class Done(Value, frozen=True, kw_only=True):
     waited_ms: int = 0
 
 
-def told_steps(steps: Sequence[Step], done: Sequence[Done]) -> list[Json]:
+def step_reports(steps: Sequence[Step], done: Sequence[FinishedStep]) -> list[Json]:
     """One entry for each action, in order; those that were not come to are `not-run`."""
     room = MOST_OUTPUT_BYTES
     told: list[Json] = []
     for item in done:
-        entry, size = _entry(item, room)
+        entry, size = _finished_report(item, room)
         room -= size
         told.append(entry)
-    told += [_head(step, NOT_RUN) for step in steps[len(done) :]]
+    told += [_step_report(step, NOT_RUN) for step in steps[len(done) :]]
     return told
 
 
-def artifacts_of(done: Sequence[Done]) -> tuple[Artifact, ...]:
+def artifacts_of(done: Sequence[FinishedStep]) -> tuple[Artifact, ...]:
     """The files of all steps."""
     return tuple(artifact for item in done if item.result is not None for artifact in item.result.artifacts)
 
 
-def warnings_of(done: Sequence[Done]) -> tuple[str, ...]:
+def warnings_of(done: Sequence[FinishedStep]) -> tuple[str, ...]:
     """The warnings of all steps, each with the number of its step."""
     return tuple(
         f"step {number}: {warning}"
@@ -52,26 +52,26 @@ def warnings_of(done: Sequence[Done]) -> tuple[str, ...]:
     )
 
 
-def output_of(steps: Sequence[Step], done: Sequence[Done]) -> JsonObject:
+def output_of(steps: Sequence[Step], done: Sequence[FinishedStep]) -> JsonObject:
     """The output of a plan that was carried out."""
-    output: JsonObject = {"steps": told_steps(steps, done)}
+    output: JsonObject = {"steps": step_reports(steps, done)}
     files: list[Json] = [
         {"path": item.path, "mimeType": item.mime_type, "bytes": item.bytes} for item in artifacts_of(done)
     ]
     return {**output, "artifacts": files} if files else output
 
 
-def _head(step: Step, status: str) -> JsonObject:
+def _step_report(step: Step, status: str) -> JsonObject:
     return {"action": step.action, "status": status, **({"tool": step.tool} if step.tool else {})}
 
 
-def _entry(item: Done, room: int) -> tuple[JsonObject, int]:
+def _finished_report(item: FinishedStep, room: int) -> tuple[JsonObject, int]:
     """The step's entry, and how many bytes of `room` its output took."""
     result = item.result
     if result is None:
-        return {**_head(item.step, Status.SUCCESS.value), "durationMs": item.waited_ms}, 0
+        return {**_step_report(item.step, Status.SUCCESS.value), "durationMs": item.waited_ms}, 0
     entry: JsonObject = {
-        **_head(item.step, result.status.value),
+        **_step_report(item.step, result.status.value),
         "callId": result.call_id,
         "durationMs": result.duration_ms,
     }

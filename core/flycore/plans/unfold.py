@@ -8,7 +8,7 @@ from flycore.catalog.schemas import Violation, check_input
 from flycore.model.base import Value
 from flycore.model.capability import Capability
 from flycore.model.json import Json, JsonObject
-from flycore.plans.table import FOCUS, PLANS, WAIT, WAIT_FIELDS, Plan
+from flycore.plans.table import FOCUS, PLANS, WAIT, WAIT_FIELDS, PlanDefinition
 
 _AROUND = frozenset(("action", "plan", "captureAfter"))
 
@@ -44,9 +44,9 @@ def unfold(tool: str, input: JsonObject) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def misfits(steps: tuple[Step, ...], capabilities: Mapping[str, Capability]) -> tuple[Violation, ...]:
+def step_violations(steps: tuple[Step, ...], capabilities: Mapping[str, Capability]) -> tuple[Violation, ...]:
     """What is wrong with steps that the plan's own schema lets through, by the schemas of their tools."""
-    return tuple(violation for step in steps for violation in _of_step(step, capabilities))
+    return tuple(violation for step in steps for violation in _step_violations(step, capabilities))
 
 
 def _actions(input: JsonObject) -> Iterator[tuple[str, JsonObject]]:
@@ -60,11 +60,11 @@ def _actions(input: JsonObject) -> Iterator[tuple[str, JsonObject]]:
         yield "", single
 
 
-def _takes_window(plan: Plan, action: Json) -> bool:
+def _takes_window(plan: PlanDefinition, action: Json) -> bool:
     return isinstance(action, str) and action != WAIT and "window" in plan.actions[action].fields
 
 
-def _step(plan: Plan, pointer: str, given: JsonObject) -> Step:
+def _step(plan: PlanDefinition, pointer: str, given: JsonObject) -> Step:
     action = str(given["action"])
     fields = {name: value for name, value in given.items() if name != "action"}
     if action == WAIT:
@@ -78,7 +78,7 @@ def _step(plan: Plan, pointer: str, given: JsonObject) -> Step:
     return Step(action=action, pointer=pointer, tool=atomic.tool, input=own, stray=stray)
 
 
-def _of_step(step: Step, capabilities: Mapping[str, Capability]) -> Iterator[Violation]:
+def _step_violations(step: Step, capabilities: Mapping[str, Capability]) -> Iterator[Violation]:
     for name in step.stray:
         yield Violation(
             pointer=f"{step.pointer}/{name}", message=f"the action {step.action} has no such field"

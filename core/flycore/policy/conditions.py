@@ -77,7 +77,7 @@ class PolicyCall(Value, frozen=True, kw_only=True):
     """Unix time, seconds."""
 
 
-class Fit(StrEnum):
+class Match(StrEnum):
     """Whether a rule is about a call."""
 
     YES = "yes"
@@ -87,42 +87,42 @@ class Fit(StrEnum):
     """It would be, were its time not over."""
 
 
-def fits_caller(pattern: str, caller: Caller | None) -> Fit:
+def match_caller(pattern: str, caller: Caller | None) -> Match:
     """A pattern with a slash is about the executable's path, any other about the program's name. What the
     client says of itself is not looked at."""
     if not pattern:
-        return Fit.YES
+        return Match.YES
     if caller is None:
-        return Fit.UNKNOWN
+        return Match.UNKNOWN
     shown = caller.executable if "/" in pattern else caller.program
     if matches(pattern, shown):
-        return Fit.YES
-    return Fit.UNKNOWN if not shown or caller.program == UNKNOWN_PROGRAM else Fit.NO
+        return Match.YES
+    return Match.UNKNOWN if not shown or caller.program == UNKNOWN_PROGRAM else Match.NO
 
 
-def fits_input(when: JsonObject | None, input: JsonObject | None) -> Fit:
+def match_input(when: JsonObject | None, input: JsonObject | None) -> Match:
     """Whether the schema accepts the input; UNKNOWN also where the input cannot be checked at all."""
     if when is None:
-        return Fit.YES
+        return Match.YES
     if input is None:
-        return Fit.UNKNOWN
+        return Match.UNKNOWN
     if accepts(when, input):
-        return Fit.YES
-    return Fit.NO if accepts(_ANYTHING, input) else Fit.UNKNOWN
+        return Match.YES
+    return Match.NO if accepts(_ANYTHING, input) else Match.UNKNOWN
 
 
-def fits_time(expires: float | None, now: float | None) -> Fit:
+def match_time(expires: float | None, now: float | None) -> Match:
     """YES while it is in time, EXPIRED from the given moment on."""
     if expires is None:
-        return Fit.YES
+        return Match.YES
     if now is None:
-        return Fit.UNKNOWN
-    return Fit.EXPIRED if now >= expires else Fit.YES
+        return Match.UNKNOWN
+    return Match.EXPIRED if now >= expires else Match.YES
 
 
-def all_fit(*parts: Fit) -> Fit:
+def combine_matches(*parts: Match) -> Match:
     """One answer from several: NO before EXPIRED before UNKNOWN before YES."""
-    return next((fit for fit in (Fit.NO, Fit.EXPIRED, Fit.UNKNOWN) if fit in parts), Fit.YES)
+    return next((fit for fit in (Match.NO, Match.EXPIRED, Match.UNKNOWN) if fit in parts), Match.YES)
 
 
 def read_expiry(text: Json) -> float | None:
@@ -141,26 +141,26 @@ def schema_faults(when: Json) -> Iterator[tuple[str, str]]:
     if not isinstance(when, dict):
         yield "", "`when` is no JSON Schema object"
         return
-    strange = list(_strange_words(when, ""))
+    strange = list(unknown_keywords(when, ""))
     yield from strange
     if not strange:
         yield from (("", f"`when` cannot be used: {why}") for why in check_schema(when))
 
 
-def _strange_words(schema: Json, pointer: str) -> Iterator[tuple[str, str]]:
+def unknown_keywords(schema: Json, pointer: str) -> Iterator[tuple[str, str]]:
     """Keys that no validator would act on: a misspelt one would make the condition say nothing."""
     if not isinstance(schema, dict):
         return
     for key, value in schema.items():
         place = pointer_join(pointer, key)
         if key in ONE_SCHEMA or key in ONE_SCHEMA_OR_BOOLEAN:
-            yield from _strange_words(value, place)
+            yield from unknown_keywords(value, place)
         elif key in MANY_SCHEMAS and isinstance(value, list):
             for index, item in enumerate(value):
-                yield from _strange_words(item, pointer_join(place, index))
+                yield from unknown_keywords(item, pointer_join(place, index))
         elif key in NAMED_SCHEMAS and isinstance(value, dict):
             for name, item in value.items():
-                yield from _strange_words(item, pointer_join(place, name))
+                yield from unknown_keywords(item, pointer_join(place, name))
         elif key not in NO_SCHEMA | MANY_SCHEMAS | NAMED_SCHEMAS:
             yield place, f"{key!r} is no keyword that `when` is checked by"
 

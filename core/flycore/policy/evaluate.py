@@ -21,7 +21,7 @@ from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Decision, Level, Risk
 from flycore.model.json import JsonObject, digest
 from flycore.model.sidecar import SidecarEntry
-from flycore.policy.conditions import Fit, PolicyCall
+from flycore.policy.conditions import Match, PolicyCall
 from flycore.policy.default_decision import Standing, default_rule
 from flycore.policy.files import PolicyFile, SystemFile, kept, load_files, load_system
 from flycore.policy.rules import Rule
@@ -66,11 +66,11 @@ class Policy(Value, frozen=True, kw_only=True, dict=True):
         return digest([self.version, over]) if over else self.version
 
 
-class Looked(NamedTuple):
+class RuleMatch(NamedTuple):
     """A rule about the tool, and whether it is about the call."""
 
     rule: Rule
-    fit: Fit
+    fit: Match
 
 
 def load_policy(
@@ -90,18 +90,18 @@ def load_policy(
     )
 
 
-def look(policy: Policy, call: PolicyCall) -> tuple[Looked, ...]:
+def look(policy: Policy, call: PolicyCall) -> tuple[RuleMatch, ...]:
     """Every rule that is about the call, could be, or was until it expired."""
-    looked = (Looked(rule, rule.fit(call)) for rule in policy.rules)
-    return tuple(item for item in looked if item.fit is not Fit.NO)
+    looked = (RuleMatch(rule, rule.fit(call)) for rule in policy.rules)
+    return tuple(item for item in looked if item.fit is not Match.NO)
 
 
-def counted(looked: tuple[Looked, ...]) -> tuple[MatchedRule, ...]:
+def counted(looked: tuple[RuleMatch, ...]) -> tuple[MatchedRule, ...]:
     """What these rules say together. One that only may be about the call is no allow, and no deny yet."""
     return tuple(
-        item.rule.matched() if item.fit is Fit.YES else _perhaps(item.rule)
+        item.rule.matched() if item.fit is Match.YES else _as_ask(item.rule)
         for item in looked
-        if item.fit is Fit.YES or (item.fit is Fit.UNKNOWN and item.rule.decision is not Decision.ALLOW)
+        if item.fit is Match.YES or (item.fit is Match.UNKNOWN and item.rule.decision is not Decision.ALLOW)
     )
 
 
@@ -110,7 +110,7 @@ class Evaluation(Value, frozen=True, kw_only=True):
 
     risk: Risk
     """Of this call: the user's word for the tool, else that of the tool's table for this input."""
-    looked: tuple[Looked, ...]
+    looked: tuple[RuleMatch, ...]
     """Every rule that is about the call, could be, or was until it expired."""
     rules: tuple[MatchedRule, ...]
     """What the rules that count say; empty where the default decides."""
@@ -120,7 +120,7 @@ class Evaluation(Value, frozen=True, kw_only=True):
     @property
     def verdict(self) -> Verdict:
         """The decision of the rules together; of the default where there are none."""
-        matched = self.rules or (_naming_expired(self.default, self.looked),)
+        matched = self.rules or (_mention_expired(self.default, self.looked),)
         return Verdict(decision=strictest(matched), rules=matched)
 
 
@@ -178,10 +178,10 @@ def evaluate_general(
     ).verdict
 
 
-def forbidding(policy: Policy, call: PolicyCall) -> tuple[MatchedRule, ...]:
+def denying_rules(policy: Policy, call: PolicyCall) -> tuple[MatchedRule, ...]:
     """The denies about a call that nobody can be asked about: a plan's own. One of which it is not known
     whether it is about the call counts, once there is a call."""
-    fits = (Fit.YES,) if call.input is None else (Fit.YES, Fit.UNKNOWN)
+    fits = (Match.YES,) if call.input is None else (Match.YES, Match.UNKNOWN)
     return tuple(
         item.rule.matched()
         for item in look(policy, call)
@@ -209,7 +209,7 @@ def expired_rules(policy: Policy, now: float) -> tuple[Diagnostic, ...]:
     )
 
 
-def _perhaps(rule: Rule) -> MatchedRule:
+def _as_ask(rule: Rule) -> MatchedRule:
     """A deny or ask of which it is not known yet whether it is about the call."""
     conditions = (("caller", rule.caller), ("input", rule.when), ("time", rule.expires))
     named = " and ".join(name for name, given in conditions if given not in ("", None))
@@ -217,11 +217,11 @@ def _perhaps(rule: Rule) -> MatchedRule:
     return msgspec.structs.replace(rule.matched(), decision=Decision.ASK, because=because)
 
 
-def _naming_expired(default: MatchedRule, looked: tuple[Looked, ...]) -> MatchedRule:
+def _mention_expired(default: MatchedRule, looked: tuple[RuleMatch, ...]) -> MatchedRule:
     """The default's sentence, with the rules that would have decided, had they not expired."""
     over = [
         f"the {item.rule.decision.value} at {item.rule.place} has expired"
         for item in looked
-        if item.fit is Fit.EXPIRED
+        if item.fit is Match.EXPIRED
     ]
     return msgspec.structs.replace(default, because="; ".join((default.because, *over)))

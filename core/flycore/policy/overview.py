@@ -14,7 +14,7 @@ Said = tuple[Decision, str]
 """The decision, and the rules it rests on, each with its place."""
 
 
-def general_view(
+def policy_overview(
     policy: Policy, *, bundled: Collection[str], risks: Mapping[str, Risk], now: float
 ) -> Callable[[Capability, SidecarEntry], Said]:
     """Looks a tool up. `bundled` are sidecars whose program is the unmodified one of this distribution,

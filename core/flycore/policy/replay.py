@@ -94,8 +94,8 @@ def _past(call_id: str, line: JsonObject, ends: dict[str, JsonObject]) -> PastCa
         tool=_text(line, "tool"),
         caller=parse_caller_key(_text(line, "callerKey")),
         input=known,
-        was=_was(ends),
-        policy_said=_policy_said(ends),
+        was=_earlier_outcome(ends),
+        policy_said=_earlier_verdict(ends),
         approximate=_approximate(line, known),
     )
 
@@ -108,7 +108,7 @@ def _approximate(line: JsonObject, known: JsonObject | None) -> str:
     return ""
 
 
-def _was(ends: dict[str, JsonObject]) -> str:
+def _earlier_outcome(ends: dict[str, JsonObject]) -> str:
     """In words, from the lines that followed the call."""
     decided, started = ends.get("APPROVAL_DECIDED"), ends.get("TOOL_STARTED")
     if decided is not None:
@@ -125,7 +125,7 @@ def _was(ends: dict[str, JsonObject]) -> str:
     return "denied by policy" if code == Code.POLICY else f"not decided ({code or _text(executed, 'status')})"
 
 
-def _policy_said(ends: dict[str, JsonObject]) -> Decision | None:
+def _earlier_verdict(ends: dict[str, JsonObject]) -> Decision | None:
     """An answer, or a lease, means that policy asked."""
     if "APPROVAL_ASKED" in ends:
         return Decision.ASK

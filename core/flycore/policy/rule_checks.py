@@ -9,11 +9,11 @@ from flycore.model.call import Caller
 from flycore.model.enums import Decision
 from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.policy.conditions import (
-    Fit,
+    Match,
     PolicyCall,
-    all_fit,
-    fits_caller,
-    fits_input,
+    combine_matches,
+    match_caller,
+    match_input,
     read_expiry,
     schema_faults,
 )
@@ -126,11 +126,11 @@ def caller_named(text: str) -> Caller | None:
 def _fits_example(item: JsonObject, call: PolicyCall) -> bool:
     """Whether every part the example gives fits; a part it leaves out is taken as fitting."""
     tool, caller, when = str(item["tool"]), item.get("caller"), item.get("when")
-    parts = [Fit.YES]
+    parts = [Match.YES]
     if call.tool and not matches(tool, call.tool):
-        parts.append(Fit.NO)
+        parts.append(Match.NO)
     if call.caller is not None and isinstance(caller, str):
-        parts.append(fits_caller(caller, call.caller))
+        parts.append(match_caller(caller, call.caller))
     if call.input is not None and isinstance(when, dict):
-        parts.append(fits_input(when, call.input))
-    return all_fit(*parts) is Fit.YES
+        parts.append(match_input(when, call.input))
+    return combine_matches(*parts) is Match.YES

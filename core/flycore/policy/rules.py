@@ -17,12 +17,12 @@ from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Decision
 from flycore.model.json import Json, JsonObject
 from flycore.policy.conditions import (
-    Fit,
+    Match,
     PolicyCall,
-    all_fit,
-    fits_caller,
-    fits_input,
-    fits_time,
+    combine_matches,
+    match_caller,
+    match_input,
+    match_time,
     optional_fields,
     read_expiry,
 )
@@ -59,14 +59,14 @@ class Rule(Value, frozen=True, kw_only=True):
     expires: float | None = None
     """Unix time from which on it no longer holds."""
 
-    def fit(self, call: PolicyCall) -> Fit:
+    def fit(self, call: PolicyCall) -> Match:
         """Whether the rule is about that call."""
         if not matches(self.tool, call.tool):
-            return Fit.NO
-        return all_fit(
-            fits_caller(self.caller, call.caller),
-            fits_input(self.when, call.input),
-            fits_time(self.expires, call.now),
+            return Match.NO
+        return combine_matches(
+            match_caller(self.caller, call.caller),
+            match_input(self.when, call.input),
+            match_time(self.expires, call.now),
         )
 
     @property
@@ -120,13 +120,13 @@ def _parse_rule(item: Json, pointer: str, origin: RuleSource) -> tuple[Rule | No
         faults.append(Fault(pointer, "the rule's text is ambiguous", "write each key once"))
     if faults:
         return _weakened(item, pointer, origin), [_diagnostic(origin, fault) for fault in faults]
-    rule = _sound(item, pointer, origin)
+    rule = _without_faults(item, pointer, origin)
     warnings = [_diagnostic(origin, fault, Severity.WARNING) for fault in _doubts(rule, pointer, origin)]
     ignored = origin.layer is RuleLayer.PROJECT and rule.decision is Decision.ALLOW
     return (None if ignored else rule), warnings
 
 
-def _sound(item: JsonObject, pointer: str, origin: RuleSource) -> Rule:
+def _without_faults(item: JsonObject, pointer: str, origin: RuleSource) -> Rule:
     position, when = origin.locate(pointer), item.get("when")
     return Rule(
         tool=str(item["tool"]),
@@ -141,14 +141,14 @@ def _sound(item: JsonObject, pointer: str, origin: RuleSource) -> Rule:
     )
 
 
-def _may_be(pattern: str, name: str) -> bool:
+def _could_be_rule(pattern: str, name: str) -> bool:
     """Whether the pattern is about that tool, or about one of the tools that `name.*` stands for."""
     return matches(pattern, name) or (name.endswith(".*") and matches(name, pattern))
 
 
 def _doubts(rule: Rule, pointer: str, origin: RuleSource) -> Iterator[Fault]:
     """What may not be meant in a rule that can be understood."""
-    if origin.names and not any(_may_be(rule.tool, name) for name in origin.names):
+    if origin.names and not any(_could_be_rule(rule.tool, name) for name in origin.names):
         near = nearest_patterns(rule.tool, origin.names)
         remedy = (
             f"did you mean {' or '.join(map(repr, near))}?" if near else "flytui catalog lists every tool"

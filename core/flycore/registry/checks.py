@@ -11,13 +11,13 @@ import msgspec
 from flycore.model.enums import Kind, Source
 from flycore.model.json import Json, pointer_join
 from flycore.model.suggest import nearest
-from flycore.registry.located import Findings
+from flycore.registry.located import EntryFindings
 from flycore.registry.names import RESERVED_PREFIX, is_builtin, looks_secret
 from flycore.registry.schema import known_keys, nested_keys, refuse_retrieval, tool_keys
-from flycore.registry.upstream_checks import check_upstream
+from flycore.registry.upstream_checks import check_mcp_server
 
 
-def check_entry(raw: dict[str, Any], findings: Findings, known: frozenset[str]) -> None:
+def check_entry(raw: dict[str, Any], findings: EntryFindings, known: frozenset[str]) -> None:
     """Add every problem the schema does not know of. Values of a wrong type are left to the schema."""
     if not raw.keys() <= known_keys():
         _unknown_keys(raw, "", known_keys(), findings)
@@ -31,7 +31,7 @@ def check_entry(raw: dict[str, Any], findings: Findings, known: frozenset[str]) 
         if key in raw:
             check(raw[key], findings)
     if raw.get("kind") == Kind.MCP:
-        check_upstream(raw, findings)
+        check_mcp_server(raw, findings)
         return
     for key in ("url", "headers"):
         if key in raw:
@@ -40,19 +40,19 @@ def check_entry(raw: dict[str, Any], findings: Findings, known: frozenset[str]) 
     _check_tools(raw, findings, known)
 
 
-def hidden_faults(raw: dict[str, Any]) -> bool:
+def invisible_character_faults(raw: dict[str, Any]) -> bool:
     """Whether an entry that the clean validator accepts has a fault all the same."""
     core = raw.get("compatibleCore")
     if core is not None and not valid_specifier(core):
         return True
     tools = raw["tools"]
     described = [tool for tool in tools if isinstance(tool, dict)]
-    if described and _references_nothing(described):
+    if described and _check_references(described):
         return True
     return len({tool["name"] if isinstance(tool, dict) else tool for tool in tools}) < len(tools)
 
 
-def _references_nothing(described: list[dict[str, Any]]) -> bool:
+def _check_references(described: list[dict[str, Any]]) -> bool:
     """Whether a tool's schema is one that its meta-schema accepts and that means nothing all the same:
     only references and patterns can be so, and compiling costs more than all other checks together."""
     written = msgspec.json.encode(described)
@@ -62,14 +62,14 @@ def _references_nothing(described: list[dict[str, Any]]) -> bool:
     return any(_schema_fault(schema) for schema in schemas)
 
 
-def _unknown_keys(value: dict[str, Any], below: str, keys: frozenset[str], findings: Findings) -> None:
+def _unknown_keys(value: dict[str, Any], below: str, keys: frozenset[str], findings: EntryFindings) -> None:
     for key in value.keys() - keys:
         near = nearest(key, keys, count=1)
         remedy = f"did you mean {near[0]}?" if near else "remove it, or put it into config"
         findings.warn(pointer_join(below, key), "unknown-key", "not a key that is known here", remedy)
 
 
-def _check_cwd(cwd: Json, findings: Findings) -> None:
+def _check_cwd(cwd: Json, findings: EntryFindings) -> None:
     source = findings.file.source
     if source is Source.USER and cwd in ("app", "project"):
         remedy = 'write "config" (the folder of this file) or "workspace"'
@@ -79,7 +79,7 @@ def _check_cwd(cwd: Json, findings: Findings) -> None:
         findings.add("/cwd", "anchor", "config is the folder of the user's own registry", remedy)
 
 
-def _check_env(env: Json, findings: Findings) -> None:
+def _check_env(env: Json, findings: EntryFindings) -> None:
     for name in env if isinstance(env, dict) else ():
         below = pointer_join("/env", name)
         if looks_secret(name):
@@ -93,7 +93,7 @@ def _check_env(env: Json, findings: Findings) -> None:
             findings.add(below, "reserved-name", "is set by the kernel itself", "choose another name")
 
 
-def _check_pass_env(names: Json, findings: Findings) -> None:
+def _check_pass_env(names: Json, findings: EntryFindings) -> None:
     for number, name in enumerate(names) if isinstance(names, list) else ():
         if not isinstance(name, str):
             continue
@@ -107,13 +107,13 @@ def _check_pass_env(names: Json, findings: Findings) -> None:
             findings.add(f"/passEnv/{number}", "reserved-name", f"{name} is set by the kernel itself", remedy)
 
 
-def _check_core(specifier: Json, findings: Findings) -> None:
+def _check_core(specifier: Json, findings: EntryFindings) -> None:
     if isinstance(specifier, str) and not valid_specifier(specifier):
         remedy = 'write a PEP 440 range, for example "compatibleCore": ">=0.1,<1"'
         findings.add("/compatibleCore", "version", "not a version range", remedy)
 
 
-_KEY_CHECKS: dict[str, Callable[[Json, Findings], None]] = {
+_KEY_CHECKS: dict[str, Callable[[Json, EntryFindings], None]] = {
     "cwd": _check_cwd,
     "env": _check_env,
     "passEnv": _check_pass_env,
@@ -133,7 +133,7 @@ def valid_specifier(text: str) -> bool:
     return True
 
 
-def _check_tools(raw: dict[str, Any], findings: Findings, known: frozenset[str]) -> None:
+def _check_tools(raw: dict[str, Any], findings: EntryFindings, known: frozenset[str]) -> None:
     tools = raw.get("tools")
     if not tools:
         if tools is None or tools == []:
@@ -160,7 +160,7 @@ def _check_tools(raw: dict[str, Any], findings: Findings, known: frozenset[str])
             _check_tool_object(tool, below, findings)
 
 
-def _check_tool_object(tool: dict[str, Any], below: str, findings: Findings) -> None:
+def _check_tool_object(tool: dict[str, Any], below: str, findings: EntryFindings) -> None:
     if not tool.keys() <= tool_keys():
         _unknown_keys(tool, below, tool_keys(), findings)
     for key in ("inputSchema", "outputSchema"):

@@ -11,33 +11,33 @@ from flycore.model.enums import Source
 from flycore.model.json import Json, pointer_join
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.suggest import nearest
-from flycore.registry.entry import Written, parse_entry, sorted_json
+from flycore.registry.entry import EntrySource, parse_entry, sorted_json
 from flycore.registry.jsonc.parse import index_findings, parse_jsonc
 from flycore.registry.jsonc.spans import Span, plain_entries
-from flycore.registry.located import Findings, RegistryText
+from flycore.registry.located import EntryFindings, SourceText
 
 _ID = re.compile(r"[a-z0-9._-]{1,64}")
 _TOP_KEYS = ("$schema", "schemaVersion", "sidecars")
 _VERSIONS = (1, 2)
 
-_Encoded = dict[str, bytes]
+_EntryJson = dict[str, bytes]
 """Each entry's JSON, keys sorted."""
 
-Parsed = tuple[tuple[SidecarEntry, ...] | None, tuple[Diagnostic, ...]]
+ParseResult = tuple[tuple[SidecarEntry, ...] | None, tuple[Diagnostic, ...]]
 
 
-def parse_registry(text: str, shown: str, source: Source, known: frozenset[str]) -> Parsed:
+def parse_registry(text: str, shown: str, source: Source, known: frozenset[str]) -> ParseResult:
     """The entries in the order of the file, None where it does not parse; and findings about the file
     as a whole. Findings about one entry are in the entry."""
     value, problem = parse_jsonc(text, shown)
     if problem is not None:
         return None, (problem,)
-    file = RegistryText(text, shown, source)
+    file = SourceText(text, shown, source)
     frame = list(_frame_problems(value, file))
     if any(finding.severity is Severity.ERROR for finding in frame):
         return None, tuple(frame)
     sidecars = _sidecars(value)
-    places, encoded = _places(text, value, sidecars)
+    places, encoded = _plain_spans(text, value, sidecars)
     of_entries: dict[str, list[Diagnostic]] = {}
     if not encoded:
         for found in index_findings(value, file.index, shown):
@@ -45,11 +45,11 @@ def parse_registry(text: str, shown: str, source: Source, known: frozenset[str])
             of_entries.setdefault(owner, []).append(found) if owner is not None else frame.append(found)
         if any(finding.severity is Severity.ERROR for finding in frame):
             return None, tuple(frame)
-        places = _indexed_places(file, sidecars)
+        places = _indexed_spans(file, sidecars)
     entries: list[SidecarEntry] = []
-    for written in _written(text, shown, places, encoded):
+    for written in _source_entries(text, shown, places, encoded):
         sidecar = written.sidecar
-        findings = Findings(file, sidecar, _owned(of_entries.get(sidecar, []), sidecar))
+        findings = EntryFindings(file, sidecar, _entry_findings(of_entries.get(sidecar, []), sidecar))
         if _ID.fullmatch(sidecar) is None:
             remedy = "write 1 to 64 of a-z 0-9 . _ -"
             findings.add("", "sidecar-id", "not a sidecar id", remedy)
@@ -57,24 +57,28 @@ def parse_registry(text: str, shown: str, source: Source, known: frozenset[str])
     return tuple(entries), tuple(frame)
 
 
-def _frame_problems(value: Json, file: RegistryText) -> Iterator[Diagnostic]:
+def _frame_problems(value: Json, file: SourceText) -> Iterator[Diagnostic]:
     """What is wrong around the entries; an error makes the whole file unusable."""
     if not isinstance(value, dict):
-        yield _at(file, "", "schema", "must be an object", 'write {"schemaVersion": 2, "sidecars": {}}')
+        yield _frame_finding(
+            file, "", "schema", "must be an object", 'write {"schemaVersion": 2, "sidecars": {}}'
+        )
         return
     version = value.get("schemaVersion")
     if isinstance(version, bool) or version not in _VERSIONS:
         remedy = 'write "schemaVersion": 2'
         said = "schemaVersion is missing" if version is None else "schemaVersion must be 1 or 2"
-        yield _at(file, "/schemaVersion", "schema-version", said, remedy)
+        yield _frame_finding(file, "/schemaVersion", "schema-version", said, remedy)
     if not isinstance(value.get("sidecars", {}), dict):
         remedy = 'write "sidecars": {"some.id": {"command": "…"}}'
-        yield _at(file, "/sidecars", "schema", "sidecars must be an object", remedy)
+        yield _frame_finding(file, "/sidecars", "schema", "sidecars must be an object", remedy)
     for key in value.keys() - set(_TOP_KEYS):
         near = nearest(key, _TOP_KEYS, count=1)
         remedy = f"did you mean {near[0]}?" if near else "remove it"
         pointer = pointer_join("", key)
-        yield _at(file, pointer, "unknown-key", f"{key} is not known here", remedy, Severity.WARNING)
+        yield _frame_finding(
+            file, pointer, "unknown-key", f"{key} is not known here", remedy, Severity.WARNING
+        )
 
 
 def _sidecars(value: Json) -> dict[str, Any]:
@@ -82,8 +86,8 @@ def _sidecars(value: Json) -> dict[str, Any]:
     return sidecars if isinstance(sidecars, dict) else {}
 
 
-def _at(
-    file: RegistryText,
+def _frame_finding(
+    file: SourceText,
     pointer: str,
     rule: str,
     message: str,
@@ -100,7 +104,7 @@ def _at(
     )
 
 
-def _places(text: str, value: Json, sidecars: dict[str, Any]) -> tuple[dict[str, Span], _Encoded]:
+def _plain_spans(text: str, value: Json, sidecars: dict[str, Any]) -> tuple[dict[str, Span], _EntryJson]:
     """Where entries stand by the quick way, and their JSON. Nothing where the full scan is needed: for
     text that is not plain JSONC, or where a key may be written twice. Every key of plain JSONC shows in
     the text as `":`, so where as many come back out of the parsed value, none was lost."""
@@ -110,18 +114,18 @@ def _places(text: str, value: Json, sidecars: dict[str, Any]) -> tuple[dict[str,
     frame = {key: item for key, item in value.items() if key != "sidecars"}
     try:
         encoded = {sidecar: sorted_json(raw) for sidecar, raw in sidecars.items()}
-        keys = _keys(sorted_json(frame)) + sum(map(_keys, encoded.values()))
+        keys = _key_count(sorted_json(frame)) + sum(map(_key_count, encoded.values()))
     except UnicodeEncodeError:
         return {}, {}
     whole = keys + len(sidecars) + ("sidecars" in value) == quick[1]
     return quick[0], encoded if whole else {}
 
 
-def _keys(encoded: bytes) -> int:
+def _key_count(encoded: bytes) -> int:
     return encoded.count(b'":') - encoded.count(b'\\":')
 
 
-def _indexed_places(file: RegistryText, sidecars: dict[str, Any]) -> dict[str, Span]:
+def _indexed_spans(file: SourceText, sidecars: dict[str, Any]) -> dict[str, Span]:
     """The same from the full index."""
     places: dict[str, Span] = {}
     for sidecar in sidecars:
@@ -131,7 +135,7 @@ def _indexed_places(file: RegistryText, sidecars: dict[str, Any]) -> dict[str, S
     return places
 
 
-def _owner(found: Diagnostic, file: RegistryText, sidecars: dict[str, Any]) -> str | None:
+def _owner(found: Diagnostic, file: SourceText, sidecars: dict[str, Any]) -> str | None:
     """The sidecar in whose entry a finding lies."""
     if found.position is None:
         return None
@@ -145,7 +149,7 @@ def _owner(found: Diagnostic, file: RegistryText, sidecars: dict[str, Any]) -> s
     return None
 
 
-def _owned(found: list[Diagnostic], sidecar: str) -> list[Diagnostic]:
+def _entry_findings(found: list[Diagnostic], sidecar: str) -> list[Diagnostic]:
     """The findings as the entry's own."""
     return [
         Diagnostic(
@@ -161,7 +165,9 @@ def _owned(found: list[Diagnostic], sidecar: str) -> list[Diagnostic]:
     ]
 
 
-def _written(text: str, shown: str, places: dict[str, Span], encoded: _Encoded) -> Iterator[Written]:
+def _source_entries(
+    text: str, shown: str, places: dict[str, Span], encoded: _EntryJson
+) -> Iterator[EntrySource]:
     """The entries as they are written, in the order of the file."""
     line, last = 1, 0
     for sidecar, (start, end) in places.items():
@@ -170,4 +176,4 @@ def _written(text: str, shown: str, places: dict[str, Span], encoded: _Encoded) 
         line += text.count("\n", last, start)
         last = start
         position = Position(file=shown, line=line, column=start - text.rfind("\n", 0, start))
-        yield Written(sidecar, position, text[start:end], encoded.get(sidecar))
+        yield EntrySource(sidecar, position, text[start:end], encoded.get(sidecar))

@@ -11,10 +11,10 @@ from flycore.model.diagnostics import Position
 from flycore.model.enums import Anchor, Kind, ProbeMode, Source, UpgradeState
 from flycore.model.json import Json, JsonObject, digest
 from flycore.model.sidecar import Delegate, Limits, Permissions, Probe, SidecarEntry, ToolClaim
-from flycore.registry.checks import check_entry, hidden_faults
+from flycore.registry.checks import check_entry, invisible_character_faults
 from flycore.registry.legacy import legacy_delegates
-from flycore.registry.located import Findings
-from flycore.registry.schema import clean_validator, entry_validator, violations
+from flycore.registry.located import EntryFindings
+from flycore.registry.schema import strict_validator, entry_validator, violations
 
 _ANCHORS = {"app": Anchor.APP, "project": Anchor.APP, "config": Anchor.CONFIG, "workspace": Anchor.WORKSPACE}
 _KINDS = {kind.value: kind for kind in Kind}
@@ -26,7 +26,7 @@ _UPGRADES = {
 _NO_PERMISSIONS, _NO_LIMITS, _DEFAULT_PROBE = Permissions(), Limits(), Probe()
 
 
-class Written(NamedTuple):
+class EntrySource(NamedTuple):
     """An entry as it stands in the file."""
 
     sidecar: str
@@ -38,23 +38,25 @@ class Written(NamedTuple):
     """Its JSON, keys sorted, where that is at hand."""
 
 
-def parse_entry(raw: object, findings: Findings, known: frozenset[str], written: Written) -> SidecarEntry:
+def parse_entry(
+    raw: object, findings: EntryFindings, known: frozenset[str], written: EntrySource
+) -> SidecarEntry:
     """The entry's value; `findings` gains every problem. An entry with an error is given with only its
     id, its places, its tools' names as far as they can be read, and the problems."""
     source = findings.file.source
-    clean = isinstance(raw, dict) and not findings.problems and clean_validator(known, source).is_valid(raw)
-    if clean and isinstance(raw, dict) and not hidden_faults(raw):
-        return _build(raw, findings, written)
+    clean = isinstance(raw, dict) and not findings.problems and strict_validator(known, source).is_valid(raw)
+    if clean and isinstance(raw, dict) and not invisible_character_faults(raw):
+        return _build_entry(raw, findings, written)
     if isinstance(raw, dict) and entry_validator().is_valid(raw):
         check_entry(raw, findings, known)
         if not any(problem.severity == "error" for problem in findings.problems):
-            return _build(raw, findings, written)
+            return _build_entry(raw, findings, written)
     else:
         for below, message, remedy in violations(raw):
             findings.add(below, "schema", message, remedy)
         if isinstance(raw, dict):
             check_entry(raw, findings, known)
-    return _broken(raw, findings, source, written)
+    return _invalid_entry(raw, findings, source, written)
 
 
 def entry_digest(sidecar: str, encoded: bytes) -> str:
@@ -71,7 +73,7 @@ def sorted_json(raw: Json) -> bytes:
         return digest(raw).encode("ascii")
 
 
-def _build(raw: dict[str, Any], findings: Findings, written: Written) -> SidecarEntry:
+def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySource) -> SidecarEntry:
     get = raw.get
     source = findings.file.source
     default = Anchor.CONFIG if source is Source.USER else Anchor.APP
@@ -105,8 +107,8 @@ def _build(raw: dict[str, Any], findings: Findings, written: Written) -> Sidecar
         permissions=_permissions(raw["permissions"]) if "permissions" in raw else _NO_PERMISSIONS,
         limits=_limits(raw["limits"]) if "limits" in raw else _NO_LIMITS,
         seal_in_place=get("seal") == "in-place",
-        tools=() if upstream else _claims(raw),
-        picked=_claims(raw) if upstream and "tools" in raw else None,
+        tools=() if upstream else _tool_claims(raw),
+        picked=_tool_claims(raw) if upstream and "tools" in raw else None,
         upgrade=_upgrade(raw),
         raw=raw,
         digest=entry_digest(findings.sidecar, written.encoded or sorted_json(raw)),
@@ -115,7 +117,9 @@ def _build(raw: dict[str, Any], findings: Findings, written: Written) -> Sidecar
     )
 
 
-def _broken(raw: object, findings: Findings, source: Source, written: Written) -> SidecarEntry:
+def _invalid_entry(
+    raw: object, findings: EntryFindings, source: Source, written: EntrySource
+) -> SidecarEntry:
     fields = raw if isinstance(raw, dict) else {}
     command, reason = fields.get("command"), fields.get("disabledReason")
     return SidecarEntry(
@@ -125,14 +129,14 @@ def _broken(raw: object, findings: Findings, source: Source, written: Written) -
         command=command if isinstance(command, str) else "",
         enabled=fields.get("enabled") is not False,
         disabled_reason=reason if isinstance(reason, str) else "",
-        tools=() if fields.get("kind") == Kind.MCP else _claims(fields),
+        tools=() if fields.get("kind") == Kind.MCP else _tool_claims(fields),
         raw=fields,
         problems=tuple(findings.problems),
         text=written.text,
     )
 
 
-def _claims(raw: dict[str, Any]) -> tuple[ToolClaim, ...]:
+def _tool_claims(raw: dict[str, Any]) -> tuple[ToolClaim, ...]:
     """Tools in the order of the file, those that can be read."""
     tools = raw.get("tools", ())
     claims: dict[str, ToolClaim] = {}
@@ -144,7 +148,7 @@ def _claims(raw: dict[str, Any]) -> tuple[ToolClaim, ...]:
     return tuple(claims.values())
 
 
-def _delegates(raw: dict[str, Any], config: JsonObject, findings: Findings) -> dict[str, Delegate]:
+def _delegates(raw: dict[str, Any], config: JsonObject, findings: EntryFindings) -> dict[str, Delegate]:
     """Those declared, and those an older `config` names where none is declared."""
     found = {
         name: Delegate(command=value["command"], args=tuple(value.get("args", ())))

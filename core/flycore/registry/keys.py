@@ -19,7 +19,7 @@ def key_position(entry: SidecarEntry, key: str) -> Position:
 
 def key_positions(entry: SidecarEntry) -> dict[str, Position]:
     """Where each key that is written in the entry stands."""
-    isolated = _positions(entry.text, entry.id)
+    isolated = _key_positions(entry.text, entry.id)
     start = entry.position
     return {
         key: Position(
@@ -32,26 +32,26 @@ def key_positions(entry: SidecarEntry) -> dict[str, Position]:
 
 
 @lru_cache(maxsize=_ENTRIES_KEPT)
-def _positions(text: str, sidecar: str) -> dict[str, tuple[int, int]]:
+def _key_positions(text: str, sidecar: str) -> dict[str, tuple[int, int]]:
     """Line and column, both from 1, of each key of the entry within its own text."""
     plain = plain_keys(text)
     if plain is not None:
-        return {key: _place(text, offset) for key, offset in plain.items()}
+        return {key: _line_and_column(text, offset) for key, offset in plain.items()}
     index = scan(f"{{{text}}}")
     parent = f"{pointer_join('', sidecar)}/"
     found: dict[str, tuple[int, int]] = {}
     for pointer, span in index.keys.items():
         key = pointer.removeprefix(parent)
         if key != pointer and "/" not in key:
-            found[unescape_key(key)] = _within(index.position(span.start))
+            found[unescape_key(key)] = _without_brace(index.position(span.start))
     return found
 
 
-def _place(text: str, offset: int) -> tuple[int, int]:
+def _line_and_column(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def _within(place: tuple[int, int]) -> tuple[int, int]:
+def _without_brace(place: tuple[int, int]) -> tuple[int, int]:
     """Without the brace that was put before the text."""
     line, column = place
     return line, column - 1 if line == 1 else column

@@ -24,7 +24,7 @@ from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places
 
 
 @dataclass(frozen=True, slots=True)
-class _Layer:
+class _RegistryLayer:
     """What one file gave. `entries` is None where the file does not parse."""
 
     source: Source
@@ -46,7 +46,7 @@ def load_registry(
     layers = [
         layer for layer in (_project(places, known), _user(places, known, environ)) if layer is not None
     ]
-    diagnostics = tuple(found for layer in layers for found in _told(layer, previous))
+    diagnostics = tuple(found for layer in layers for found in _add_file_findings(layer, previous))
     return Registry(
         app_root=str(places.app_root),
         config_dir=str(places.config_dir),
@@ -58,7 +58,7 @@ def load_registry(
     )
 
 
-def _project(places: Places, known: frozenset[str]) -> _Layer | None:
+def _project(places: Places, known: frozenset[str]) -> _RegistryLayer | None:
     for relative in (REGISTRY_FILE, LEGACY_REGISTRY_FILE):
         layer = _read(places.app_root, relative, relative, Source.PROJECT, known)
         if layer is not None:
@@ -66,23 +66,25 @@ def _project(places: Places, known: frozenset[str]) -> _Layer | None:
     return None
 
 
-def _user(places: Places, known: frozenset[str], environ: Mapping[str, str]) -> _Layer | None:
+def _user(places: Places, known: frozenset[str], environ: Mapping[str, str]) -> _RegistryLayer | None:
     path = str(places.config_dir / REGISTRY_FILE)
     home = environ.get("HOME", "").rstrip("/")
     shown = f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path
     return _read(places.config_dir, REGISTRY_FILE, shown, Source.USER, known)
 
 
-def _read(anchor: Path, relative: str, shown: str, source: Source, known: frozenset[str]) -> _Layer | None:
+def _read(
+    anchor: Path, relative: str, shown: str, source: Source, known: frozenset[str]
+) -> _RegistryLayer | None:
     text, data, problem = read_text(anchor, relative, shown)
     path = os.path.join(anchor, relative)
     if text is None:
-        return _Layer(source, path, data, None, (problem,)) if problem is not None else None
+        return _RegistryLayer(source, path, data, None, (problem,)) if problem is not None else None
     entries, diagnostics = parse_registry(text, shown, source, known)
-    return _Layer(source, path, data, entries, diagnostics)
+    return _RegistryLayer(source, path, data, entries, diagnostics)
 
 
-def _told(layer: _Layer, previous: Registry | None) -> tuple[Diagnostic, ...]:
+def _add_file_findings(layer: _RegistryLayer, previous: Registry | None) -> tuple[Diagnostic, ...]:
     """The layer's findings; of a file that cannot be used also what holds instead."""
     if layer.entries is not None:
         return layer.diagnostics
@@ -95,7 +97,7 @@ def _told(layer: _Layer, previous: Registry | None) -> tuple[Diagnostic, ...]:
     )
 
 
-def _merged(layers: list[_Layer], previous: Registry | None) -> tuple[SidecarEntry, ...]:
+def _merged(layers: list[_RegistryLayer], previous: Registry | None) -> tuple[SidecarEntry, ...]:
     """The project's entries, then the user's that the project does not name."""
     merged: dict[str, SidecarEntry] = {}
     for layer in layers:
@@ -108,7 +110,7 @@ def _merged(layers: list[_Layer], previous: Registry | None) -> tuple[SidecarEnt
     return tuple(merged.values())
 
 
-def _digest(layers: list[_Layer]) -> str:
+def _digest(layers: list[_RegistryLayer]) -> str:
     """Over names and bytes of the files that were read."""
     hashes = [(layer.path, hashlib.sha256(layer.data).hexdigest()) for layer in layers]
     return hashlib.sha256(msgspec.json.encode(hashes)).hexdigest()

@@ -11,7 +11,7 @@ from flycore.registry.jsonc.spans import SpanIndex, scan
 
 
 @dataclass(slots=True)
-class RegistryText:
+class SourceText:
     """One file: what it says and where it says it. The full index is made when a problem wants it."""
 
     text: str
@@ -43,10 +43,10 @@ class RegistryText:
 
 
 @dataclass(slots=True)
-class Findings:
+class EntryFindings:
     """Collects what is wrong with one entry."""
 
-    file: RegistryText
+    file: SourceText
     sidecar: str
     problems: list[Diagnostic] = field(default_factory=list)
 

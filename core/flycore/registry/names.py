@@ -15,7 +15,7 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 
-MAYBE_REFUSED = rf"(?i)KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|^{RESERVED_PREFIX}"
+SECRET_NAME_PATTERN = rf"(?i)KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|^{RESERVED_PREFIX}"
 """Found in every name that `looks_secret` or is reserved; without look-ahead, so that any engine takes it."""
 
 

@@ -101,7 +101,7 @@ def root_key(app_root: Path) -> str:
     return hashlib.sha256(os.fsencode(os.path.realpath(app_root))).hexdigest()[:16]
 
 
-def find_places(root: str | None, workspace: str | None, environ: Mapping[str, str], cwd: Path) -> Places:
+def find_paths(root: str | None, workspace: str | None, environ: Mapping[str, str], cwd: Path) -> Places:
     """Find the app root (`root`, else FLYTUI_ROOT, else the nearest ancestor of `cwd` with a project
     file, else `cwd`) and everything that follows from it. Relative names start at `cwd`."""
     named = root or environ.get("FLYTUI_ROOT")

@@ -21,7 +21,7 @@ from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.suggest import nearest
 from flycore.registry.keys import key_position
-from flycore.registry.seen import Look, look_at, recall, remember
+from flycore.registry.seen import Look, stat_file, recall, remember
 from flycore.registry.shebang import MAX_LINE, find_on_path, read_interpreter
 from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of
 
@@ -66,12 +66,12 @@ def resolve_program(
     `argv` begins with the real path of a relative command, and with the path as found of a bare name
     (programs such as busybox and a venv's python go by the name they are called by). Never raises.
     """
-    asked = _Asked(command, args, entry, registry)
+    asked = _ProgramLookup(command, args, entry, registry)
     if _ABSOLUTE.match(command):
-        return asked.denied("an absolute command never runs", _declare(entry))
+        return asked.denied("an absolute command never runs", _declare_fix(entry))
     if "/" in command or "\\" in command:
-        return _relative(asked, path_env)
-    return _bare(asked, interpreter_dir, path_env)
+        return _resolve_relative(asked, path_env)
+    return _resolve_bare_name(asked, interpreter_dir, path_env)
 
 
 def at_url(entry: SidecarEntry) -> ResolvedProgram:
@@ -87,7 +87,7 @@ def at_url(entry: SidecarEntry) -> ResolvedProgram:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ProgramLookup:
     """What is to be resolved, and the outcomes that carry it."""
 
     command: str
@@ -135,7 +135,7 @@ class _Asked:
         if interpreter is not None and interpreter.missing:
             name = interpreter.missing
             message = f"its #! line asks for {name}, which is not here"
-            remedy = f"{_install(name)}, or correct the first line of {self.command}"
+            remedy = f"{_install_fix(name)}, or correct the first line of {self.command}"
             return self.unresolved(
                 ReasonCode.INTERPRETER_MISSING, message, remedy, wanted=os.path.basename(name)
             )
@@ -154,7 +154,7 @@ class _Asked:
         )
 
 
-def _relative(asked: _Asked, path_env: str) -> ResolvedProgram:
+def _resolve_relative(asked: _ProgramLookup, path_env: str) -> ResolvedProgram:
     command = asked.command
     if not command.startswith(("./", "../")):
         instead = f"./{command}".replace("\\", "/")
@@ -170,27 +170,27 @@ def _relative(asked: _Asked, path_env: str) -> ResolvedProgram:
         return _beneath(asked, anchor, path_env)
     except OutsideAnchor:
         message = f"leads out of the {asked.entry.cwd} folder"
-        return asked.denied(message, _declare(asked.entry))
+        return asked.denied(message, _declare_fix(asked.entry))
     except OSError as error:
         return _missing(asked, anchor, error)
     finally:
         os.close(anchor)
 
 
-def _beneath(asked: _Asked, anchor: int, path_env: str) -> ResolvedProgram:
+def _beneath(asked: _ProgramLookup, anchor: int, path_env: str) -> ResolvedProgram:
     """Look at the file through descriptors. Raises OSError for what cannot be opened."""
-    file = _open_staying(anchor, asked.command, _PATH_ONLY)
+    file = _open_inside(anchor, asked.command, _PATH_ONLY)
     try:
         status = os.fstat(file)
         real = real_path_of(file)
     finally:
         os.close(file)
-    look = look_at(status, real, asked.command, asked.args, asked.entry.cwd)
-    return recall(look) or _looked_at(asked, anchor, path_env, look, status)
+    look = stat_file(status, real, asked.command, asked.args, asked.entry.cwd)
+    return recall(look) or _inspect(asked, anchor, path_env, look, status)
 
 
-def _looked_at(
-    asked: _Asked, anchor: int, path_env: str, look: Look, status: os.stat_result
+def _inspect(
+    asked: _ProgramLookup, anchor: int, path_env: str, look: Look, status: os.stat_result
 ) -> ResolvedProgram:
     real = look.real
     if not stat.S_ISREG(status.st_mode):
@@ -200,7 +200,7 @@ def _looked_at(
         remedy = f"run chmod +x {asked.command}"
         return asked.unresolved(ReasonCode.NOT_EXECUTABLE, "is not executable", remedy, shut=real)
     try:
-        reader = _open_staying(anchor, asked.command, os.O_RDONLY | os.O_NONBLOCK)
+        reader = _open_inside(anchor, asked.command, os.O_RDONLY | os.O_NONBLOCK)
     except PermissionError:
         return asked.resolved(real, b"", path_env)
     with os.fdopen(reader, "rb") as opened:
@@ -209,7 +209,7 @@ def _looked_at(
     return program
 
 
-def _open_staying(anchor: int, relative: str, flags: int) -> int:
+def _open_inside(anchor: int, relative: str, flags: int) -> int:
     """Open beneath the anchor. A link that leaves and comes back is followed by its real name."""
     try:
         return open_beneath(anchor, relative, flags, links=True)
@@ -221,7 +221,7 @@ def _open_staying(anchor: int, relative: str, flags: int) -> int:
         return open_beneath(anchor, os.path.relpath(real, root), flags)
 
 
-def _missing(asked: _Asked, anchor: int, error: OSError) -> ResolvedProgram:
+def _missing(asked: _ProgramLookup, anchor: int, error: OSError) -> ResolvedProgram:
     if error.errno in (errno.EACCES, errno.EPERM):
         remedy = "run chmod on the folders that hold it"
         return asked.unresolved(ReasonCode.NOT_EXECUTABLE, "may not be opened by you", remedy)
@@ -230,9 +230,9 @@ def _missing(asked: _Asked, anchor: int, error: OSError) -> ResolvedProgram:
         return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, message, "name a program file")
     near = _nearest_files(anchor, asked.command)
     package = f", or install the package {asked.entry.package_id}" if asked.entry.package_id else ""
-    remedy = f"put the program there, or correct {_where(asked.entry)}{package}"
+    remedy = f"put the program there, or correct {_entry_place(asked.entry)}{package}"
     if near:
-        remedy = f"did you mean {near[0]}? Correct {_where(asked.entry)}"
+        remedy = f"did you mean {near[0]}? Correct {_entry_place(asked.entry)}"
     return asked.unresolved(
         ReasonCode.COMMAND_NOT_FOUND, f"there is no such file in the {asked.entry.cwd} folder", remedy
     )
@@ -252,7 +252,7 @@ def _nearest_files(anchor: int, command: str) -> list[str]:
     return [f"{folder}/{near}" for near in nearest(name, names, count=1)]
 
 
-def _bare(asked: _Asked, interpreter_dir: Path, path_env: str) -> ResolvedProgram:
+def _resolve_bare_name(asked: _ProgramLookup, interpreter_dir: Path, path_env: str) -> ResolvedProgram:
     command = asked.command
     search = os.pathsep.join((str(interpreter_dir), path_env))
     found = find_on_path(command, search)
@@ -267,7 +267,7 @@ def _bare(asked: _Asked, interpreter_dir: Path, path_env: str) -> ResolvedProgra
     if " " in command:
         remedy = f'write "command": "{command.split()[0]}" and put the rest into args'
         return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, "no program has such a name", remedy)
-    remedy = f"{_install(command)}, or name a program below the anchor with ./"
+    remedy = f"{_install_fix(command)}, or name a program below the anchor with ./"
     return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, "not found on PATH", remedy, wanted=command)
 
 
@@ -280,20 +280,20 @@ def _head(path: str) -> bytes:
         return b""
 
 
-def _install(name: str) -> str:
+def _install_fix(name: str) -> str:
     base = os.path.basename(name.split(" ")[0])
     package = _PACKAGES.get(base)
     return f"install {base} (Debian: apt install {package})" if package else f"install {base}"
 
 
-def _where(entry: SidecarEntry) -> str:
+def _entry_place(entry: SidecarEntry) -> str:
     """The line to edit, for a person."""
     place = key_position(entry, "command")
     return f"{place.file}:{place.line}"
 
 
-def _declare(entry: SidecarEntry) -> str:
+def _declare_fix(entry: SidecarEntry) -> str:
     return (
-        f"write in {_where(entry)} a path below the {entry.cwd} folder that starts with ./, "
+        f"write in {_entry_place(entry)} a path below the {entry.cwd} folder that starts with ./, "
         "or a bare name that is on PATH"
     )

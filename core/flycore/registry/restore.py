@@ -7,8 +7,8 @@ import msgspec
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.json import JsonObject, canonical_json
 from flycore.model.sidecar import SidecarEntry
-from flycore.registry.entry import Written, parse_entry
-from flycore.registry.located import Findings, RegistryText
+from flycore.registry.entry import EntrySource, parse_entry
+from flycore.registry.located import EntryFindings, SourceText
 
 
 def restore_entry(now: SidecarEntry, raw: JsonObject, known: frozenset[str]) -> SidecarEntry:
@@ -18,11 +18,11 @@ def restore_entry(now: SidecarEntry, raw: JsonObject, known: frozenset[str]) -> 
     Positions of its problems are those of `now`: the value itself stands in no file any more.
     """
     text = canonical_json({"sidecars": {now.id: raw}})
-    findings = Findings(RegistryText(text, now.position.file, now.source), now.id)
-    entry = parse_entry(raw, findings, known, Written(now.id, now.position, ""))
-    problems = tuple(_placed(problem, now) for problem in entry.problems)
+    findings = EntryFindings(SourceText(text, now.position.file, now.source), now.id)
+    entry = parse_entry(raw, findings, known, EntrySource(now.id, now.position, ""))
+    problems = tuple(_with_position(problem, now) for problem in entry.problems)
     return msgspec.structs.replace(entry, problems=problems)
 
 
-def _placed(problem: Diagnostic, now: SidecarEntry) -> Diagnostic:
+def _with_position(problem: Diagnostic, now: SidecarEntry) -> Diagnostic:
     return msgspec.structs.replace(problem, position=now.position)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flycore.model.enums import Source
 from flycore.model.json import JsonObject, pointer_join
-from flycore.registry.names import BUILTIN_PREFIXES, MAYBE_REFUSED
+from flycore.registry.names import BUILTIN_PREFIXES, SECRET_NAME_PATTERN
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -42,7 +42,7 @@ def entry_validator() -> jsonschema_rs.Draft202012Validator:
 
 
 @lru_cache(maxsize=8)
-def clean_validator(known: frozenset[str], source: Source) -> jsonschema_rs.Draft202012Validator:
+def strict_validator(known: frozenset[str], source: Source) -> jsonschema_rs.Draft202012Validator:
     """Stricter than the schema: also refuses what `checks` may report, so that of an entry it accepts only
     what no schema can say is left to look at. In doubt it refuses, and `checks` decides."""
     import jsonschema_rs
@@ -54,7 +54,7 @@ def clean_validator(known: frozenset[str], source: Source) -> jsonschema_rs.Draf
     closed = (sidecar, tool, properties["probe"], permissions, permissions["properties"]["fs"])
     for node in (*closed, properties["limits"], definitions["delegate"]):
         node["additionalProperties"] = False
-    harmless = {"allOf": [{"$ref": "#/$defs/name"}, {"not": {"pattern": MAYBE_REFUSED}}]}
+    harmless = {"allOf": [{"$ref": "#/$defs/name"}, {"not": {"pattern": SECRET_NAME_PATTERN}}]}
     properties["passEnv"]["items"] = properties["env"]["propertyNames"] = harmless
     own = "app" if source is Source.PROJECT else "config"
     properties["cwd"] = {"enum": [own, "project", "workspace"] if own == "app" else [own, "workspace"]}
@@ -113,15 +113,15 @@ def violations(entry: object) -> Iterator[tuple[str, str, str]]:
         path = list(error.schema_path)
         if keyword == "propertyNames":
             below = pointer_join(pointer, str(facts["error"].instance))
-            yield below, "the name has a form that is not allowed", _name_instead(path[:-1])
+            yield below, "the name has a form that is not allowed", _name_remedy(path[:-1])
         elif keyword == "required":
             missing = str(facts["property"])
             yield pointer, f"the key {missing} is missing", f'add "{missing}": {_example(path, missing)}'
         else:
-            yield pointer, _what(keyword, facts), _instead(path[:-1], pointer)
+            yield pointer, _problem_text(keyword, facts), _remedy(path[:-1], pointer)
 
 
-def _what(keyword: str, facts: dict[str, Any]) -> str:
+def _problem_text(keyword: str, facts: dict[str, Any]) -> str:
     """What is wrong, without the value: a file may hold what should not be repeated."""
     match keyword:
         case "type":
@@ -142,7 +142,7 @@ def _article(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeio" else f"a {kind}"
 
 
-def _instead(path: list[str | int], pointer: str) -> str:
+def _remedy(path: list[str | int], pointer: str) -> str:
     """What to write, from the schema's own description and example."""
     node = _node(tuple(path))
     said = str(node.get("description", "")).rstrip(".")
@@ -155,7 +155,7 @@ def _instead(path: list[str | int], pointer: str) -> str:
     return f"write for example {written}" + (f" ({said})" if said else "")
 
 
-def _name_instead(path: list[str | int]) -> str:
+def _name_remedy(path: list[str | int]) -> str:
     """What a name must look like."""
     node = _node(tuple(path))
     return f"choose a name such as {node['examples'][0]} ({str(node['description']).rstrip('.')})"

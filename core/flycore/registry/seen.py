@@ -9,7 +9,7 @@ from typing import NamedTuple
 from flycore.model.enums import Anchor
 from flycore.model.program import ResolvedProgram
 
-MOST_SEEN = 1_024
+MAX_CACHED = 1_024
 _SETTLED_NS = 100_000_000
 """A file that changed this recently could change again within one tick of its clock: not remembered."""
 
@@ -30,7 +30,7 @@ class Look(NamedTuple):
     cwd: Anchor
 
 
-def look_at(status: os.stat_result, real: str, command: str, args: tuple[str, ...], cwd: Anchor) -> Look:
+def stat_file(status: os.stat_result, real: str, command: str, args: tuple[str, ...], cwd: Anchor) -> Look:
     """The look at an opened file whose status was just taken."""
     return Look(
         real,
@@ -57,6 +57,6 @@ def remember(look: Look, program: ResolvedProgram) -> None:
     """Keep what came of it, where nothing but the file itself had a part in it."""
     settled = time.time_ns() - max(look.modified_ns, look.changed_ns) > _SETTLED_NS
     if program.path == look.real and not program.interpreter and settled:
-        if len(_seen) >= MOST_SEEN:
+        if len(_seen) >= MAX_CACHED:
             _seen.clear()
         _seen[look] = program

@@ -11,7 +11,7 @@ from flycore.model.json import Json, JsonObject
 Choice = TypeVar("Choice", Risk, Level)
 
 
-class NotASetting(Exception):
+class SettingError(Exception):
     """The value is not one of those the setting takes; the text says which these are."""
 
 
@@ -20,7 +20,7 @@ def whole(low: int, high: int) -> Callable[[Json], int]:
 
     def check(value: Json) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise NotASetting(f"must be a whole number from {low} to {high}")
+            raise SettingError(f"must be a whole number from {low} to {high}")
         return value
 
     return check
@@ -33,7 +33,7 @@ def one_of(kind: type[Choice]) -> Callable[[Json], Choice]:
         for member in kind:
             if value == member.value:
                 return member
-        raise NotASetting(f"must be one of {', '.join(kind)}")
+        raise SettingError(f"must be one of {', '.join(kind)}")
 
     return check
 
@@ -42,7 +42,7 @@ def flag(value: Json) -> bool:
     """True or false."""
 
     if not isinstance(value, bool):
-        raise NotASetting("must be true or false")
+        raise SettingError("must be true or false")
     return value
 
 
@@ -50,7 +50,7 @@ def text(value: Json) -> str:
     """A string."""
 
     if not isinstance(value, str):
-        raise NotASetting("must be a string")
+        raise SettingError("must be a string")
     return value
 
 
@@ -58,7 +58,7 @@ def json_object(value: Json) -> JsonObject:
     """An object, whatever it holds."""
 
     if not isinstance(value, dict):
-        raise NotASetting("must be an object")
+        raise SettingError("must be an object")
     return value
 
 
@@ -67,5 +67,5 @@ def argv(value: Json) -> tuple[str, ...]:
 
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
-        raise NotASetting("must be a program's name, or a list of it and its arguments")
+        raise SettingError("must be a program's name, or a list of it and its arguments")
     return tuple(str(word) for word in words)

@@ -18,7 +18,7 @@ from flycore.registry.files import read_text
 from flycore.registry.jsonc.parse import finding, read_jsonc
 from flycore.registry.jsonc.spans import SpanIndex
 from flycore.registry.places import SETTINGS_FILE
-from flycore.registry.setting_checks import NotASetting, argv, flag, json_object, one_of, text, whole
+from flycore.registry.setting_checks import SettingError, argv, flag, json_object, one_of, text, whole
 
 T = TypeVar("T")
 MAX_TIMEOUT_MS = 7 * 24 * 3_600_000
@@ -101,10 +101,10 @@ def parse_settings(content: str, shown: str) -> ReadSettings:
         reader.refuse("", "must be an object", "write {}")
         return ReadSettings(Settings(), tuple(reader.problems))
     settings = reader.settings(value)
-    return ReadSettings(settings, tuple(reader.problems), _places(index, shown))
+    return ReadSettings(settings, tuple(reader.problems), _positions(index, shown))
 
 
-def _places(index: SpanIndex, shown: str) -> dict[str, Position]:
+def _positions(index: SpanIndex, shown: str) -> dict[str, Position]:
     found = {pointer: index.position(span.start) for pointer, span in index.values.items()}
     return {key: Position(file=shown, line=line, column=column) for key, (line, column) in found.items()}
 
@@ -176,7 +176,7 @@ class _Reader:
         for key, value in table.items():
             try:
                 kept[key] = check(value)
-            except NotASetting as error:
+            except SettingError as error:
                 self.refuse(
                     pointer_join(pointer, key), str(error), "correct it; until then it does not count"
                 )
@@ -189,7 +189,7 @@ class _Reader:
             return default
         try:
             return check(holder[key])
-        except NotASetting as error:
+        except SettingError as error:
             self.refuse(pointer, str(error), "correct it; until then the default holds")
             return default
 

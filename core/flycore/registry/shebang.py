@@ -27,19 +27,21 @@ def read_interpreter(head: bytes, path: str) -> Interpreter | None:
         return None
     line = head[2 : MAX_LINE - 1].split(b"\n", 1)[0].strip(b" \t")
     if line.endswith(b"\r"):
-        return Interpreter(missing=f"{_shown(line[:-1])} with a carriage return (save the file with \\n)")
+        return Interpreter(
+            missing=f"{_printable_line(line[:-1])} with a carriage return (save the file with \\n)"
+        )
     name, _, argument = line.partition(b" ") if b"\t" not in line else line.partition(b"\t")
     command, argument_text = os.fsdecode(name), os.fsdecode(argument.strip(b" \t"))
     if not command:
         return Interpreter(missing="an interpreter (the #! line names none)")
     if os.path.basename(command) == "env" and argument_text:
-        return _followed_env(argument_text, path)
-    if not os.path.isabs(command) or not _runs(command):
+        return _resolve_env(argument_text, path)
+    if not os.path.isabs(command) or not _is_executable(command):
         return Interpreter(missing=command)
     return Interpreter(argv=(command, argument_text) if argument_text else (command,))
 
 
-def _followed_env(argument: str, path: str) -> Interpreter:
+def _resolve_env(argument: str, path: str) -> Interpreter:
     """`env NAME` and `env -S NAME ARG…`; variables set on the line are kept by env itself, not by us."""
     words = [argument]
     if argument.startswith(("-S", "--split-string=")):
@@ -50,7 +52,7 @@ def _followed_env(argument: str, path: str) -> Interpreter:
     if not words or words[0].startswith("-") or "=" in words[0]:
         return Interpreter(missing=f"env {argument} (only env NAME and env -S NAME ARG are followed)")
     found = words[0] if os.path.isabs(words[0]) else find_on_path(words[0], path)
-    if found is None or not _runs(found):
+    if found is None or not _is_executable(found):
         return Interpreter(missing=words[0])
     return Interpreter(argv=(found, *words[1:]))
 
@@ -61,14 +63,14 @@ def find_on_path(name: str, path: str) -> str | None:
         return None
     for folder in path.split(os.pathsep):
         candidate = os.path.join(folder, name)
-        if os.path.isabs(folder) and _runs(candidate):
+        if os.path.isabs(folder) and _is_executable(candidate):
             return candidate
     return None
 
 
-def _runs(path: str) -> bool:
+def _is_executable(path: str) -> bool:
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
-def _shown(name: bytes) -> str:
+def _printable_line(name: bytes) -> str:
     return name.decode("utf-8", "replace")

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from flycore.model.json import Json, pointer_join
 from flycore.model.suggest import nearest
-from flycore.registry.located import Findings
+from flycore.registry.located import EntryFindings
 from flycore.registry.names import looks_secret
 from flycore.registry.schema import upstream_tool_keys
 from flysafe.addresses import parse_address
@@ -39,7 +39,7 @@ _ITSELF = re.compile(r"(?:.*[\\/])?flytui(?:\.exe)?(?:[\[@=<>~!].*)?", re.DOTALL
 _OF_THE_INPUT = "${input."
 
 
-def check_upstream(raw: dict[str, Any], findings: Findings) -> None:
+def check_mcp_server(raw: dict[str, Any], findings: EntryFindings) -> None:
     """Add every problem the schema does not know of. Values of a wrong type are left to the schema."""
     reached = [key for key in ("command", "url") if key in raw]
     if len(reached) != 1:
@@ -57,7 +57,7 @@ def check_upstream(raw: dict[str, Any], findings: Findings) -> None:
         if key in raw:
             findings.warn(f"/{key}", "not-used", "means nothing for the kind mcp", "remove it")
     _check_permissions(raw.get("permissions"), findings)
-    _check_picked(raw.get("tools"), findings)
+    _check_selected_tools(raw.get("tools"), findings)
 
 
 def is_itself(command: Json, args: Json) -> bool:
@@ -70,7 +70,7 @@ def _names(value: str) -> list[str]:
     return SECRET_REFERENCE.findall(value)
 
 
-def _check_url(raw: dict[str, Any], findings: Findings) -> None:
+def _check_url(raw: dict[str, Any], findings: EntryFindings) -> None:
     permissions = raw.get("permissions")
     permissions = permissions if isinstance(permissions, dict) else {}
     if permissions.get("network") is not True:
@@ -92,7 +92,7 @@ def _check_url(raw: dict[str, Any], findings: Findings) -> None:
             _check_header(header, value, names, findings)
 
 
-def _check_address(url: str, findings: Findings) -> None:
+def _check_address(url: str, findings: EntryFindings) -> None:
     example = 'write it as "https://mcp.example.com/mcp"'
     try:
         parts = urlsplit(url)
@@ -102,7 +102,7 @@ def _check_address(url: str, findings: Findings) -> None:
         return
     if not host:
         findings.add("/url", "url", "names no host", example)
-    elif parts.scheme == "http" and not _stays_here(host):
+    elif parts.scheme == "http" and not _is_loopback(host):
         remedy = "write https; http is for localhost and addresses of loopback only"
         findings.add("/url", "in-the-clear", "sends everything in the clear beyond this machine", remedy)
     if "@" in parts.netloc:
@@ -114,12 +114,12 @@ def _check_address(url: str, findings: Findings) -> None:
         findings.add("/url", "secret-name", "holds what looks like a secret", remedy)
 
 
-def _stays_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     address = parse_address(host)
     return host.casefold() == "localhost" or (address is not None and address.is_loopback)
 
 
-def _check_header(header: str, value: str, declared: frozenset[Json], findings: Findings) -> None:
+def _check_header(header: str, value: str, declared: frozenset[Json], findings: EntryFindings) -> None:
     below = pointer_join("/headers", header)
     name = header.casefold()
     if name in _OWN_HEADERS or name.startswith("mcp-"):
@@ -133,7 +133,7 @@ def _check_header(header: str, value: str, declared: frozenset[Json], findings: 
         findings.add(below, "secret-name", "looks like a secret, and secrets never stand in a file", remedy)
 
 
-def _check_permissions(permissions: Json, findings: Findings) -> None:
+def _check_permissions(permissions: Json, findings: EntryFindings) -> None:
     if not isinstance(permissions, dict):
         return
     if permissions.get("desktop") is True:
@@ -148,7 +148,7 @@ def _check_permissions(permissions: Json, findings: Findings) -> None:
                 findings.add(below, "of-the-input", "depends on a call's input", remedy)
 
 
-def _check_picked(tools: Json, findings: Findings) -> None:
+def _check_selected_tools(tools: Json, findings: EntryFindings) -> None:
     seen: set[str] = set()
     for number, tool in enumerate(tools if isinstance(tools, list) else ()):
         below = f"/tools/{number}"

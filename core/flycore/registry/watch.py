@@ -43,7 +43,7 @@ def watched_files(places: Places) -> tuple[tuple[Path, str], ...]:
     )
 
 
-def stamps_of(places: Places) -> Stamps:
+def file_stamps(places: Places) -> Stamps:
     """The watched files as they are now. Taken before they are read, so that no change falls between."""
     return tuple(_stamp(anchor, relative) for anchor, relative in watched_files(places))
 
@@ -71,7 +71,7 @@ async def watch_files(places: Places, seen: Stamps, stop: anyio.Event) -> AsyncI
         )
         async with aclosing(notices):
             async for _ in notices:
-                now = stamps_of(places)
+                now = file_stamps(places)
                 if now != seen:
                     seen = now
                     yield

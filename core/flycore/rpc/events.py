@@ -9,31 +9,31 @@ from msgspec import UNSET, UnsetType
 from flycore.model.base import Value
 from flycore.model.enums import Phase, QuestionKind, RequestState, Risk, Status
 from flycore.model.events import MISSED, PAIRING, EventClass
-from flycore.rpc.messages import Nothing
+from flycore.rpc.messages import EmptyPayload
 
 
-class CallStarted(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CallStartEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A call arrived."""
 
     call_id: str
     tool: str
 
 
-class CallMoved(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CallProgressEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A call is somewhere else on its way, or has told of its progress."""
 
     call_id: str
     phase: Phase
 
 
-class CallFinished(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CallEndEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A call ended."""
 
     call_id: str
     status: Status
 
 
-class AskTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RequestEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What became of an approval request."""
 
     request_id: str
@@ -45,7 +45,7 @@ class AskTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who decided; empty where nobody has."""
 
 
-class QuestionTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class QuestionEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A decision that is not about one call."""
 
     question_id: str
@@ -54,7 +54,7 @@ class QuestionTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Key of the caller it is about."""
 
 
-class TokenTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TokenEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A client is let in over TCP and HTTP from now on, or no longer. Only viewers are told."""
 
     name: str
@@ -65,13 +65,13 @@ class TokenTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     about: str
 
 
-class HandsTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DesktopControlEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether a tool has its hands on the machine."""
 
     on: bool
 
 
-class PairingTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PairingEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A console asks to come in. Told to consoles that decide already, and to nobody else."""
 
     code: str
@@ -83,7 +83,7 @@ class PairingTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Unix time, seconds."""
 
 
-class ConsoleTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ConsoleEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A console of another process has come in, was refused, or left."""
 
     program: str
@@ -91,20 +91,20 @@ class ConsoleTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     who: str
 
 
-class PolicyTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PolicyEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether every policy file could be read."""
 
     ok: bool
 
 
-class Unwritable(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class UnwritableEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something could not be kept."""
 
     cause: str
     path: str | UnsetType = UNSET
 
 
-class CatalogTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CatalogEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The catalog is another."""
 
     version: int
@@ -113,9 +113,9 @@ class CatalogTold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
-    "call.started": (EventClass.TOOL, CallStarted),
-    "call.progress": (EventClass.TOOL, CallMoved),
-    "call.finished": (EventClass.TOOL, CallFinished),
+    "call.started": (EventClass.TOOL, CallStartEvent),
+    "call.progress": (EventClass.TOOL, CallProgressEvent),
+    "call.finished": (EventClass.TOOL, CallEndEvent),
     **dict.fromkeys(
         (
             "approval.asked",
@@ -124,25 +124,25 @@ EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
             "approval.withdrawn",
             "approval.changed",
         ),
-        (EventClass.APPROVAL, AskTold),
+        (EventClass.APPROVAL, RequestEvent),
     ),
-    **dict.fromkeys(("question.asked", "question.answered"), (EventClass.APPROVAL, QuestionTold)),
+    **dict.fromkeys(("question.asked", "question.answered"), (EventClass.APPROVAL, QuestionEvent)),
     **dict.fromkeys(
         ("leases.changed", "blocks.changed", "rules.changed", "status.changed"),
-        (EventClass.APPROVAL, Nothing),
+        (EventClass.APPROVAL, EmptyPayload),
     ),
-    PAIRING: (EventClass.APPROVAL, PairingTold),
+    PAIRING: (EventClass.APPROVAL, PairingEvent),
     **dict.fromkeys(
-        ("console.attached", "console.refused", "console.left"), (EventClass.APPROVAL, ConsoleTold)
+        ("console.attached", "console.refused", "console.left"), (EventClass.APPROVAL, ConsoleEvent)
     ),
-    "hands.changed": (EventClass.APPROVAL, HandsTold),
-    "policy.changed": (EventClass.APPROVAL, PolicyTold),
-    "tickets.unwritable": (EventClass.APPROVAL, Unwritable),
-    "catalog.changed": (EventClass.CATALOG, CatalogTold),
-    **dict.fromkeys(("trust.changed", "evidence.changed"), (EventClass.SNAPSHOT, Nothing)),
-    "history.read": (EventClass.AUDIT, Nothing),
-    "audit.unwritable": (EventClass.AUDIT, Unwritable),
-    "token.changed": (EventClass.AUDIT, TokenTold),
-    MISSED: (EventClass.SNAPSHOT, Nothing),
+    "hands.changed": (EventClass.APPROVAL, DesktopControlEvent),
+    "policy.changed": (EventClass.APPROVAL, PolicyEvent),
+    "tickets.unwritable": (EventClass.APPROVAL, UnwritableEvent),
+    "catalog.changed": (EventClass.CATALOG, CatalogEvent),
+    **dict.fromkeys(("trust.changed", "evidence.changed"), (EventClass.SNAPSHOT, EmptyPayload)),
+    "history.read": (EventClass.AUDIT, EmptyPayload),
+    "audit.unwritable": (EventClass.AUDIT, UnwritableEvent),
+    "token.changed": (EventClass.AUDIT, TokenEvent),
+    MISSED: (EventClass.SNAPSHOT, EmptyPayload),
 }
 """Class and payload by type of event."""

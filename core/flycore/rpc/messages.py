@@ -32,9 +32,9 @@ PROTOCOL = "flyflor.ws.v1"
 EVENT_PROTOCOL = "flyflor.event.v1"
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 """Largest message a client may send."""
-MOST_OF_A_SEAT = 1024
+MAX_WINDOWS_OR_PIDS = 1024
 """Windows, or processes, that one console may name as its own."""
-Numbers = Annotated[tuple[int, ...], msgspec.Meta(max_length=MOST_OF_A_SEAT)]
+Numbers = Annotated[tuple[int, ...], msgspec.Meta(max_length=MAX_WINDOWS_OR_PIDS)]
 
 
 class ErrorCode(StrEnum):
@@ -62,7 +62,7 @@ class Envelope(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     payload: JsonObject = msgspec.field(default_factory=dict)
 
 
-class Nothing(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EmptyPayload(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The payload of a message that carries none."""
 
 

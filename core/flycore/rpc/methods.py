@@ -76,7 +76,7 @@ class Method:
     """Payload of `answer`."""
     key: str = ""
     """Field of `shape` that is the result; empty where the whole payload is, or where there is none."""
-    payload: type[msgspec.Struct] = m.Nothing
+    payload: type[msgspec.Struct] = m.EmptyPayload
     """Payload of `message`. Its first fields are the parameters, in their order."""
     who: Who = Who.TOKEN
     kind: Kind = Kind.READ
@@ -151,7 +151,7 @@ def wire_method(message: str, answer: str, shape: type[msgspec.Struct], **more: 
     return enter
 
 
-def decision(message: str, payload: type[msgspec.Struct] = m.Nothing) -> Callable[[F], F]:
+def decision(message: str, payload: type[msgspec.Struct] = m.EmptyPayload) -> Callable[[F], F]:
     """Decorate a decision: only a paired console sends it, and its answer says whether it counted. That of a
     request is answered with the request as it is then."""
     asks = message.startswith("ask.")
@@ -412,12 +412,12 @@ METHODS: tuple[Method, ...] = (
     ),
     _query("tool.schema.get", "tool.schema.snapshot", m.ToolSchema, payload=m.SchemaGet, name="tool_schema"),
     _row("client.hello", "ack", m.Ack, payload=m.Hello),
-    _row("ping", "pong", m.Nothing),
+    _row("ping", "pong", m.EmptyPayload),
     _row("event.unsubscribe", "ack", m.Ack, payload=m.Subscribe),
     _row(
         "console.attach",
         "console.pairing",
-        m.Nothing,
+        m.EmptyPayload,
         payload=m.Attach,
         who=Who.VIEWER,
         refusal=_NOT_A_VIEWER,

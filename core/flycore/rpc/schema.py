@@ -41,15 +41,15 @@ def protocol_schema() -> JsonObject:
         "title": m.PROTOCOL,
         "oneOf": [{"$ref": "#/$defs/ClientMessage"}, {"$ref": "#/$defs/ServerMessage"}],
         "$defs": {
-            "ClientMessage": _enveloped(_messages(asked, m.PROTOCOL)),
-            "ServerMessage": _enveloped([*_messages(answers, m.PROTOCOL), _event_message(told)]),
+            "ClientMessage": _in_envelope(_messages(asked, m.PROTOCOL)),
+            "ServerMessage": _in_envelope([*_messages(answers, m.PROTOCOL), _event_message(told)]),
             **definitions,
             **further,
         },
     }
 
 
-def _enveloped(messages: list[Json]) -> JsonObject:
+def _in_envelope(messages: list[Json]) -> JsonObject:
     return {"allOf": [{"$ref": "#/$defs/Envelope"}, {"oneOf": messages}]}
 
 
@@ -81,24 +81,24 @@ def _event_message(told: Mapping[str, tuple[str, Json]]) -> JsonObject:
 
 def _catalog_document() -> tuple[JsonObject, JsonObject]:
     """The catalog document, and the definitions that it refers to."""
-    schema: Any = _renamed(catalog_schema())
+    schema: Any = _with_catalog_refs(catalog_schema())
     further = {_OF_CATALOG + name: shape for name, shape in schema["$defs"].items()}
     kept = {key: value for key, value in schema.items() if key not in ("$schema", "$id", "$defs", "title")}
     return kept, further
 
 
-def _renamed(node: Json) -> Json:
+def _with_catalog_refs(node: Json) -> Json:
     """The same schema, its references to its own definitions under their new names."""
     if isinstance(node, list):
-        return [_renamed(item) for item in node]
+        return [_with_catalog_refs(item) for item in node]
     if not isinstance(node, dict):
         return node
-    return dict(_renamed_items(node))
+    return dict(_catalog_ref_items(node))
 
 
-def _renamed_items(node: JsonObject) -> Iterator[tuple[str, Json]]:
+def _catalog_ref_items(node: JsonObject) -> Iterator[tuple[str, Json]]:
     for key, value in node.items():
         if key == "$ref" and isinstance(value, str):
             yield key, value.replace("#/$defs/", f"#/$defs/{_OF_CATALOG}")
         else:
-            yield key, _renamed(value)
+            yield key, _with_catalog_refs(value)

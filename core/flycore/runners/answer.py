@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from flycore.model.enums import Code, ReasonCode, Status
-from flycore.model.json import Json, JsonObject, NotStrict, read_strict
+from flycore.model.json import Json, JsonObject, StrictJsonError, read_strict
 
 EXCERPT = 400
 """Characters of an answer that cannot be read that are shown."""
@@ -38,7 +38,7 @@ OnEvent = Callable[[SidecarEvent], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meaning:
+class Answer:
     """An answer as status and code. `output` counts for success, the error's fields for the rest."""
 
     status: Status
@@ -99,7 +99,7 @@ def read_event(line: bytes) -> SidecarEvent | None:
         return None
     try:
         value = read_strict(line)
-    except NotStrict:
+    except StrictJsonError:
         return None
     return event_of(value) if isinstance(value, dict) and "ok" not in value else None
 
@@ -120,20 +120,20 @@ def event_of(value: JsonObject) -> SidecarEvent | None:
     return None
 
 
-def read_answer(rest: bytes, exit_code: int, stderr_tail: str) -> Meaning:
+def read_answer(rest: bytes, exit_code: int, stderr_tail: str) -> Answer:
     """What `rest`, stdout without its leading events, and the exit say together."""
     document, fault, warnings = _find_document(rest)
     if document is not None and isinstance(document.get("ok"), bool):
-        return meaning_of(document, exit_code, stderr_tail, warnings)
+        return answer_of(document, exit_code, stderr_tail, warnings)
     if exit_code != 0:
-        return Meaning(
+        return Answer(
             status=Status.FAILED,
             code=Code.EXIT,
             message=f"the sidecar {exit_words(exit_code)} without an answer",
             hint="its stderr may say why",
             details=exit_facts(exit_code, stderr_tail),
         )
-    return Meaning(
+    return Answer(
         status=Status.FAILED,
         code=Code.INVALID_OUTPUT,
         message=f"the answer {fault or 'has no ok that is true or false'}",
@@ -158,7 +158,7 @@ def _find_document(rest: bytes) -> tuple[JsonObject | None, str, tuple[str, ...]
         return None, "is empty", ()
     try:
         whole = read_strict(rest)
-    except NotStrict as reason:
+    except StrictJsonError as reason:
         fault = str(reason)
     else:
         if isinstance(whole, dict):
@@ -186,7 +186,7 @@ def _first_answering_line(rest: bytes, fault: str) -> tuple[JsonObject | None, s
 def _object_or_none(line: bytes) -> JsonObject | None:
     try:
         value = read_strict(line)
-    except NotStrict:
+    except StrictJsonError:
         return None
     return value if isinstance(value, dict) else None
 
@@ -199,16 +199,16 @@ def _overlooked(before: bytes, after: bytes) -> tuple[str, ...]:
     )
 
 
-def meaning_of(
+def answer_of(
     answer: JsonObject, exit_code: int | None, stderr_tail: str, warnings: tuple[str, ...] = ()
-) -> Meaning:
+) -> Answer:
     """What an answer, whose `ok` is true or false, says beside the exit; None: the process goes on."""
     fields = {key: value for key, value in answer.items() if key != "ok"}
     if answer["ok"] is True and not exit_code:
-        return Meaning(status=Status.SUCCESS, output=fields, warnings=warnings)
+        return Answer(status=Status.SUCCESS, output=fields, warnings=warnings)
     details: JsonObject = {**fields, **exit_facts(exit_code, stderr_tail)}
     if answer["ok"] is True and exit_code:
-        return Meaning(
+        return Answer(
             status=Status.FAILED,
             code=Code.EXIT,
             message=f"the sidecar answered, but {exit_words(exit_code)}",
@@ -218,7 +218,7 @@ def meaning_of(
         )
     details.pop("error", None)
     unavailable = fields.get("code") == "unavailable"
-    return Meaning(
+    return Answer(
         status=Status.UNAVAILABLE if unavailable else Status.FAILED,
         code=ReasonCode.TOOL_UNAVAILABLE if unavailable else Code.FAILED,
         message=_words(fields, "error") or "the sidecar gave no reason",

@@ -13,12 +13,12 @@ import anyio
 
 from flycore.model.json import JsonObject
 from flycore.runners.answer import OnEvent, SidecarEvent
-from flycore.runners.pipes import Feed, Intake, Tail
-from flycore.runners.reactor import reactor_of
+from flycore.runners.pipes import LineWriter, PipeReader, TailBuffer
+from flycore.runners.reactor import epoll_reader_of
 from flycore.runners.run import LEFTOVER_GRACE_S, TERM_GRACE_S, RunLimits
 from flycore.runners.spawn import SpawnSpec, spawn
-from flycore.runners.spoken import Answered, Breach, Busy, cancel_line, read_line
-from flycore.runners.trees import become_subreaper, end_tree, fell, plant, reap_strays
+from flycore.runners.spoken import Answered, ProtocolViolation, BusyLine, cancel_line, read_line
+from flycore.runners.trees import become_subreaper, end_tree, forget, register, reap_descendants
 from flysafe.procfs import ticks_now
 
 CANCEL_GRACE_S = 2.0
@@ -27,7 +27,7 @@ LEAVE_GRACE_S = 1.0
 """Between the end of its stdin and TERM, for a process that is not needed any longer."""
 LEAVING_S = 0.2
 """Between the end of the stdout of a process that leaves and its end."""
-SAID_UNASKED = 65_536
+UNREQUESTED_BYTES = 65_536
 """Bytes a process may write between two calls."""
 
 
@@ -47,13 +47,13 @@ class Reply:
 
     end: End
     document: JsonObject | None = None
-    breach: Breach | None = None
+    breach: ProtocolViolation | None = None
     exit_code: int | None = None
     stderr_tail: bytes = b""
     duration_ms: int = 0
 
 
-class _Turn:
+class _PendingRequest:
     """One question. `stopped`: there is something to tell; `over`: the process has done with it."""
 
     __slots__ = ("breach", "document", "end", "on_event", "over", "request_id", "stopped")
@@ -63,7 +63,7 @@ class _Turn:
         self.stopped, self.over = anyio.Event(), anyio.Event()
         self.end: End | None = None
         self.document: JsonObject | None = None
-        self.breach: Breach | None = None
+        self.breach: ProtocolViolation | None = None
 
     def finish(self, end: End) -> None:
         """The first end stands."""
@@ -77,21 +77,21 @@ class _Turn:
         self.stopped.set()
 
 
-class Instance:
+class PersistentProcess:
     """A running process. Raises SpawnError where it cannot be started. Whoever makes it ends it."""
 
-    def __init__(self, spec: SpawnSpec, on_change: Callable[[Instance], None]) -> None:
+    def __init__(self, spec: SpawnSpec, on_change: Callable[[PersistentProcess], None]) -> None:
         become_subreaper()
         mark = ticks_now()
         self._child = spawn(spec)
-        self._tree = plant(self._child.popen.pid, spec.call_id, mark, stays=True)
-        self._reactor = reactor_of(asyncio.get_running_loop())
+        self._tree = register(self._child.popen.pid, spec.call_id, mark, stays=True)
+        self._reactor = epoll_reader_of(asyncio.get_running_loop())
         self._on_change = on_change
         self._line = bytearray()
-        self._said, self._most = 0, SAID_UNASKED
-        self._turn: _Turn | None = None
+        self._said, self._most = 0, UNREQUESTED_BYTES
+        self._turn: _PendingRequest | None = None
         self._left = anyio.Event()
-        self._stderr = Tail()
+        self._stderr = TailBuffer()
         self.broken = False
         """Whether it can be asked nothing more."""
         self.died = False
@@ -103,9 +103,9 @@ class Instance:
         self.answered = 0
         """How many questions it has answered."""
         self._reactor.watch(self._child.pidfd, self._on_exit)
-        self._stdout = Intake(self._reactor, self._child.stdout, self._take, self._on_silence)
-        self._errors = Intake(self._reactor, self._child.stderr, self._take_error)
-        self._stdin = Feed(self._reactor, self._child.stdin)
+        self._stdout = PipeReader(self._reactor, self._child.stdout, self._take, self._on_silence)
+        self._errors = PipeReader(self._reactor, self._child.stderr, self._take_error)
+        self._stdin = LineWriter(self._reactor, self._child.stdin)
 
     @property
     def pid(self) -> int:
@@ -124,7 +124,7 @@ class Instance:
         if not self.broken and _exit_code(self.pid) is not None:
             self._on_exit()
         if not self.broken and self._line:
-            self._said_wrong(Breach("has begun while nothing was asked", ""))
+            self._violated(ProtocolViolation("has begun while nothing was asked", ""))
         return not self.broken
 
     async def ask(
@@ -137,8 +137,8 @@ class Instance:
         """
         begun = time.monotonic()
         self._errors.drain()
-        self._stderr = Tail()
-        turn = self._turn = _Turn(request_id, on_event)
+        self._stderr = TailBuffer()
+        turn = self._turn = _PendingRequest(request_id, on_event)
         self._said, self._most = 0, limits.max_output_bytes
         self._stdin.send(request)
         deadline = asyncio.get_running_loop().call_later(limits.timeout_ms / 1000, turn.time_out)
@@ -150,8 +150,8 @@ class Instance:
             if not turn.over.is_set():
                 await self._take_back(turn)
             self._turn = None
-            self._said, self._most = 0, SAID_UNASKED
-            self._look_back()
+            self._said, self._most = 0, UNREQUESTED_BYTES
+            self._check_cancelled()
         return Reply(
             end=turn.end or End.DIED,
             document=turn.document,
@@ -161,7 +161,7 @@ class Instance:
             duration_ms=duration_ms,
         )
 
-    async def _take_back(self, turn: _Turn) -> None:
+    async def _take_back(self, turn: _PendingRequest) -> None:
         turn.on_event = None
         self._stdin.send(cancel_line(turn.request_id))
         with anyio.move_on_after(CANCEL_GRACE_S, shield=True):
@@ -169,7 +169,7 @@ class Instance:
         if not turn.over.is_set():
             self._break()
 
-    def _look_back(self) -> None:
+    def _check_cancelled(self) -> None:
         """After an answer no part of the request may be left over."""
         self._errors.drain()
         if not self.broken and self._stdin.pending:
@@ -199,7 +199,7 @@ class Instance:
 
     def tidy(self) -> None:
         """Reap what it orphaned and what has ended."""
-        reap_strays(self._tree)
+        reap_descendants(self._tree)
 
     def _close(self) -> None:
         self._stdout.close()
@@ -207,7 +207,7 @@ class Instance:
         self._reactor.forget(self._child.pidfd)
         os.close(self._child.pidfd)
         self._child.popen.poll()
-        fell(self._tree)
+        forget(self._tree)
 
     def _on_exit(self) -> None:
         self._reactor.forget(self._child.pidfd)
@@ -222,7 +222,7 @@ class Instance:
 
     def _on_staying_silent(self) -> None:
         if not self._left.is_set() and not self.broken:
-            self._said_wrong(Breach("will not come: it closed its stdout", ""))
+            self._violated(ProtocolViolation("will not come: it closed its stdout", ""))
 
     def _take(self, data: bytes) -> bool:
         self._said += len(data)
@@ -250,16 +250,16 @@ class Instance:
                 self.answered += 1
                 turn.document = document
                 turn.finish(End.ANSWERED)
-            case Busy(busy):
+            case BusyLine(busy):
                 self.busy = busy
                 self._on_change(self)
             case SidecarEvent() as event:
                 if turn is not None and turn.on_event is not None:
                     turn.on_event(event)
-            case Breach() as breach:
-                self._said_wrong(breach)
+            case ProtocolViolation() as breach:
+                self._violated(breach)
 
-    def _said_wrong(self, breach: Breach) -> None:
+    def _violated(self, breach: ProtocolViolation) -> None:
         if self._turn is not None and not self._turn.over.is_set():
             self._turn.breach = breach
             self._turn.finish(End.INVALID)

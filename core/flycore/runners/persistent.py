@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flycore.model.enums import Code, Status
-from flycore.runners.answer import Meaning, OnEvent, exit_facts, exit_words, meaning_of
-from flycore.runners.instance import End, Instance, Reply
+from flycore.runners.answer import Answer, OnEvent, exit_facts, exit_words, answer_of
+from flycore.runners.instance import End, PersistentProcess, Reply
 from flycore.runners.process_json import (
     NO_JSON,
     ProcessJsonJob,
@@ -20,7 +20,9 @@ from flycore.runners.process_json import (
 from flycore.runners.run import RunLimits
 
 
-async def ask_instance(instance: Instance, job: ProcessJsonJob, on_event: OnEvent | None) -> RunOutcome:
+async def ask_process(
+    instance: PersistentProcess, job: ProcessJsonJob, on_event: OnEvent | None
+) -> RunOutcome:
     """One call to a process that runs. Whatever it does is an outcome; cancelling is `Instance.ask`'s."""
     try:
         request = request_line(job, stays=True)
@@ -29,7 +31,7 @@ async def ask_instance(instance: Instance, job: ProcessJsonJob, on_event: OnEven
     limits = RunLimits(timeout_ms=job.timeout_ms, max_output_bytes=job.max_output_bytes)
     reply = await instance.ask(job.call_id, request, limits, on_event)
     stderr_tail = reply.stderr_tail.decode("utf-8", "replace")
-    meaning = _meaning(job, reply, stderr_tail)
+    meaning = _answer(job, reply, stderr_tail)
     return told(
         job, meaning, exit_code=reply.exit_code, stderr_tail=stderr_tail, duration_ms=reply.duration_ms
     )
@@ -43,16 +45,16 @@ async def call_alone(job: ProcessJsonJob, on_event: OnEvent | None = None) -> Ru
     return replace(outcome, output={k: v for k, v in outcome.output.items() if k != "requestId"})
 
 
-def _meaning(job: ProcessJsonJob, reply: Reply, stderr_tail: str) -> Meaning:
+def _answer(job: ProcessJsonJob, reply: Reply, stderr_tail: str) -> Answer:
     facts = exit_facts(reply.exit_code, stderr_tail)
     if reply.document is not None and reply.end is End.ANSWERED:
-        return meaning_of(reply.document, None, stderr_tail)
+        return answer_of(reply.document, None, stderr_tail)
     if reply.end is End.TIMED_OUT:
         return timed_out(job, facts)
     if reply.end is End.TOO_LONG:
         return output_limited(job, facts)
     if reply.breach is not None:
-        return Meaning(
+        return Answer(
             status=Status.FAILED,
             code=Code.INVALID_OUTPUT,
             message=f"the answer {reply.breach.fault}",
@@ -60,7 +62,7 @@ def _meaning(job: ProcessJsonJob, reply: Reply, stderr_tail: str) -> Meaning:
             details={**facts, "excerpt": reply.breach.excerpt},
         )
     left = "was ended" if reply.exit_code is None else exit_words(reply.exit_code)
-    return Meaning(
+    return Answer(
         status=Status.FAILED,
         code=Code.CRASHED,
         message=f"the sidecar {left} before it answered",

@@ -22,7 +22,7 @@ _DECODING_FAILS = (OSError, SyntaxError, ValueError, ArithmeticError, LookupErro
 """What Pillow raises over damaged files, besides the errors of the libraries below it."""
 
 
-def decode_picture(data: bytes) -> Picture | None:
+def decode_image(data: bytes) -> Picture | None:
     """The image (of an animation its first frame) scaled down to at most 320×200 pixels, on black; None
     where it is no PNG, JPEG, GIF or WebP, is damaged, or has too many bytes or pixels. Blocks: decoding a
     large image takes most of a second."""

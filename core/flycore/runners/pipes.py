@@ -8,7 +8,7 @@ import struct
 import termios
 from collections.abc import Callable
 
-from flycore.runners.reactor import WRITABLE, Reactor
+from flycore.runners.reactor import WRITABLE, EpollReader
 
 FIRST_READ = 65_536
 CHUNK = 262_144
@@ -16,7 +16,7 @@ PIPE_SIZE = 1_048_576
 TAIL = 65_536
 
 
-class Intake:
+class PipeReader:
     """Reads a pipe when the loop finds it readable: one chunk a turn, so that no child starves another.
 
     `take` gets each chunk and answers whether it wants more; `on_end` hears when nobody writes any more. The
@@ -26,7 +26,7 @@ class Intake:
 
     def __init__(
         self,
-        reactor: Reactor,
+        reactor: EpollReader,
         fd: int,
         take: Callable[[bytes], bool],
         on_end: Callable[[], None] | None = None,
@@ -79,10 +79,10 @@ class Intake:
             self._fd = -1
 
 
-class Outlet:
+class PipeWriter:
     """Writes one document into a pipe and closes it; a child that does not read, or leaves, is no error."""
 
-    def __init__(self, reactor: Reactor, fd: int, data: bytes) -> None:
+    def __init__(self, reactor: EpollReader, fd: int, data: bytes) -> None:
         self._reactor, self._fd, self._rest = reactor, fd, memoryview(data)
         os.set_blocking(fd, False)
         self._write()
@@ -107,11 +107,11 @@ class Outlet:
             self._fd = -1
 
 
-class Feed:
+class LineWriter:
     """Writes documents into a pipe that stays open. One that is not read, or was closed, is no error: it
     shows in `pending`."""
 
-    def __init__(self, reactor: Reactor, fd: int) -> None:
+    def __init__(self, reactor: EpollReader, fd: int) -> None:
         self._reactor, self._fd = reactor, fd
         self._rest = bytearray()
         self._watched = False
@@ -160,7 +160,7 @@ class Feed:
             self._fd = -1
 
 
-class Bounded:
+class BoundedBuffer:
     """Keeps at most `limit` bytes; `over` says that there were more."""
 
     def __init__(
@@ -183,7 +183,7 @@ class Bounded:
         return not self.over
 
 
-class Tail:
+class TailBuffer:
     """Keeps the last `TAIL` bytes of whatever comes."""
 
     def __init__(self) -> None:

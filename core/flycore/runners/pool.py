@@ -16,8 +16,8 @@ from functools import partial
 import anyio
 
 from flycore.runners.answer import OnEvent
-from flycore.runners.instance import Instance
-from flycore.runners.persistent import ask_instance
+from flycore.runners.instance import PersistentProcess
+from flycore.runners.persistent import ask_process
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome, not_started, told
 from flycore.runners.spawn import SpawnError
 from flycore.runners.trees import CALL_ID_VARIABLE
@@ -30,7 +30,7 @@ LONGEST_PAUSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceKey:
+class ProcessKey:
     """Whom a process serves. All but `sidecar`, `level` and `caller` are digests."""
 
     sidecar: str
@@ -43,10 +43,10 @@ class InstanceKey:
 
 
 @dataclass(eq=False, slots=True)
-class _Resting:
+class _IdleProcess:
     """A process without a call."""
 
-    instance: Instance
+    instance: PersistentProcess
     since: float
     idle_s: float
 
@@ -56,8 +56,8 @@ class _Group:
     """The processes of one key."""
 
     places: anyio.Semaphore
-    free: list[_Resting] = field(default_factory=list)
-    asked: set[Instance] = field(default_factory=set)
+    free: list[_IdleProcess] = field(default_factory=list)
+    asked: set[PersistentProcess] = field(default_factory=set)
     users: int = 0
     """Calls that hold a place or wait for one."""
     deaths: int = 0
@@ -70,11 +70,11 @@ class Place:
 
     __slots__ = ("_group", "_idle_s", "_key", "_pool")
 
-    def __init__(self, pool: InstancePool, key: InstanceKey, group: _Group, idle_s: float) -> None:
+    def __init__(self, pool: ProcessPool, key: ProcessKey, group: _Group, idle_s: float) -> None:
         self._pool, self._key, self._group, self._idle_s = pool, key, group, idle_s
 
     @property
-    def key(self) -> InstanceKey:
+    def key(self) -> ProcessKey:
         """Whom its process serves."""
         return self._key
 
@@ -88,36 +88,36 @@ class Place:
             name = f"{spec.call_id}-stays-{secrets.token_hex(4)}"  # begins with its kernel's session
             spec = replace(spec, call_id=name, env={**spec.env, CALL_ID_VARIABLE: name})
             try:
-                instance = Instance(spec, pool.note_change)
+                instance = PersistentProcess(spec, pool.note_change)
             except SpawnError as fault:
-                pool.note_death(group)
+                pool.note_exit(group)
                 meaning = not_started(job, fault.failure)
                 return told(job, meaning, exit_code=None, stderr_tail="", duration_ms=0)
         group.asked.add(instance)
         outcome: RunOutcome | None = None
         survivors = 0
         try:
-            outcome = await ask_instance(instance, job, on_event)
+            outcome = await ask_process(instance, job, on_event)
         finally:
             group.asked.discard(instance)
             survivors = await pool.give_back(self._key, group, instance, self._idle_s)
         return outcome.with_survivors(survivors)
 
 
-class InstancePool:
+class ProcessPool:
     """All processes that stay. `monotonic` gives seconds; `holds` says whether a key still holds."""
 
-    def __init__(self, monotonic: Callable[[], float], holds: Callable[[InstanceKey], bool]) -> None:
+    def __init__(self, monotonic: Callable[[], float], holds: Callable[[ProcessKey], bool]) -> None:
         self._monotonic, self._holds = monotonic, holds
-        self._groups: dict[InstanceKey, _Group] = {}
-        self._outdated: set[Instance] = set()
-        self._doomed: list[Instance] = []
+        self._groups: dict[ProcessKey, _Group] = {}
+        self._outdated: set[PersistentProcess] = set()
+        self._doomed: list[PersistentProcess] = []
         self._changed = anyio.Event()
         self._closing = False
 
     @asynccontextmanager
     async def hold(
-        self, key: InstanceKey, *, instances: int, idle_ms: int, waits: Callable[[str], None]
+        self, key: ProcessKey, *, instances: int, idle_ms: int, waits: Callable[[str], None]
     ) -> AsyncIterator[Place]:
         """Have a place for the block. `waits` is told, before, why that takes waiting, where it does."""
         self.retire(lambda other: other.sidecar == key.sidecar and _is_another(other, key))
@@ -139,47 +139,49 @@ class InstancePool:
             if not group.users and not group.free and not group.deaths:
                 self._groups.pop(key, None)
 
-    async def take(self, key: InstanceKey, group: _Group) -> Instance | None:
+    async def take(self, key: ProcessKey, group: _Group) -> PersistentProcess | None:
         """A process of the group that can be asked; None where one has to be started."""
         while group.free:
             instance = group.free.pop().instance
             if instance.ready():
                 return instance
-            await self._bury(group, instance)
+            await self._discard(group, instance)
         return None
 
-    async def give_back(self, key: InstanceKey, group: _Group, instance: Instance, idle_s: float) -> int:
+    async def give_back(
+        self, key: ProcessKey, group: _Group, instance: PersistentProcess, idle_s: float
+    ) -> int:
         """A call has done with its process: it rests, or is ended. How many of its tree are left."""
         outdated = instance in self._outdated or not self._holds(key)
         self._outdated.discard(instance)
         if self._closing or instance.broken:
-            return await self._bury(group, instance)
+            return await self._discard(group, instance)
         group.deaths = 0
         if outdated:
             self._doomed.append(instance)
         else:
-            group.free.append(_Resting(instance, self._monotonic(), idle_s))
+            group.free.append(_IdleProcess(instance, self._monotonic(), idle_s))
             self._trim()
         self._wake()
         return 0
 
-    async def _bury(self, group: _Group, instance: Instance) -> int:
+    async def _discard(self, group: _Group, instance: PersistentProcess) -> int:
         if instance.died:
-            self.note_death(group)
+            self.note_exit(group)
         return await instance.end(at_once=True)
 
-    def note_death(self, group: _Group) -> None:
+    def note_exit(self, group: _Group) -> None:
         """It is started again a little later each time."""
         pause = min(FIRST_PAUSE_S * 2**group.deaths, LONGEST_PAUSE_S)
         group.deaths += 1
         group.not_before = self._monotonic() + pause
 
-    def note_change(self, instance: Instance) -> None:
+    def note_change(self, instance: PersistentProcess) -> None:
         """A process can be asked nothing more, or says that it is busy no longer: where it rests, it may have
         to be ended."""
         self._wake()
 
-    def retire(self, outdated: Callable[[InstanceKey], bool]) -> None:
+    def retire(self, outdated: Callable[[ProcessKey], bool]) -> None:
         """End the processes of these keys: those that rest soon, those that are asked after their answer."""
         for key, group in self._groups.items():
             if outdated(key):
@@ -213,12 +215,12 @@ class InstancePool:
                 group.free.remove(resting)
                 self._doomed.append(resting.instance)
                 if resting.instance.died:
-                    self.note_death(group)
-        await self._end_doomed(at_once=False)
+                    self.note_exit(group)
+        await self._end_ending(at_once=False)
         self._drop_empty()
         return due
 
-    async def _end_doomed(self, *, at_once: bool) -> None:
+    async def _end_ending(self, *, at_once: bool) -> None:
         doomed, self._doomed = self._doomed, []
         async with anyio.create_task_group() as group:
             for instance in doomed:
@@ -233,7 +235,7 @@ class InstancePool:
             for instance in group.asked:
                 instance.give_up()
         with anyio.CancelScope(shield=True):
-            await self._end_doomed(at_once=True)
+            await self._end_ending(at_once=True)
 
     async def close(self) -> None:
         """`halt`, and keep no process from now on."""
@@ -260,6 +262,6 @@ class InstancePool:
         self._changed.set()
 
 
-def _is_another(one: InstanceKey, other: InstanceKey) -> bool:
+def _is_another(one: ProcessKey, other: ProcessKey) -> bool:
     """Whether the sidecar itself has become another one, whoever calls it."""
     return (one.program, one.entry) != (other.program, other.entry)

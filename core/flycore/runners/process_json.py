@@ -9,7 +9,7 @@ from flycore.model.call import Artifact
 from flycore.model.enums import Code, Status
 from flycore.model.json import Json, JsonObject
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_TIMEOUT_MS, Limits
-from flycore.runners.answer import EventFeed, Meaning, OnEvent, SidecarEvent, exit_facts, read_answer
+from flycore.runners.answer import EventFeed, Answer, OnEvent, SidecarEvent, exit_facts, read_answer
 from flycore.runners.artifacts import check_artifacts
 from flycore.runners.run import ChildExit, RunLimits, run_child
 from flycore.runners.spawn import SpawnFailure, SpawnSpec
@@ -82,7 +82,7 @@ class RunOutcome:
         """The same outcome, where `survivors` processes could not be ended."""
         if not survivors:
             return self
-        return replace(self, survivors=survivors).with_warnings(_left(survivors))
+        return replace(self, survivors=survivors).with_warnings(_survivor_warnings(survivors))
 
 
 NO_JSON = RunOutcome(
@@ -151,7 +151,7 @@ def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome
 
 def told(
     job: ProcessJsonJob,
-    meaning: Meaning,
+    meaning: Answer,
     *,
     exit_code: int | None,
     stderr_tail: str,
@@ -175,13 +175,13 @@ def told(
         stderr_tail=stderr_tail,
         duration_ms=duration_ms,
         survivors=survivors,
-        warnings=(*meaning.warnings, *dropped, *_left(survivors)),
+        warnings=(*meaning.warnings, *dropped, *_survivor_warnings(survivors)),
     )
 
 
-def not_started(job: ProcessJsonJob, error: SpawnFailure) -> Meaning:
+def not_started(job: ProcessJsonJob, error: SpawnFailure) -> Answer:
     """The program could not be started."""
-    return Meaning(
+    return Answer(
         status=Status.FAILED,
         code=Code.SPAWN,
         message=error.message,
@@ -190,9 +190,9 @@ def not_started(job: ProcessJsonJob, error: SpawnFailure) -> Meaning:
     )
 
 
-def output_limited(job: ProcessJsonJob, facts: JsonObject) -> Meaning:
+def output_limited(job: ProcessJsonJob, facts: JsonObject) -> Answer:
     """It said more than it may."""
-    return Meaning(
+    return Answer(
         status=Status.FAILED,
         code=Code.OUTPUT_LIMIT,
         message=f"more than {job.max_output_bytes} bytes on stdout",
@@ -201,9 +201,9 @@ def output_limited(job: ProcessJsonJob, facts: JsonObject) -> Meaning:
     )
 
 
-def timed_out(job: ProcessJsonJob, facts: JsonObject) -> Meaning:
+def timed_out(job: ProcessJsonJob, facts: JsonObject) -> Answer:
     """It took longer than it may."""
-    return Meaning(
+    return Answer(
         status=Status.FAILED,
         code=Code.TIMEOUT,
         message=f"no answer within {job.timeout_ms} ms",
@@ -212,7 +212,7 @@ def timed_out(job: ProcessJsonJob, facts: JsonObject) -> Meaning:
     )
 
 
-def _cut_short(job: ProcessJsonJob, ended: ChildExit, stderr_tail: str) -> Meaning | None:
+def _cut_short(job: ProcessJsonJob, ended: ChildExit, stderr_tail: str) -> Answer | None:
     """Ends that leave no answer to read."""
     if ended.spawn_error is not None:
         return not_started(job, ended.spawn_error)
@@ -222,7 +222,7 @@ def _cut_short(job: ProcessJsonJob, ended: ChildExit, stderr_tail: str) -> Meani
     return timed_out(job, facts) if ended.timed_out else None
 
 
-def _left(survivors: int) -> tuple[str, ...]:
+def _survivor_warnings(survivors: int) -> tuple[str, ...]:
     return (f"{survivors} processes could not be ended",) if survivors else ()
 
 

@@ -17,8 +17,8 @@ WRITABLE = select.EPOLLOUT
 _MOST_AT_ONCE = 256
 
 
-class Reactor:
-    """The watcher of one event loop. Made by `reactor_of`."""
+class EpollReader:
+    """The watcher of one event loop. Made by `epoll_reader_of`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._epoll = select.epoll()
@@ -42,12 +42,12 @@ class Reactor:
                 ready()
 
 
-_reactors: WeakKeyDictionary[asyncio.AbstractEventLoop, Reactor] = WeakKeyDictionary()
+_reactors: WeakKeyDictionary[asyncio.AbstractEventLoop, EpollReader] = WeakKeyDictionary()
 
 
-def reactor_of(loop: asyncio.AbstractEventLoop) -> Reactor:
+def epoll_reader_of(loop: asyncio.AbstractEventLoop) -> EpollReader:
     """The reactor of that loop; it lives as long as the loop."""
     reactor = _reactors.get(loop)
     if reactor is None:
-        reactor = _reactors[loop] = Reactor(loop)
+        reactor = _reactors[loop] = EpollReader(loop)
     return reactor

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 
 import anyio
 
-from flycore.runners.pipes import Bounded, Intake, Outlet, Tail
-from flycore.runners.reactor import reactor_of
+from flycore.runners.pipes import BoundedBuffer, PipeReader, PipeWriter, TailBuffer
+from flycore.runners.reactor import epoll_reader_of
 from flycore.runners.spawn import Child, SpawnError, SpawnFailure, SpawnSpec, spawn
 from flycore.runners.trees import (
     Tree,
     TreeEnd,
     become_subreaper,
     end_tree,
-    fell,
-    has_strays,
-    living_strays,
-    plant,
+    forget,
+    has_descendants,
+    count_descendants,
+    register,
 )
 from flysafe.procfs import ticks_now
 
@@ -78,7 +78,7 @@ async def run_child(
         child = spawn(spec)
     except SpawnError as fault:
         return ChildExit(spawn_error=fault.failure, duration_ms=_since(begun))
-    running = _Running(child, plant(child.popen.pid, spec.call_id, mark), stdin, limits, on_stdout)
+    running = _Running(child, register(child.popen.pid, spec.call_id, mark), stdin, limits, on_stdout)
     try:
         await running.stopped.wait()
         duration_ms = _since(begun)
@@ -109,20 +109,20 @@ class _Running:
         on_stdout: Callable[[bytes], None] | None,
     ) -> None:
         loop = asyncio.get_running_loop()
-        self._child, self._tree, self._reactor = child, tree, reactor_of(loop)
+        self._child, self._tree, self._reactor = child, tree, epoll_reader_of(loop)
         self.stopped = anyio.Event()
-        self.stdout = Bounded(limits.max_output_bytes, on_stdout, self.stopped.set)
-        self.stderr = Tail()
+        self.stdout = BoundedBuffer(limits.max_output_bytes, on_stdout, self.stopped.set)
+        self.stderr = TailBuffer()
         self.timed_out = False
         self.left_behind = 0
         self._exited = False
         self._deadline = loop.call_later(limits.timeout_ms / 1000, self._on_deadline)
         self._reactor.watch(child.pidfd, self._on_exit)
         self._pipes = (
-            Intake(self._reactor, child.stdout, self.stdout.take),
-            Intake(self._reactor, child.stderr, self.stderr.take),
+            PipeReader(self._reactor, child.stdout, self.stdout.take),
+            PipeReader(self._reactor, child.stderr, self.stderr.take),
         )
-        self._outlet = Outlet(self._reactor, child.stdin, stdin)
+        self._outlet = PipeWriter(self._reactor, child.stdin, stdin)
 
     def _on_exit(self) -> None:
         self._exited = True
@@ -140,8 +140,8 @@ class _Running:
             return False
         for pipe in self._pipes:
             pipe.drain()
-        if has_strays(self._tree):
-            self.left_behind = living_strays(self._tree)
+        if has_descendants(self._tree):
+            self.left_behind = count_descendants(self._tree)
             return False
         self._close()
         return True
@@ -165,7 +165,7 @@ class _Running:
         self._reactor.forget(self._child.pidfd)
         os.close(self._child.pidfd)
         self._child.popen.poll()
-        fell(self._tree)
+        forget(self._tree)
 
 
 def _since(begun: float) -> int:

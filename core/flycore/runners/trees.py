@@ -54,7 +54,7 @@ class Tree:
     """Whether it outlives the calls it serves."""
 
 
-_running: dict[int, Tree] = {}  # children belong to the process as a whole, and so does this table
+_registered: dict[int, Tree] = {}  # children belong to the process as a whole, and so does this table
 
 
 _subreaper: list[int] = []
@@ -71,29 +71,29 @@ def become_subreaper() -> None:
     _subreaper.append(os.getpid())
 
 
-def plant(leader: int, call_id: str, started: int, *, stays: bool = False) -> Tree:
+def register(leader: int, call_id: str, started: int, *, stays: bool = False) -> Tree:
     """Register the tree of a child that was just started in its own session."""
     tree = Tree(leader, call_id, started, stays)
-    _running[leader] = tree
+    _registered[leader] = tree
     return tree
 
 
-def fell(tree: Tree) -> None:
+def forget(tree: Tree) -> None:
     """Forget the tree; its leader's pid may be reused from here on."""
-    _running.pop(tree.leader, None)
+    _registered.pop(tree.leader, None)
 
 
-def has_strays(tree: Tree) -> bool:
+def has_descendants(tree: Tree) -> bool:
     """Whether anybody of the tree is left besides its leader; cheap when nobody is."""
     return any(True for _ in _adopted(tree))
 
 
-def living_strays(tree: Tree) -> int:
+def count_descendants(tree: Tree) -> int:
     """How many of the tree besides its leader still run."""
     return sum(not process.ended for process in _adopted(tree))
 
 
-def reap_strays(tree: Tree) -> None:
+def reap_descendants(tree: Tree) -> None:
     """Reap whoever of a tree that stays was orphaned and has ended."""
     for process in tuple(_adopted(tree)):
         if process.ended:
@@ -167,7 +167,7 @@ def _members(tree: Tree) -> tuple[list[Process], int]:
 
 def _adopted(tree: Tree) -> Iterable[Process]:
     """Children of ours that are the tree's, except its leader."""
-    strangers = own_children().difference(_running)
+    strangers = own_children().difference(_registered)
     if not strangers:
         return  # the normal end of a call
     own_session = os.getsid(0)
@@ -178,15 +178,17 @@ def _adopted(tree: Tree) -> Iterable[Process]:
 
 
 def _owner_is(tree: Tree, process: Process) -> bool:
-    if process.session in _running:
+    if process.session in _registered:
         return process.session == tree.leader
     named = environment_value(process.pid, CALL_ID_VARIABLE)
-    owner = next((other for other in _running.values() if named and other.call_id == named), None)
+    owner = next((other for other in _registered.values() if named and other.call_id == named), None)
     if owner is not None:
         return owner is tree
     if process.started < tree.started:
         return False
-    others = (other for other in _running.values() if other is not tree and (tree.stays or not other.stays))
+    others = (
+        other for other in _registered.values() if other is not tree and (tree.stays or not other.stays)
+    )
     return not any(other.started <= process.started for other in others)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flycore.model.enums import Anchor
 from flycore.model.program import ResolvedProgram
-from flycore.sandbox.trees import CACHE, Unsealable
+from flycore.sandbox.trees import CACHE, UnsealableError
 
 PACKAGES = "tools/packages"
 """Below the app root: each package in a folder of its own."""
@@ -27,7 +27,7 @@ def package_of(program: ResolvedProgram, packages: Path) -> str:
             root = os.path.realpath(os.path.join(folder, package))
             if beneath(program.path, root):
                 return root
-            raise Unsealable(errno.EXDEV, "leads out of its package", program.path)
+            raise UnsealableError(errno.EXDEV, "leads out of its package", program.path)
     if not beneath(program.path, folder):
         return ""
     package, _, inside = program.path[len(folder) + 1 :].partition("/")
@@ -39,7 +39,7 @@ def beneath(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
 
 
-def is_alone(path: str) -> bool:
+def is_single_file(path: str) -> bool:
     """Whether the file is the only one of its folder, so that a copy leaves nothing behind."""
     folder, name = os.path.split(path)
     with os.scandir(folder) as entries:

@@ -13,8 +13,8 @@ from flycore.model.program import ResolvedProgram, Seal
 from flycore.model.sidecar import SidecarEntry
 
 _FETCHERS = re.compile(r"(npx|npm|pnpm|pnpx|yarn|bunx|uvx|uv|pipx|docker|podman|nix|nix-shell|nix-run)")
-FETCHED = "fetches and runs what its command line names: only that is sealed, not what it fetches"
-AN_ADDRESS = "the address only: what answers there may change without anybody knowing"
+FETCHER_NOTE = "fetches and runs what its command line names: only that is sealed, not what it fetches"
+ADDRESS_NOTE = "the address only: what answers there may change without anybody knowing"
 
 
 def is_fetcher(command: str) -> bool:
@@ -25,7 +25,7 @@ def is_fetcher(command: str) -> bool:
 def seal_address(entry: SidecarEntry) -> Seal:
     """An MCP server on HTTP."""
     return Seal(
-        kind=SealKind.NAME, digest=digest([entry.url, entry.headers]), program=entry.url, note=AN_ADDRESS
+        kind=SealKind.NAME, digest=digest([entry.url, entry.headers]), program=entry.url, note=ADDRESS_NOTE
     )
 
 
@@ -33,4 +33,4 @@ def by_name(entry: SidecarEntry, program: ResolvedProgram, seal: Seal) -> Seal:
     """The seal of an MCP server's program, as what it is where the program fetches what it runs."""
     if not is_fetcher(entry.command) and not is_fetcher(program.path):
         return seal
-    return msgspec.structs.replace(seal, kind=SealKind.NAME, note=FETCHED)
+    return msgspec.structs.replace(seal, kind=SealKind.NAME, note=FETCHER_NOTE)

@@ -19,11 +19,18 @@ from flycore.model.json import digest
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.sandbox.digests import file_digest
 from flycore.sandbox.distribution import SIDECARS, Distribution, find_distribution
-from flycore.sandbox.members import beneath, is_alone, moved, package_of
-from flycore.sandbox.store import SealBroken, hold
+from flycore.sandbox.members import beneath, is_single_file, moved, package_of
+from flycore.sandbox.store import SealBrokenError, hold
 from flycore.sandbox.trees import tree_digest
 
-__all__ = ["Distribution", "SealBroken", "find_distribution", "is_bundled", "materialise", "seal_program"]
+__all__ = [
+    "Distribution",
+    "SealBrokenError",
+    "find_distribution",
+    "is_bundled",
+    "materialise",
+    "seal_program",
+]
 
 NOT_SEALED = "may load other files, not sealed"
 _INTERPRETERS = re.compile(
@@ -44,7 +51,7 @@ def seal_program(
     """
     if distribution is not None and is_bundled(program, distribution):
         return _bundled(program, distribution)
-    still = all(map(_holds_still, filter(None, (program.path, program.interpreter))))
+    still = all(map(_is_unchanging, filter(None, (program.path, program.interpreter))))
     if in_place and (not still or beneath(program.path, os.path.realpath(packages))):
         return _in_place(program, NOT_SEALED)
     package = "" if in_place else package_of(program, packages)
@@ -52,7 +59,7 @@ def seal_program(
         return _copied(program, SealKind.PACKAGE, package)
     if still:
         return _system(program)
-    if not in_place and is_alone(program.path):
+    if not in_place and is_single_file(program.path):
         return _copied(program, SealKind.FILE, os.path.dirname(program.path))
     return _in_place(program, NOT_SEALED)
 
@@ -61,16 +68,18 @@ def materialise(program: ResolvedProgram, seal: Seal, store: Path) -> ResolvedPr
     """The program to run: `argv` and all paths lead into the copies of the content store at `store`, which
     are made where they are not there. What is sealed without a copy is looked at once more.
 
-    Raises SealBroken when it, or its interpreter, is not what was sealed.
+    Raises SealBrokenError when it, or its interpreter, is not what was sealed.
     """
     held = [(root, str(hold(store, content, root))) for root, content in seal.copies]
     try:
         now = _digest_now(program, seal)
     except OSError as fault:
-        raise SealBroken(fault.errno, fault.strerror or str(fault), fault.filename or program.path) from fault
+        raise SealBrokenError(
+            fault.errno, fault.strerror or str(fault), fault.filename or program.path
+        ) from fault
     if now != seal.digest:
-        raise SealBroken(None, "is not what was sealed", program.path)
-    return _run_from(program, held) if held else program
+        raise SealBrokenError(None, "is not what was sealed", program.path)
+    return _program_in_copy(program, held) if held else program
 
 
 def is_bundled(program: ResolvedProgram, distribution: Distribution) -> bool:
@@ -98,7 +107,7 @@ def _copied(program: ResolvedProgram, kind: SealKind, root: str) -> Seal:
     roots = [root]
     interpreter = program.interpreter
     outside = bool(interpreter) and not beneath(interpreter, root)
-    if outside and not _holds_still(interpreter) and is_alone(interpreter):
+    if outside and not _is_unchanging(interpreter) and is_single_file(interpreter):
         roots.append(os.path.dirname(interpreter))
     copies = tuple((folder, tree_digest(folder)) for folder in roots)
     return Seal(
@@ -132,7 +141,7 @@ def _in_place(program: ResolvedProgram, note: str) -> Seal:
     )
 
 
-def _run_from(program: ResolvedProgram, held: list[tuple[str, str]]) -> ResolvedProgram:
+def _program_in_copy(program: ResolvedProgram, held: list[tuple[str, str]]) -> ResolvedProgram:
     """The program with every path below a folder that was copied led into its copy."""
     path = moved(program.path, held)
     line = program.interpreter_argv
@@ -193,7 +202,7 @@ def _arguments(program: ResolvedProgram) -> tuple[str, ...]:
     return program.argv[started_by + 1 :]
 
 
-def _holds_still(path: str) -> bool:
+def _is_unchanging(path: str) -> bool:
     """Whether this user can change neither the file nor any folder on the way to it.
 
     Root can change everything: for root, what root owns and nobody else may write counts.

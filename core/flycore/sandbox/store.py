@@ -37,7 +37,7 @@ _NOT_THE_COPY = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
-class SealBroken(OSError):
+class SealBrokenError(OSError):
     """What would be run is not what was sealed, or it cannot be copied. Nothing may be run."""
 
 
@@ -45,7 +45,7 @@ def hold(store: Path, content: str, source: str) -> Path:
     """The folder of the copy whose digest is `content`, read again or known to be untouched; made of
     `source` where there is none, or where somebody changed it.
 
-    Raises SealBroken where `source` is not `content` any more or the copy cannot be made.
+    Raises SealBrokenError where `source` is not `content` any more or the copy cannot be made.
     """
     copy = store / content
     try:
@@ -57,12 +57,14 @@ def hold(store: Path, content: str, source: str) -> Path:
                 if not os.path.lexists(copy) and _make(copy, source):
                     return copy
             _clear_touched(copy, content)
-    except SealBroken:
+    except SealBrokenError:
         raise
     except OSError as fault:
         # a write names no file: what lacks room then is the store
-        raise SealBroken(fault.errno, fault.strerror or str(fault), fault.filename or str(store)) from fault
-    raise SealBroken(None, "keeps being changed", str(copy))
+        raise SealBrokenError(
+            fault.errno, fault.strerror or str(fault), fault.filename or str(store)
+        ) from fault
+    raise SealBrokenError(None, "keeps being changed", str(copy))
 
 
 def prune(store: Path, now: float, keep: float = KEPT_SECONDS) -> int:
@@ -120,7 +122,7 @@ def _make(copy: Path, source: str) -> bool:
         return False
     finally:
         _remove(fresh)
-    raise SealBroken(None, "is not what was sealed", source)
+    raise SealBrokenError(None, "is not what was sealed", source)
 
 
 def _clear_touched(copy: Path, content: str) -> None:

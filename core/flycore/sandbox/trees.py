@@ -39,7 +39,7 @@ _remembered: dict[tuple[str, bool], tuple[bytes, str]] = {}
 """By root and whether it was read as a source: fingerprint of the listing, and the digest."""
 
 
-class Unsealable(OSError):
+class UnsealableError(OSError):
     """The tree holds what cannot be sealed, such as a link that leads out of it."""
 
 
@@ -62,7 +62,7 @@ def tree_digest(root: str) -> str:
     Raises Unsealable for a link that leads out, a device, pipe or socket, or more than the limits; OSError,
     with the file's name, for what cannot be read or changes meanwhile.
     """
-    return _digested(root, _listed(root), source=True)
+    return _digested(root, _cached_list(root), source=True)
 
 
 def copy_digest(root: str) -> str:
@@ -76,7 +76,7 @@ def copy_tree(root: str, target: Path) -> str:
     Raises what `tree_digest` raises, and OSError where the copy cannot be written; what was written until
     then is left for the caller to remove.
     """
-    members = _as_copied(root, _listed(root))
+    members = _as_copied(root, _cached_list(root))
     os.mkdir(target, 0o700)
     contents: dict[str, str] = {}
     anchor = _open_root(root)
@@ -103,11 +103,11 @@ def list_tree(root: str) -> list[Member]:
             members += inside
             waiting += [member.path for member in inside if stat.S_ISDIR(member.mode)]
             if len(members) > MOST_MEMBERS:
-                raise Unsealable(errno.EFBIG, "holds more files than can be sealed", root)
+                raise UnsealableError(errno.EFBIG, "holds more files than can be sealed", root)
     finally:
         os.close(anchor)
     if sum(member.identity[2] for member in members) > MOST_BYTES:
-        raise Unsealable(errno.EFBIG, "holds more bytes than can be sealed", root)
+        raise UnsealableError(errno.EFBIG, "holds more bytes than can be sealed", root)
     return _sorted(members)
 
 
@@ -117,7 +117,7 @@ def _open_root(root: str) -> int:
 
 def _list_folder(anchor: int, root: str, folder: str) -> list[Member]:
     if folder.count("/") >= DEEPEST:
-        raise Unsealable(errno.ENAMETOOLONG, "is deeper than can be sealed", os.path.join(root, folder))
+        raise UnsealableError(errno.ENAMETOOLONG, "is deeper than can be sealed", os.path.join(root, folder))
     members = []
     descriptor = open_beneath(anchor, folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -141,7 +141,7 @@ def _sorted(members: list[Member]) -> list[Member]:
     return [members[0], *sorted(members[1:], key=attrgetter("path"))]
 
 
-def _listed(root: str) -> list[Member]:
+def _cached_list(root: str) -> list[Member]:
     """What is there of a source, without caches."""
     return [member for member in list_tree(root) if CACHE not in member.path.split("/")]
 
@@ -154,20 +154,22 @@ def _as_copied(root: str, listed: list[Member]) -> list[Member]:
     for member in listed:
         kind = stat.S_IFMT(member.mode)
         if kind == stat.S_IFLNK:
-            if not _stays(member.path, links):
-                raise Unsealable(errno.EXDEV, "is a link that leads out", os.path.join(root, member.path))
+            if not _stays_inside(member.path, links):
+                raise UnsealableError(
+                    errno.EXDEV, "is a link that leads out", os.path.join(root, member.path)
+                )
             members.append(member)
         elif kind == stat.S_IFDIR or kind == stat.S_IFREG:
             runs = kind == stat.S_IFDIR or member.mode & 0o111
             members.append(Member(member.path, kind | (RUNS if runs else READS), member.identity))
         else:
-            raise Unsealable(errno.EINVAL, "is no file, folder or link", os.path.join(root, member.path))
+            raise UnsealableError(errno.EINVAL, "is no file, folder or link", os.path.join(root, member.path))
     folders = {os.path.dirname(member.path) for member in members if member.path.endswith(".py")}
     members += [Member(os.path.join(folder, CACHE), stat.S_IFREG | READS, _NONE) for folder in folders]
     return _sorted(members)
 
 
-def _stays(path: str, links: dict[str, str]) -> bool:
+def _stays_inside(path: str, links: dict[str, str]) -> bool:
     """Whether following the link at `path`, with every other link on the way, never leaves the tree. What
     it leads to need not exist."""
     parts: list[str] = []

@@ -19,7 +19,7 @@ from flycore.model.call import Caller
 from flycore.rpc import messages as m
 from flycore.rpc.methods import Method
 
-Refuse = Callable[[m.Envelope | None, m.ErrorCode, str], Awaitable[None]]
+SendError = Callable[[m.Envelope | None, m.ErrorCode, str], Awaitable[None]]
 
 UNPAIRED = "only a console that has presented its pairing code decides"
 
@@ -32,10 +32,10 @@ class Send(Protocol):
         ...
 
 
-class Approving:
+class ConsoleSession:
     """One connection's way to the approver role, and what it does with it."""
 
-    def __init__(self, kernel: Kernel, send: Send, refuse: Refuse, pid: int) -> None:
+    def __init__(self, kernel: Kernel, send: Send, refuse: SendError, pid: int) -> None:
         self._kernel = kernel
         self._send = send
         self._refuse = refuse

@@ -8,7 +8,7 @@ MOST_OWED = 1024 * 1024
 """Bytes of automatic answers that a peer may leave unread."""
 
 
-class BoundedConnection(ServerConnection):
+class PingLimitedConnection(ServerConnection):
     """Drops a peer that pings and never reads: the answers would be kept for good."""
 
     _owed = 0

@@ -17,7 +17,7 @@ from flycore.rpc import messages as m
 
 MAX_CALLS = 128
 """Calls that one connection may have under way."""
-STEPS_KEPT = 64
+MAX_PENDING_STEPS = 64
 """Steps of one call kept for a peer that is behind; then further ones are left out."""
 MOST_SAID = 2000
 
@@ -26,7 +26,7 @@ Send = Callable[[str, object, m.Envelope | None], Awaitable[None]]
 
 
 @dataclass(slots=True)
-class _UnderWay:
+class _RunningCall:
     call_id: str
     begun: anyio.Event = field(default_factory=anyio.Event)
     """Set once it can be cancelled."""
@@ -38,7 +38,7 @@ class ConnectionCalls:
     def __init__(self, kernel: Kernel, send: Send) -> None:
         self._kernel = kernel
         self._send = send
-        self._under_way: dict[str, _UnderWay] = {}
+        self._under_way: dict[str, _RunningCall] = {}
         self._quiet = anyio.Event()
 
     def accepts(self, message_id: str) -> bool:
@@ -65,7 +65,7 @@ class ConnectionCalls:
             wait_approver_ms=wanted.wait_approver_ms,
             inline_wait_ms=max(0, wait_ms),
         )
-        call = self._under_way[message.id] = _UnderWay(request.call_id)
+        call = self._under_way[message.id] = _RunningCall(request.call_id)
         group.start_soon(self._run, message, request, call)
         await call.begun.wait()
 
@@ -81,7 +81,7 @@ class ConnectionCalls:
         while self._under_way:
             await self._quiet.wait()
 
-    async def _run(self, message: m.Envelope, request: CallRequest, call: _UnderWay) -> None:
+    async def _run(self, message: m.Envelope, request: CallRequest, call: _RunningCall) -> None:
         async def announce() -> None:
             """Say that the call was taken, before anything of it happens: from here on a lost connection
             means that nobody knows how it ended."""
@@ -108,10 +108,10 @@ class ConnectionCalls:
         self, message: m.Envelope, request: CallRequest, announce: Callable[[], Awaitable[None]]
     ) -> ToolResult:
         """Run the call while its steps are sent."""
-        steps, to_send = anyio.create_memory_object_stream[Progress](STEPS_KEPT)
+        steps, to_send = anyio.create_memory_object_stream[Progress](MAX_PENDING_STEPS)
 
         def tell(step: Progress) -> None:
-            if steps.statistics().current_buffer_used < STEPS_KEPT:
+            if steps.statistics().current_buffer_used < MAX_PENDING_STEPS:
                 steps.send_nowait(step)
 
         async def forward() -> None:

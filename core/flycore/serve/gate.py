@@ -15,13 +15,13 @@ from flycore.serve.tokens import Token
 
 HANDSHAKE_SECONDS = 5.0
 """How long a connection may take to bring its token."""
-MOST_HALF_OPEN = 64
+MAX_HALF_OPEN = 64
 MOST_OPEN = 256
-MOST_OPEN_PER_TOKEN = 64
+MAX_OPEN_PER_TOKEN = 64
 
 
 @dataclass(slots=True)
-class _Place:
+class _OpenConnection:
     close: Callable[[], None]
     deadline: asyncio.TimerHandle
     token: Token | None = None
@@ -33,21 +33,21 @@ class Gate:
     def __init__(
         self,
         *,
-        half_open: int = MOST_HALF_OPEN,
+        half_open: int = MAX_HALF_OPEN,
         open_in_all: int = MOST_OPEN,
-        per_token: int = MOST_OPEN_PER_TOKEN,
+        per_token: int = MAX_OPEN_PER_TOKEN,
         seconds: float = HANDSHAKE_SECONDS,
     ) -> None:
         self._half_open, self._open, self._per_token = half_open, open_in_all, per_token
         self.seconds = seconds
         """How long a connection may take to bring its token, or the lines of its next request."""
-        self._places: dict[Hashable, _Place] = {}
+        self._places: dict[Hashable, _OpenConnection] = {}
 
     def came(self, key: Hashable, close: Callable[[], None]) -> None:
         """Somebody has connected. `close` drops the connection; it may be called once."""
         loop = asyncio.get_running_loop()
         deadline = loop.call_later(self.seconds, self._drop, key)
-        self._places[key] = _Place(close, deadline)
+        self._places[key] = _OpenConnection(close, deadline)
         waiting = [other for other, place in self._places.items() if place.token is None]
         if len(waiting) > self._half_open:
             self._drop(waiting[0])

@@ -14,11 +14,11 @@ from typing import Any
 import anyio
 
 from flycore.kernel.kernel import Kernel
-from flycore.model.json import NotStrict, read_strict
+from flycore.model.json import StrictJsonError, read_strict
 from flycore.serve.admission import HEALTH, UNKNOWN_TOKEN, Refusal, bearer, refusal
 from flycore.serve.gate import Gate
 from flycore.serve.listening import LOOPBACK, bind_loopback, quiet, watch_tokens
-from flycore.serve.tokens import HTTP_DOOR, TokenBook
+from flycore.serve.tokens import HTTP_DOOR, TokenStore
 
 HTTP_PORT = 8788
 PATH = "/mcp"
@@ -45,10 +45,10 @@ _NOT_STRICT = Refusal(
 _TOO_SLOW = Refusal(http.HTTPStatus.REQUEST_TIMEOUT, f"a body arrives within {BODY_SECONDS:.0f} seconds")
 
 
-class Admission:
+class AuthMiddleware:
     """The application behind its door. Serves `/health` by itself."""
 
-    def __init__(self, app: App, tokens: TokenBook, gate: Gate, port: int) -> None:
+    def __init__(self, app: App, tokens: TokenStore, gate: Gate, port: int) -> None:
         self._app, self._tokens, self._gate, self._port = app, tokens, gate, port
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,14 +65,14 @@ class Admission:
             return
         body = b""
         if refused is None:
-            body, refused = await _body(scope, receive)
+            body, refused = await _read_body(scope, receive)
         if refused is not None:
             await _answer(send, refused)
             return
         if body and not _is_strict(body):
             await _answer(send, _NOT_STRICT, b"application/json")
             return
-        await self._app(scope, _given(body, receive), send)
+        await self._app(scope, _replay_body(body, receive), send)
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         """Why this request does not come in; where it does, the application is told who came."""
@@ -100,7 +100,7 @@ class Admission:
 def _is_strict(body: bytes) -> bool:
     try:
         read_strict(body)
-    except NotStrict:
+    except StrictJsonError:
         return False
     return True
 
@@ -118,7 +118,7 @@ async def _answer(send: Send, said: Refusal, kind: bytes = b"text/plain; charset
     await send({"type": "http.response.body", "body": body})
 
 
-async def _body(scope: Scope, receive: Receive) -> tuple[bytes, Refusal | None]:
+async def _read_body(scope: Scope, receive: Receive) -> tuple[bytes, Refusal | None]:
     """The whole body, or why it is not taken."""
     for name, value in scope["headers"]:
         if name == b"content-length" and (len(value) > 9 or int(value) > MAX_BODY_BYTES):
@@ -135,7 +135,7 @@ async def _body(scope: Scope, receive: Receive) -> tuple[bytes, Refusal | None]:
     return b"", _TOO_SLOW
 
 
-def _given(body: bytes, receive: Receive) -> Receive:
+def _replay_body(body: bytes, receive: Receive) -> Receive:
     """The body that has arrived already, then whatever follows it."""
     waiting = [body]
 
@@ -149,7 +149,7 @@ def _given(body: bytes, receive: Receive) -> Receive:
 
 @asynccontextmanager
 async def serve_http(
-    kernel: Kernel, app: App, tokens: TokenBook, port: int = HTTP_PORT, *, gate: Gate | None = None
+    kernel: Kernel, app: App, tokens: TokenStore, port: int = HTTP_PORT, *, gate: Gate | None = None
 ) -> AsyncIterator[str]:
     """Serve the application under `/mcp` on that port of loopback, or the next free one, until the block
     ends; then the kernel's calls are ended and answers under way get two seconds. Gives the address. Raises
@@ -162,10 +162,10 @@ async def serve_http(
     listener = bind_loopback(port)
     bound = int(listener.getsockname()[1])
     address = f"http://{LOOPBACK}:{bound}{PATH}"
-    server = Server(configured(Admission(app, tokens, counted, bound), counted, END_SECONDS))
+    server = Server(configured(AuthMiddleware(app, tokens, counted, bound), counted, END_SECONDS))
     async with anyio.create_task_group() as group:
         group.start_soon(watch_tokens, kernel.bus, tokens, counted)
-        await group.start(server.run_on, listener)
+        await group.start(server.serve_on, listener)
         try:
             with kernel.listens(address):
                 yield address

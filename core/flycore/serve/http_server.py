@@ -36,7 +36,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         self._listens.set()
 
-    async def run_on(
+    async def serve_on(
         self, listener: socket.socket, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED
     ) -> None:
         """Serve until `end`; reports when it listens."""

@@ -11,7 +11,7 @@ import anyio
 from flycore.kernel.bus import Bus
 from flycore.model.events import EventClass
 from flycore.serve.gate import Gate
-from flycore.serve.tokens import TokenBook
+from flycore.serve.tokens import TokenStore
 
 LOOPBACK = "127.0.0.1"
 MORE_PORTS = 20
@@ -55,7 +55,7 @@ def quiet(name: str) -> logging.Logger:
     return logger
 
 
-async def watch_tokens(bus: Bus, tokens: TokenBook, gate: Gate) -> None:
+async def watch_tokens(bus: Bus, tokens: TokenStore, gate: Gate) -> None:
     """End the connections of a token as soon as it is taken away; runs until cancelled."""
     known = tokens.tokens()
     with bus.subscribe(frozenset((EventClass.AUDIT,))) as events:

@@ -76,7 +76,7 @@ class Queries:
     async def asks(self) -> tuple[Ask, ...]:
         """List approval requests, each without what this client may not see of it."""
         return tuple(
-            for_reading(ask, viewer=self._viewer, approver=self._paired)
+            redacted_ask(ask, viewer=self._viewer, approver=self._paired)
             for ask in self._kernel.asks()
             if self._sees(ask.request.caller.key)
         )
@@ -112,7 +112,7 @@ class Queries:
         )
 
 
-def for_reading(ask: Ask, *, viewer: bool, approver: bool = False) -> Ask:
+def redacted_ask(ask: Ask, *, viewer: bool, approver: bool = False) -> Ask:
     """An ask as a paired console sees it, which is all of it, or as other programs may: the confirming
     letter and what a mask hides are for the person's eyes alone, and which rules asked, what changed
     meanwhile, and what the kernel read of a file, is not for agents."""

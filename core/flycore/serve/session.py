@@ -16,18 +16,18 @@ from websockets.exceptions import ConnectionClosed
 
 from flycore.catalog.document import catalog_document, kits_document, without_rules
 from flycore.kernel.kernel import Kernel
-from flycore.kernel.presence import Present
+from flycore.kernel.presence import ConnectionInfo
 from flycore.model.approval import Outcome
 from flycore.model.call import Caller
 from flycore.model.errors import AuditUnwritable, TokenRefused
 from flycore.model.events import MISSED, Event
-from flycore.model.json import JsonObject, NotStrict, read_strict
+from flycore.model.json import JsonObject, StrictJsonError, read_strict
 from flycore.rpc import messages as m
 from flycore.rpc.methods import BY_MESSAGE, METHODS, Kind, Method, Who
-from flycore.serve.approving import Approving
+from flycore.serve.approving import ConsoleSession
 from flycore.serve.calls import ConnectionCalls
 from flycore.serve.reading import Queries
-from flycore.serve.tokens import TCP_DOOR, TokenBook
+from flycore.serve.tokens import TCP_DOOR, TokenStore
 
 Handler = Callable[[m.Envelope, Method, TaskGroup], Awaitable[None]]
 
@@ -51,7 +51,7 @@ class Connection(Protocol):
         ...
 
 
-def _subscribed(wanted: m.Subscribe, event: Event) -> bool:
+def _matches(wanted: m.Subscribe, event: Event) -> bool:
     """Whether the event is one of those; that some were lost is told to everybody."""
     named = not wanted.classes or event.cls in wanted.classes
     return event.type == MISSED or (named and (not wanted.types or event.type in wanted.types))
@@ -64,11 +64,11 @@ class Session:
         self._kernel = kernel
         self._connection = connection
         self._caller = caller
-        self._present, self._viewer = Present(), False
+        self._present, self._viewer = ConnectionInfo(), False
         self._greeted = False
         self._ids = itertools.count(1)
         self._calls = ConnectionCalls(kernel, self._send)
-        self._approving = Approving(kernel, self._send, self._error, pid)
+        self._console = ConsoleSession(kernel, self._send, self._error, pid)
         self._subscription: m.Subscribe | None = None
         self._handlers: dict[str, Handler] = {
             "client.hello": self._hello,
@@ -100,7 +100,7 @@ class Session:
             except* ConnectionClosed:
                 pass
             finally:
-                self._approving.leave(self._caller)
+                self._console.leave(self._caller)
 
     async def settled(self) -> None:
         """Wait until the peer has been told how each of its calls ended."""
@@ -114,7 +114,7 @@ class Session:
                 return
             try:
                 message = msgspec.convert(read_strict(frame), m.Envelope)
-            except (NotStrict, msgspec.ValidationError) as error:
+            except (StrictJsonError, msgspec.ValidationError) as error:
                 await self._error(None, m.ErrorCode.INVALID_ENVELOPE, str(error))
                 continue
             await self._dispatch(message, group)
@@ -173,16 +173,16 @@ class Session:
             return
         self._greeted = True
         self._viewer = self._present.viewer = hello.viewer
-        self._approving.version = hello.version
+        self._console.version = hello.version
         self._caller = msgspec.structs.replace(self._caller, claims=hello.client[:200])
         await self._send("ack", {}, message)
 
     async def _ping(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
-        msgspec.convert(message.payload, m.Nothing)
+        msgspec.convert(message.payload, m.EmptyPayload)
         await self._send("pong", {}, message)
 
     async def _status(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
-        msgspec.convert(message.payload, m.Nothing)
+        msgspec.convert(message.payload, m.EmptyPayload)
         status: JsonObject = msgspec.to_builtins(self._kernel.status())
         await self._send("gateway.status.snapshot", {**status, "clientCount": status["clients"]}, message)
 
@@ -203,9 +203,9 @@ class Session:
         await self._send("ack", {"classes": [], "types": []}, message)
 
     async def _events(self) -> None:
-        with self._kernel.bus.subscribe(person=lambda: self._approving.paired) as events:
+        with self._kernel.bus.subscribe(person=lambda: self._console.paired) as events:
             async for event in events:
-                if self._wants(event):
+                if self._should_send(event):
                     await self._connection.send(
                         m.envelope(
                             "event.publish",
@@ -215,10 +215,10 @@ class Session:
                         )
                     )
 
-    def _wants(self, event: Event) -> bool:
+    def _should_send(self, event: Event) -> bool:
         """Whether the peer has asked for it, and may see it: what concerns a call is for its caller."""
         call_id, about = event.payload.get("callId"), event.payload.get("about")
-        if self._subscription is None or not _subscribed(self._subscription, event):
+        if self._subscription is None or not _matches(self._subscription, event):
             return False
         own = not isinstance(call_id, str) or self._kernel.caller_of(call_id) == self._caller.key
         mine = not isinstance(about, str) or about == self._caller.key
@@ -242,7 +242,7 @@ class Session:
 
     @property
     def _queries(self) -> Queries:
-        return Queries(self._kernel, self._caller, viewer=self._viewer, paired=self._approving.paired)
+        return Queries(self._kernel, self._caller, viewer=self._viewer, paired=self._console.paired)
 
     async def _query(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         """Answer what the table names a method for."""
@@ -254,13 +254,13 @@ class Session:
         await self._send(method.answer, method.answer_of(result), message)
 
     async def _decide(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
-        await self._approving.decide(message, method)
+        await self._console.decide(message, method)
 
     async def _enter(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
-        await self._approving.enter(message, method, self._caller, viewer=self._viewer)
+        await self._console.enter(message, method, self._caller, viewer=self._viewer)
 
     async def _revoke_trust(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
-        msgspec.convert(message.payload, m.Nothing)
+        msgspec.convert(message.payload, m.EmptyPayload)
         if not self._viewer:
             await self._error(message, m.ErrorCode.UNAUTHORIZED, method.refusal)
             return
@@ -276,13 +276,13 @@ class Session:
         await self._send("ack", msgspec.to_builtins(outcome), message)
 
     async def _yield(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
-        msgspec.convert(message.payload, m.Nothing)
+        msgspec.convert(message.payload, m.EmptyPayload)
         await self._send("ack", {"yielding": self._kernel.yield_root()}, message)
 
 
 def change_tokens(kernel: Kernel, kind: str, payload: JsonObject, caller: Caller) -> Outcome:
     """Do what the message says, on behalf of `caller`, whom log and console name. Raises ValidationError."""
-    book, by = TokenBook.load(kernel.state_dir), f"flytui token, {caller}"
+    book, by = TokenStore.load(kernel.state_dir), f"flytui token, {caller}"
     try:
         if kind == "token.add":
             wanted = msgspec.convert(payload, m.TokenAdd)

@@ -14,11 +14,11 @@ from websockets.http11 import Request, Response
 
 from flycore.kernel.kernel import Kernel
 from flycore.serve.admission import HEALTH, UNKNOWN_TOKEN, Refusal, bearer, refusal
-from flycore.serve.bounded import BoundedConnection
+from flycore.serve.bounded import PingLimitedConnection
 from flycore.serve.gate import HANDSHAKE_SECONDS, Gate
 from flycore.serve.listening import LOOPBACK, bind_loopback, quiet, watch_tokens
 from flycore.serve.session import Session
-from flycore.serve.tokens import TCP_DOOR, Token, TokenBook
+from flycore.serve.tokens import TCP_DOOR, Token, TokenStore
 
 TCP_PORT = 8787
 PATH = "/ws"
@@ -29,20 +29,20 @@ REVOKED = 4401
 """Close code of a connection whose token was taken away."""
 
 
-class _Door:
+class _TcpServer:
     """Who comes in, and as whom."""
 
-    def __init__(self, kernel: Kernel, tokens: TokenBook, gate: Gate, port: int, group: TaskGroup) -> None:
+    def __init__(self, kernel: Kernel, tokens: TokenStore, gate: Gate, port: int, group: TaskGroup) -> None:
         self._kernel, self._tokens, self._gate, self._port = kernel, tokens, gate, port
         self._group = group
-        self._came_as: dict[ServerConnection, Token] = {}
+        self._tokens_by_connection: dict[ServerConnection, Token] = {}
         self.sessions: set[Session] = set()
 
     def connections(self) -> type[ServerConnection]:
         """Connections that this door counts."""
         door = self
 
-        class Counted(BoundedConnection):
+        class Counted(PingLimitedConnection):
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 super().connection_made(transport)
                 door.came(self)
@@ -60,7 +60,7 @@ class _Door:
     def left(self, connection: ServerConnection) -> None:
         """The connection is gone."""
         self._gate.left(connection)
-        self._came_as.pop(connection, None)
+        self._tokens_by_connection.pop(connection, None)
 
     def admit(self, connection: ServerConnection, request: Request) -> Response | None:
         """Answer `/health`; refuse what must not come in before the upgrade."""
@@ -79,13 +79,13 @@ class _Door:
         if refused is None and token is not None:
             refused = self._gate.admit(connection, token, lambda: self._end(connection))
         if refused is None and token is not None:
-            self._came_as[connection] = token
+            self._tokens_by_connection[connection] = token
             return None
-        return _said(connection, refused or UNKNOWN_TOKEN)
+        return _refusal_response(connection, refused or UNKNOWN_TOKEN)
 
     async def handle(self, connection: ServerConnection) -> None:
         """Serve one connection that came in."""
-        token = self._came_as.get(connection)
+        token = self._tokens_by_connection.get(connection)
         if token is None:  # it has left already
             return
         session = Session(self._kernel, connection, token.caller(TCP_DOOR))
@@ -99,7 +99,7 @@ class _Door:
         self._group.start_soon(connection.close, REVOKED, "the token was taken away")
 
 
-def _said(connection: ServerConnection, refused: Refusal) -> Response:
+def _refusal_response(connection: ServerConnection, refused: Refusal) -> Response:
     response = connection.respond(refused.status, f"{refused.reason}\n")
     for name, value in refused.headers:
         response.headers[name] = value
@@ -108,7 +108,7 @@ def _said(connection: ServerConnection, refused: Refusal) -> Response:
 
 @asynccontextmanager
 async def serve_tcp(
-    kernel: Kernel, tokens: TokenBook, port: int = TCP_PORT, *, gate: Gate | None = None
+    kernel: Kernel, tokens: TokenStore, port: int = TCP_PORT, *, gate: Gate | None = None
 ) -> AsyncIterator[str]:
     """Serve the kernel on that port of loopback, or the next free one, until the block ends; then its calls
     are ended, their callers told, and connections closed. Gives the address. Raises OSError where no port is
@@ -118,7 +118,7 @@ async def serve_tcp(
     bound = int(listener.getsockname()[1])
     address = f"ws://{LOOPBACK}:{bound}{PATH}"
     async with anyio.create_task_group() as group:
-        door = _Door(kernel, tokens, counted, bound, group)
+        door = _TcpServer(kernel, tokens, counted, bound, group)
         server = await serve(
             door.handle,
             sock=listener,

@@ -28,14 +28,14 @@ from flysafe.atomic import private_folder, write_atomic
 TCP_DOOR = "tcp"
 HTTP_DOOR = "http"
 MAX_BYTES = 1_048_576
-MOST_TOKENS = 256
+MAX_TOKENS = 256
 MARK = "flytui_"
 """What every token begins with, so that one in a log or a repository is known for what it is."""
 SECRET_BYTES = 32
-TOLD_APART = 12
+GENERATION_DIGITS = 12
 """Hexadecimal digits of a digest by which callers of one name are told apart; as a number it is exact in
 JSON."""
-MOST_PRESENTED = 256
+MAX_PRESENTED_CHARS = 256
 """Characters of what somebody presents; a longer one is none of ours."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -53,7 +53,7 @@ class Token(Value, frozen=True, kw_only=True):
     def caller(self, door: str) -> Caller:
         """Who calls with it. A token made anew under an old name is another caller: what the old one left
         behind, a lease or a ticket, is not its. So a piece of its digest stands for when it began."""
-        return Caller(door=door, program=self.name, started=int(self.digest[:TOLD_APART], 16))
+        return Caller(door=door, program=self.name, started=int(self.digest[:GENERATION_DIGITS], 16))
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -71,11 +71,11 @@ def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _nothing() -> None:
+def _no_op() -> None:
     """Nobody has to be told."""
 
 
-class TokenBook:
+class TokenStore:
     """The tokens of one app root. Only the holder of the root's lock writes."""
 
     def __init__(self, path: Path) -> None:
@@ -85,7 +85,7 @@ class TokenBook:
         self._problem = ""
 
     @classmethod
-    def load(cls, state_dir: Path) -> TokenBook:
+    def load(cls, state_dir: Path) -> TokenStore:
         """The book of that root. Never raises for what is there."""
         return cls(state_dir / TOKENS_FILE)
 
@@ -110,7 +110,7 @@ class TokenBook:
         self.add(name, digest_of(token))
         return token
 
-    def add(self, name: str, digest: str, noted: Callable[[], None] = _nothing) -> Token:
+    def add(self, name: str, digest: str, noted: Callable[[], None] = _no_op) -> Token:
         """Admit the token of that digest under that name; `noted` is called when nothing stands against it,
         and what it raises stops it. Raises TokenRefused, OSError."""
         tokens = self._writable()
@@ -122,14 +122,14 @@ class TokenBook:
             raise TokenRefused("a token is told by its SHA-256 in 64 hexadecimal digits")
         if name in {token.name for token in tokens}:
             raise TokenRefused(f"there is a token {name} already: revoke it first, or choose another name")
-        if len(tokens) >= MOST_TOKENS:
-            raise TokenRefused(f"there are {MOST_TOKENS} tokens: revoke one first")
+        if len(tokens) >= MAX_TOKENS:
+            raise TokenRefused(f"there are {MAX_TOKENS} tokens: revoke one first")
         noted()
         made = Token(name=name, digest=digest, created_at=time.time())
         self._write((*tokens, made))
         return made
 
-    def revoke(self, name: str, noted: Callable[[], None] = _nothing) -> bool:
+    def revoke(self, name: str, noted: Callable[[], None] = _no_op) -> bool:
         """Admit it no longer; False where there is none of that name. `noted` and errors as for `add`."""
         tokens = self._writable()
         left = tuple(token for token in tokens if token.name != name)
@@ -146,7 +146,7 @@ class TokenBook:
 
     def find(self, presented: str) -> Token | None:
         """The token that was presented. Takes as long for any wrong one."""
-        if len(presented) > MOST_PRESENTED:
+        if len(presented) > MAX_PRESENTED_CHARS:
             return None
         digest, found = digest_of(presented), None
         for token in self.tokens():
@@ -182,7 +182,7 @@ class TokenBook:
             seen = (facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size)
             if seen == self._seen:
                 return
-            self._problem = _fault(facts)
+            self._problem = _file_problem(facts)
             data = b"" if self._problem else file.read(MAX_BYTES)
         self._seen, self._tokens = seen, ()
         if not self._problem:
@@ -197,13 +197,13 @@ class TokenBook:
         wrong = [
             item for item in found if not (_NAME.fullmatch(item.name) and _DIGEST.fullmatch(item.digest))
         ]
-        if wrong or len({item.name for item in found}) < len(found) or len(found) > MOST_TOKENS:
+        if wrong or len({item.name for item in found}) < len(found) or len(found) > MAX_TOKENS:
             self._problem = "it has a token that is none, twice, or too many"
             return
         self._tokens = found
 
 
-def _fault(facts: os.stat_result) -> str:
+def _file_problem(facts: os.stat_result) -> str:
     if not stat.S_ISREG(facts.st_mode):
         return "it is no file"
     if facts.st_uid != os.geteuid() or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

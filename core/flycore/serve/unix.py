@@ -19,12 +19,12 @@ from flycore.approval.callers import identify_peer
 from flycore.kernel.kernel import Kernel
 from flycore.model.errors import UnsafeSocket
 from flycore.rpc.messages import MAX_MESSAGE_BYTES
-from flycore.serve.bounded import BoundedConnection
+from flycore.serve.bounded import PingLimitedConnection
 from flycore.serve.peers import is_same_user, peer_credentials
 from flycore.serve.session import Session
 from flysafe.atomic import private_folder
 
-DOOR = "socket"
+UNIX_DOOR = "socket"
 """Also of calls made in the process of a provisional kernel: a ticket of one is found by the other."""
 CLOSE_SECONDS = 2.0
 """How long a closing handshake may take before the connection is dropped."""
@@ -76,7 +76,7 @@ async def serve_unix(kernel: Kernel, path: Path) -> AsyncIterator[None]:
     async def handle(connection: ServerConnection) -> None:
         raw = cast(socket.socket, connection.transport.get_extra_info("socket"))
         pid, _ = peer_credentials(raw)
-        session = Session(kernel, connection, identify_peer(pid, DOOR), pid)
+        session = Session(kernel, connection, identify_peer(pid, UNIX_DOOR), pid)
         sessions.add(session)
         try:
             await session.run()
@@ -87,7 +87,7 @@ async def serve_unix(kernel: Kernel, path: Path) -> AsyncIterator[None]:
     server = await unix_serve(
         handle,
         sock=listener,
-        create_connection=BoundedConnection,
+        create_connection=PingLimitedConnection,
         write_limit=0,  # a message counts as sent when the peer has it, whatever becomes of this process
         process_request=_admit,
         max_size=MAX_MESSAGE_BYTES,

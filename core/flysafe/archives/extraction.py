@@ -13,7 +13,7 @@ from typing import IO
 
 from flysafe.archives.limits import LIMITS, Limits, Refused
 from flysafe.archives.names import Format, Names
-from flysafe.archives.reading import Entry, entries, told_broken
+from flysafe.archives.reading import Entry, entries, broken_as_refused
 from flysafe.beneath import open_beneath
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -52,7 +52,7 @@ def extract(
         beside_fd = os.open(beside, _FOLDER, dir_fd=parent_fd)
         try:
             writer = _Writer(beside_fd, os.fstat(source.fileno()).st_size, limits, on_progress)
-            with told_broken():
+            with broken_as_refused():
                 for entry in entries(source, kind, limits):
                     writer.write(entry)
             _move(beside_fd, parent_fd, name)

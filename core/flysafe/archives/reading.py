@@ -54,7 +54,7 @@ class Entry:
 
 
 @contextmanager
-def told_broken() -> Iterator[None]:
+def broken_as_refused() -> Iterator[None]:
     """Turn what the readers raise for a broken archive into `Refused` (`broken`)."""
     try:
         yield
@@ -66,14 +66,14 @@ def entries(source: IO[bytes], kind: Format, limits: Limits) -> Iterator[Entry]:
     """The archive's entries in their order. `source` is seekable, opened for reading; its owner closes it.
 
     Raises `Refused`: `encrypted`, `unsupported`, `too-many`, `unsafe-entry` for links, devices and pipes.
-    The readers' own errors come through: use it within `told_broken`.
+    The readers' own errors come through: use it within `broken_as_refused`.
     """
     size = os.fstat(source.fileno()).st_size
     if kind is Format.ZIP:
         return _zip_entries(source, size, limits)
     if kind is Format.TAR_GZ:
-        return _tar_entries(_Weighed(gzip.GzipFile(fileobj=source, mode="rb"), size, limits), limits)
-    return _tar_entries(_Weighed(source, size, limits), limits)
+        return _tar_entries(_CountingFile(gzip.GzipFile(fileobj=source, mode="rb"), size, limits), limits)
+    return _tar_entries(_CountingFile(source, size, limits), limits)
 
 
 def _zip_entries(source: IO[bytes], size: int, limits: Limits) -> Iterator[Entry]:
@@ -129,7 +129,7 @@ def _check_overlap(infos: list[zipfile.ZipInfo]) -> None:
             raise Refused("unsafe-entry", "shares its bytes with another entry", following.orig_filename)
 
 
-def _tar_entries(source: _Weighed, limits: Limits) -> Iterator[Entry]:
+def _tar_entries(source: _CountingFile, limits: Limits) -> Iterator[Entry]:
     with tarfile.TarFile(fileobj=source, mode="r", encoding="utf-8", errors="surrogateescape") as archive:
         for count, member in enumerate(archive, 1):
             limits.count(count)
@@ -146,7 +146,7 @@ def _opener(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[], I
     return opened
 
 
-class _Weighed(io.RawIOBase):
+class _CountingFile(io.RawIOBase):
     """A tar's bytes, read forwards; the last few can be read again, which is all that the reader does.
 
     Weighs what comes against the archive's size, and refuses to read more at once than a header may have:

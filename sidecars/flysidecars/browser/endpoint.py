@@ -87,14 +87,14 @@ def require_browser(endpoint: Endpoint) -> None:
     """Raises `Unavailable` where no browser answers there."""
     version = _ask(endpoint, "GET", "/json/version")
     if not isinstance(version, dict) or "webSocketDebuggerUrl" not in version:
-        raise _down(endpoint, "what answers there is no browser with remote debugging")
+        raise _unreachable(endpoint, "what answers there is no browser with remote debugging")
 
 
 def pages(endpoint: Endpoint) -> list[Tab]:
     """The tabs with a page, the one that was active last first. Raises `Unavailable`."""
     listed = _ask(endpoint, "GET", "/json/list")
     if not isinstance(listed, list):
-        raise _down(endpoint, "what answers there is no browser with remote debugging")
+        raise _unreachable(endpoint, "what answers there is no browser with remote debugging")
     rows = [row for row in listed if isinstance(row, dict) and row.get("type") == "page"]
     ours = [row for row in rows if str(row.get("url")).startswith(("http:", "https:", "about:blank"))]
     return [_tab(endpoint, row) for row in ours]
@@ -139,21 +139,21 @@ def _ask(endpoint: Endpoint, method: str, path: str) -> object:
         answer = connection.getresponse()
         body = answer.read(MAX_ANSWER_BYTES + 1)
     except HostUnresolved as unknown:
-        raise _down(endpoint, str(unknown)) from unknown
+        raise _unreachable(endpoint, str(unknown)) from unknown
     except (OSError, HTTPException) as failed:
         why = failed.strerror if isinstance(failed, OSError) else ""
-        raise _down(endpoint, why or "no answer in the form of HTTP") from failed
+        raise _unreachable(endpoint, why or "no answer in the form of HTTP") from failed
     finally:
         connection.close()
     if answer.status != 200 or len(body) > MAX_ANSWER_BYTES:
-        raise _down(endpoint, f"it answered {answer.status} with {len(body)} bytes")
+        raise _unreachable(endpoint, f"it answered {answer.status} with {len(body)} bytes")
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
         return body.decode("utf-8", "replace")
 
 
-def _down(endpoint: Endpoint, why: str) -> Unavailable:
+def _unreachable(endpoint: Endpoint, why: str) -> Unavailable:
     reason = f"no browser answers at http://{endpoint.place}: {why}"
     if not _is_here(endpoint.host):
         return Unavailable(reason, "see that it runs with remote debugging and can be reached from here")

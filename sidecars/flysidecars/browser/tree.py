@@ -60,7 +60,7 @@ def listing(
     nodes: list[JsonObject] = []
     total, size = 0, 0
     for tree in trees:
-        for node in _Reading(tree, mark).read(within):
+        for node in _TreeReader(tree, mark).read(within):
             total += 1
             size += len(json.dumps(node)) + 2
             if len(nodes) < limit and size <= MAX_BYTES:
@@ -68,7 +68,7 @@ def listing(
     return Listing(nodes, total)
 
 
-class _Reading:
+class _TreeReader:
     """One frame's tree on its way into the list."""
 
     def __init__(self, tree: list[JsonObject], mark: str) -> None:

@@ -38,15 +38,15 @@ def speak(call: Call) -> JsonObject:
 
         return ask_delegate(call, engine) | {"engine": str(engine)}
     if path is None:
-        from flysidecars.media.speech import aloud
+        from flysidecars.media.speech import play_aloud
 
-        aloud(call, engine, text)
+        play_aloud(call, engine, text)
         return {"spoken": True, "engine": str(engine)}
     return _save(call, path, _wav(call, engine, text)) | {"engine": str(engine)}
 
 
 def _wav(call: Call, engine: Engine, text: str) -> bytes:
-    from flysidecars.media.speech import MAX_WAV_BYTES, mended_wav, to_wav
+    from flysidecars.media.speech import MAX_WAV_BYTES, repair_wav, to_wav
 
     if engine.kind == "program":
         return to_wav(call, engine, text)
@@ -58,7 +58,7 @@ def _wav(call: Call, engine: Engine, text: str) -> bytes:
     answer = ask_provider(read_provider(call.config), question(call, None, 0), most=MAX_WAV_BYTES * 4 // 3)
     sound = answer.get("base64")
     try:
-        wav = mended_wav(b64decode(sound if isinstance(sound, str) else "", validate=True))
+        wav = repair_wav(b64decode(sound if isinstance(sound, str) else "", validate=True))
     except ValueError:
         wav = None
     if wav is None:

@@ -68,7 +68,7 @@ def post(provider: Provider, body: bytes, most: int) -> tuple[int, bytes]:
     """Status and body of the answer; redirects are not followed. Raises `ToolFailed`: `provider-refused`,
     `provider-failed`, also for a body of more than `most` bytes or one that is compressed."""
     deadline = time.monotonic() + LIMIT_S
-    connection = _Checked(provider, addresses_for(provider))
+    connection = _PinnedConnection(provider, addresses_for(provider))
     headers = {
         **provider.headers,
         "Host": provider.authority,
@@ -102,7 +102,7 @@ def _read(response: http.client.HTTPResponse, most: int, deadline: float) -> byt
     return bytes(data)
 
 
-class _Checked(http.client.HTTPConnection):
+class _PinnedConnection(http.client.HTTPConnection):
     """Connects to one of the addresses that were checked, whatever the name leads to by then."""
 
     def __init__(self, provider: Provider, addresses: list[Address]) -> None:

@@ -10,7 +10,7 @@ import re
 
 from flysidecars.media.engines import Engine
 from flysidecars.media.waiting import heartbeat
-from flysidecars.programs import Ran, environment, run
+from flysidecars.programs import ProgramResult, environment, run
 from flysidecars.sdk import Call, InvalidInput, ToolFailed, Unavailable
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ def to_wav(call: Call, engine: Engine, text: str) -> bytes:
     return _whole(ran)
 
 
-def aloud(call: Call, engine: Engine, text: str) -> None:
+def play_aloud(call: Call, engine: Engine, text: str) -> None:
     """Say the text over the loudspeaker, to its end. Raises `Unavailable` where there is none and
     `ToolFailed` (`speech-failed`). espeak-ng leaves with 0 and silently where it finds no device, so that
     what it says of it counts as a failure."""
@@ -78,7 +78,7 @@ def _say(call: Call, engine: Engine) -> tuple[str, ...]:
     return (*engine.argv, *_voice(call))
 
 
-def _speak(call: Call, argv: tuple[str, ...], text: str) -> Ran:
+def _speak(call: Call, argv: tuple[str, ...], text: str) -> ProgramResult:
     beat = heartbeat(call, "speaking")
     return run(argv, text.encode(), LIMIT_S, environment(*_SOUND), most=MAX_WAV_BYTES, heed=beat)
 
@@ -99,14 +99,14 @@ def _say_to_wav(call: Call, engine: Engine, text: str) -> bytes:
     return _whole(ran)
 
 
-def _whole(ran: Ran) -> bytes:
-    wav = mended_wav(ran.out) if ran.ok else None
+def _whole(ran: ProgramResult) -> bytes:
+    wav = repair_wav(ran.out) if ran.ok else None
     if wav is None:
         raise _failed(ran)
     return wav
 
 
-def mended_wav(data: bytes) -> bytes | None:
+def repair_wav(data: bytes) -> bytes | None:
     """The WAV file with the true sizes in its headers, which a program that writes to a pipe cannot know.
     None for what is no WAV file, or one without a sample."""
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
@@ -124,7 +124,7 @@ def mended_wav(data: bytes) -> bytes | None:
     return None
 
 
-def _failed(ran: Ran) -> ToolFailed:
+def _failed(ran: ProgramResult) -> ToolFailed:
     if ran.timed_out or ran.too_much:
         return ToolFailed("speech-failed", "the text takes too long to be spoken")
     return ToolFailed("speech-failed", "the text was not spoken", exitCode=ran.code, stderr=ran.said())

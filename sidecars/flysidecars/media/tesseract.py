@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flysidecars.media.files import Given
 from flysidecars.media.waiting import heartbeat
-from flysidecars.programs import Ran, environment, run
+from flysidecars.programs import ProgramResult, environment, run
 from flysidecars.sdk import Call, JsonObject, ToolFailed, Unavailable
 
 LIMIT_S = 600.0
@@ -79,7 +79,7 @@ def read_tsv(table: str) -> tuple[str, float | None]:
     return "".join(pieces), round(sum(sure) / len(sure) / 100, 4) if sure else None
 
 
-def _failed(ran: Ran) -> ToolFailed:
+def _failed(ran: ProgramResult) -> ToolFailed:
     if ran.timed_out or ran.too_much:
         return ToolFailed("tesseract-failed", "tesseract takes too long or writes too much")
     return ToolFailed(

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from flysidecars.sdk.wire import Out
+    from flysidecars.sdk.wire import AnswerWriter
 
 JsonObject = dict[str, object]
 
@@ -31,7 +31,7 @@ class Call:
         "tool",
     )
 
-    def __init__(self, raw: JsonObject, out: Out) -> None:
+    def __init__(self, raw: JsonObject, out: AnswerWriter) -> None:
         self.raw = raw
         """The request as it was read."""
         self.out = out

@@ -12,7 +12,7 @@ from types import FunctionType
 
 from flysidecars.sdk.call import Call, JsonObject
 from flysidecars.sdk.failures import ToolFailed, answer_of
-from flysidecars.sdk.wire import Out, Source, claim_stdout, parse_request, wants_to_stay
+from flysidecars.sdk.wire import AnswerWriter, Source, claim_stdout, parse_request, is_persistent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Sidecar:
         except ToolFailed as failure:
             out.send(failure.answer())
             return 1
-        if wants_to_stay(first):
+        if is_persistent(first):
             from flysidecars.sdk.staying import serve
 
             return serve(self._run, out, source, first)
@@ -142,7 +142,7 @@ class Sidecar:
         return {"tools": {name: healthy() for name in self._tools if name != ANY_TOOL}}
 
 
-def _answer(out: Out, work: Callable[[Out], JsonObject]) -> int:
+def _answer(out: AnswerWriter, work: Callable[[AnswerWriter], JsonObject]) -> int:
     try:
         answer = answer_of(lambda: work(out))
     except KeyboardInterrupt:

@@ -13,16 +13,16 @@ from threading import Lock, Thread
 
 from flysidecars.sdk.call import Call, JsonObject
 from flysidecars.sdk.failures import ToolFailed, answer_of
-from flysidecars.sdk.wire import Out, Source, encode, parse_request
+from flysidecars.sdk.wire import AnswerWriter, Source, encode, parse_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def serve(run: Callable[[Call], JsonObject], out: Out, source: Source, first: bytes) -> int:
+def serve(run: Callable[[Call], JsonObject], out: AnswerWriter, source: Source, first: bytes) -> int:
     """Answer `first` and every line after it; returns the exit code when stdin has ended."""
-    inbox = _Inbox(out)
+    inbox = _RequestQueue(out)
     inbox.take(first)
     Thread(target=inbox.read, args=(source,), daemon=True).start()
     while (call := inbox.next()) is not None:
@@ -31,10 +31,10 @@ def serve(run: Callable[[Call], JsonObject], out: Out, source: Source, first: by
     return 0
 
 
-class _Inbox:
+class _RequestQueue:
     """What was asked and is not answered yet."""
 
-    def __init__(self, out: Out) -> None:
+    def __init__(self, out: AnswerWriter) -> None:
         self._out = out
         self._lock = Lock()
         self._asked: SimpleQueue[Call | None] = SimpleQueue()

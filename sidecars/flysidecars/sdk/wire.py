@@ -17,7 +17,7 @@ MAX_REQUEST_BYTES = 64 * 1024 * 1024
 _CHUNK = 256 * 1024
 
 
-class Out:
+class AnswerWriter:
     """Writes JSON lines to the caller, whole ones from whatever thread. A caller that has gone away ends
     the program quietly."""
 
@@ -46,7 +46,7 @@ class Out:
         os.dup2(self.descriptor, 1)
 
 
-def claim_stdout() -> Out:
+def claim_stdout() -> AnswerWriter:
     """Take stdout for answers; everything else that prints goes to stderr. A stdin that was closed is an
     empty one from here on: its number would else become that of stdout's copy."""
     try:
@@ -56,7 +56,7 @@ def claim_stdout() -> Out:
     sys.stdout.flush()
     descriptor = os.dup(1)
     os.dup2(2, 1)
-    return Out(descriptor)
+    return AnswerWriter(descriptor)
 
 
 def encode(document: dict[str, object]) -> bytes:
@@ -107,7 +107,7 @@ class Source:
         return data
 
 
-def wants_to_stay(line: bytes) -> bool:
+def is_persistent(line: bytes) -> bool:
     """Whether the first line is a request to a process that stays."""
     if b'"persistent"' not in line:
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flysidecars.acting import run_acting
+from flysidecars.acting import run_input_program
 from flysidecars.keys import MODIFIERS, key_names, readable_text
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.wayland.unchecked import WARNING
@@ -40,6 +40,6 @@ def press_keys(call: Call) -> JsonObject:
 
 
 def _act(*arguments: str, stdin: bytes = b"") -> None:
-    ran = run_acting("wtype", REMEDY, arguments, stdin, _KEPT)
+    ran = run_input_program("wtype", REMEDY, arguments, stdin, _KEPT)
     if not ran.ok:
         raise ToolFailed("wtype-failed", "wtype failed", exitCode=ran.code, stderr=ran.said())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from flysidecars.acting import run_acting
+from flysidecars.acting import run_input_program
 from flysidecars.sdk import Call, JsonObject, ToolFailed, Unavailable
 from flysidecars.wayland.unchecked import WARNING
 
@@ -78,7 +78,7 @@ def _drag(x: int, y: int, to_x: int, to_y: int) -> None:
 
 
 def _act(*arguments: str) -> None:
-    ran = run_acting("ydotool", REMEDY, arguments, b"", _KEPT)
+    ran = run_input_program("ydotool", REMEDY, arguments, b"", _KEPT)
     if not ran.ok:
         raise ToolFailed(
             "ydotool-failed", f"ydotool {arguments[0]} failed", exitCode=ran.code, stderr=ran.said()

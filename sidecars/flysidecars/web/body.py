@@ -43,7 +43,7 @@ def decoded(raw: Iterator[bytes], encoding: str, limit: int) -> Iterator[bytes]:
     if encoding in ("", "identity"):
         pieces = _cut(raw)
     elif encoding in ("gzip", "x-gzip"):
-        pieces = _unzipped(raw, limit + _RAW_SPARE)
+        pieces = _unzip(raw, limit + _RAW_SPARE)
     else:
         raise Broken("packed in a way that was not asked for")
     sent = 0
@@ -60,7 +60,7 @@ def _cut(raw: Iterable[bytes]) -> Iterator[bytes]:
             yield chunk[start : start + PIECE_BYTES]
 
 
-def _unzipped(raw: Iterable[bytes], most: int) -> Iterator[bytes]:
+def _unzip(raw: Iterable[bytes], most: int) -> Iterator[bytes]:
     unpack = zlib.decompressobj(zlib.MAX_WBITS | 16)
     read = 0
     try:

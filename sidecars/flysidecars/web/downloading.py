@@ -9,9 +9,9 @@ from typing import BinaryIO
 
 from flysidecars.sdk import Call, JsonObject, ToolFailed
 from flysidecars.sdk.paths import NewFile, in_project, open_project_file
-from flysidecars.web.exchange import Reply, Times, exchange
+from flysidecars.web.exchange import Reply, TimeLimits, exchange
 from flysidecars.web.loading import network_of, seen
-from flysidecars.web.orders import Order
+from flysidecars.web.orders import HttpRequest
 from flysidecars.web.settings import read_settings
 from flysidecars.web.urls import parse_url
 
@@ -25,8 +25,8 @@ def web_download(call: Call) -> JsonObject:
     settings = read_settings(call.config)
     target, path = parse_url(call.text("url")), call.text("path")
     _refuse_taken(call, path)
-    times = Times(settings.read_timeout_ms / 1000, settings.download_timeout_ms / 1000)
-    with exchange(network_of(settings), Order(target), times, "identity") as reply:
+    times = TimeLimits(settings.read_timeout_ms / 1000, settings.download_timeout_ms / 1000)
+    with exchange(network_of(settings), HttpRequest(target), times, "identity") as reply:
         _refuse(reply, settings.max_download_bytes)
         digest = hashlib.sha256()
         new = NewFile(call, in_project(call, path))

@@ -17,14 +17,14 @@ import httpx2
 from flysidecars.sdk import ToolFailed
 from flysidecars.web.body import Broken, decoded
 from flysidecars.web.network import Backend, Deadline, Network
-from flysidecars.web.orders import MOST_REDIRECTS, REDIRECTS, Order, redirected
+from flysidecars.web.orders import MOST_REDIRECTS, REDIRECTS, HttpRequest, redirected
 from flysidecars.web.urls import InvalidUrl, Target
 
 USER_AGENT = "flytui"
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class TimeLimits:
     """Seconds that one read, and that all of it, may take."""
 
     read: float
@@ -63,15 +63,17 @@ class Reply:
 
 
 @contextmanager
-def exchange(network: Network, order: Order, times: Times, encoding: str = "gzip") -> Iterator[Reply]:
+def exchange(
+    network: Network, order: HttpRequest, times: TimeLimits, encoding: str = "gzip"
+) -> Iterator[Reply]:
     """Send the order and follow where it leads. Raises `ToolFailed`, also while the body is read:
     `address-refused`, `not-resolved`, `connect-failed`, `tls-failed`, `timed-out`, `broken-response`,
     `redirect-refused`, `too-many-redirects`."""
     deadline = Deadline(times.whole)
     with ExitStack() as hop:
         for _ in range(MOST_REDIRECTS + 1):
-            hop.enter_context(_named(order.target))
-            reply = hop.enter_context(_sent(network, order, times, deadline, encoding))
+            hop.enter_context(_named_errors(order.target))
+            reply = hop.enter_context(_send(network, order, times, deadline, encoding))
             location = reply.headers.get("location")
             if reply.status not in REDIRECTS or location is None:
                 yield reply
@@ -82,7 +84,9 @@ def exchange(network: Network, order: Order, times: Times, encoding: str = "gzip
 
 
 @contextmanager
-def _sent(network: Network, order: Order, times: Times, deadline: Deadline, encoding: str) -> Iterator[Reply]:
+def _send(
+    network: Network, order: HttpRequest, times: TimeLimits, deadline: Deadline, encoding: str
+) -> Iterator[Reply]:
     request = _request(order, times, encoding)
     with _Transport(network, deadline, order.target.scheme == "https") as transport:
         response = transport.handle_request(request)
@@ -94,7 +98,7 @@ def _sent(network: Network, order: Order, times: Times, deadline: Deadline, enco
             response.close()
 
 
-def _request(order: Order, times: Times, encoding: str) -> httpx2.Request:
+def _request(order: HttpRequest, times: TimeLimits, encoding: str) -> httpx2.Request:
     own = {"User-Agent": USER_AGENT, "Accept": "*/*", "Accept-Encoding": encoding, "Connection": "close"}
     headers = httpx2.Headers(own)
     headers.update(dict(order.headers))
@@ -152,7 +156,7 @@ class _Transport(httpx2.BaseTransport):
 
 
 @contextmanager
-def _named(target: Target) -> Iterator[None]:
+def _named_errors(target: Target) -> Iterator[None]:
     """Errors of the libraries as failures. Their texts are left out: they may hold headers."""
     host = target.host
     try:

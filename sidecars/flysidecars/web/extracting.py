@@ -8,7 +8,7 @@ from flysidecars.sdk import Call, JsonObject, ToolFailed
 from flysidecars.web.body import is_text, text_of
 from flysidecars.web.exchange import exchange
 from flysidecars.web.loading import network_of, not_text, read_body, seen, times_of
-from flysidecars.web.orders import Order
+from flysidecars.web.orders import HttpRequest
 from flysidecars.web.readable import Page
 from flysidecars.web.settings import read_settings
 from flysidecars.web.urls import parse_url
@@ -21,7 +21,9 @@ def web_extract(call: Call) -> JsonObject:
     """Load a page with GET and keep its main text; `extractor` says what did it. Text that is no page is
     given as it is (`none`). Raises, besides what the exchange raises: `http-status`, `not-text`."""
     settings = read_settings(call.config)
-    with exchange(network_of(settings), Order(parse_url(call.text("url"))), times_of(settings)) as reply:
+    with exchange(
+        network_of(settings), HttpRequest(parse_url(call.text("url"))), times_of(settings)
+    ) as reply:
         if not 200 <= reply.status < 300:
             raise ToolFailed("http-status", f"{reply.target.host} answers {reply.status}", **seen(reply))
         data, cut = read_body(call, reply, settings.max_bytes)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.web.body import is_text, text_of
-from flysidecars.web.exchange import Reply, Times, exchange
+from flysidecars.web.exchange import Reply, TimeLimits, exchange
 from flysidecars.web.network import Network
-from flysidecars.web.orders import METHODS, Order, read_headers
+from flysidecars.web.orders import METHODS, HttpRequest, read_headers
 from flysidecars.web.settings import Settings, read_settings
 from flysidecars.web.urls import parse_url
 
@@ -19,15 +19,15 @@ def network_of(settings: Settings) -> Network:
     return Network(settings.allowed)
 
 
-def times_of(settings: Settings) -> Times:
+def times_of(settings: Settings) -> TimeLimits:
     """Time limits of what is read at once."""
-    return Times(settings.read_timeout_ms / 1000, settings.timeout_ms / 1000)
+    return TimeLimits(settings.read_timeout_ms / 1000, settings.timeout_ms / 1000)
 
 
 def web_fetch(call: Call) -> JsonObject:
     """Load an address with GET and give its body as text."""
     settings = read_settings(call.config)
-    order = Order(parse_url(call.text("url")))
+    order = HttpRequest(parse_url(call.text("url")))
     with exchange(network_of(settings), order, times_of(settings)) as reply:
         data, cut = read_body(call, reply, settings.max_bytes)
     if not is_text(reply.content_type, data):
@@ -42,7 +42,7 @@ def web_request(call: Call) -> JsonObject:
     order = _order(call)
     with exchange(network_of(settings), order, times_of(settings)) as reply:
         data, cut = read_body(call, reply, settings.max_bytes)
-    answer = {**seen(reply), "headers": _shown(reply), "bytes": len(data), "truncated": cut}
+    answer = {**seen(reply), "headers": _answer(reply), "bytes": len(data), "truncated": cut}
     if is_text(reply.content_type, data):
         return {**answer, "text": text_of(data, reply.content_type)}
     return {**answer, "binary": True}
@@ -68,7 +68,7 @@ def not_text(reply: Reply) -> ToolFailed:
     return ToolFailed("not-text", f"the body is {kind}; web.download saves it as a file", **seen(reply))
 
 
-def _order(call: Call) -> Order:
+def _order(call: Call) -> HttpRequest:
     given = call.input.get("headers") or {}
     if not isinstance(given, dict):
         raise InvalidInput("headers", "an object is needed")
@@ -79,10 +79,10 @@ def _order(call: Call) -> Order:
     method = call.choice("method", METHODS)
     if body and method in ("GET", "HEAD"):
         raise InvalidInput("body", f"{method} has none")
-    return Order(parse_url(call.text("url")), method, read_headers(given), body)
+    return HttpRequest(parse_url(call.text("url")), method, read_headers(given), body)
 
 
-def _shown(reply: Reply) -> JsonObject:
+def _answer(reply: Reply) -> JsonObject:
     """The answer's headers by their names in lower case; those that came twice are joined."""
     names = list(dict.fromkeys(name.lower() for name in reply.headers))[:_MOST_SHOWN_HEADERS]
     return {name: str(reply.headers[name])[:8192] for name in names}

@@ -99,13 +99,13 @@ class Backend(NetworkBackend):
                 raise ConnectTimeout("the time is over")
             try:
                 stream = self._network.connect(str(address), port, seconds)
-                return _Timed(stream, self._deadline)
+                return _TimedStream(stream, self._deadline)
             except (ConnectError, ConnectTimeout) as refused:
                 failed = refused
         raise failed or ConnectError("no address")
 
 
-class _Timed(NetworkStream):
+class _TimedStream(NetworkStream):
     """A stream whose reads and writes end with the deadline, however slowly the other side drips."""
 
     def __init__(self, stream: NetworkStream, deadline: Deadline) -> None:
@@ -132,7 +132,7 @@ class _Timed(NetworkStream):
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> NetworkStream:
         inner = self._stream.start_tls(ssl_context, server_hostname, self._seconds(timeout))
-        return _Timed(inner, self._deadline)
+        return _TimedStream(inner, self._deadline)
 
     def get_extra_info(self, info: str) -> object:
         return self._stream.get_extra_info(info)

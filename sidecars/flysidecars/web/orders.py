@@ -29,7 +29,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class HttpRequest:
     """One request to one target."""
 
     target: Target
@@ -54,7 +54,7 @@ def read_headers(given: Mapping[str, object]) -> Headers:
     return tuple(headers)
 
 
-def redirected(order: Order, status: int, location: str) -> Order:
+def redirected(order: HttpRequest, status: int, location: str) -> HttpRequest:
     """The request that follows a redirect. Raises `ToolFailed` (`redirect-refused`): to plain http, to what
     is no address of the web, or with a body or an effect to another origin."""
     try:
@@ -84,5 +84,5 @@ def _without_body(headers: Headers) -> Headers:
     return tuple(row for row in headers if not row[0].lower().startswith("content-"))
 
 
-def _refused(order: Order, why: str) -> ToolFailed:
+def _refused(order: HttpRequest, why: str) -> ToolFailed:
     return ToolFailed("redirect-refused", f"{order.target.host} redirects, but {why}", host=order.target.host)

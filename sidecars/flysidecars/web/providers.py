@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from flysidecars.sdk import JsonObject, ToolFailed
-from flysidecars.web.orders import Headers, Order, read_headers
+from flysidecars.web.orders import Headers, HttpRequest, read_headers
 from flysidecars.web.settings import faulty
 from flysidecars.web.urls import parse_url
 
@@ -66,14 +66,14 @@ class Provider:
         names = (name for value in self.headers.values() for name in _SECRET.findall(value))
         return [name for name in dict.fromkeys(names) if not environ.get(name)]
 
-    def order(self, query: str, count: int, environ: Mapping[str, str]) -> Order:
+    def order(self, query: str, count: int, environ: Mapping[str, str]) -> HttpRequest:
         """The request. Raises `ToolFailed` without ever saying a secret's value."""
         count = min(count, self.most)
         body = None
         if self.body is not None:
             body = json.dumps(_filled(self.body, query, count)).encode()
         target = parse_url(_placed(self.url, query, count))
-        return Order(target, "GET" if body is None else "POST", self._headers(environ, body), body)
+        return HttpRequest(target, "GET" if body is None else "POST", self._headers(environ, body), body)
 
     def _headers(self, environ: Mapping[str, str], body: bytes | None) -> Headers:
         given = {} if body is None else {"Content-Type": "application/json"}

@@ -7,7 +7,7 @@ import time
 from flysafe.x11_reader import Window
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.x11.display import Display
-from flysidecars.x11.windows import Refused, find_window, refused_windows, window_brief
+from flysidecars.x11.windows import Refused, find_window, protected_windows, window_brief
 from flysidecars.x11.xdotool import xdotool
 
 FOCUS_WAIT_S = 1.0
@@ -85,7 +85,7 @@ def resolve_target(call: Call, display: Display) -> Target:
     title and process (`target-changed`). Without one (no flytui kernel) it is the input's `window`,
     else the window with the focus. Raises `window-refused` where the request forbids it.
     """
-    refused = refused_windows(call)
+    refused = protected_windows(call)
     approved = call.raw.get("target")
     if approved is not None:
         window = _approved(display, approved)

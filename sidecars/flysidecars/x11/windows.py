@@ -60,7 +60,7 @@ class Refused:
             )
 
 
-def refused_windows(call: Call) -> Refused:
+def protected_windows(call: Call) -> Refused:
     """What the request forbids. Anything there that cannot be read fails the call: a refusal that is
     not understood must not be dropped."""
     refuse = call.raw.get("refuse")

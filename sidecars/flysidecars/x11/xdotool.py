@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flysidecars.acting import run_acting
-from flysidecars.programs import Ran
+from flysidecars.acting import run_input_program
+from flysidecars.programs import ProgramResult
 from flysidecars.sdk import ToolFailed
 
 _KEPT = ("DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR")
@@ -11,9 +11,9 @@ _KEPT = ("DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR")
 REMEDY = "install xdotool (Debian and Ubuntu: apt install xdotool)"
 
 
-def xdotool(*arguments: str, stdin: bytes = b"") -> Ran:
-    """Run xdotool to its end. Raises as `run_acting` does."""
-    return run_acting("xdotool", REMEDY, arguments, stdin, _KEPT)
+def xdotool(*arguments: str, stdin: bytes = b"") -> ProgramResult:
+    """Run xdotool to its end. Raises as `run_input_program` does."""
+    return run_input_program("xdotool", REMEDY, arguments, stdin, _KEPT)
 
 
 def act(*arguments: str, stdin: bytes = b"") -> None:

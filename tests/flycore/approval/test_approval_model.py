@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from flycore.approval.book import QueueLimits
-from flycore.approval.hands import HandsOn
-from flycore.approval.leases import LeaseMove
+from flycore.approval.hands import DesktopControl
+from flycore.approval.leases import LeaseChange
 from flycore.approval.queue import ApprovalQueue
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.enums import Choice, RequestState, Risk
@@ -77,7 +77,7 @@ class Run:
         self.clock = clock
         self.group = group
         self.build = build
-        self.hands = HandsOn(clock, lambda event: None)
+        self.hands = DesktopControl(clock, lambda event: None)
         limits = QueueLimits(timeouts=tuple((risk, TIMEOUT) for risk in Risk))
         self.made: list[str] = []
         self.queue = ApprovalQueue(clock, lambda event: None, limits, self.hands, told=self.told)
@@ -87,8 +87,8 @@ class Run:
         self.scopes: dict[str, anyio.CancelScope] = {}
         self.executed = self.refused = self.shared = self.count = 0
 
-    def told(self, move: LeaseMove, lease, by: str) -> None:
-        if move is LeaseMove.MADE:
+    def told(self, move: LeaseChange, lease, by: str) -> None:
+        if move is LeaseChange.MADE:
             self.made.append(lease.id)
 
     async def step(self) -> None:

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from flycore.approval.book import PAUSE_SECONDS, QueueLimits
-from flycore.approval.hands import AFTER_SECONDS, HandsOn, uses_hands
-from flycore.approval.letters import draw_letters
+from flycore.approval.hands import AFTER_SECONDS, DesktopControl, controls_desktop
+from flycore.approval.letters import new_confirmation_code
 from flycore.approval.machine import check_request, choices
 from flycore.approval.queue import ApprovalQueue
 from flycore.model.approval import LETTERS, Answer, LeaseTerms
@@ -32,7 +32,7 @@ class Desk:
     def __init__(self, clock, limits: QueueLimits) -> None:
         self.events = []
         self.clock = clock
-        self.hands = HandsOn(clock, self.events.append)
+        self.hands = DesktopControl(clock, self.events.append)
         self.queue = ApprovalQueue(clock, self.events.append, limits, self.hands)
         self.answers = {}
         self.scopes = {}
@@ -283,7 +283,7 @@ async def test_hands_are_told_once_each_way(clock) -> None:
     [("computer.mouse", True), ("computer.window", True), ("computer.use", False), ("computerx", False)],
 )
 def test_which_tools_use_hands(tool: str, expected: bool) -> None:
-    assert uses_hands(tool) is expected
+    assert controls_desktop(tool) is expected
 
 
 @pytest.mark.anyio
@@ -357,8 +357,8 @@ async def test_a_lease_that_is_not_offered_is_refused(clock, make_request) -> No
 
 
 def test_letters_are_drawn_anew_from_keys_the_card_does_not_have() -> None:
-    drawn = {draw_letters(Risk.HIGH) for _ in range(2000)}
+    drawn = {new_confirmation_code(Risk.HIGH) for _ in range(2000)}
     assert drawn == set(LETTERS)
-    assert {len(draw_letters(Risk.CRITICAL)) for _ in range(10)} == {4}
-    assert draw_letters(Risk.LOW) == draw_letters(Risk.MEDIUM) == ""
+    assert {len(new_confirmation_code(Risk.CRITICAL)) for _ in range(10)} == {4}
+    assert new_confirmation_code(Risk.LOW) == new_confirmation_code(Risk.MEDIUM) == ""
     assert not set(LETTERS) & set("alderwvhntbup")

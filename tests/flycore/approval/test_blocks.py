@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flycore.approval.blocks import EVERY_TOOL, BlockBook
+from flycore.approval.blocks import EVERY_TOOL, ToolBlockStore
 from flycore.approval.book import QueueLimits
-from flycore.approval.hands import HandsOn
+from flycore.approval.hands import DesktopControl
 from flycore.approval.queue import ApprovalQueue
 from flycore.model.approval import Answer
 from flycore.model.enums import Choice, RequestState
@@ -21,23 +21,23 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_block_outlives_the_kernel_until_it_is_lifted(path: Path) -> None:
-    book = BlockBook.load(path)
+    book = ToolBlockStore.load(path)
     assert book.all() == ()
     assert book.block("web.fetch", 5.0, "too loud") == ""
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    again = BlockBook.load(path)
+    again = ToolBlockStore.load(path)
     assert again.of("web.fetch").reason == "too loud"
     assert again.of("web.search") is None
     assert again.unblock("web.search") is None
     assert again.unblock("web.fetch").since == 5.0
-    assert BlockBook.load(path).all() == ()
+    assert ToolBlockStore.load(path).all() == ()
 
 
 @pytest.mark.parametrize("damage", ["text", "shape", "link", "writable", "folder", "huge"])
 def test_a_list_that_cannot_be_relied_on_blocks_every_tool_until_a_person_says(
     path: Path, damage: str
 ) -> None:
-    BlockBook.load(path).block("web.fetch", 5.0)
+    ToolBlockStore.load(path).block("web.fetch", 5.0)
     match damage:
         case "text":
             path.write_text("[{")
@@ -53,7 +53,7 @@ def test_a_list_that_cannot_be_relied_on_blocks_every_tool_until_a_person_says(
             path.mkdir()
         case "huge":
             path.write_bytes(b" " * 2_000_000)
-    book = BlockBook.load(path)
+    book = ToolBlockStore.load(path)
     assert book.of("anything.at.all") is not None
     assert book.diagnostics
     assert book.block("web.search", 6.0)
@@ -63,12 +63,12 @@ def test_a_list_that_cannot_be_relied_on_blocks_every_tool_until_a_person_says(
     assert book.unblock(EVERY_TOOL) is not None
     assert book.of("anything.at.all") is None
     assert not book.diagnostics
-    assert BlockBook.load(path).all() == ()
+    assert ToolBlockStore.load(path).all() == ()
 
 
 def test_a_block_that_cannot_be_written_does_not_hold_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where the folder should be")
-    book = BlockBook.load(tmp_path / "state2" / "blocks.json")
+    book = ToolBlockStore.load(tmp_path / "state2" / "blocks.json")
     book._path = tmp_path / "state" / "blocks.json"
     assert book.block("web.fetch", 1.0)
     assert book.of("web.fetch") is None
@@ -77,7 +77,7 @@ def test_a_block_that_cannot_be_written_does_not_hold_and_says_so(tmp_path: Path
 @pytest.mark.anyio
 @pytest.mark.parametrize("tool", ["computer.keyboard", "another.tool"])
 async def test_a_block_ends_approvals_that_nobody_has_fetched(clock, make_request, tool: str) -> None:
-    queue = ApprovalQueue(clock, lambda event: None, QueueLimits(), HandsOn(clock, lambda event: None))
+    queue = ApprovalQueue(clock, lambda event: None, QueueLimits(), DesktopControl(clock, lambda event: None))
     away = make_request("away", input={"text": "one"})
     assert (await queue.ask(away, patience=0)).state is RequestState.WAITING
     assert queue.decide("away", away.subject_digest, Answer(choice=Choice.APPROVE_ONCE)).accepted

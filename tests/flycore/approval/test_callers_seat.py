@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flycore.approval.callers import identify_peer, is_own_command
-from flycore.approval.seat import console_seat
+from flycore.approval.seat import find_own_windows
 from flysafe.procfs import ancestors, command_line, environment_value, read_process
 from needs import needs
 
@@ -153,14 +153,14 @@ def test_a_plain_terminal_s_seat(tree: Tree) -> None:
     tree.add(5, 1, "/usr/bin/xterm")
     tree.add(6, 5, "/bin/bash", environ="WINDOWID=99\0")
     tree.add(7, 6, "/usr/bin/python3", environ="WINDOWID=88\0")
-    windows, pids = console_seat({"WINDOWID": "42"}, 7, lambda argv: pytest.fail("ran"), proc=tree.root)
+    windows, pids = find_own_windows({"WINDOWID": "42"}, 7, lambda argv: pytest.fail("ran"), proc=tree.root)
     assert (windows, pids) == ((42, 88), (5, 6, 7))
 
 
 @pytest.mark.parametrize("word", ["", "x", "-3", "0", "1e3", "²"])
 def test_a_window_id_that_is_none(tree: Tree, word: str) -> None:
     tree.add(7, 1, "/usr/bin/python3")
-    assert console_seat({"WINDOWID": word}, 7, lambda argv: None, proc=tree.root) == ((), (7,))
+    assert find_own_windows({"WINDOWID": word}, 7, lambda argv: None, proc=tree.root) == ((), (7,))
 
 
 def test_tmux_clients_sit_there_too(tree: Tree) -> None:
@@ -174,10 +174,10 @@ def test_tmux_clients_sit_there_too(tree: Tree) -> None:
         asked.append(argv)
         return "21\n\nnonsense\n"
 
-    windows, pids = console_seat({"TMUX": "/tmp/a,b/default,5,0"}, 7, run, proc=tree.root)
+    windows, pids = find_own_windows({"TMUX": "/tmp/a,b/default,5,0"}, 7, run, proc=tree.root)
     assert asked == [("tmux", "-S", "/tmp/a,b/default", "list-clients", "-F", "#{client_pid}")]
     assert (windows, pids) == ((4242,), (5, 7, 20, 21))
-    assert console_seat({"TMUX": "x,1,1"}, 7, lambda argv: None, proc=tree.root) == ((), (5, 7))
+    assert find_own_windows({"TMUX": "x,1,1"}, 7, lambda argv: None, proc=tree.root) == ((), (5, 7))
 
 
 def test_screen_clients_sit_there_too(tree: Tree) -> None:
@@ -186,7 +186,10 @@ def test_screen_clients_sit_there_too(tree: Tree) -> None:
     tree.add(20, 1, "/usr/bin/xterm")
     tree.add(21, 20, "/usr/bin/screen", comm="screen", environ="WINDOWID=5\0")
     (tree.root / "self").symlink_to("7")
-    assert console_seat({"STY": "5.tty.host"}, 7, lambda argv: None, proc=tree.root) == ((5,), (5, 7, 20, 21))
+    assert find_own_windows({"STY": "5.tty.host"}, 7, lambda argv: None, proc=tree.root) == (
+        (5,),
+        (5, 7, 20, 21),
+    )
 
 
 def test_a_real_tmux_is_asked(tmp_path: Path) -> None:
@@ -201,7 +204,7 @@ def test_a_real_tmux_is_asked(tmp_path: Path) -> None:
             said.append(subprocess.run(argv, check=True, capture_output=True, text=True, env=environ).stdout)
             return said[-1]
 
-        assert os.getpid() in console_seat({"TMUX": f"{socket},1,0"}, os.getpid(), run)[1]
+        assert os.getpid() in find_own_windows({"TMUX": f"{socket},1,0"}, os.getpid(), run)[1]
         assert said == [""]
     finally:
         subprocess.run(["tmux", "-S", socket, "kill-server"], check=True, env=environ)

@@ -19,7 +19,7 @@ from flycore.approval.card import (
     render_card,
 )
 from flycore.approval.cells import cell_width, wrap_exact, wrap_words
-from flycore.approval.shown import shown_input, shown_segments
+from flycore.approval.shown import input_lines, input_segments
 from flycore.model.approval import Checks, MatchedRule, Preview
 from flycore.model.call import Caller
 from flycore.model.enums import Decision, Level, Risk, SealKind
@@ -101,7 +101,7 @@ def test_no_payload_reaches_the_terminal(make_request, payload: str, width: int)
         assert cell_width(line.text) <= max(width - LABEL_CELLS, MIN_TEXT_CELLS)
         assert not [c for c in line.text + line.label if unicodedata.category(c) in FORBIDDEN]
     assert strict_text(payload) in whole(lines)
-    assert drawn_input(request, width) == shown_input(request)
+    assert drawn_input(request, width) == input_lines(request)
     assert card_keys(request)
 
 
@@ -117,7 +117,7 @@ def decoded(text: str) -> str:
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_what_is_shown_is_exactly_what_is_approved(make_request, payload: str) -> None:
     request = make_request(input={"text": payload, payload: [payload]})
-    assert json.loads(decoded(shown_input(request))) == request.subject.input
+    assert json.loads(decoded(input_lines(request))) == request.subject.input
 
 
 JSON_VALUES = st.recursive(
@@ -135,10 +135,10 @@ JSON_VALUES = st.recursive(
 @given(value=JSON_VALUES, width=st.integers(20, 400))
 def test_any_input_is_shown_whole(request_factory, value, width: int) -> None:
     request = request_factory(input={"value": value})
-    text = shown_input(request)
+    text = input_lines(request)
     assert drawn_input(request, width) == text
     assert json.loads(decoded(text)) == {"value": value}
-    assert "".join(shown_segments(text)) == text
+    assert "".join(input_segments(text)) == text
 
 
 @pytest.fixture(scope="module")
@@ -311,7 +311,7 @@ def test_a_malformed_input_is_drawn_as_it_is(make_request, text: str) -> None:
 def test_a_large_single_line_is_reachable_whole(make_request) -> None:
     request = make_request(input={"text": "x" * 300_000 + "END", "wide": "漢" * 50_000})
     text = drawn_input(request, 80)
-    assert text == shown_input(request)
+    assert text == input_lines(request)
     assert "END" in text
     assert re.search(r"^\d+ bytes in \d{4,} lines, all shown$", whole(render_card(request, 80)[4:5]))
 

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from flycore.approval.book import QueueLimits
-from flycore.approval.grants import GRANT_SECONDS, GrantBook
+from flycore.approval.grants import GRANT_SECONDS, GrantStore
 from flycore.approval.groups import GroupLocks
-from flycore.approval.hands import HandsOn
-from flycore.approval.leases import LARGER_BYTES, LeaseBook, scope_digest
+from flycore.approval.hands import DesktopControl
+from flycore.approval.leases import LARGER_BYTES, LeaseStore, scope_digest
 from flycore.approval.queue import ApprovalQueue
 from flycore.model.approval import LeaseTerms, Preview
 from flycore.model.enums import Level, Risk
@@ -19,8 +19,8 @@ FIVE = LeaseTerms(minutes=5, calls=3)
 
 
 @pytest.fixture
-def grants(clock) -> GrantBook:
-    return GrantBook(clock, lambda lease: lease == "holding")
+def grants(clock) -> GrantStore:
+    return GrantStore(clock, lambda lease: lease == "holding")
 
 
 def test_a_grant_works_once(grants) -> None:
@@ -40,7 +40,7 @@ def test_a_grant_for_something_else_is_void_afterwards(grants) -> None:
 def test_a_grant_expires_but_not_while_its_call_waits_for_a_group(grants, clock) -> None:
     grants.mint("g", "digest")
     clock.advance(GRANT_SECONDS - 1)
-    with grants.standing_still("g"):
+    with grants.paused("g"):
         clock.advance(1000)
     grants.mint("other", "digest")
     clock.advance(0.5)
@@ -52,14 +52,14 @@ def test_a_grant_expires_but_not_while_its_call_waits_for_a_group(grants, clock)
 def test_standing_still_revives_nothing(grants, clock) -> None:
     grants.mint("g", "digest")
     clock.advance(GRANT_SECONDS)
-    with grants.standing_still("g"), grants.standing_still("none"):
+    with grants.paused("g"), grants.paused("none"):
         clock.advance(1)
     assert not grants.redeem("g", "digest").accepted
 
 
 def test_a_grant_voided_while_it_stands_still_stays_void(grants) -> None:
     grants.mint("g", "digest")
-    with grants.standing_still("g"):
+    with grants.paused("g"):
         grants.void("g")
     assert not grants.redeem("g", "digest").accepted
 
@@ -77,8 +77,8 @@ def test_a_grant_from_a_lease_needs_the_lease(grants, lease: str, accepted: bool
 
 
 @pytest.fixture
-def leases(clock) -> LeaseBook:
-    return LeaseBook(clock)
+def leases(clock) -> LeaseStore:
+    return LeaseStore(clock)
 
 
 def test_a_lease_counts_the_approved_call_as_its_first(leases, make_request) -> None:
@@ -170,7 +170,7 @@ def test_revoking_one_leaves_newer_ones(leases, make_request) -> None:
 
 def test_a_lease_revoked_before_the_spawn_voids_the_grant(clock, make_request) -> None:
     events = []
-    queue = ApprovalQueue(clock, events.append, QueueLimits(), HandsOn(clock, events.append))
+    queue = ApprovalQueue(clock, events.append, QueueLimits(), DesktopControl(clock, events.append))
     request = make_request()
     lease = queue.leases.add(request, FIVE)
     grant = queue.use_lease("c1", request.subject, request.risk)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from flycore.approval import guards
-from flycore.approval.guards import Quota, QuotaLimits
+from flycore.approval.guards import Quota, FixedQuotaLimits
 from flycore.model.enums import Risk
 
 
 def test_a_minute_s_calls_slide(clock) -> None:
-    quota = Quota(clock, QuotaLimits(calls_per_minute=3))
+    quota = Quota(clock, FixedQuotaLimits(calls_per_minute=3))
     for _ in range(3):
         assert quota.admit("a", Risk.LOW) is None
         clock.advance(10)
@@ -22,7 +22,7 @@ def test_a_minute_s_calls_slide(clock) -> None:
 
 
 def test_refused_calls_do_not_count(clock) -> None:
-    quota = Quota(clock, QuotaLimits(calls_per_minute=1))
+    quota = Quota(clock, FixedQuotaLimits(calls_per_minute=1))
     assert quota.admit("a", Risk.LOW) is None
     clock.advance(59)
     assert quota.admit("a", Risk.LOW) is not None
@@ -31,7 +31,7 @@ def test_refused_calls_do_not_count(clock) -> None:
 
 
 def test_running_at_once(clock) -> None:
-    quota = Quota(clock, QuotaLimits(running=2))
+    quota = Quota(clock, FixedQuotaLimits(running=2))
     with quota.running("a"):
         assert quota.admit("a", Risk.LOW) is None
         with quota.running("a"):
@@ -40,7 +40,7 @@ def test_running_at_once(clock) -> None:
 
 
 def test_high_risk_calls_per_session(clock) -> None:
-    quota = Quota(clock, QuotaLimits(high_risk_per_session=2))
+    quota = Quota(clock, FixedQuotaLimits(high_risk_per_session=2))
     assert [quota.admit("a", risk) for risk in (Risk.HIGH, Risk.CRITICAL)] == [None, None]
     clock.advance(3600)
     assert quota.admit("a", Risk.HIGH) is not None
@@ -48,12 +48,12 @@ def test_high_risk_calls_per_session(clock) -> None:
 
 
 def test_a_limit_of_none_at_all(clock) -> None:
-    refusal = Quota(clock, QuotaLimits(calls_per_minute=0)).admit("a", Risk.LOW)
+    refusal = Quota(clock, FixedQuotaLimits(calls_per_minute=0)).admit("a", Risk.LOW)
     assert refusal.free_in is None
 
 
 def test_callers_are_bounded_and_running_ones_stay(clock) -> None:
-    quota = Quota(clock, QuotaLimits(running=1))
+    quota = Quota(clock, FixedQuotaLimits(running=1))
     with quota.running("first"):
         for number in range(guards.REMEMBERED_CALLERS + 50):
             quota.admit(str(number), Risk.LOW)

@@ -6,8 +6,8 @@ import anyio
 import msgspec
 import pytest
 
-from flycore.approval.hosts import host_of
-from flycore.approval.leases import LeaseBook, LeaseMove, lease_fault
+from flycore.approval.hosts import page_host
+from flycore.approval.leases import LeaseStore, LeaseChange, lease_fault
 from flycore.model.approval import UNTIL_LEFT, LeaseTerms
 from flycore.model.enums import LeaseScope, Risk, SealKind
 from flycore.model.program import Seal
@@ -30,13 +30,13 @@ def living() -> set[int]:
 
 
 @pytest.fixture
-def moves() -> list[tuple[LeaseMove, str]]:
+def moves() -> list[tuple[LeaseChange, str]]:
     return []
 
 
 @pytest.fixture
-def leases(clock, living, moves) -> LeaseBook:
-    return LeaseBook(
+def leases(clock, living, moves) -> LeaseStore:
+    return LeaseStore(
         clock, lambda move, lease, by: moves.append((move, lease.id)), lambda caller: caller.pid in living
     )
 
@@ -52,7 +52,7 @@ def test_a_lease_until_the_caller_leaves_outlives_an_hour_and_ends_with_the_call
     living.clear()
     assert leases.match(request.subject, request.risk) is None
     assert not leases.holds(lease.id)
-    assert moves[-1] == (LeaseMove.ENDED, lease.id)
+    assert moves[-1] == (LeaseChange.ENDED, lease.id)
 
 
 def test_a_caller_nobody_can_see_leaving_is_not_offered_that(make_request, make_caller) -> None:
@@ -117,7 +117,7 @@ def test_a_host_lease_covers_the_host_alone(leases, make_request) -> None:
     ],
 )
 def test_the_host_is_told_for_web_tools_with_a_plain_address(tool, input, host) -> None:
-    assert host_of(tool, input) == host
+    assert page_host(tool, input) == host
 
 
 def test_a_condition_covers_what_meets_it(leases, make_request) -> None:
@@ -256,7 +256,7 @@ async def test_the_end_of_a_lease_is_noticed_without_anybody_asking(
         clock.advance(300)
         await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()
-    assert moves == [(LeaseMove.MADE, lease.id), (LeaseMove.ENDED, lease.id)]
+    assert moves == [(LeaseChange.MADE, lease.id), (LeaseChange.ENDED, lease.id)]
 
 
 def test_a_seal_that_cannot_be_held_still_makes_no_allow(make_request) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flycore.audit.chain import month_files, part_of
+from flycore.audit.chain import month_files, log_file_of
 from flycore.audit.read import find, tail
 
 ROOM = 2_000
@@ -115,4 +115,4 @@ def test_years_are_kept(site: Any) -> None:
     ],
 )
 def test_other_names_are_no_part(name: str) -> None:
-    assert part_of(Path(name)) is None
+    assert log_file_of(Path(name)) is None

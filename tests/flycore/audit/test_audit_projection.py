@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flycore.audit.amounts import Amounts
+from flycore.audit.amounts import DurationHistogram
 from flycore.audit.fatigue import MOST_PAIRS
 from flycore.audit.log import OnLine
 from flycore.audit.metrics import MOST_TOOLS, NO_SUCH_TOOL, OTHERS
@@ -343,7 +343,7 @@ def test_percentiles_are_those_of_the_sorted_amounts_within_a_percent(seed: int)
     amounts = [
         int(chance.expovariate(1 / 10 ** chance.randrange(1, 7))) for _ in range(chance.randrange(1, 400))
     ]
-    kept = Amounts()
+    kept = DurationHistogram()
     for amount in amounts:
         kept.add(amount)
     for percent in (1, 50, 95, 99, 100):
@@ -353,7 +353,7 @@ def test_percentiles_are_those_of_the_sorted_amounts_within_a_percent(seed: int)
 
 
 def test_no_amount_is_an_average_of_nothing() -> None:
-    assert (Amounts().average, Amounts().percentile(95)) == (0.0, 0)
+    assert (DurationHistogram().average, DurationHistogram().percentile(95)) == (0.0, 0)
 
 
 @pytest.mark.parametrize("seed", range(LOGS))

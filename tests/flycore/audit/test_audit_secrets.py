@@ -28,7 +28,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import Progress, ToolResult
 from flycore.model.events import Event
-from flycore.serve.reading import for_reading
+from flycore.serve.reading import redacted_ask
 from kernelkit import Root, a_caller, answered_call, approve, kernel_of, request, tool
 
 pytestmark = pytest.mark.anyio
@@ -158,7 +158,7 @@ class Watch:
             "events": self.events,
             "cards": self.cards,
             "activity": self.kernel.activity(),
-            "asks": [for_reading(ask, viewer=True) for ask in self.kernel.asks()],
+            "asks": [redacted_ask(ask, viewer=True) for ask in self.kernel.asks()],
             "catalog": self.kernel.catalog(),
             "projections": projected,
         }

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flycore.catalog.ceiling import beyond
+from flycore.catalog.ceiling import excess_permissions
 from flycore.model.enums import Effective, ReasonCode, SandboxState, Status
 from flycore.model.sidecar import Permissions
 from kernelkit import ECHO, Root, kernel_of, request, until
@@ -46,7 +46,7 @@ FULL = Permissions(network=True, read=(".",), write=("out", "${input.dir}"), sec
     ],
 )
 def test_what_is_too_much(ceiling: dict[str, Any] | None, found: tuple[str, ...]) -> None:
-    assert beyond(FULL, ceiling) == found
+    assert excess_permissions(FULL, ceiling) == found
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_is_too_much(ceiling: dict[str, Any] | None, found: tuple[str, ...]
     ],
 )
 def test_a_path_is_within_by_its_name(path: str, top: str, within: bool) -> None:
-    assert (beyond(Permissions(read=(path,)), {"fs": {"read": [top]}}) == ()) is within
+    assert (excess_permissions(Permissions(read=(path,)), {"fs": {"read": [top]}}) == ()) is within
 
 
 @pytest.mark.anyio

@@ -14,7 +14,7 @@ from flycore.catalog.builder import CatalogFacts, build_catalog
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.fixes import PACKAGES, Machine
 from flycore.catalog.snapshot import SidecarFacts, sidecar_stability
-from flycore.kernel.machine import machine_of
+from flycore.kernel.machine import find_host_tools
 from flycore.model.enums import PathState, ProbeState, ReasonCode
 from flycore.model.fix import Fix, FixKind
 from flycore.model.program import ResolvedProgram
@@ -165,12 +165,12 @@ def test_the_machine_is_looked_at_on_path_only(tmp_path: Path, monkeypatch: pyte
         program.chmod(0o755)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    found = machine_of({"PATH": str(tmp_path)})
+    found = find_host_tools({"PATH": str(tmp_path)})
     assert (found.manager, found.prefix) == ("dnf", ("sudo",))
     assert "xdotool" not in found.absent
     assert "tesseract" in found.absent
-    assert machine_of({"PATH": "."}).manager == ""
+    assert find_host_tools({"PATH": "."}).manager == ""
     (tmp_path / "sudo").unlink()
-    assert machine_of({"PATH": str(tmp_path)}).manager == ""
+    assert find_host_tools({"PATH": str(tmp_path)}).manager == ""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert machine_of({"PATH": str(tmp_path)}).prefix == ()
+    assert find_host_tools({"PATH": str(tmp_path)}).prefix == ()

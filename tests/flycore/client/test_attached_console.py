@@ -15,7 +15,7 @@ import flycore
 from attachkit import attached, codes_of, shown_code
 from flycore.client.attached import open_attached_console
 from flycore.client.connect import connect, open_served_kernel
-from flycore.client.socket import connect_socket
+from flycore.client.socket import connect_unix
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.pairing import MOST_OF_ONE
 from flycore.model.approval import Answer, LeaseTerms
@@ -100,7 +100,7 @@ async def test_a_console_that_is_lost_leaves_its_seat_and_what_waits_waits_on(ro
     results: list[ToolResult] = []
 
     async def call(wait_ms: int) -> None:
-        async with connect_socket(root.places.socket) as agent:
+        async with connect_unix(root.places.socket) as agent:
             results.append(await agent.call("echo.ask", {"n": wait_ms}, inline_wait_ms=wait_ms))
 
     async with serving(root) as kernel, anyio.create_task_group() as group:
@@ -292,7 +292,7 @@ async def test_a_provisional_kernel_takes_no_console(root: Root) -> None:
 
 
 async def test_a_program_that_asks_without_end_is_not_shown_without_end(root: Root) -> None:
-    async with serving(root) as kernel, connect_socket(root.places.socket, viewer=True) as viewer:
+    async with serving(root) as kernel, connect_unix(root.places.socket, viewer=True) as viewer:
         shown = 0
         with codes_of(kernel) as events:
             for number in range(1000):
@@ -313,10 +313,10 @@ async def test_a_console_of_another_version_is_refused_on_both_sides(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(root) as kernel:
-        async with connect_socket(root.places.socket, viewer=True) as viewer:
+        async with connect_unix(root.places.socket, viewer=True) as viewer:
             assert viewer.kernel.version == flycore.__version__
         monkeypatch.setattr(flycore, "__version__", "99.0.0")
-        async with connect_socket(root.places.socket, viewer=True) as later:
+        async with connect_unix(root.places.socket, viewer=True) as later:
             monkeypatch.undo()
             with pytest.raises(Exception, match="restart the older"):
                 await later.ask_for("console.attach", {})
@@ -354,8 +354,8 @@ async def test_a_second_kernel_for_good_is_told_who_holds_the_root(root: Root) -
 async def test_the_code_is_nowhere_but_where_a_person_reads_it(root: Root) -> None:
     async with (
         serving(root) as kernel,
-        connect_socket(root.places.socket) as agent,
-        connect_socket(root.places.socket, viewer=True) as viewer,
+        connect_unix(root.places.socket) as agent,
+        connect_unix(root.places.socket, viewer=True) as viewer,
         agent.events() as to_agent,
         viewer.events() as to_viewer,
     ):

@@ -16,8 +16,8 @@ import anyio
 import pytest
 
 from flycore.client.attached import open_attached_console
-from flycore.client.connect import CallingClient, connect, open_console_kernel
-from flycore.client.socket import connect_socket
+from flycore.client.connect import ReconnectingClient, connect, open_console_kernel
+from flycore.client.socket import connect_unix
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock, lock_path, read_holder
 from flycore.model.approval import Answer
@@ -99,7 +99,7 @@ async def test_nobody_is_there(root: Root) -> None:
         async with connect(root.places, provisional=False):
             pass
     with pytest.raises(KernelUnreachable):
-        async with connect_socket(root.places.socket):
+        async with connect_unix(root.places.socket):
             pass
     assert read_holder(root.places) is None
 
@@ -132,7 +132,7 @@ async def test_what_the_body_raises_comes_as_itself(root: Root) -> None:
 
         async with serve_unix(kernel, root.places.socket):
             with pytest.raises(ZeroDivisionError):
-                async with connect_socket(root.places.socket):
+                async with connect_unix(root.places.socket):
                     raise ZeroDivisionError
 
 
@@ -270,7 +270,7 @@ async def test_a_holder_nobody_can_read_is_waited_for_without_spinning(root: Roo
 
 async def test_cancelling_before_the_call_was_taken_cancels_it(root: Root) -> None:
     """At every early moment: whatever the kernel had begun of it ends."""
-    async with console(root) as (inside, _), connect_socket(root.places.socket) as client:
+    async with console(root) as (inside, _), connect_unix(root.places.socket) as client:
         for spins in range(40):
             with anyio.CancelScope() as scope:
                 async with anyio.create_task_group() as group:
@@ -298,10 +298,10 @@ import os, sys
 from pathlib import Path
 import anyio
 from flycore.client.connect import open_console_kernel
-from flycore.registry.places import find_places
+from flycore.registry.places import find_paths
 
 async def main():
-    places = find_places(sys.argv[1], None, os.environ, Path(sys.argv[1]))
+    places = find_paths(sys.argv[1], None, os.environ, Path(sys.argv[1]))
     async with open_console_kernel(places, on_wait=print) as (client, approver):
         approver.attach((), ())
         print("open", flush=True)
@@ -374,7 +374,7 @@ async def test_a_console_that_yields_while_it_dies_does_not_take_the_next_one_al
 
 
 async def test_a_lost_connection_is_lost_for_everybody_who_waits(root: Root) -> None:
-    async with console_elsewhere(root) as holder, connect_socket(root.places.socket) as client:
+    async with console_elsewhere(root) as holder, connect_unix(root.places.socket) as client:
         lost: list[str] = []
 
         async def ask() -> None:
@@ -408,7 +408,7 @@ async def test_progress_comes_in_order_and_names_the_call(root: Root) -> None:
 
 async def test_a_client_that_let_go_says_so(root: Root) -> None:
     async with anyio.create_task_group() as group:
-        client = CallingClient(root.places, group, wait_approver=0.0, provisional=False)
+        client = ReconnectingClient(root.places, group, wait_approver=0.0, provisional=False)
         with pytest.raises(KernelUnreachable):
             await client.status()
 
@@ -425,15 +425,15 @@ async def test_a_socket_that_need_not_be_this_user_s_kernel_is_not_spoken_to(roo
     async with console(root):
         path.parent.chmod(0o777)
         with pytest.raises(UnsafeSocket, match="others may write"):
-            async with connect_socket(path):
+            async with connect_unix(path):
                 pass
         path.parent.chmod(0o700)
-        async with connect_socket(path) as client:
+        async with connect_unix(path) as client:
             assert (await client.status()).role == "console"
     for other in (Path.touch, Path.mkdir):
         other(path)
         with pytest.raises(UnsafeSocket, match="not a socket"):
-            async with connect_socket(path):
+            async with connect_unix(path):
                 pass
         with pytest.raises(UnsafeSocket, match="not a socket"):
             async with console(root):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import flycore
-from flycore.registry.places import find_places
+from flycore.registry.places import find_paths
 from kernelkit import ECHO, Root, kernel_of, tool
 
 PROGRAM = """
@@ -61,7 +61,7 @@ async def test_a_program_in_the_project_finds_its_root(root: Root, below: str) -
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("kind", [str, Path, lambda root: find_places(str(root), None, os.environ, root)])
+@pytest.mark.parametrize("kind", [str, Path, lambda root: find_paths(str(root), None, os.environ, root)])
 async def test_a_root_may_be_named(root: Root, monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
     for name, value in root.environ.items():
         monkeypatch.setenv(name, value)

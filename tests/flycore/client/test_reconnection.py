@@ -37,10 +37,10 @@ from pathlib import Path
 from typing import Any
 import anyio
 from flycore.client.connect import open_served_kernel
-from flycore.registry.places import find_places
+from flycore.registry.places import find_paths
 
 async def main():
-    places = find_places(sys.argv[1], None, os.environ, Path(sys.argv[1]))
+    places = find_paths(sys.argv[1], None, os.environ, Path(sys.argv[1]))
     async with open_served_kernel(places, on_wait=print):
         print("open", flush=True)
         await anyio.sleep_forever()

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from flycore.conformance.bad_requests import misuses, tried
+from flycore.conformance.bad_requests import bad_requests, tried
 from flycore.conformance.calls import OTHER_CALLS, judge_answer, judge_rest
 from flycore.conformance.check import check_contract
-from flycore.conformance.harness import Bench, Trial
+from flycore.conformance.harness import Bench, CheckTarget
 from flycore.conformance.output_checks import event_faults, probe_faults, read_schema
 from flycore.conformance.persistent import stays
 from flycore.conformance.probes import describe, judge_probe
@@ -102,13 +102,13 @@ def before(request):
 """
 """Sleeps from the call on that comes after the one of an unknown tool: the one that is cancelled."""
 NAMES = {
-    "unknown keys": "unknown_keys",
+    "unknown keys": "check_unknown_keys",
     "elsewhere": "elsewhere",
-    "big request": "big_request",
-    "unknown tool": "unknown_tool",
-    "term": "told_to_leave",
+    "big request": "check_big_request",
+    "unknown tool": "check_unknown_tool",
+    "term": "check_termination",
 }
-MISUSES = {misuse.name: misuse for misuse in misuses({"tool": "good.tool", "input": GIVEN})}
+MISUSES = {misuse.name: misuse for misuse in bad_requests({"tool": "good.tool", "input": GIVEN})}
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def bench(tmp_path: Path) -> Callable[..., Bench]:
             path_env="/usr/bin:/bin",
         )
         assert found is not None
-        trial = Trial(
+        trial = CheckTarget(
             **{
                 "program": found,
                 "tool": "good.tool",

@@ -12,10 +12,10 @@ import flycore
 from flycore.catalog.known import KNOWN
 from flycore.catalog.sources import binds
 from flycore.discovery.kits import builtin_kits, parse_kits
-from flycore.discovery.look import grounds_of, look
+from flycore.discovery.look import search_roots, look
 from flycore.model.diagnostics import Severity
 from flycore.model.source import Described, DescribedState, Origin, SourceKind
-from flycore.registry.places import find_places
+from flycore.registry.places import find_paths
 from kernelkit import folders
 
 
@@ -48,10 +48,10 @@ class World:
         self.root.mkdir()
         self.home.mkdir()
         self.environ = folders(self.home)
-        self.places = find_places(str(self.root), None, self.environ, self.root)
+        self.places = find_paths(str(self.root), None, self.environ, self.root)
 
     def look(self) -> list[Described]:
-        return list(look(grounds_of(self.places, self.environ)))
+        return list(look(search_roots(self.places, self.environ)))
 
     def write(self, path: Path, *kits: Any) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

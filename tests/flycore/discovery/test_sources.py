@@ -12,13 +12,13 @@ import pytest
 
 from flycore.catalog.document import kits_document
 from flycore.catalog.sources import for_agents
-from flycore.discovery.folder import MOST_LISTED, Text
-from flycore.discovery.look import grounds_of, look, stamps
+from flycore.discovery.folder import MOST_LISTED, FileText
+from flycore.discovery.look import search_roots, look, stamps
 from flycore.discovery.servers import servers_of
 from flycore.discovery.skills import front_matter, skill
 from flycore.discovery.taking_over import offer_of
 from flycore.model.source import Described, DescribedState, Origin, SourceKind
-from flycore.registry.places import find_places
+from flycore.registry.places import find_paths
 from kernelkit import folders
 
 SKILL = "---\nname: {name}\ndescription: Does {name}.\nmetadata:\n  version: 1.0\n---\nBody.\n"
@@ -35,8 +35,8 @@ class World:
         self.root.mkdir()
         self.home.mkdir()
         self.environ = folders(self.home)
-        self.places = find_places(str(self.root), None, self.environ, self.root)
-        self.grounds = grounds_of(self.places, self.environ)
+        self.places = find_paths(str(self.root), None, self.environ, self.root)
+        self.grounds = search_roots(self.places, self.environ)
 
     def look(self, kind: SourceKind) -> list[Described]:
         return [item for item in look(self.grounds) if item.kind is kind]
@@ -91,7 +91,7 @@ def test_skills_of_project_and_person_are_found_and_the_projects_win(world: Worl
     ],
 )
 def test_a_front_matter_that_cannot_be_used_says_where_and_why(text: str, line: int | None) -> None:
-    found = skill("x", "skills/x/SKILL.md", Text(text), Origin.PROJECT)
+    found = skill("x", "skills/x/SKILL.md", FileText(text), Origin.PROJECT)
     assert found.state is DescribedState.FAULTY
     (reason, *_) = found.reasons
     assert reason.position is not None
@@ -293,7 +293,7 @@ def test_a_faulty_server_names_its_place(world: World, raw: Any) -> None:
 
 def test_a_file_that_does_not_parse_shows_no_line_of_it() -> None:
     text = f'{{"mcpServers": {{"a": {{"env": {{"K": "{SECRET}" "oops"}}}}}}}}'
-    (found,) = servers_of(Text(text), ".mcp.json", Origin.PROJECT, "/x")
+    (found,) = servers_of(FileText(text), ".mcp.json", Origin.PROJECT, "/x")
     assert found.state is DescribedState.FAULTY
     assert SECRET not in json.dumps(msgspec.to_builtins(found))
 
@@ -325,8 +325,8 @@ def test_an_agent_is_told_no_path_of_the_home_no_command_and_no_values(world: Wo
 
 def test_a_home_that_is_the_project_is_not_looked_in_twice(tmp_path: Path) -> None:
     environ = folders(tmp_path)
-    places = find_places(str(tmp_path), None, environ, tmp_path)
-    assert grounds_of(places, environ).home is None
+    places = find_paths(str(tmp_path), None, environ, tmp_path)
+    assert search_roots(places, environ).home is None
 
 
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "PYTHONPATH", "NODE_OPTIONS", "PLAIN"])

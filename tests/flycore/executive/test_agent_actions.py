@@ -16,7 +16,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, LeaseTerms
 from flycore.model.enums import Choice, Code, Effective, Level, RequestState, Risk, Status
 from flycore.model.json import digest
-from flycore.serve.reading import for_reading
+from flycore.serve.reading import redacted_ask
 from kernelkit import (
     ECHO,
     Root,
@@ -199,8 +199,8 @@ async def test_an_edit_shows_what_it_makes_of_the_file_to_the_person_alone(root:
     assert (CardStyle.REMOVED, "-two") in lines
     assert any(style is CardStyle.ADDED and "\x1b" not in text and "⟦" in text for style, text in lines)
     for viewer in (True, False):
-        assert for_reading(ask, viewer=viewer).request.diff == ()
-    assert for_reading(ask, viewer=False).request.subject.preview is None
+        assert redacted_ask(ask, viewer=viewer).request.diff == ()
+    assert redacted_ask(ask, viewer=False).request.subject.preview is None
 
 
 async def test_an_edit_of_a_file_that_changed_meanwhile_is_asked_again(root: Root) -> None:

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from flycore.executive.preview import Seat, Window, take_preview
-from flycore.executive.shots import DesktopUnreadable, Shot
-from flycore.executive.stop import Stop
+from flycore.executive.shots import DesktopUnreadable, Screenshot
+from flycore.executive.stop import Rejection
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, LeaseTerms, Preview
 from flycore.model.call import Progress
@@ -243,10 +243,10 @@ class OneScreen:
     async def under(self, x: int, y: int) -> tuple[Window, ...]:
         return tuple(Window(id=key, title=self.titles.get(key, ""), pid=key * 10) for key in self.stack)
 
-    async def shot_at(self, x: int, y: int) -> Shot:
+    async def shot_at(self, x: int, y: int) -> Screenshot:
         raise DesktopUnreadable("no picture in this test")
 
-    async def shot_of(self, window_id: int) -> Shot:
+    async def shot_of(self, window_id: int) -> Screenshot:
         raise DesktopUnreadable("no picture in this test")
 
 
@@ -270,7 +270,7 @@ async def test_what_lies_over_the_point_is_shown_and_bound_and_never_a_console()
     screen.stack = (2,)  # the console comes to the front when somebody approves
     assert await take_preview(screen, seat, "computer.mouse", CLICK, plain) == plain
     refused = await take_preview(screen, seat, "computer.mouse", CLICK)
-    assert isinstance(refused, Stop)
+    assert isinstance(refused, Rejection)
     assert "console" in refused.message
 
 
@@ -286,10 +286,10 @@ async def test_the_window_that_had_the_focus_is_the_target_whoever_has_it_later(
     assert changed != first
     del screen.titles[1]
     gone = await take_preview(screen, seat, "computer.keyboard", {}, first)
-    assert isinstance(gone, Stop)
+    assert isinstance(gone, Rejection)
     assert "gone" in gone.message
-    assert isinstance(await take_preview(screen, seat, "computer.keyboard", {}), Stop)
-    assert isinstance(await take_preview(screen, seat, "computer.keyboard", {"window": "console"}), Stop)
+    assert isinstance(await take_preview(screen, seat, "computer.keyboard", {}), Rejection)
+    assert isinstance(await take_preview(screen, seat, "computer.keyboard", {"window": "console"}), Rejection)
     assert await take_preview(screen, seat, "file.hash", {}) is None
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from flycore.approval.card import render_card
-from flycore.executive.changes import Changes, changes
+from flycore.executive.changes import SubjectDiff, changes
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
-from flycore.serve.reading import for_reading
+from flycore.serve.reading import redacted_ask
 from flysafe.text import strict_text
 from kernelkit import Root, answered_call, approve, kernel_of, tool, until, waiting_ask
 
@@ -93,8 +93,8 @@ async def test_another_program_and_another_policy_are_named(root: Root) -> None:
         "+ /program/sha256:",
     ]
     assert '+ /policy/rules/0/because: "only for my eyes"' in lines
-    assert for_reading(card, viewer=True).request.difference == lines
-    assert for_reading(card, viewer=False).request.difference == ()
+    assert redacted_ask(card, viewer=True).request.difference == lines
+    assert redacted_ask(card, viewer=False).request.difference == ()
     (stale,) = [line for line in root.audit() if line["event"] == "APPROVAL_STALE"]
     assert stale["changes"] == ["program", "policy"]
     assert stale["difference"] == list(lines)
@@ -134,4 +134,4 @@ async def test_nothing_changed_is_nothing_to_say(root: Root) -> None:
         async with kernel_of(root) as kernel:
             await answered_call(kernel, lambda ask: approve(kernel, ask), "echo.do")
     ((before, after),) = seen
-    assert changes(before, after) == Changes()
+    assert changes(before, after) == SubjectDiff()

@@ -16,12 +16,12 @@ import pytest
 
 from flycore.executive.desktop_x11 import X11Desktop
 from flycore.executive.shots import DesktopUnreadable
-from flycore.executive.x11_look import MOST, Box, round_point, scaled
+from flycore.executive.x11_look import MOST, Box, area_round_point, scaled
 from flycore.model.approval import ApprovalRequest
 from flycore.model.enums import RequestState
 from flycore.model.picture import Picture
 from flycore.registry.places import TICKETS_FILE
-from flycore.serve.reading import for_reading
+from flycore.serve.reading import redacted_ask
 from kernelkit import ECHO, Root, approve, kernel_of, request, until, waiting_ask
 from needs import needs
 from valuekit import pixel
@@ -40,8 +40,8 @@ RED, BLUE = (255, 0, 0), (0, 0, 255)
     ],
 )
 def test_what_is_shown_round_a_point_stays_on_the_screen(point: tuple[int, int], box: Box) -> None:
-    assert round_point(*point, SCREEN) == box
-    assert round_point(*point, Box(0, 0, 50, 40)) == Box(0, 0, 50, 40)
+    assert area_round_point(*point, SCREEN) == box
+    assert area_round_point(*point, Box(0, 0, 50, 40)) == Box(0, 0, 50, 40)
 
 
 @pytest.mark.parametrize("size", [(192, 96), (1, 5000), (5000, 1), (3, 2), (800, 600)])
@@ -142,7 +142,7 @@ async def test_a_card_has_its_pictures_and_nobody_else_does(tmp_path: Path, disp
         bare = ask.request.without_crops("")
         assert bare.subject.digest() == ask.request.subject_digest
         for viewer in (True, False):
-            told = for_reading(ask, viewer=viewer).request
+            told = redacted_ask(ask, viewer=viewer).request
             assert pixels(told) == [None, None]
             assert told.no_crop
         await approve(kernel, ask)

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from flycore.executive.preview import Window
-from flycore.executive.shots import DesktopUnreadable, Shot
+from flycore.executive.shots import DesktopUnreadable, Screenshot
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
 from flycore.model.call import CallRequest, ToolResult
@@ -59,7 +59,7 @@ class Stage:
     async def reread(self, kernel: Kernel) -> None:
         """Files were changed: wait until they count."""
         kernel._upkeep.reload()
-        await kernel._upkeep.renewed()
+        await kernel._upkeep.refresh()
 
     def report(self, permissions: Permissions, limits: Limits, *, bundled: bool) -> SandboxReport:
         """The sandbox as it is found now."""
@@ -77,10 +77,10 @@ class Stage:
     async def under(self, x: int, y: int) -> tuple[Window, ...]:
         return await self.windows()
 
-    async def shot_at(self, x: int, y: int) -> Shot:
+    async def shot_at(self, x: int, y: int) -> Screenshot:
         return await self.shot_of(7)
 
-    async def shot_of(self, window_id: int) -> Shot:
+    async def shot_of(self, window_id: int) -> Screenshot:
         raise DesktopUnreadable("no picture in this test")
 
 

@@ -22,7 +22,7 @@ import pytest
 from clikit import Desk, Terminal, until
 from flycore.audit.verify import verify
 from flycore.kernel.lock import read_holder
-from flycore.kernel.strays import find_strays, session_of
+from flycore.kernel.strays import find_leftover_processes, session_of
 from flycore.model.check import CheckState
 from flycore.model.enums import Code, RequestState, Status
 from kernelkit import Root, kernel_of, tool
@@ -113,7 +113,7 @@ class Scene:
         """The next kernel finds and tells everything; one more has nothing to add. `survivors`: how many
         there have to be before it, so that its work is not nothing."""
         sessions = {session_of(line["callId"]) for line in self.lines("TOOL_CALLED")}
-        assert len(find_strays(sessions)) >= survivors
+        assert len(find_leftover_processes(sessions)) >= survivors
         open_calls = self.started_calls()
         anyio.run(self._settle, sessions, open_calls)
         told = [line["callId"] for line in self.lines("TOOL_OUTCOME_UNKNOWN")]
@@ -127,7 +127,7 @@ class Scene:
 
     async def _settle(self, sessions: set[str], open_calls: set[str]) -> None:
         async with kernel_of(self.root) as kernel:
-            assert find_strays(sessions) == []
+            assert find_leftover_processes(sessions) == []
             await kernel.past.ready()
             await until_so(lambda: len(self.lines("TOOL_OUTCOME_UNKNOWN")) >= len(open_calls))
             results = {call.call_id: call.result for call in kernel.activity()}
@@ -290,7 +290,7 @@ def test_a_sidecar_is_killed_and_its_family_goes_at_once(scene: Scene, name: str
     try:
         until("running", lambda: scene.reached("running"))
         session = session_of(scene.lines("TOOL_CALLED")[0]["callId"])
-        children = [found for found in find_strays((session,)) if found.parent == process.pid]
+        children = [found for found in find_leftover_processes((session,)) if found.parent == process.pid]
         leader = min(children, key=lambda found: (found.started, found.pid))
         os.kill(leader.pid, signal.SIGKILL)
         result = json.loads(process.communicate(timeout=60)[0])

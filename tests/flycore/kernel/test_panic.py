@@ -12,9 +12,9 @@ import anyio.lowlevel
 import pytest
 
 from doorkit import plain, say, served
-from flycore.client.socket import connect_socket
+from flycore.client.socket import connect_unix
 from flycore.kernel.kernel import Kernel
-from flycore.kernel.panic import QUESTION, RELEASE, Stopped, write_panic
+from flycore.kernel.panic import QUESTION, RELEASE, PanicRecord, write_panic
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.call import Caller, ToolResult
 from flycore.model.enums import Choice, Code, RequestState, Status
@@ -183,7 +183,7 @@ async def test_a_state_folder_that_takes_no_file_still_stops(root: Root, monkeyp
 
 
 async def test_anybody_may_stop_and_no_message_releases(root: Root) -> None:
-    async with served(root) as kernel, connect_socket(root.places.socket) as agent:
+    async with served(root) as kernel, connect_unix(root.places.socket) as agent:
         assert await agent.panic() is True
         assert await agent.panic() is False
         assert (await agent.status()).panic
@@ -198,7 +198,7 @@ async def test_anybody_may_stop_and_no_message_releases(root: Root) -> None:
             ):
                 assert (await say(connection, kind, payload))["type"] == "error"
         assert kernel.status().panic
-        async with connect_socket(root.places.socket, viewer=True) as viewer:
+        async with connect_unix(root.places.socket, viewer=True) as viewer:
             assert [question.id for question in await viewer.questions()] == [QUESTION]
         result = await agent.call("echo.free", {})
         assert code(result) == (Status.DENIED, Code.PANIC)
@@ -249,7 +249,7 @@ async def test_kept_answers_and_tickets_end_too_also_those_of_an_earlier_kernel(
         yes = Answer(choice=Choice.APPROVE_ONCE)
         assert (await kernel.approver.decide(card.id, card.subject_digest, yes)).accepted
         assert await come_back(kernel, 2) == (Status.PENDING, Code.APPROVAL_PENDING)
-    write_panic(root.places.state_dir, Stopped(at=1.0, by="a test"))
+    write_panic(root.places.state_dir, PanicRecord(at=1.0, by="a test"))
     async with kernel_of(root) as kernel:
         assert kernel.status().waiting == 0
         assert await come_back(kernel, 1) == (Status.DENIED, Code.PANIC)

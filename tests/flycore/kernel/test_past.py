@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from doorkit import served
-from flycore.client.socket import connect_socket
+from flycore.client.socket import connect_unix
 from flycore.kernel.kernel import Kernel
-from flycore.kernel.past import Past
+from flycore.kernel.past import CallHistory
 from flycore.model.approval import Answer, Ask
 from flycore.model.enums import Choice, Code, Status
 from kernelkit import Root, a_caller, answered_call, approved_call, kernel_of, request, tool, until
@@ -65,7 +65,7 @@ async def test_a_call_that_no_kernel_ended_is_told_as_unknown(root: Root) -> Non
     [log] = (root.places.audit_dir).glob("*.jsonl")
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(line for line in lines if "TOOL_EXECUTED" not in line))
-    made = Past(log.parent, _Clock(), lambda event: None)
+    made = CallHistory(log.parent, _Clock(), lambda event: None)
     await made.run()
     [call] = made.calls(())
     assert call.result is not None
@@ -86,7 +86,7 @@ async def test_lines_written_while_the_log_is_read_are_taken_once(root: Root) ->
         for _ in range(5):
             await kernel.call(request(kernel, "say.free", {}))
     [log] = (root.places.audit_dir).glob("*.jsonl")
-    made = Past(log.parent, _Clock(), lambda event: None)
+    made = CallHistory(log.parent, _Clock(), lambda event: None)
     lines = log.read_bytes().splitlines()
     for seq, line in list(enumerate(lines, 1))[-7:]:
         made.told(seq, line)
@@ -103,7 +103,7 @@ async def test_what_is_kept_live_is_what_is_read_anew(root: Root) -> None:
         await until(lambda: len([call for call in kernel.activity() if call.result]) == 12)
         await approved_call(kernel, "say.do")
         await answered_call(kernel, lambda ask: deny(kernel, ask), "say.do")
-        anew = Past(root.places.audit_dir, _Clock(), lambda event: None)
+        anew = CallHistory(root.places.audit_dir, _Clock(), lambda event: None)
         await anew.run()
         assert anew.metrics() == kernel.past.metrics()
         assert anew.calls(()) == kernel.past.calls(())
@@ -151,10 +151,10 @@ async def test_outputs_are_kept_only_where_asked_for_and_then_redacted(root: Roo
 async def test_an_agent_is_told_of_its_own_calls_and_their_metrics(root: Root) -> None:
     async with served(root) as kernel:
         await kernel.call(request(kernel, "say.free", {"of": "another"}))
-        async with connect_socket(root.places.socket) as agent:
+        async with connect_unix(root.places.socket) as agent:
             await agent.call("say.free", {"of": "me"})
             own, calls = await agent.metrics(), await agent.activity()
-        async with connect_socket(root.places.socket, viewer=True) as viewer:
+        async with connect_unix(root.places.socket, viewer=True) as viewer:
             every = await viewer.metrics()
     assert [item.calls for item in own.tools] == [1]
     assert (own.since, own.lines) == ("", 0)

@@ -10,7 +10,7 @@ import pytest
 
 from doorkit import plain, say, served
 from flycore.approval.callers import identify_peer
-from flycore.client.socket import connect_socket
+from flycore.client.socket import connect_unix
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.questions import LEAVE, MOST_TEXT, TRUST
 from flycore.model.call import ToolResult
@@ -107,13 +107,13 @@ async def test_a_secret_in_a_looping_call_is_not_in_its_question(root: Root) -> 
 
 
 async def test_an_agent_sees_its_own_question_and_answers_none(root: Root) -> None:
-    async with served(root) as kernel, connect_socket(root.places.socket) as agent:
+    async with served(root) as kernel, connect_unix(root.places.socket) as agent:
         await calls(kernel, "fail.do")
         assert await agent.questions() == ()
         for _ in range(3):
             await agent.call("fail.do", {})
         [mine] = await agent.questions()
-        async with connect_socket(root.places.socket, viewer=True) as viewer:
+        async with connect_unix(root.places.socket, viewer=True) as viewer:
             assert len(await viewer.questions()) == 2
         async with plain(root) as connection:
             for kind, payload in (

@@ -15,10 +15,10 @@ from flycore.kernel import strays
 from flycore.kernel.strays import (
     MOST_SESSIONS,
     earlier_sessions,
-    end_strays,
-    find_strays,
+    end_leftover_processes,
+    find_leftover_processes,
     new_session,
-    note_sessions,
+    write_sessions,
     session_of,
 )
 from kernelkit import ECHO, Root, kernel_of, request, tool
@@ -56,7 +56,7 @@ def left_over(session: str, code: str = READY, says: int = 1) -> Iterator[subpro
 async def test_those_of_an_earlier_session_end_and_no_others() -> None:
     mine, others = new_session(), new_session()
     with left_over(mine) as process, left_over(others) as stranger, left_over("notes") as named:
-        ended = await end_strays((mine,))
+        ended = await end_leftover_processes((mine,))
         assert (ended.processes, ended.left) == (1, 0)
         assert process.wait(60) < 0
         assert (stranger.poll(), named.poll()) == (None, None)
@@ -66,7 +66,7 @@ async def test_one_that_ignores_term_and_one_that_stopped_are_ended() -> None:
     session = new_session()
     with left_over(session, STUBBORN) as stubborn, left_over(session) as stopped:
         os.kill(stopped.pid, 19)
-        ended = await end_strays((session,))
+        ended = await end_leftover_processes((session,))
         assert (ended.processes, ended.left) == (2, 0)
         assert stubborn.wait(60) == -9
         assert stopped.wait(60) < 0
@@ -75,8 +75,10 @@ async def test_one_that_ignores_term_and_one_that_stopped_are_ended() -> None:
 async def test_a_descendant_that_shed_the_variable_and_the_session_ends_too() -> None:
     session = new_session()
     with left_over(session, PARENT, says=2):
-        child = next(process.pid for process in find_strays((session,)) if process.parent != os.getpid())
-        ended = await end_strays((session,))
+        child = next(
+            process.pid for process in find_leftover_processes((session,)) if process.parent != os.getpid()
+        )
+        ended = await end_leftover_processes((session,))
         assert (ended.processes, ended.left) == (2, 0)
         found = strays.read_process(child)
         assert found is None or found.ended
@@ -87,8 +89,8 @@ def test_a_kernel_that_a_stray_has_started_spares_itself_and_its_ancestors() -> 
     session = new_session()
     code = (
         "import anyio, sys\n"
-        "from flycore.kernel.strays import end_strays\n"
-        "ended = anyio.run(end_strays, (sys.argv[1],))\n"
+        "from flycore.kernel.strays import end_leftover_processes\n"
+        "ended = anyio.run(end_leftover_processes, (sys.argv[1],))\n"
         "print(ended.processes, ended.left)\n"
     )
     inner = (
@@ -106,7 +108,7 @@ def test_a_kernel_that_a_stray_has_started_spares_itself_and_its_ancestors() -> 
 
 
 async def test_without_an_earlier_session_nobody_is_looked_for() -> None:
-    assert find_strays(()) == []
+    assert find_leftover_processes(()) == []
 
 
 @pytest.mark.parametrize(
@@ -127,11 +129,11 @@ def test_a_call_id_begins_with_its_session(call_id: str, session: str) -> None:
 def test_sessions_are_remembered_within_bounds_and_only_where_they_are_some(tmp_path: Path) -> None:
     assert earlier_sessions(tmp_path) == ()
     many = [f"{number:012x}" for number in range(MOST_SESSIONS + 5)]
-    note_sessions(tmp_path, many)
+    write_sessions(tmp_path, many)
     assert earlier_sessions(tmp_path) == tuple(many[5:])
     (tmp_path / "sessions").write_bytes(b"../../x\n\xff\xfe\n0123456789ab\nshort\n")
     assert earlier_sessions(tmp_path) == ("0123456789ab",)
-    note_sessions(tmp_path / "absent", many)  # nothing is raised
+    write_sessions(tmp_path / "absent", many)  # nothing is raised
 
 
 async def test_a_kernel_ends_them_before_it_is_there_and_says_so(tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ async def test_a_kernel_ends_them_before_it_is_there_and_says_so(tmp_path: Path)
     with ExitStack() as stack:
         processes = [stack.enter_context(left_over(session)) for _ in range(3)]
         async with kernel_of(root) as kernel:
-            assert find_strays((session,)) == []
+            assert find_leftover_processes((session,)) == []
             assert [process.wait(60) < 0 for process in processes] == [True] * 3
             assert earlier_sessions(root.places.state_dir) == (session_of(kernel.new_call_id()),)
             await kernel.call(request(kernel, "echo.nothing"))

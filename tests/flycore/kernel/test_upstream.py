@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 from flycore.executive.world import World
-from flycore.kernel.hearing import Heard, Hearing
-from flycore.kernel.trusting import Trusting
-from flycore.kernel.upkeep import Upkeep
+from flycore.kernel.hearing import Heard, McpStatusStore
+from flycore.kernel.trusting import TrustedRegistry
+from flycore.kernel.upkeep import StateRefresher
 from flycore.model.enums import Code, Effective, ProbeState, ReasonCode, Risk, Status
 from kernelkit import PATIENCE, Root, approved_call, kernel_of, request, until
 from upstreamkit import NOTES, capability, connected, server_of, sidecar
@@ -231,26 +231,26 @@ async def test_a_server_that_is_well_is_never_shown_without_its_tools(
 ) -> None:
     """Its answer comes while a world is made that has read already what was heard."""
     answered, worlds = threading.Event(), []
-    hold, note, replaced = Trusting.hold, Hearing.note, Upkeep._replace
+    hold, note, replaced = TrustedRegistry.hold, McpStatusStore.note, StateRefresher._replace
 
-    def slow_hold(self: Trusting, heard: Mapping[str, Heard], now: float) -> Any:
+    def slow_hold(self: TrustedRegistry, heard: Mapping[str, Heard], now: float) -> Any:
         held = hold(self, heard, now)
         if self.offers(held[0]):
             assert answered.wait(PATIENCE)
         return held
 
-    def noted(self: Hearing, *told: Any) -> None:
+    def noted(self: McpStatusStore, *told: Any) -> None:
         note(self, *told)
         answered.set()
 
-    def seen(self: Upkeep, new: World) -> None:
+    def seen(self: StateRefresher, new: World) -> None:
         replaced(self, new)
         worlds.append(self.world)
 
     async with kernel_of(root) as kernel:
-        monkeypatch.setattr(Trusting, "hold", slow_hold)
-        monkeypatch.setattr(Hearing, "note", noted)
-        monkeypatch.setattr(Upkeep, "_replace", seen)
+        monkeypatch.setattr(TrustedRegistry, "hold", slow_hold)
+        monkeypatch.setattr(McpStatusStore, "note", noted)
+        monkeypatch.setattr(StateRefresher, "_replace", seen)
         kernel.probe("notes")
         await connected(kernel, "notes")
     assert len(worlds) >= 2

@@ -11,7 +11,7 @@ import pytest
 from flycore.kernel.kernel import Kernel
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, Status
-from flycore.runners.upstream.session import UpstreamSession
+from flycore.runners.upstream.session import McpSession
 from kernelkit import PATIENCE, Root, kernel_of, request, until
 from upstreamkit import connected, server_of
 
@@ -220,6 +220,6 @@ async def test_a_call_is_not_ended_because_its_server_is_busy_with_it(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It reads nothing but the end of our patience with its list."""
-    monkeypatch.setattr(UpstreamSession.__init__, "__defaults__", (5.0,))
+    monkeypatch.setattr(McpSession.__init__, "__defaults__", (5.0,))
     async with kernel_of(root) as kernel:
         assert (await called(kernel, "busy")).output == {"text": "done"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from clikit import Desk, until
-from flycore.kernel.strays import earlier_sessions, find_strays
+from flycore.kernel.strays import earlier_sessions, find_leftover_processes
 from flysafe.procfs import read_process
 from kernelkit import Root, kernel_of
 from upstreamkit import server_of
@@ -35,11 +35,11 @@ def test_a_server_that_outlives_its_killed_kernel_is_ended_by_the_next(tmp_path:
         kernel.communicate(timeout=60)
     server = int(asked.read_text())
     sessions = earlier_sessions(root.places.state_dir)
-    assert server in {process.pid for process in find_strays(sessions)}
+    assert server in {process.pid for process in find_leftover_processes(sessions)}
 
     async def next_one() -> None:
         async with kernel_of(root, trusted=False):
-            assert find_strays(sessions) == []
+            assert find_leftover_processes(sessions) == []
             found = read_process(server)
             assert found is None or found.ended
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flycore.model.json import Json, NotStrict, read_strict
+from flycore.model.json import Json, StrictJsonError, read_strict
 
 REFUSED = {
     "empty": b"",
@@ -73,7 +73,7 @@ READ = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_with_a_reason(name: str) -> None:
-    with pytest.raises(NotStrict) as caught:
+    with pytest.raises(StrictJsonError) as caught:
         read_strict(REFUSED[name])
     assert caught.value.reason
     assert len(caught.value.reason) < 200
@@ -89,9 +89,9 @@ def test_read(name: str) -> None:
 
 def test_limits_are_the_callers() -> None:
     assert read_strict(b"[[1]]", max_depth=64, max_digits=1) == [[1]]
-    with pytest.raises(NotStrict, match="more than 2 digits"):
+    with pytest.raises(StrictJsonError, match="more than 2 digits"):
         read_strict(b"100", max_digits=2)
-    with pytest.raises(NotStrict, match="deeper than 1"):
+    with pytest.raises(StrictJsonError, match="deeper than 1"):
         read_strict(b"[[]]", max_depth=1)
 
 

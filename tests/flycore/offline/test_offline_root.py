@@ -23,7 +23,7 @@ from flycore.offline.permissions import read_permissions, unblock_tool
 from flycore.offline.root import hold_root, take_root
 from flycore.offline.tokens import add_token, make_token, read_tokens, revoke_token
 from flycore.offline.trust import CHANGED, accept_trust, read_pending_trust, revoke_trust
-from flycore.registry.places import REGISTRY_FILE, Places, find_places
+from flycore.registry.places import REGISTRY_FILE, Places, find_paths
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     tool |= {"approvalClass": "execute", "risk": "medium"}
     entry = {"command": "flytui-sidecar", "args": ["mock.echo"], "tools": [tool]}
     (app / REGISTRY_FILE).write_text(json.dumps({"schemaVersion": 2, "sidecars": {"one": entry}}))
-    return find_places(str(app), None, environ, tmp_path)
+    return find_paths(str(app), None, environ, tmp_path)
 
 
 def events(places: Places) -> list[object]:

@@ -11,8 +11,8 @@ from flycore.catalog.schemas import check_input, check_output
 from flycore.model.call import Artifact, ToolResult
 from flycore.model.enums import Status
 from flycore.plans.table import PLANS, WAIT
-from flycore.plans.told import MOST_OUTPUT_BYTES, Done, output_of
-from flycore.plans.unfold import misfits, unfold
+from flycore.plans.told import MOST_OUTPUT_BYTES, FinishedStep, output_of
+from flycore.plans.unfold import step_violations, unfold
 
 COMPUTER: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
     ({"action": "capture"}, "screen.screenshot", {}),
@@ -64,7 +64,7 @@ def test_an_action_is_one_atomic_call(
         assert check_input(KNOWN[plan].input_schema, whole)[1] == ()
         (step,) = unfold(plan, whole)
         assert (step.tool, step.input, step.stray) == (tool, input, ())
-        assert misfits((step,), KNOWN) == ()
+        assert step_violations((step,), KNOWN) == ()
 
 
 @pytest.mark.parametrize("plan", list(PLANS))
@@ -78,7 +78,7 @@ def test_the_table_has_every_action_of_the_schema_and_every_tool_of_the_capabili
 
 def test_a_wait_is_no_call() -> None:
     (step,) = unfold("computer.use", {"action": "wait", "ms": 250})
-    assert (step.tool, step.ms, misfits((step,), KNOWN)) == ("", 250, ())
+    assert (step.tool, step.ms, step_violations((step,), KNOWN)) == ("", 250, ())
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_the_steps_after_a_focus_act_in_its_window_unless_they_name_one() -> Non
     assert [step.input.get("window") for step in steps] == [
         None, "editor", None, "editor", "other", None, None, "mail", "mail",
     ]  # fmt: skip
-    assert misfits(steps, KNOWN) == ()
+    assert step_violations(steps, KNOWN) == ()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_the_schema_of_a_plan_lets_through_is_refused_by_the_tools(
 ) -> None:
     whole = {"plan": [{"action": "wait", "ms": 1}, step]}
     assert check_input(KNOWN[plan].input_schema, whole)[1] == ()
-    (found,) = misfits(unfold(plan, whole), KNOWN)
+    (found,) = step_violations(unfold(plan, whole), KNOWN)
     assert found.pointer == pointer
     assert said in found.message
 
@@ -145,10 +145,10 @@ def test_a_plan_contains_no_plan(nested: str) -> None:
             assert check_input(KNOWN[plan].input_schema, {"plan": [step]})[1]
 
 
-def _done(output: Any, number: int) -> Done:
+def _done(output: Any, number: int) -> FinishedStep:
     (step,) = unfold("browser.use", {"action": "snapshot"})
     file = Artifact(path=f"/a/{number}.png", mime_type="image/png", bytes=1)
-    return Done(
+    return FinishedStep(
         step=step,
         result=ToolResult(
             status=Status.SUCCESS, tool=step.tool, sidecar="s", call_id=f"c{number}", output=output,

@@ -11,7 +11,7 @@ from flycore.model.sidecar import Delegate, Permissions
 from flycore.policy.default_decision import DEFAULT
 from flycore.policy.evaluate import Policy, evaluate, evaluate_general
 from flycore.policy.files import PolicyFile
-from flycore.policy.overview import general_view
+from flycore.policy.overview import policy_overview
 from flycore.policy.rules import Rule, RuleLayer
 
 BOOLS = (False, True)
@@ -102,7 +102,7 @@ def test_judged_together_tools_get_what_each_would_get_alone(make_capability, ma
         for known, read_only, risk in product((True, False), (True, False), (Risk.LOW, Risk.HIGH))
     ]
     for rated in (policy, Policy()):
-        view = general_view(rated, bundled={"one", "lsp"}, risks=risks, now=5.0)
+        view = policy_overview(rated, bundled={"one", "lsp"}, risks=risks, now=5.0)
         for entry, capability in product(entries, capabilities):
             alone = evaluate_general(
                 rated,

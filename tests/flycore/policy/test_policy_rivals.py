@@ -81,11 +81,11 @@ async def test_case_or_underscore_breaks_no_rule_silently(root: Root, written: s
 def test_only_the_star_is_special(root: Root, special: str) -> None:
     root.policy({**RULE, "tool": f"a{special}b"})
     [rule] = load_policy(root.places, None).rules
-    from flycore.policy.conditions import Fit, PolicyCall
+    from flycore.policy.conditions import Match, PolicyCall
 
-    assert rule.fit(PolicyCall(tool=f"a{special}b")) is Fit.YES
-    assert rule.fit(PolicyCall(tool="axb")) is Fit.NO
-    assert rule.fit(PolicyCall(tool="aab")) is Fit.NO
+    assert rule.fit(PolicyCall(tool=f"a{special}b")) is Match.YES
+    assert rule.fit(PolicyCall(tool="axb")) is Match.NO
+    assert rule.fit(PolicyCall(tool="aab")) is Match.NO
 
 
 @pytest.mark.anyio

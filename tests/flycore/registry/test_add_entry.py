@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flycore.registry.edits import add_entry, add_to_text
 from flycore.registry.jsonc.parse import parse_jsonc
-from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places, find_places
+from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places, find_paths
 from flycore.registry.starter import starter_text
 from kernelkit import folders
 
@@ -109,7 +109,7 @@ def test_what_is_in_doubt_is_refused(text: str) -> None:
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
     (tmp_path / "project").mkdir()
-    return find_places(str(tmp_path / "project"), None, folders(tmp_path), tmp_path)
+    return find_paths(str(tmp_path / "project"), None, folders(tmp_path), tmp_path)
 
 
 def test_a_registry_is_made_where_there_is_none_and_the_older_one_is_used_where_it_is(places: Places) -> None:

@@ -12,7 +12,7 @@ from flycore.model.enums import PathState, ReasonCode
 from flycore.model.sidecar import Registry
 from flycore.registry.keys import key_position
 from flycore.registry.load import load_registry
-from flycore.registry.places import find_places
+from flycore.registry.places import find_paths
 from flycore.registry.resolve import resolve_program
 
 PROJECT = Path(__file__).parents[3]
@@ -22,7 +22,7 @@ PROJECT = Path(__file__).parents[3]
 def registry(tmp_path: Path) -> Registry:
     """The shipped file, and no user's."""
     environ = {"HOME": str(tmp_path)}
-    places = find_places(str(PROJECT), None, environ, tmp_path)
+    places = find_paths(str(PROJECT), None, environ, tmp_path)
     return load_registry(places, known=frozenset(KNOWN), environ=environ)
 
 

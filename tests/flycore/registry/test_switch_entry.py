@@ -16,7 +16,7 @@ from flycore.catalog.known import KNOWN
 from flycore.model.enums import Source
 from flycore.registry.edits import switch_entry, switch_in_text
 from flycore.registry.load import load_registry
-from flycore.registry.places import REGISTRY_FILE, find_places
+from flycore.registry.places import REGISTRY_FILE, find_paths
 from flycore.registry.starter import starter_entries, starter_text, write_starter
 
 GAPS = st.sampled_from(["", " ", "\n", "\r\n  ", "\t", '/* } ", */', "// ' { ,\n", "\n  // why\n  "])
@@ -129,7 +129,7 @@ def test_a_reason_that_is_too_long_is_refused() -> None:
 
 @pytest.mark.parametrize("legacy", [False, True])
 def test_the_file_that_declares_the_entry_is_edited(tmp_path: Path, legacy: bool) -> None:
-    places = find_places(str(tmp_path / "p"), None, {"HOME": str(tmp_path)}, tmp_path)
+    places = find_paths(str(tmp_path / "p"), None, {"HOME": str(tmp_path)}, tmp_path)
     file = tmp_path / "p" / (f".flyflor/{REGISTRY_FILE}" if legacy else REGISTRY_FILE)
     own = tmp_path / ".config" / "flytui" / REGISTRY_FILE
     for path in (file, own):
@@ -176,7 +176,7 @@ def test_the_starter_is_whole_and_safe(tmp_path: Path) -> None:
 
 
 def test_the_starter_is_written_once_and_never_over_anything(tmp_path: Path) -> None:
-    places = find_places(str(tmp_path), None, {"HOME": str(tmp_path)}, tmp_path)
+    places = find_paths(str(tmp_path), None, {"HOME": str(tmp_path)}, tmp_path)
     assert write_starter(places) == ""
     file = tmp_path / REGISTRY_FILE
     assert file.read_text() == starter_text()
@@ -196,6 +196,6 @@ def test_the_starter_is_not_written_through_a_folder_that_leads_out(tmp_path: Pa
     outside.mkdir()
     root.mkdir()
     (root / "tools").symlink_to(outside)
-    places = find_places(str(root), None, {"HOME": str(tmp_path)}, root)
+    places = find_paths(str(root), None, {"HOME": str(tmp_path)}, root)
     assert "cannot be written" in write_starter(places)
     assert list(outside.iterdir()) == []

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from flycore.registry.places import REGISTRY_FILE, SETTINGS_FILE
-from flycore.registry.watch import stamps_of, watch_files
+from flycore.registry.watch import file_stamps, watch_files
 
 if TYPE_CHECKING:
     from conftest import Root
@@ -41,7 +41,7 @@ async def watching(root: Root) -> AsyncIterator[Seen]:
     seen, stop, began = Seen(), anyio.Event(), anyio.Event()
 
     async def watch() -> None:
-        changes = watch_files(root.places, stamps_of(root.places), stop)
+        changes = watch_files(root.places, file_stamps(root.places), stop)
         began.set()
         async for _ in changes:
             async with seen.condition:
@@ -104,7 +104,7 @@ async def test_a_file_that_became_another_and_the_same_again_is_a_change(root: R
 
 @pytest.mark.anyio
 async def test_what_changed_before_the_watch_began_is_noticed(root: Root) -> None:
-    before = stamps_of(root.places)
+    before = file_stamps(root.places)
     root.write(REGISTRY_FILE, "{}")
     with anyio.fail_after(WAIT):
         async for _ in watch_files(root.places, before, anyio.Event()):
@@ -129,4 +129,4 @@ async def test_stops_when_told(root: Root) -> None:
     stop = anyio.Event()
     stop.set()
     with anyio.fail_after(WAIT):
-        assert [change async for change in watch_files(root.places, stamps_of(root.places), stop)] == []
+        assert [change async for change in watch_files(root.places, file_stamps(root.places), stop)] == []

@@ -11,11 +11,11 @@ from typing import Any, get_type_hints
 import msgspec
 import pytest
 
-from flycore.client.approver import LOST, SocketApprover
+from flycore.client.approver import CONNECTION_LOST, RemoteApprover
 from flycore.client.attached import AttachedClient
-from flycore.client.calling import CallingClient
+from flycore.client.calling import ReconnectingClient
 from flycore.client.local import LocalClient
-from flycore.client.socket import SocketClient
+from flycore.client.socket import RemoteClient
 from flycore.kernel.approver import KernelApprover
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Outcome
@@ -39,8 +39,8 @@ from flycore.serve.reading import Queries
 from flycore.serve.session import Session
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-CLIENTS = (LocalClient, SocketClient, AttachedClient, CallingClient, DeferredClient)
-APPROVERS = (SocketApprover, UnavailableApprover, KernelApprover)
+CLIENTS = (LocalClient, RemoteClient, AttachedClient, ReconnectingClient, DeferredClient)
+APPROVERS = (RemoteApprover, UnavailableApprover, KernelApprover)
 BY_HAND = ("call", "events")
 IN_PROCESS = ("attach", "detach")
 """What no message carries: over a connection `console.attach` and its end say the same."""
@@ -177,7 +177,7 @@ def same_parameters(method: Method, function: Callable[..., Any]) -> bool:
     return len(there) == len(method.signature.parameters)
 
 
-class Recorder(SocketClient):
+class Recorder(RemoteClient):
     """Remembers what would be sent, and fails as a connection does."""
 
     def __init__(self, error: Exception) -> None:
@@ -205,11 +205,11 @@ async def test_a_read_sends_what_it_always_sent(method: Method) -> None:
 async def test_a_decision_sends_what_it_always_sent_and_says_why_it_does_not_count(method: Method) -> None:
     arguments = ARGUMENTS.get(method.name, ())
     for error, why_not in (
-        (ConnectionLost("gone"), LOST),
+        (ConnectionLost("gone"), CONNECTION_LOST),
         (ProtocolError("x: y", code="x", said="y"), "y"),
     ):
         recorder = Recorder(error)
-        outcome = await getattr(SocketApprover(recorder), method.name)(*arguments)
+        outcome = await getattr(RemoteApprover(recorder), method.name)(*arguments)
         assert outcome == (False if method.result is bool else Outcome(accepted=False, why_not=why_not))
         kind, payload = FRAMES[method.name]
         if method.name == "decide":

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from flycore.model.enums import Code, Status
-from flycore.runners.answer import LINES_TRIED, EventFeed, Meaning, SidecarEvent, read_answer
+from flycore.runners.answer import LINES_TRIED, EventFeed, Answer, SidecarEvent, read_answer
 
 ROUNDS = 10_000 if os.environ.get("FLYTUI_SUITES") == "full" else 1_000
 GOOD = b'{"ok": true, "digest": "ab\\u00e9", "sizes": [1, 2.5, null], "nested": {"deep": [{}]}}'
@@ -17,7 +17,7 @@ PROGRESS = b'{"event": "progress", "progress": 0.4, "total": 1.0, "message": "pa
 LOG = b'{"event": "log", "level": "warning", "message": "slow"}\n'
 
 
-def understand(stdout: bytes, exit_code: int = 0, step: int = 0) -> tuple[Meaning, list[SidecarEvent]]:
+def understand(stdout: bytes, exit_code: int = 0, step: int = 0) -> tuple[Answer, list[SidecarEvent]]:
     events: list[SidecarEvent] = []
     feed = EventFeed(events.append)
     step = step or max(1, len(stdout))

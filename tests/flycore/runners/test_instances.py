@@ -15,9 +15,9 @@ import anyio
 import pytest
 
 from flycore.model.enums import Code, Status
-from flycore.runners.pool import FIRST_PAUSE_S, InstanceKey, InstancePool
+from flycore.runners.pool import FIRST_PAUSE_S, ProcessKey, ProcessPool
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome, call_sidecar
-from flycore.runners.spoken import Answered, Breach, Busy, read_line
+from flycore.runners.spoken import Answered, ProtocolViolation, BusyLine, read_line
 from flysafe.procfs import own_children, read_process
 from kernelkit import until
 
@@ -51,13 +51,13 @@ class Clock:
 class Pool:
     """A pool whose keeper runs, with the clock it goes by."""
 
-    pool: InstancePool
+    pool: ProcessPool
     clock: Clock
     sidecar: Callable[..., ProcessJsonJob]
     waited: list[str]
     holding: set[str]
 
-    async def call(self, code: str, key: InstanceKey | None = None, **fields: Any) -> RunOutcome:
+    async def call(self, code: str, key: ProcessKey | None = None, **fields: Any) -> RunOutcome:
         idle_ms, instances = fields.pop("idle_ms", 60_000), fields.pop("instances", 1)
         on_event = fields.pop("on_event", None)
         hold = self.pool.hold(key or KEY, instances=instances, idle_ms=idle_ms, waits=self.waited.append)
@@ -65,7 +65,7 @@ class Pool:
             return await place.call(self.sidecar(LOOP % code, **fields), on_event)
 
 
-KEY = InstanceKey(sidecar="a.sidecar", program="p", entry="e", permissions="none", level="none", caller="one")
+KEY = ProcessKey(sidecar="a.sidecar", program="p", entry="e", permissions="none", level="none", caller="one")
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def make(sidecar: Callable[..., ProcessJsonJob]) -> Any:
     @asynccontextmanager
     async def pool() -> AsyncIterator[Pool]:
         clock, holding = Clock(), {"e", "f"}
-        made = InstancePool(clock, lambda key: key.entry in holding)
+        made = ProcessPool(clock, lambda key: key.entry in holding)
         async with anyio.create_task_group() as group:
             group.start_soon(made.run)
             try:
@@ -230,7 +230,7 @@ async def test_calls_of_one_key_stand_in_line_and_never_share_with_another(make:
     async with make() as pool:
         pids: dict[str, set[int]] = {"one": set(), "two": set()}
 
-        async def call(key: InstanceKey) -> None:
+        async def call(key: ProcessKey) -> None:
             pids[key.caller].add(pid_of(await pool.call(code, key)))
 
         async with anyio.create_task_group() as group:
@@ -365,11 +365,11 @@ async def test_one_that_cannot_be_started_is_said(make: Any) -> None:
     ("line", "kind"),
     [
         (b'{"ok": true, "requestId": "a", "n": 1}', Answered),
-        (b'{"event": "busy", "busy": true}', Busy),
-        (b'{"event": "busy", "busy": 1}', Breach),
-        (b'{"ok": true, "requestId": "b"}', Breach),
-        (b'{"ok": true, "ok": true, "requestId": "a"}', Breach),
-        (b"[]", Breach),
+        (b'{"event": "busy", "busy": true}', BusyLine),
+        (b'{"event": "busy", "busy": 1}', ProtocolViolation),
+        (b'{"ok": true, "requestId": "b"}', ProtocolViolation),
+        (b'{"ok": true, "ok": true, "requestId": "a"}', ProtocolViolation),
+        (b"[]", ProtocolViolation),
         (b"  ", type(None)),
     ],
 )

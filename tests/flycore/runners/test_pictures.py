@@ -10,7 +10,7 @@ import pytest
 from PIL import Image, PngImagePlugin
 
 from flycore.model.picture import Picture
-from flycore.runners.pictures import MAX_IMAGE_BYTES, decode_picture
+from flycore.runners.pictures import MAX_IMAGE_BYTES, decode_image
 from valuekit import pixel
 
 
@@ -33,7 +33,7 @@ def near(colour: tuple[int, int, int], wanted: tuple[int, int, int]) -> bool:
 
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "GIF", "WEBP"])
 def test_each_format_is_scaled_down_with_its_colours_and_shape(format: str) -> None:
-    picture = decode_picture(encoded(halves((1600, 400)), format))
+    picture = decode_image(encoded(halves((1600, 400)), format))
     assert picture is not None
     assert (picture.width, picture.height) == (320, 80)
     assert near(pixel(picture, 10, 40), (255, 0, 0))
@@ -43,16 +43,16 @@ def test_each_format_is_scaled_down_with_its_colours_and_shape(format: str) -> N
 def test_a_small_image_keeps_its_size_and_its_first_frame_counts() -> None:
     second = Image.new("RGB", (4, 2), (0, 255, 0))
     data = encoded(halves((4, 2)), "GIF", save_all=True, append_images=[second])
-    picture = decode_picture(data)
+    picture = decode_image(data)
     assert picture is not None
     assert (picture.width, picture.height, pixel(picture, 0, 0)) == (4, 2, (255, 0, 0))
 
 
 def test_what_is_transparent_lies_on_black_and_deep_grey_keeps_its_upper_bits() -> None:
-    glass = decode_picture(encoded(Image.new("RGBA", (2, 1), (200, 100, 50, 0)), "PNG"))
+    glass = decode_image(encoded(Image.new("RGBA", (2, 1), (200, 100, 50, 0)), "PNG"))
     assert glass is not None
     assert glass.rgb == bytes(6)
-    grey = decode_picture(encoded(Image.new("I;16", (2, 1), 0x8000), "PNG"))
+    grey = decode_image(encoded(Image.new("I;16", (2, 1), 0x8000), "PNG"))
     assert grey is not None
     assert near(pixel(grey, 0, 0), (128, 128, 128))
 
@@ -91,11 +91,11 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_is_no_image_or_too_large_gives_none(name: str) -> None:
-    assert decode_picture(HOSTILE[name]) is None
+    assert decode_image(HOSTILE[name]) is None
 
 
 def test_an_image_whose_text_unpacks_without_end_gives_none_or_its_pixels() -> None:
-    picture = decode_picture(text_bomb())
+    picture = decode_image(text_bomb())
     assert picture is None or picture.width == 4
 
 
@@ -104,9 +104,9 @@ def test_cut_and_damaged_images_never_raise(format: str) -> None:
     data = encoded(halves((40, 30)), format)
     for at in range(0, len(data), max(1, len(data) // 60)):
         for damaged in (data[:at], data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]):
-            found = decode_picture(damaged)
+            found = decode_image(damaged)
             assert found is None or found.width <= 320
-    assert decode_picture(data[: len(data) // 3]) is None
+    assert decode_image(data[: len(data) // 3]) is None
 
 
 @pytest.mark.parametrize(("width", "height", "size"), [(0, 1, 0), (321, 1, 963), (1, 201, 603), (2, 2, 11)])

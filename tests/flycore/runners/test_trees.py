@@ -45,7 +45,7 @@ async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: py
     before = own_children()
     mark, call_id = ticks_now(), f"{os.getpid()}-leaver"
     leader = orphan_maker(call_id)
-    tree = trees.plant(leader.pid, call_id, mark)
+    tree = trees.register(leader.pid, call_id, mark)
 
     def look_and_leave() -> frozenset[int]:
         seen = own_children()
@@ -61,4 +61,4 @@ async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: py
         assert own_children() <= before | {leader.pid}
     finally:
         leader.wait()
-        trees.fell(tree)
+        trees.forget(tree)

@@ -14,7 +14,7 @@ from flycore.model.enums import Anchor, PathState, SealKind
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.sandbox import distribution as distributions
 from flycore.sandbox.distribution import Distribution
-from flycore.sandbox.seals import SealBroken, find_distribution, materialise, seal_program
+from flycore.sandbox.seals import SealBrokenError, find_distribution, materialise, seal_program
 
 SCRIPT = '#!/bin/sh\necho first "$1"\n'
 
@@ -90,7 +90,7 @@ def test_a_swap_between_seal_and_run_never_runs(change: str, alone: Path, tmp_pa
         other.rename(alone)
     else:
         interpreter.write_bytes(Path("/bin/true").read_bytes())
-    with pytest.raises(SealBroken):
+    with pytest.raises(SealBrokenError):
         materialise(program, sealed, tmp_path / "private")
     assert seal(program).digest != sealed.digest
     assert [path.name for path in (tmp_path / "private").iterdir() if not path.name.startswith(".lock")] == (
@@ -102,14 +102,14 @@ def test_gone_or_replaced_by_a_link_or_pipe_is_a_broken_seal(alone: Path, tmp_pa
     program = resolved(alone)
     sealed = seal(program)
     alone.unlink()
-    with pytest.raises(SealBroken):
+    with pytest.raises(SealBrokenError):
         materialise(program, sealed, tmp_path / "a")
     alone.symlink_to("/bin/echo")
-    with pytest.raises(SealBroken):
+    with pytest.raises(SealBrokenError):
         materialise(program, sealed, tmp_path / "b")
     alone.unlink()
     os.mkfifo(alone)
-    with pytest.raises(SealBroken):
+    with pytest.raises(SealBrokenError):
         materialise(program, sealed, tmp_path / "c")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from flycore.sandbox.store import KEPT_SECONDS, SealBroken, hold, prune
+from flycore.sandbox.store import KEPT_SECONDS, SealBrokenError, hold, prune
 from flycore.sandbox.trees import copy_digest, tree_digest
 
 DAY = 86_400.0
@@ -64,7 +64,7 @@ def test_a_copy_outlives_its_source(source: Path, store: Path) -> None:
 def test_a_changed_source_is_never_copied_under_the_old_name(source: Path, store: Path) -> None:
     content = tree_digest(str(source))
     (source / "lib" / "say.sh").write_text("echo evil\n")
-    with pytest.raises(SealBroken, match="is not what was sealed"):
+    with pytest.raises(SealBrokenError, match="is not what was sealed"):
         hold(store, content, str(source))
     assert entries(store) == []
 
@@ -129,7 +129,7 @@ def test_a_touched_copy_without_its_source_is_refused(
     content = tree_digest(str(source))
     tamper(hold(store, content, str(source)))
     (source / "run").write_text("#!/bin/sh\necho evil\n")
-    with pytest.raises(SealBroken):
+    with pytest.raises(SealBrokenError):
         hold(store, content, str(source))
 
 
@@ -144,7 +144,7 @@ def test_a_store_that_is_not_ours_alone_is_refused(what: str, source: Path, stor
     else:
         store.mkdir()
         store.chmod(0o777)
-    with pytest.raises(SealBroken):
+    with pytest.raises(SealBrokenError):
         hold(store, tree_digest(str(source)), str(source))
 
 
@@ -155,7 +155,7 @@ def test_a_full_disk_stops_the_run_and_leaves_nothing(source: Path, store: Path)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
-        with pytest.raises(SealBroken) as broken:
+        with pytest.raises(SealBrokenError) as broken:
             hold(store, content, str(source))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flycore.sandbox import trees
-from flycore.sandbox.trees import Unsealable, copy_digest, copy_tree, tree_digest
+from flycore.sandbox.trees import UnsealableError, copy_digest, copy_tree, tree_digest
 from flysafe.beneath import open_beneath
 
 Change = Callable[[Path], object]
@@ -139,9 +139,9 @@ def test_a_link_that_leads_out_is_refused_and_never_copied(
     (package / "up").symlink_to("lib")
     (package / "loop").symlink_to("loop" if target == "loop" else "run")
     (package / "bad").symlink_to(target.format(root=package))
-    with pytest.raises(Unsealable, match="leads out"):
+    with pytest.raises(UnsealableError, match="leads out"):
         tree_digest(str(package))
-    with pytest.raises(Unsealable):
+    with pytest.raises(UnsealableError):
         copy_tree(str(package), tmp_path / "copy")
 
 
@@ -170,22 +170,22 @@ def test_what_is_no_file_is_refused(kind: str, package: Path, monkeypatch: pytes
             pytest.skip("no device can be made here")
     else:
         pytest.skip("only root makes devices")
-    with pytest.raises(Unsealable, match="no file, folder or link"):
+    with pytest.raises(UnsealableError, match="no file, folder or link"):
         tree_digest(str(package))
 
 
 def test_limits_of_number_size_and_depth(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trees, "MOST_MEMBERS", 6)
-    with pytest.raises(Unsealable, match="more files"):
+    with pytest.raises(UnsealableError, match="more files"):
         tree_digest(str(package))
     monkeypatch.setattr(trees, "MOST_MEMBERS", 100)
     monkeypatch.setattr(trees, "MOST_BYTES", 200)
-    with pytest.raises(Unsealable, match="more bytes"):
+    with pytest.raises(UnsealableError, match="more bytes"):
         tree_digest(str(package))
     monkeypatch.setattr(trees, "MOST_BYTES", 1000)
     monkeypatch.setattr(trees, "DEEPEST", 1)
     (package / "lib" / "deep").mkdir()
-    with pytest.raises(Unsealable, match="deeper"):
+    with pytest.raises(UnsealableError, match="deeper"):
         tree_digest(str(package))
 
 

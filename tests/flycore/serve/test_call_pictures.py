@@ -13,7 +13,7 @@ from PIL import Image
 
 from doorkit import served
 from flycore.client.local import LocalClient
-from flycore.client.socket import connect_socket
+from flycore.client.socket import connect_unix
 from flycore.model.call import Caller
 from kernelkit import Root, kernel_of, request, tool
 from valuekit import pixel
@@ -77,12 +77,12 @@ async def test_a_file_swapped_for_a_link_or_a_pipe_is_not_followed(root: Root) -
 
 async def test_an_agent_sees_the_pictures_of_its_own_calls_and_a_viewer_all(root: Root) -> None:
     async with served(root) as kernel:
-        async with connect_socket(root.places.socket) as agent:
+        async with connect_unix(root.places.socket) as agent:
             own = await agent.call("paint.do", {})
             others = await kernel.call(request(kernel, "paint.do"))
             mine = await agent.picture(own.call_id, 0)
             assert mine is not None
             assert mine.width == 320
             assert await agent.picture(others.call_id, 0) is None
-        async with connect_socket(root.places.socket, viewer=True) as viewer:
+        async with connect_unix(root.places.socket, viewer=True) as viewer:
             assert await viewer.picture(others.call_id, 0) is not None

@@ -20,7 +20,7 @@ import anyio.abc
 import pytest
 
 from doorkit import frame, plain, served
-from flycore.client.socket import connect_socket
+from flycore.client.socket import connect_unix
 from flycore.model.enums import Status
 from flycore.serve.gate import Gate
 from flycore.serve.http import MAX_BODY_BYTES
@@ -301,7 +301,7 @@ def needs_root() -> None:
 async def test_another_user_on_the_unix_socket_is_refused(root: Root) -> None:
     """By the file's mode; and where that were open, by the peer's user."""
     needs_root()
-    async with served(root), connect_socket(root.places.socket) as good:
+    async with served(root), connect_unix(root.places.socket) as good:
         for open_wide, told in ((False, "PermissionError"), (True, "HTTP/1.1 403 Forbidden")):
             if open_wide:
                 root.places.socket.chmod(0o777)
@@ -333,5 +333,5 @@ async def test_a_stale_socket_file_is_replaced(root: Root) -> None:
     folder.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(root.places.socket))
-    async with served(root), connect_socket(root.places.socket) as good:
+    async with served(root), connect_unix(root.places.socket) as good:
         assert (await good.call("echo.free", {})).status is Status.SUCCESS

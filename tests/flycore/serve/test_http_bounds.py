@@ -17,8 +17,8 @@ from flycore.rpc.methods import Client
 from flycore.serve.gate import Gate
 from flycore.serve.http import serve_http
 from flycore.serve.mcp.http import http_app
-from flycore.serve.mcp.images import look_below
-from flycore.serve.tokens import TokenBook
+from flycore.serve.mcp.images import image_reader
+from flycore.serve.tokens import TokenStore
 from kernelkit import PATIENCE, Root
 from tcpkit import Listening, head, listening_http, sent
 
@@ -84,9 +84,9 @@ async def test_a_fault_of_our_own_tells_nothing(root: Root, caplog: pytest.LogCa
         raise KeyError(f"/secret/place of {key}")
 
     async with served(root) as kernel:
-        book = TokenBook.load(root.places.state_dir)
+        book = TokenStore.load(root.places.state_dir)
         token = book.new("good")
-        app = http_app(broken, look_below(root.places))
+        app = http_app(broken, image_reader(root.places))
         async with serve_http(kernel, app, book, 0) as address:
             port = int(address.split(":")[2].split("/")[0])
             lines = (f"Host: 127.0.0.1:{port}", f"Authorization: Bearer {token}", *TYPES)

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from doorkit import served
-from flycore.client.socket import BACKLOG, connect_socket
+from flycore.client.socket import BACKLOG, connect_unix
 from flycore.kernel.bus import BACKLOG as KERNEL_BACKLOG
 from flycore.model.events import MISSED, Event, EventClass
 from kernelkit import PATIENCE, Root
@@ -29,7 +29,7 @@ async def test_who_reads_too_late_is_told_that_events_are_gone(tmp_path: Path, a
     root = Root(tmp_path)
     async with (
         served(root) as kernel,
-        connect_socket(root.places.socket, viewer=True) as viewer,
+        connect_unix(root.places.socket, viewer=True) as viewer,
         viewer.events(ONLY) as heard,
     ):
         for _ in range(3 * max(BACKLOG, KERNEL_BACKLOG) // at_once):
@@ -54,7 +54,7 @@ async def test_who_keeps_up_is_told_nothing_of_the_kind(tmp_path: Path) -> None:
     root = Root(tmp_path)
     async with (
         served(root) as kernel,
-        connect_socket(root.places.socket, viewer=True) as viewer,
+        connect_unix(root.places.socket, viewer=True) as viewer,
         viewer.events(ONLY) as heard,
     ):
         for number in range(3):

@@ -12,7 +12,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from doorkit import say
-from flycore.client.socket import connect_socket
+from flycore.client.socket import connect_unix
 from flycore.model.errors import ProtocolError
 from flycore.model.events import Event
 from flycore.serve.gate import Gate
@@ -90,7 +90,7 @@ async def test_a_revoked_token_loses_its_connections_and_no_other_does(root: Roo
     async with listening(root) as at:
         other = at.book.new("other")
         async with client(at) as mine, client(at, other) as theirs:
-            async with connect_socket(root.places.socket, viewer=True) as viewer:
+            async with connect_unix(root.places.socket, viewer=True) as viewer:
                 assert (await viewer.ask_for("token.revoke", {"name": "good"}))["accepted"]
             with pytest.raises(ConnectionClosed) as closed, anyio.fail_after(PATIENCE):
                 await mine.recv()
@@ -122,11 +122,11 @@ async def test_tokens_are_made_by_a_viewer_and_told_of(root: Root) -> None:
     token = mint()
     wanted = {"name": "new", "digest": digest_of(token)}
     async with listening(root) as at:
-        async with connect_socket(root.places.socket) as agent, agent.events() as heard:
+        async with connect_unix(root.places.socket) as agent, agent.events() as heard:
             with pytest.raises(ProtocolError, match="unauthorized"):
                 await agent.ask_for("token.add", wanted)
             async with (
-                connect_socket(root.places.socket, viewer=True) as viewer,
+                connect_unix(root.places.socket, viewer=True) as viewer,
                 viewer.events() as told,
             ):
                 assert await viewer.ask_for("token.add", wanted) == {"accepted": True, "whyNot": ""}

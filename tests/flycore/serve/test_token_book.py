@@ -12,19 +12,19 @@ import pytest
 from flycore.model.caller import parse_caller_key
 from flycore.model.errors import TokenRefused
 from flycore.registry.places import TOKENS_FILE
-from flycore.serve.tokens import MOST_TOKENS, TokenBook, digest_of
+from flycore.serve.tokens import MAX_TOKENS, TokenStore, digest_of
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> TokenBook:
-    return TokenBook.load(tmp_path / "state")
+def book(tmp_path: Path) -> TokenStore:
+    return TokenStore.load(tmp_path / "state")
 
 
 def file_of(tmp_path: Path) -> Path:
     return tmp_path / "state" / TOKENS_FILE
 
 
-def test_a_token_is_known_by_its_name_and_kept_nowhere(tmp_path: Path, book: TokenBook) -> None:
+def test_a_token_is_known_by_its_name_and_kept_nowhere(tmp_path: Path, book: TokenStore) -> None:
     first, second = book.new("claude"), book.new("ci")
     assert (book.who(first), book.who(second)) == ("claude", "ci")
     assert book.names() == ("claude", "ci")
@@ -36,7 +36,7 @@ def test_a_token_is_known_by_its_name_and_kept_nowhere(tmp_path: Path, book: Tok
     assert stat.S_IMODE(os.stat(tmp_path / "state").st_mode) == 0o700
 
 
-def test_nothing_else_is_a_token(book: TokenBook) -> None:
+def test_nothing_else_is_a_token(book: TokenStore) -> None:
     token = book.new("claude")
     (made,) = book.tokens()
     wrong = (
@@ -54,8 +54,8 @@ def test_nothing_else_is_a_token(book: TokenBook) -> None:
     assert [book.who(presented) for presented in wrong] == [None] * len(wrong)
 
 
-def test_a_revocation_counts_at_once_in_every_reader(tmp_path: Path, book: TokenBook) -> None:
-    other = TokenBook.load(tmp_path / "state")
+def test_a_revocation_counts_at_once_in_every_reader(tmp_path: Path, book: TokenStore) -> None:
+    other = TokenStore.load(tmp_path / "state")
     token = book.new("claude")
     assert other.who(token) == "claude"
     assert book.revoke("claude")
@@ -63,7 +63,7 @@ def test_a_revocation_counts_at_once_in_every_reader(tmp_path: Path, book: Token
     assert not book.revoke("claude")
 
 
-def test_a_name_made_anew_is_another_caller(book: TokenBook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_made_anew_is_another_caller(book: TokenStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flycore.serve.tokens.time.time", lambda: 1000.0)
     old = book.find(book.new("claude"))
     book.revoke("claude")
@@ -80,23 +80,23 @@ BAD_NAMES = ["", "A", "-x", ".x", "a b", "a" * 33, "ü", "a\n", "a/b", "../a", "
 
 
 @pytest.mark.parametrize("name", BAD_NAMES, ids=range(len(BAD_NAMES)))
-def test_odd_names_are_refused(book: TokenBook, name: str) -> None:
+def test_odd_names_are_refused(book: TokenStore, name: str) -> None:
     with pytest.raises(TokenRefused, match="1 to 32"):
         book.new(name)
     assert book.names() == ()
 
 
-def test_a_name_is_taken_once(book: TokenBook) -> None:
+def test_a_name_is_taken_once(book: TokenStore) -> None:
     token = book.new("claude")
     with pytest.raises(TokenRefused, match="already"):
         book.new("claude")
     assert book.who(token) == "claude"
 
 
-def test_there_is_a_most(tmp_path: Path, book: TokenBook) -> None:
+def test_there_is_a_most(tmp_path: Path, book: TokenStore) -> None:
     book.new("first")
     rows = [
-        {"name": f"n{number}", "digest": f"{number:064x}", "createdAt": 1} for number in range(MOST_TOKENS)
+        {"name": f"n{number}", "digest": f"{number:064x}", "createdAt": 1} for number in range(MAX_TOKENS)
     ]
     file_of(tmp_path).write_text(json.dumps(rows))
     with pytest.raises(TokenRefused, match="256"):
@@ -117,7 +117,7 @@ BROKEN = [
 
 @pytest.mark.parametrize("data", BROKEN, ids=range(len(BROKEN)))
 def test_a_broken_file_admits_nobody_and_is_not_overwritten(
-    tmp_path: Path, book: TokenBook, data: bytes
+    tmp_path: Path, book: TokenStore, data: bytes
 ) -> None:
     token = book.new("claude")
     file_of(tmp_path).write_bytes(data)
@@ -130,7 +130,7 @@ def test_a_broken_file_admits_nobody_and_is_not_overwritten(
 
 
 def test_a_file_that_others_could_write_or_that_is_a_link_admits_nobody(
-    tmp_path: Path, book: TokenBook
+    tmp_path: Path, book: TokenStore
 ) -> None:
     token = book.new("claude")
     file = file_of(tmp_path)

@@ -14,7 +14,7 @@ import pytest
 
 from doorkit import frame, plain, raw, say, served
 from flycore.approval.callers import identify_peer
-from flycore.client.socket import connect_socket
+from flycore.client.socket import connect_unix
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.enums import Choice, Code, Status
 from flycore.rpc.messages import MAX_MESSAGE_BYTES
@@ -42,7 +42,7 @@ async def test_an_agent_sees_its_own_calls_and_a_viewer_all(root: Root) -> None:
         foreign = next(ask.request for ask in other if ask.request.caller.program == "agent")
         await kernel.approver.decide(foreign.id, foreign.subject_digest, answer)
         for viewer, seen in ((False, 1), (True, 2)):
-            async with connect_socket(root.places.socket, viewer=viewer) as client:
+            async with connect_unix(root.places.socket, viewer=viewer) as client:
                 assert len(await client.activity()) == seen
                 assert len(await client.asks()) == seen
                 assert len(await client.leases()) == seen - 1
@@ -54,8 +54,8 @@ async def test_an_agent_sees_its_own_calls_and_a_viewer_all(root: Root) -> None:
 async def test_an_agent_hears_of_its_own_calls_only(root: Root) -> None:
     async with (
         served(root) as kernel,
-        connect_socket(root.places.socket) as agent,
-        connect_socket(root.places.socket, viewer=True) as viewer,
+        connect_unix(root.places.socket) as agent,
+        connect_unix(root.places.socket, viewer=True) as viewer,
         agent.events() as heard_by_agent,
         viewer.events() as heard_by_viewer,
     ):
@@ -106,7 +106,7 @@ async def test_a_peer_that_pings_and_never_reads_is_dropped(root: Root) -> None:
                 sent += len(flood)
         assert sent < 20 * 1024 * 1024
         await until(lambda: kernel.status().clients == 0)
-        async with connect_socket(root.places.socket) as client:
+        async with connect_unix(root.places.socket) as client:
             assert (await client.call("echo.free", {})).status is Status.SUCCESS
 
 
@@ -121,7 +121,7 @@ async def test_a_peer_that_never_reads_its_answers_holds_up_nobody(root: Root) -
 
         group.start_soon(pester)
         group.start_soon(_subscribe, stream)
-        async with connect_socket(root.places.socket) as client:
+        async with connect_unix(root.places.socket) as client:
             before = _resident()
             for _ in range(100):
                 assert (await client.call("echo.free", {})).status in (Status.SUCCESS, Status.DENIED)
@@ -156,7 +156,7 @@ async def test_ids_are_only_ever_echoed(root: Root, odd: str) -> None:
 
 
 async def test_a_giant_message_ends_its_connection_and_no_other(root: Root) -> None:
-    async with served(root) as kernel, connect_socket(root.places.socket) as good:
+    async with served(root) as kernel, connect_unix(root.places.socket) as good:
         async with raw(root) as stream:
             await stream.send(b"\x81\xff" + (MAX_MESSAGE_BYTES + 1).to_bytes(8, "big") + bytes(4))
             with anyio.fail_after(20), suppress(anyio.EndOfStream):
@@ -188,7 +188,7 @@ async def test_an_agent_is_told_of_no_rule_and_takes_nothing_away(root: Root) ->
     root.policy({"tool": "x.y", "decision": "allow", "because": "mine"})
     async with served(root):
         for viewer, seen in ((False, 0), (True, 1)):
-            async with connect_socket(root.places.socket, viewer=viewer) as client:
+            async with connect_unix(root.places.socket, viewer=viewer) as client:
                 assert len(await client.rules()) == seen
                 assert await client.blocks() == ()
                 for kind in ("lease.revoke", "block.remove", "rule.remove", "undo"):

@@ -15,7 +15,7 @@ from websockets.asyncio.client import unix_connect
 from websockets.exceptions import InvalidStatus
 
 from doorkit import plain, say, served
-from flycore.client.socket import SocketClient, connect_socket
+from flycore.client.socket import RemoteClient, connect_unix
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.model.errors import KernelUnreachable, ProtocolError
@@ -39,7 +39,7 @@ async def test_the_socket_is_private_and_gone_afterwards(root: Root) -> None:
         assert stat.S_IMODE(facts.st_mode) == 0o600
         assert stat.S_IMODE(folder.st_mode) == 0o700
     with pytest.raises(KernelUnreachable):
-        async with connect_socket(root.places.socket):
+        async with connect_unix(root.places.socket):
             pass
 
 
@@ -122,7 +122,7 @@ async def test_trust_is_taken_away_by_viewers_and_given_by_nobody(root: Root) ->
             answer = await say(connection, "trust.revoke")
             assert answer["payload"]["code"] == "unauthorized"
             assert not kernel.pending_trust()
-        async with connect_socket(root.places.socket, viewer=True) as viewer:
+        async with connect_unix(root.places.socket, viewer=True) as viewer:
             assert (await viewer.ask_for("trust.revoke"))["accepted"]
             (item,) = await viewer.pending_trust()
             for kind in ("trust.accept", "trust.give"):
@@ -137,7 +137,7 @@ async def test_how_the_root_is_is_told_to_viewers_alone(root: Root) -> None:
     async with served(root) as kernel:
         async with plain(root) as connection:
             assert (await say(connection, "doctor.get"))["payload"]["code"] == "unauthorized"
-        async with connect_socket(root.places.socket, viewer=True) as viewer:
+        async with connect_unix(root.places.socket, viewer=True) as viewer:
             told, own = await viewer.checks(), await kernel.checks()
     assert [(check.name, check.state) for check in told] == [(check.name, check.state) for check in own]
 
@@ -145,7 +145,7 @@ async def test_how_the_root_is_is_told_to_viewers_alone(root: Root) -> None:
 async def test_no_connection_decides_not_even_for_another_call(root: Root) -> None:
     async with (
         served(root) as kernel,
-        connect_socket(root.places.socket) as agent,
+        connect_unix(root.places.socket) as agent,
         anyio.create_task_group() as group,
     ):
         group.start_soon(agent.call, "echo.ask", {})
@@ -166,19 +166,19 @@ async def test_no_connection_decides_not_even_for_another_call(root: Root) -> No
 async def test_the_confirming_letter_never_leaves_the_console(root: Root) -> None:
     async with (
         served(root) as kernel,
-        connect_socket(root.places.socket) as agent,
+        connect_unix(root.places.socket) as agent,
         anyio.create_task_group() as group,
     ):
         group.start_soon(agent.call, "echo.ask", {})
         ask = await waiting_ask(kernel)
         assert ask.request.risk is Risk.HIGH
         assert ask.request.letter
-        async with connect_socket(root.places.socket, viewer=True) as viewer:
+        async with connect_unix(root.places.socket, viewer=True) as viewer:
             seen = await viewer.asks()
             assert [item.request.letter for item in seen] == [""]
             assert seen[0].request.why
         assert [item.request.why for item in await agent.asks()] == [()]
-        async with connect_socket(root.places.socket) as stranger:
+        async with connect_unix(root.places.socket) as stranger:
             assert await stranger.call("echo.free", {})
         group.cancel_scope.cancel()
 
@@ -190,7 +190,7 @@ async def test_an_approved_call_over_the_socket_tells_its_progress(root: Root) -
     def note(progress: Progress) -> None:
         phases.append(progress.phase)
 
-    async with served(root) as kernel, connect_socket(root.places.socket) as agent:
+    async with served(root) as kernel, connect_unix(root.places.socket) as agent:
 
         async def run() -> None:
             results.append(await agent.call("echo.ask", {}, on_progress=note))
@@ -218,7 +218,7 @@ async def test_a_client_that_vanishes_withdraws_its_request(root: Root) -> None:
 async def test_cancel_ends_only_calls_of_the_same_connection(root: Root) -> None:
     async with (
         served(root) as kernel,
-        connect_socket(root.places.socket) as agent,
+        connect_unix(root.places.socket) as agent,
         anyio.create_task_group() as group,
     ):
         results: list[ToolResult] = []
@@ -228,7 +228,7 @@ async def test_cancel_ends_only_calls_of_the_same_connection(root: Root) -> None
 
         group.start_soon(run)
         call_id = (await waiting_ask(kernel)).request.call_id
-        async with connect_socket(root.places.socket) as stranger:
+        async with connect_unix(root.places.socket) as stranger:
             assert not await stranger.cancel(call_id)
         assert await agent.cancel(call_id)
         await until(lambda: results)
@@ -240,14 +240,14 @@ async def test_a_viewer_ends_any_call(root: Root) -> None:
     async with served(root) as kernel, anyio.create_task_group() as group:
         group.start_soon(kernel.call, request(kernel, "echo.ask", {}))
         call_id = (await waiting_ask(kernel)).request.call_id
-        async with connect_socket(root.places.socket, viewer=True) as viewer:
+        async with connect_unix(root.places.socket, viewer=True) as viewer:
             assert await viewer.cancel(call_id)
             await until(lambda: kernel.status().running == 0)
             assert not await viewer.cancel(call_id)
 
 
 async def test_a_viewer_reads_and_does_not_call(root: Root) -> None:
-    async with served(root), connect_socket(root.places.socket, viewer=True) as viewer:
+    async with served(root), connect_unix(root.places.socket, viewer=True) as viewer:
         assert (await viewer.catalog()).capability("echo.free") is not None
         assert (await viewer.status()).clients == 1
         with pytest.raises(Exception, match="unauthorized"):
@@ -255,7 +255,7 @@ async def test_a_viewer_reads_and_does_not_call(root: Root) -> None:
 
 
 async def test_events_reach_who_subscribed(root: Root) -> None:
-    async with served(root), connect_socket(root.places.socket) as agent, agent.events() as events:
+    async with served(root), connect_unix(root.places.socket) as agent, agent.events() as events:
         await agent.call("echo.free", {})
         seen = []
         async for event in events:
@@ -287,8 +287,8 @@ async def test_a_thousand_broken_and_good_connections(root: Root) -> None:
                 await stream.send(b"GARBAGE\r\n\r\n")
 
         async def good() -> None:
-            async with connect_socket(root.places.socket) as client:
-                assert isinstance(client, SocketClient)
+            async with connect_unix(root.places.socket) as client:
+                assert isinstance(client, RemoteClient)
                 assert (await client.call("echo.free", {})).status in (Status.SUCCESS, Status.DENIED)
 
         async with anyio.create_task_group() as group:
@@ -303,7 +303,7 @@ async def test_who_waits_is_told_when_the_console_closes(root: Root) -> None:
     told: list[ToolResult] = []
 
     async def call() -> None:
-        async with connect_socket(root.places.socket) as client:
+        async with connect_unix(root.places.socket) as client:
             told.append(await client.call("echo.ask", {}))
 
     async with anyio.create_task_group() as group, served(root) as kernel:
@@ -321,7 +321,7 @@ async def test_who_runs_is_told_that_it_was_ended(root: Root) -> None:
     told: list[ToolResult] = []
 
     async def call() -> None:
-        async with connect_socket(root.places.socket) as client:
+        async with connect_unix(root.places.socket) as client:
             told.append(await client.call("slow.nap", {}))
 
     async with anyio.create_task_group() as group, served(root) as kernel:

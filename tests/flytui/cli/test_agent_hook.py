@@ -17,7 +17,7 @@ from clikit import Desk, Terminal
 from flycore.catalog.agent_actions import agent_actions
 from flycore.catalog.schemas import check_input
 from flycore.model.json import read_strict
-from flytui.cli.agent_tools import NotUnderstood, Wanted, wanted
+from flytui.cli.agent_tools import NotUnderstood, AgentRequest, wanted
 
 ALLOW = {"tool": "agent.shell", "decision": "allow", "because": "it only looks",
          "when": {"properties": {"command": {"pattern": "^git status$"}}}}  # fmt: skip
@@ -286,13 +286,13 @@ def test_each_tool_is_asked_for_whole(
     tool: str, given: dict[str, Any], action: str, meant: dict[str, Any]
 ) -> None:
     asked = wanted(read_strict(json.dumps(event(tool, given)).encode()))
-    assert asked == Wanted(action, {**meant, "cwd": "/src/shop"})
+    assert asked == AgentRequest(action, {**meant, "cwd": "/src/shop"})
     assert check_input(agent_actions()[action].input_schema, asked.input)[1] == ()
 
 
 def test_the_agent_s_own_words_are_no_part_of_what_is_approved() -> None:
     asked = wanted(read_strict(json.dumps(event("Bash", {"command": "ls", "description": "look"})).encode()))
-    assert asked == Wanted("agent.shell", {"command": "ls", "cwd": "/src/shop"}, "look")
+    assert asked == AgentRequest("agent.shell", {"command": "ls", "cwd": "/src/shop"}, "look")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import jsonschema
 from clikit import Desk, until
 from flycore.model.call import Activity, Caller, CallError, Progress, ToolResult
 from flycore.model.enums import Phase, Status
-from flytui.cli.call_words import bar, elapsed_words, how_words, page_of, share_of
+from flytui.cli.call_words import bar, elapsed_text, outcome_text, call_page, share_of
 from flytui.cli.commands.schema import schema_of
 from flytui.cli.following import Told
 
@@ -81,8 +81,8 @@ def test_how_far_a_call_is_stands_in_words_and_cells() -> None:
     assert share_of(half) == 0.5
     assert bar(0.5) == "████████░░░░░░░░"
     assert (bar(0.0), bar(1.0)) == ("░" * 16, "█" * 16)
-    assert how_words(activity(progress=half)) == "50% page 2"
-    assert [elapsed_words(seconds) for seconds in (-1, 7, 725, 3723)] == ["0:00", "0:07", "12:05", "1:02:03"]
+    assert outcome_text(activity(progress=half)) == "50% page 2"
+    assert [elapsed_text(seconds) for seconds in (-1, 7, 725, 3723)] == ["0:00", "0:07", "12:05", "1:02:03"]
 
 
 def test_only_what_is_new_is_told() -> None:
@@ -97,5 +97,5 @@ def test_only_what_is_new_is_told() -> None:
 def test_a_page_lets_no_text_from_outside_begin_a_line() -> None:
     error = CallError(code="failed", message="x\nstate     ✓ success")
     result = ToolResult(status=Status.FAILED, tool="t", sidecar="s", call_id="c-1", error=error)
-    page = "\n".join(page_of(activity(phase=Phase.FINISHED, result=result, input_text="{}"), 101.0))
+    page = "\n".join(call_page(activity(phase=Phase.FINISHED, result=result, input_text="{}"), 101.0))
     assert [line for line in page.split("\n") if line.startswith("state")] == ["state     ✗ failed"]

@@ -9,7 +9,7 @@ from clikit import Desk
 from flycore.model.diagnostics import Severity
 from flycore.registry.settings import ReadSettings, Settings, parse_settings
 from flytui.cli.commands.schema import schema_of
-from flytui.cli.settings_words import POINTERS, shown_settings
+from flytui.cli.settings_words import POINTERS, listed_settings
 
 WRITTEN = """{
   "approvals": {"timeoutMs": {"high": 60000}, "queueTotal": "many"},
@@ -22,9 +22,9 @@ WRITTEN = """{
 
 def test_every_setting_is_shown() -> None:
     assert POINTERS.keys() == set(Settings.__struct_fields__)
-    names = [setting.name for setting in shown_settings(ReadSettings(Settings()))]
+    names = [setting.name for setting in listed_settings(ReadSettings(Settings()))]
     assert len(set(names)) == len(names) >= len(POINTERS)
-    assert all(setting.default for setting in shown_settings(ReadSettings(Settings())))
+    assert all(setting.default for setting in listed_settings(ReadSettings(Settings())))
 
 
 @pytest.mark.parametrize(("field", "pointer"), POINTERS.items())
@@ -37,7 +37,7 @@ def test_every_place_is_one_that_the_reader_knows(field: str, pointer: str) -> N
 
 
 def test_a_value_names_its_line_and_what_does_not_count_is_said() -> None:
-    shown = {setting.name: setting for setting in shown_settings(parse_settings(WRITTEN, "config.jsonc"))}
+    shown = {setting.name: setting for setting in listed_settings(parse_settings(WRITTEN, "config.jsonc"))}
     high, total = shown["approvals.timeoutMs.high"], shown["approvals.queueTotal"]
     assert (high.value, high.default, high.where) == (60_000, False, "config.jsonc:2:39")
     assert (total.value, total.default, total.where) == (20, True, "config.jsonc:2:61")

@@ -12,10 +12,10 @@ import anyio.lowlevel
 import pytest
 
 from flytui.cli import interrupts
-from flytui.cli.interrupts import ENDING, Interrupted, run_async
+from flytui.cli.interrupts import ENDING_SIGNALS, Interrupted, run_async
 
 
-@pytest.mark.parametrize("signum", ENDING)
+@pytest.mark.parametrize("signum", ENDING_SIGNALS)
 def test_a_signal_ends_the_work_and_its_clean_up_runs(signum: signal.Signals) -> None:
     seen: list[str] = []
 
@@ -61,7 +61,7 @@ def test_an_interrupt_before_the_handlers_are_in_place_is_one_too(monkeypatch: p
 @pytest.fixture(autouse=True)
 def _handlers() -> Iterator[None]:
     """Whatever a loop leaves behind, later tests find the handlers of before."""
-    before = {signum: signal.getsignal(signum) for signum in ENDING}
+    before = {signum: signal.getsignal(signum) for signum in ENDING_SIGNALS}
     yield
     for signum, handler in before.items():
         signal.signal(signum, handler)

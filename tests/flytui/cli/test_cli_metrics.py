@@ -12,7 +12,7 @@ import pytest
 
 from clikit import Desk
 from flycore.audit.log import AuditLog
-from flycore.registry.places import find_places
+from flycore.registry.places import find_paths
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_nobody_was_asked(used: Desk) -> None:
 
 
 def test_how_much_a_person_was_asked(desk: Desk) -> None:
-    places = find_places(str(desk.root), None, desk.environ, desk.root)
+    places = find_paths(str(desk.root), None, desk.environ, desk.root)
     anchors = places.anchors_file
     log = AuditLog.open(places.audit_dir, anchors, clock=lambda: 1.8e9, monotonic=lambda: 1.0)
     for number, took_ms in enumerate((400, 2_500, 90_000)):

@@ -15,7 +15,7 @@ from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Code, Level, ReasonCode, Source, Status
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flytui.cli.call_result import cancelled, lost, outcome_lines
-from flytui.cli.output import clock_time, plain_table, say, say_strict
+from flytui.cli.output import clock_time, plain_table, say, print_strict
 from flytui.console.doctor.terminal import TerminalFacts, Tmux, terminal_checks
 
 ROWS = (("● available", "a.b", "fine"), ("○ unavailable", "long.name", "because " * 20 + "of that"))
@@ -53,7 +53,7 @@ def test_a_table_without_room_becomes_lines_of_its_own(room: int) -> None:
 @pytest.mark.parametrize("payload", ["\x1b[2J", "\u202e", "\x9b31m", "\u200b", "\ud800", "a\tb", "[/nope]"])
 def test_printed_text_obeys_nobody(payload: str, capfd: pytest.CaptureFixture[str]) -> None:
     say(f"before {payload} after")
-    say_strict(f"before {payload} after")
+    print_strict(f"before {payload} after")
     printed = capfd.readouterr().out
     assert printed.count("\n") == 2
     assert all(character.isprintable() or character == "\n" for character in printed)
@@ -61,7 +61,7 @@ def test_printed_text_obeys_nobody(payload: str, capfd: pytest.CaptureFixture[st
 
 
 def test_decisions_are_shown_with_lookalikes_as_tokens(capfd: pytest.CaptureFixture[str]) -> None:
-    say_strict("p\u0430ypal")
+    print_strict("p\u0430ypal")
     assert "⟦U+0430⟧" in capfd.readouterr().out
 
 

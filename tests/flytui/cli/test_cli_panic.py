@@ -75,14 +75,14 @@ def test_beside_a_kernel_that_does_not_answer_it_stops_the_next_one_and_says_so(
     from pathlib import Path
 
     from flycore.kernel.lock import RootLock
-    from flycore.registry.places import find_places
+    from flycore.registry.places import find_paths
     from flytui.cli.commands import panic
     from flytui.cli.invocation import Invocation
 
     for name, value in trusted.environ.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(panic, "SETTLE_SECONDS", 0.0)
-    places = find_places(str(trusted.root), None, trusted.environ, Path.cwd())
+    places = find_paths(str(trusted.root), None, trusted.environ, Path.cwd())
     with RootLock.acquire(places, "console"):
         code = panic._stop(Invocation(root=str(trusted.root)), places)
     assert code == panic.EXIT_NOT_SURE

@@ -8,7 +8,7 @@ from clikit import Desk
 from flycore.approval.cells import cell_width
 from flycore.model.call import Progress
 from flycore.model.enums import Phase
-from flytui.cli.call_progress import NO_CONSOLE, Rewritten, Stand, Told, cut, how_far, line_of
+from flytui.cli.call_progress import NO_CONSOLE, ProgressLine, CallState, Told, cut, progress_text, line_of
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=2500")
 
@@ -29,7 +29,7 @@ def step(phase: Phase, done: float | None = None, message: str = "") -> Progress
 
 def test_a_log_is_told_little_and_what_is_waited_for_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Hand()
-    told = Told(Stand("t", for_console=False, clock=clock), clock)
+    told = Told(CallState("t", for_console=False, clock=clock), clock)
     told.show(step(Phase.CHECKING))
     told.show(step(Phase.WAITING_APPROVAL))
     for second in range(65):
@@ -55,7 +55,7 @@ def test_waiting_for_a_console_is_said_only_where_it_is_waited_for(
 ) -> None:
     for for_console in (True, False):
         clock = Hand()
-        told = Told(Stand("t", for_console=for_console, clock=clock), clock)
+        told = Told(CallState("t", for_console=for_console, clock=clock), clock)
         told.tick()
         clock.now = 2.0
         told.tick()
@@ -65,7 +65,7 @@ def test_waiting_for_a_console_is_said_only_where_it_is_waited_for(
 
 def test_a_line_is_written_anew_and_taken_away(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Hand()
-    shown = Rewritten(Stand("t", for_console=False, clock=clock), lambda: 40, clock)
+    shown = ProgressLine(CallState("t", for_console=False, clock=clock), lambda: 40, clock)
     shown.show(step(Phase.RUNNING, 1))
     shown.end()
     assert capsys.readouterr().err == ""
@@ -88,7 +88,7 @@ def test_a_line_is_cut_to_its_room(text: str) -> None:
 
 @pytest.mark.parametrize("payload", ["\x1b[2J", "\n", "\r", "\u202e", "\x9b31m"])
 def test_a_message_from_outside_obeys_nobody(payload: str) -> None:
-    stand = Stand(f"t{payload}", for_console=False, clock=Hand())
+    stand = CallState(f"t{payload}", for_console=False, clock=Hand())
     stand.take(step(Phase.RUNNING, 1, payload))
     assert payload not in line_of(stand)
     assert line_of(stand).isprintable()
@@ -104,7 +104,7 @@ def test_a_message_from_outside_obeys_nobody(payload: str) -> None:
     ],
 )
 def test_how_far_in_words(progress: Progress, said: str) -> None:
-    assert how_far(progress) == said
+    assert progress_text(progress) == said
 
 
 def test_a_terminal_shows_a_bar_and_the_output_stays_whole(settled: Desk) -> None:

@@ -13,15 +13,15 @@ from flycore.model.enums import Level, Phase, Status
 from flycore.model.json import Json
 from flycore.model.picture import Picture
 from flytui.console.activity.details import call_json, remaining
-from flytui.console.activity.flow import Flowed, paragraphs
+from flytui.console.activity.flow import LazyLines, paragraphs
 from flytui.console.activity.page import CallScreen
-from flytui.console.activity.rows import passing
+from flytui.console.activity.rows import matching_calls
 from flytui.console.activity.shape import View, first_view, table_of, views_of
-from flytui.console.activity.tree import GROUP, parent_of, toggled, tree_of
+from flytui.console.activity.tree import GROUP, parent_of, with_toggled, tree_of
 from flytui.console.app import FlytuiApp
 from flytui.console.paint import Tone, text_of, width_of
-from flytui.console.rows import RowsView
-from flytui.console.views import LinesView
+from flytui.console.rows import VirtualList
+from flytui.console.views import LineView
 from valuekit import CALLER, NOW
 from worldkit import World, world
 
@@ -110,36 +110,36 @@ def test_a_table_is_only_made_of_flat_objects() -> None:
 def test_a_tree_opens_closes_and_knows_what_is_above() -> None:
     rows = tree_of({"a": {"b/c": [1, 2]}, "d": "text"})
     assert [row.key for row in rows] == ["#", "#/a", "#/a/b~1c", "#/d"]
-    opened = toggled(rows, 2)
+    opened = with_toggled(rows, 2)
     assert [row.key for row in opened][2:5] == ["#/a/b~1c", "#/a/b~1c/0", "#/a/b~1c/1"]
     assert parent_of(opened, 4) == 2
-    assert [row.key for row in toggled(opened, 1)] == ["#", "#/a", "#/d"]
-    assert toggled(rows, 3) == rows
+    assert [row.key for row in with_toggled(opened, 1)] == ["#", "#/a", "#/d"]
+    assert with_toggled(rows, 3) == rows
 
 
 def test_many_children_stand_in_groups_that_hold_each_of_them_once() -> None:
     count = GROUP * GROUP + 7
     rows = tree_of(list(range(count)))
-    rows = rows if len(rows) > 1 else toggled(rows, 0)
+    rows = rows if len(rows) > 1 else with_toggled(rows, 0)
     assert len(rows) <= GROUP + 3
     groups = [at for at, row in enumerate(rows) if row.group is not None]
-    last = toggled(rows, groups[-1])
+    last = with_toggled(rows, groups[-1])
     assert last[-1].key == f"#/{count - 1}"
     assert len({row.key for row in last}) == len(last)
 
 
 def test_long_text_keeps_every_character_and_every_break() -> None:
     text = "x" * 250 + "\n\n" + "漢" * 30 + "\nend\u202e"
-    flowed = Flowed(paragraphs([("", text)]), 41)
+    flowed = LazyLines(paragraphs([("", text)]), 41)
     assert all(width_of(row) <= 41 for row in flowed)
     joined = "".join(text_of(row)[1:] for row in flowed)
     assert joined == "x" * 250 + "漢" * 30 + "end⟦U+202E⟧"
     assert text_of(flowed[-1]) == text_of(flowed[len(flowed) - 1])
-    assert len(Flowed([], 40)) == 0
+    assert len(LazyLines([], 40)) == 0
 
 
 def test_a_megabyte_of_lines_is_flowed_without_making_them() -> None:
-    flowed = Flowed([("y" * 70, Tone.PLAIN)] * 200_000, 80)
+    flowed = LazyLines([("y" * 70, Tone.PLAIN)] * 200_000, 80)
     assert len(flowed) == 200_000
     assert text_of(flowed[199_999]) == " " + "y" * 70
 
@@ -162,7 +162,7 @@ def test_a_filter_looks_at_state_tool_caller_and_error() -> None:
         ("web !claude", []),
         ("!", calls),
     ):
-        assert passing(calls, words) == kept
+        assert matching_calls(calls, words) == kept
 
 
 def place_with(*calls: Activity, **more: object) -> World:
@@ -185,7 +185,7 @@ async def test_keys_go_through_the_views_and_the_tree() -> None:
         await press(pilot, "escape", "x")
         assert "\n second line" in page(app)
         await press(pilot, "t", "home", "left")
-        tree = app.screen.query_one("#call-tree", RowsView)
+        tree = app.screen.query_one("#call-tree", VirtualList)
         assert tree.row_count == 1
         await press(pilot, "right", "end", "right", "right")
         assert "leaf" in rows_drawn(app, "#call-tree")
@@ -206,7 +206,7 @@ async def test_a_picture_is_seen_and_one_that_is_gone_is_said() -> None:
     red = Picture(width=4, height=2, rgb=bytes((255, 0, 0)) * 8)
     async with console(place_with(call, pictures={("c9", 0): red}), HandClock(), (80, 24)) as (app, pilot):
         await press(pilot, "3", "enter")
-        lines = app.screen.query_one("#page", LinesView)
+        lines = app.screen.query_one("#page", LineView)
         await until(pilot, lambda: len(lines.rows) > 1 and "reading" not in text_of(lines.rows[1]))
         assert "1 of 2" in text_of(lines.rows[0])
         drawn_in = [part for row in lines.rows for part in row if part.ink is not None]

@@ -14,10 +14,10 @@ from consolekit import HandClock, console, drawn, press, until
 from flycore.model.approval import UNTIL_LEFT, Answer, ApprovalRequest, Ask, Checks, LeaseTerms, RuleTerms
 from flycore.model.enums import Choice, Decision, LeaseScope, RequestState, Risk
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.card import CardScreen
-from flytui.console.approvals.edit import EditScreen, json_text, read_object, spelled_out
+from flytui.console.approvals.card import RequestScreen
+from flytui.console.approvals.edit import EditInputScreen, json_text, read_object, escape_invisible
 from flytui.console.approvals.rule import RuleScreen
-from flytui.console.approvals.standing import StandingScreen
+from flytui.console.approvals.standing import TermsScreen
 from flytui.console.screens.armed import ArmedLines
 from valuekit import CALLER, request_of
 from worldkit import World, world
@@ -39,7 +39,7 @@ def shown(app: FlytuiApp) -> bool:
 async def opened(app: FlytuiApp, pilot: Pilot[None], place: World, *requests: ApprovalRequest) -> None:
     """The first card is on screen, painted and armed."""
     place.ask_for(*requests)
-    await until(pilot, lambda: isinstance(app.screen, CardScreen))
+    await until(pilot, lambda: isinstance(app.screen, RequestScreen))
     await until(pilot, lambda: shown(app))
 
 
@@ -211,7 +211,7 @@ async def test_a_rule_that_was_not_written_is_not_said_to_be() -> None:
         assert isinstance(app.screen, RuleScreen)
         assert app.screen.query_one(Input).value == "x"
         await press(pilot, "escape")
-        await until(pilot, lambda: isinstance(app.screen, CardScreen))
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen))
         assert "written" not in drawn(app, "#card-keys")
     assert place.asks_value[0].state is RequestState.WAITING
 
@@ -225,10 +225,10 @@ async def test_escape_leads_from_the_summary_to_the_form_to_the_card(key: str) -
         await press(pilot, key, "tab", "x", "enter")
         await armed(app, pilot, clock)
         await press(pilot, "escape")
-        assert isinstance(app.screen, StandingScreen)
+        assert isinstance(app.screen, TermsScreen)
         clock.advance(5)
         await press(pilot, "a", "escape")
-        assert isinstance(app.screen, CardScreen)
+        assert isinstance(app.screen, RequestScreen)
     assert place.decided == []
 
 
@@ -271,14 +271,14 @@ async def test_an_edited_input_comes_back_as_a_new_card() -> None:
         area = app.screen.query_one(TextArea)
         assert read_object(area.text) == {"action": "type", "text": "hello from an agent"}
         await press(pilot, "enter", "backspace", "shift+tab", "ctrl+a", "tab", "enter")
-        assert isinstance(app.screen, EditScreen)
+        assert isinstance(app.screen, EditInputScreen)
         assert (place.edited, place.decided) == ([], [])
         area.text = '{"action": "type", '
         await press(pilot, "f2")
         assert "no JSON" in drawn(app, "#edit-keys")
         area.text = '{"action": "type", "text": "bye"}'
         await press(pilot, "f2")
-        await until(pilot, lambda: isinstance(app.screen, CardScreen))
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen))
         await until(pilot, lambda: "edited by you" in drawn(app, "#card"))
         await press(pilot, "a")
         assert place.decided == []
@@ -296,9 +296,9 @@ async def test_what_the_kernel_refuses_of_an_edit_is_shown_beside_it() -> None:
         clock.advance(5)
         await press(pilot, "e", "ctrl+s")
         await until(pilot, lambda: "policy denies this input" in drawn(app, "#edit-keys"))
-        assert isinstance(app.screen, EditScreen)
+        assert isinstance(app.screen, EditInputScreen)
         await press(pilot, "escape")
-        assert isinstance(app.screen, CardScreen)
+        assert isinstance(app.screen, RequestScreen)
     assert place.decided == []
 
 
@@ -313,7 +313,7 @@ async def test_pasted_text_is_data_in_the_edit_form() -> None:
         app.post_message(events.Paste('{"a": "x\u202ey"}\x1b\r\n\t'))
         await until(pilot, lambda: area.text)
         assert area.text == '{"a": "x\\u202ey"}\\u001b\n    '
-        assert isinstance(app.screen, EditScreen)
+        assert isinstance(app.screen, EditInputScreen)
     assert (place.edited, place.decided) == ([], [])
 
 
@@ -323,7 +323,7 @@ async def test_a_masked_input_is_not_offered_for_editing() -> None:
         await opened(app, pilot, place, quiet(masked=("/text",)))
         clock.advance(5)
         await press(pilot, "e")
-        assert isinstance(app.screen, CardScreen)
+        assert isinstance(app.screen, RequestScreen)
         assert "edit" not in drawn(app, "#card-keys")
 
 
@@ -373,7 +373,7 @@ async def test_folded_calls_and_a_ticket_are_said_on_the_card() -> None:
     place, clock = world(), HandClock()
     place.asks_value = (Ask(request=quiet(), state=RequestState.WAITING, count=3, ticket=True),)
     async with console(place, clock) as (app, pilot):
-        await until(pilot, lambda: isinstance(app.screen, CardScreen))
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen))
         title = drawn(app, "#card-title")
         assert "3 identical calls wait for this answer" in title
         assert "the caller comes back for the answer" in title
@@ -411,7 +411,7 @@ async def test_a_typist_with_short_gaps_approves_nothing_in_any_form(open_with: 
         for _ in range(60):
             clock.advance(chance.uniform(0.01, 0.49))
             await press(pilot, chance.choice(QUICK))
-            if isinstance(app.screen, CardScreen):
+            if isinstance(app.screen, RequestScreen):
                 await press(pilot, open_with)
     approvals = [answer for _, _, answer in place.decided if answer.choice is not Choice.BLOCK]
     assert approvals == []
@@ -441,4 +441,4 @@ def test_the_text_to_edit_means_the_input_and_can_be_seen(value: str) -> None:
     text = json_text({value: [value]})
     assert read_object(text) == {value: [value]}
     assert all(character.isprintable() or character == "\n" for character in text)
-    assert spelled_out(text) == text
+    assert escape_invisible(text) == text

@@ -10,8 +10,8 @@ from flycore.approval.card import CardStyle
 from flycore.model.approval import ApprovalRequest, Preview
 from flycore.model.enums import Risk
 from flycore.model.picture import Picture
-from flytui.console.approvals.batch import in_batch
-from flytui.console.approvals.card import CardScreen
+from flytui.console.approvals.batch import split_batch
+from flytui.console.approvals.card import RequestScreen
 from flytui.console.approvals.crop import LEAST_ROWS, crop_lines
 from flytui.console.approvals.drawing import body_lines
 from flytui.console.paint import text_of, width_of
@@ -82,7 +82,7 @@ def test_a_place_on_the_screen_is_approved_on_its_own_card_alone() -> None:
     from flycore.model.enums import RequestState
 
     medium = msgspec.structs.replace(pointing(), risk=Risk.MEDIUM)
-    taken, left = in_batch((Ask(request=medium, state=RequestState.WAITING),))
+    taken, left = split_batch((Ask(request=medium, state=RequestState.WAITING),))
     assert taken == ()
     assert len(left) == 1
 
@@ -94,7 +94,7 @@ async def test_high_risk_waits_until_what_follows_the_picture_was_read(size: tup
     request = pointing(crop_to=BLUE, cross_to=(9, 9))
     async with console(place, clock, size=size) as (app, pilot):
         place.ask_for(request)
-        await until(pilot, lambda: isinstance(app.screen, CardScreen) and app.screen.query(ArmedLines))
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen.query(ArmedLines))
         lines = app.screen.query_one(ArmedLines)
         await until(pilot, lambda: lines.arming.shown_at is not None)
         long = len(lines.rows) > lines.size.height

@@ -16,17 +16,17 @@ from flytui.console.approvals.keys import (
     CONFIRM_UNTIL_S,
     QUIET_S,
     VISIBLE_S,
-    Arming,
-    Pressed,
+    ArmingState,
+    KeyEffect,
 )
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 KEYS = [*"abcdefghijklmnopqrstuvwxyz", "enter", "space", "escape", "up", "down", "tab", "backspace", "ctrl+a"]
 
 
-def read_card(risk: Risk, letter: str = "", at: float = 0.0) -> Arming:
+def read_card(risk: Risk, letter: str = "", at: float = 0.0) -> ArmingState:
     """A card that was painted at `at` and read to its end."""
-    return Arming(risk, letter, seen_all=True).shown(at)
+    return ArmingState(risk, letter, seen_all=True).shown(at)
 
 
 @pytest.mark.parametrize(
@@ -43,49 +43,49 @@ def test_approve_arms_only_after_both_times(visible: float, quiet: float, armed:
     now = 100.0
     card = read_card(Risk.MEDIUM, at=now - visible).noted(now - quiet)
     assert (card.blocked(now) == "") is armed
-    assert (card.press("a", now)[1] is Pressed.APPROVED) is armed
+    assert (card.press("a", now)[1] is KeyEffect.APPROVED) is armed
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if key != "a"])
 @pytest.mark.parametrize("risk", list(Risk))
 def test_no_other_key_approves_or_opens(key: str, risk: Risk) -> None:
     card = read_card(risk, {Risk.HIGH: "k", Risk.CRITICAL: "kxyz"}.get(risk, ""))
-    assert card.press(key, 50.0)[1] is Pressed.NOTHING
+    assert card.press(key, 50.0)[1] is KeyEffect.NOTHING
 
 
 def test_a_key_pressed_before_the_card_was_painted_is_dropped() -> None:
     card = read_card(Risk.LOW, at=100.0)
     assert not card.accepts(99.9)
-    assert card.press("a", 99.9)[1] is Pressed.NOTHING
-    assert Arming(Risk.LOW, seen_all=True).press("a", 99.9)[1] is Pressed.NOTHING
+    assert card.press("a", 99.9)[1] is KeyEffect.NOTHING
+    assert ArmingState(Risk.LOW, seen_all=True).press("a", 99.9)[1] is KeyEffect.NOTHING
 
 
 def test_a_dropped_key_restarts_the_quiet() -> None:
     card, did = read_card(Risk.LOW).press("a", VISIBLE_S - 0.1)
-    assert did is Pressed.NOTHING
-    assert card.press("a", VISIBLE_S + 0.1)[1] is Pressed.NOTHING
-    assert card.press("a", VISIBLE_S - 0.1 + QUIET_S)[1] is Pressed.APPROVED
+    assert did is KeyEffect.NOTHING
+    assert card.press("a", VISIBLE_S + 0.1)[1] is KeyEffect.NOTHING
+    assert card.press("a", VISIBLE_S - 0.1 + QUIET_S)[1] is KeyEffect.APPROVED
 
 
 def test_a_card_that_was_covered_arms_anew() -> None:
     card = read_card(Risk.LOW).hidden()
-    assert card.press("a", 50.0)[1] is Pressed.NOTHING
+    assert card.press("a", 50.0)[1] is KeyEffect.NOTHING
     card = card.shown(60.0)
-    assert card.press("a", 60.0 + VISIBLE_S - 0.01)[1] is Pressed.NOTHING
+    assert card.press("a", 60.0 + VISIBLE_S - 0.01)[1] is KeyEffect.NOTHING
 
 
 @pytest.mark.parametrize(
     ("after", "did"),
     [
-        (CONFIRM_FROM_S - 0.01, Pressed.CLOSED),
-        (CONFIRM_FROM_S, Pressed.APPROVED),
-        (CONFIRM_UNTIL_S, Pressed.APPROVED),
-        (CONFIRM_UNTIL_S + 0.01, Pressed.NOTHING),
+        (CONFIRM_FROM_S - 0.01, KeyEffect.CLOSED),
+        (CONFIRM_FROM_S, KeyEffect.APPROVED),
+        (CONFIRM_UNTIL_S, KeyEffect.APPROVED),
+        (CONFIRM_UNTIL_S + 0.01, KeyEffect.NOTHING),
     ],
 )
-def test_the_letter_counts_inside_its_window_only(after: float, did: Pressed) -> None:
+def test_the_letter_counts_inside_its_window_only(after: float, did: KeyEffect) -> None:
     card, opened = read_card(Risk.HIGH, "k").press("a", 10.0)
-    assert opened is Pressed.OPENED
+    assert opened is KeyEffect.OPENED
     assert card.press("k", 10.0 + after)[1] is did
 
 
@@ -93,9 +93,9 @@ def test_the_letter_counts_inside_its_window_only(after: float, did: Pressed) ->
 def test_every_other_key_closes_the_window(key: str) -> None:
     card, _ = read_card(Risk.HIGH, "k").press("a", 10.0)
     card, did = card.press(key, 11.0)
-    assert did is Pressed.CLOSED
+    assert did is KeyEffect.CLOSED
     assert not card.open(11.0)
-    assert card.press("k", 11.5)[1] is Pressed.NOTHING
+    assert card.press("k", 11.5)[1] is KeyEffect.NOTHING
 
 
 def test_scrolling_restarts_quiet_and_not_visible() -> None:
@@ -110,34 +110,34 @@ def test_unread_or_masked_cards_of_high_risk_stay_off(risk: Risk) -> None:
     read = read_card(risk, letter)
     for card in (read.reading(seen_all=False), read.reading(masked=True)):
         assert card.blocked(50.0)
-        assert card.press("a", 50.0)[1] is Pressed.NOTHING
+        assert card.press("a", 50.0)[1] is KeyEffect.NOTHING
     opened, _ = read.press("a", 50.0)
-    assert opened.reading(seen_all=False).press(letter[0], 51.0)[1] is Pressed.CLOSED
+    assert opened.reading(seen_all=False).press(letter[0], 51.0)[1] is KeyEffect.CLOSED
 
 
 def test_a_request_without_its_letter_cannot_be_approved() -> None:
     for risk, letter in ((Risk.HIGH, ""), (Risk.HIGH, "ab"), (Risk.CRITICAL, "k")):
-        assert read_card(risk, letter).press("a", 50.0)[1] is Pressed.NOTHING
+        assert read_card(risk, letter).press("a", 50.0)[1] is KeyEffect.NOTHING
 
 
 def test_critical_wants_all_four_letters_in_time() -> None:
     card, did = read_card(Risk.CRITICAL, "kxyz").press("a", 10.0)
     for at, letter in enumerate("kxy"):
         card, did = card.press(letter, 11.0 + at * 0.2)
-        assert did is Pressed.TYPED
-    assert card.press("z", 12.0)[1] is Pressed.APPROVED
-    assert card.press("z", 10.0 + CODE_UNTIL_S + 0.1)[1] is Pressed.NOTHING
-    assert card.press("q", 12.0)[1] is Pressed.CLOSED
+        assert did is KeyEffect.TYPED
+    assert card.press("z", 12.0)[1] is KeyEffect.APPROVED
+    assert card.press("z", 10.0 + CODE_UNTIL_S + 0.1)[1] is KeyEffect.NOTHING
+    assert card.press("q", 12.0)[1] is KeyEffect.CLOSED
 
 
 def test_hands_on_the_machine_kills_approve_and_arms_anew() -> None:
     opened, _ = read_card(Risk.HIGH, "k").press("a", 10.0)
     held = opened.hands(True, 10.5)
-    assert held.press("k", 11.0)[1] is Pressed.NOTHING
-    assert held.press("a", 30.0)[1] is Pressed.NOTHING
+    assert held.press("k", 11.0)[1] is KeyEffect.NOTHING
+    assert held.press("a", 30.0)[1] is KeyEffect.NOTHING
     freed = held.hands(False, 40.0)
-    assert freed.press("a", 40.0 + VISIBLE_S - 0.01)[1] is Pressed.NOTHING
-    assert freed.press("a", 40.01 + VISIBLE_S)[1] is Pressed.OPENED
+    assert freed.press("a", 40.0 + VISIBLE_S - 0.01)[1] is KeyEffect.NOTHING
+    assert freed.press("a", 40.01 + VISIBLE_S)[1] is KeyEffect.OPENED
 
 
 def test_all_short_sequences_of_quick_keys_approve_nothing() -> None:
@@ -145,7 +145,7 @@ def test_all_short_sequences_of_quick_keys_approve_nothing() -> None:
         card = read_card(Risk.HIGH, "k")
         for at, key in enumerate(keys):
             card, did = card.press(key, VISIBLE_S + at * 0.2 - 0.21)
-            assert did is not Pressed.APPROVED
+            assert did is not KeyEffect.APPROVED
 
 
 @pytest.mark.suite
@@ -158,7 +158,7 @@ def test_a_typist_with_short_gaps_never_approves(risk: Risk) -> None:
     for _ in range(100_000 if FULL else 10_000):
         now += chance.uniform(0.001, 0.499)
         card, did = card.press(chance.choice(["a", *KEYS, *letter]), now)
-        assert did in (Pressed.NOTHING,)
+        assert did in (KeyEffect.NOTHING,)
 
 
 @pytest.mark.suite
@@ -170,7 +170,7 @@ def test_a_slow_typist_approves_high_risk_no_more_often_than_chance() -> None:
         for _ in range(12):
             now += chance.uniform(0.0, 3.0)
             card, did = card.press(chance.choice(KEYS), now)
-            opened += did is Pressed.OPENED
-            approved += did is Pressed.APPROVED
+            opened += did is KeyEffect.OPENED
+            approved += did is KeyEffect.APPROVED
     assert opened > 500
     assert approved <= opened / len(LETTERS)

@@ -20,7 +20,7 @@ from flycore.model.call import Caller, ToolResult
 from flycore.model.enums import RequestState, Status
 from flycore.model.json import JsonObject
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.card import CardScreen
+from flytui.console.approvals.card import RequestScreen
 from flytui.console.desk import Desk
 from flytui.console.screens.armed import ArmedLines
 from kernelkit import PATIENCE, Root, a_caller, kernel_of, request
@@ -62,8 +62,8 @@ class Scene:
         """The card of the request that waits is on screen, read and armed."""
         [ask] = await self.until(lambda: [one for one in self.kernel.asks() if _waits(one)])
         await self.until(lambda: self.app.desk.ask(ask.request.id))
-        while not (isinstance(self.app.screen, CardScreen) and self.app.screen._ask == ask):
-            await press(self.pilot, "n" if isinstance(self.app.screen, CardScreen) else "ctrl+o")
+        while not (isinstance(self.app.screen, RequestScreen) and self.app.screen._ask == ask):
+            await press(self.pilot, "n" if isinstance(self.app.screen, RequestScreen) else "ctrl+o")
         await self.until(self._armed)
         await self.read()
 
@@ -200,7 +200,7 @@ async def test_an_edited_input_is_judged_anew_runs_as_approved_and_the_caller_is
             assert place.kernel.asks()[0].request.subject.input == {"word": "one"}
             area.text = '{"word": "three"}'
             await press(place.pilot, "f2")
-            await place.until(lambda: isinstance(place.app.screen, CardScreen))
+            await place.until(lambda: isinstance(place.app.screen, RequestScreen))
             await place.until(lambda: "edited by you" in drawn(place.app, "#card"))
             await place.read()
             await press(place.pilot, "a")

@@ -19,12 +19,12 @@ from flycore.model.stability import Reason
 from flycore.model.trust import TrustItem
 from flytui.console.app import FlytuiApp
 from flytui.console.catalog.model import Heading
-from flytui.console.catalog.reason import why_fix
+from flytui.console.catalog.reason import summarise_reason
 from flytui.console.catalog.view import CatalogView
 from flytui.console.main import MainScreen
 from flytui.console.pages import PageScreen
 from flytui.console.paint import text_of
-from flytui.console.rows import RowsView
+from flytui.console.rows import VirtualList
 from valuekit import CALLER, NOW, request_of, sample_catalog, trust_items
 from worldkit import world
 
@@ -142,7 +142,7 @@ async def test_grouping_by_sidecar_keeps_cursor_and_filter() -> None:
         assert view.row is not None
         assert view.row.tool == tool
         assert {row.tool for row in view.finder.shown} == set(names)
-        rows = app.screen.query_one("#catalog-rows", RowsView)
+        rows = app.screen.query_one("#catalog-rows", VirtualList)
         headings = [row.text for row in rows._rows if isinstance(row, Heading)]
         assert [text.split(" ")[0] for text in headings] == sorted(text.split(" ")[0] for text in headings)
         assert any(text.startswith("utility.local") and "available" in text for text in headings)
@@ -272,7 +272,7 @@ def test_a_fix_names_a_key_that_the_catalog_has(kind: FixKind) -> None:
         remedy="a long way of saying what to do about it",
         fix=Fix(kind=kind, words="set delegates.keyboard"),
     )
-    told = why_fix((reason, reason), None, "", changed=False)
+    told = summarise_reason((reason, reason), None, "", changed=False)
     bound = {key for owner in (*CatalogView.__mro__, FlytuiApp) for key in _keys_of(owner)}
     assert told.key in bound
     wide, middle, narrow = (text_of(told.fitting(room)) for room in (80, 24, 17))

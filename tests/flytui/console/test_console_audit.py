@@ -13,11 +13,11 @@ from textual.pilot import Pilot
 
 from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.audit.log import AuditLog
-from flycore.client.ledger import MOST_LINES, Ledger
+from flycore.client.ledger import MOST_LINES, AuditReader
 from flytui.console.app import FlytuiApp
-from flytui.console.audit.lines import Rows, Shelf, chosen
-from flytui.console.rows import RowsView
-from flytui.console.title import away_words
+from flytui.console.audit.lines import AuditRows, LineBuffer, chosen
+from flytui.console.rows import VirtualList
+from flytui.console.title import notice_text
 from valuekit import request_of
 from worldkit import world
 
@@ -31,7 +31,7 @@ class Site:
     def __init__(self, base: Path) -> None:
         self.folder, self.anchors = base / "audit", base / "anchors.jsonl"
         self.log = AuditLog.open(self.folder, self.anchors, clock=time.time, monotonic=time.monotonic)
-        self.ledger = Ledger(self.folder, self.anchors)
+        self.ledger = AuditReader(self.folder, self.anchors)
 
     def call(self, tool: str, status: str = "success", **more: object) -> None:
         fields = {"callId": f"c-{tool}", "tool": tool, "caller": "claude (pid 7) via socket", **more}
@@ -57,7 +57,7 @@ async def audit(
     """The screen, open, with `count` lines read and the log checked."""
     async with console(world(), HandClock(), size, site.ledger) as (app, pilot):
         await press(pilot, "5")
-        await until(pilot, lambda: app.query_one("#audit-rows", RowsView).row_count == count)
+        await until(pilot, lambda: app.query_one("#audit-rows", VirtualList).row_count == count)
         await until(pilot, lambda: "checked" not in drawn(app, "#audit-state").partition(" · ")[2][:14])
         yield app, pilot
 
@@ -66,7 +66,7 @@ async def test_lines_stand_newest_last_and_the_log_grows_before_the_eyes(site: S
     for number in range(40):
         site.call(f"tool.{number}")
     async with audit(site, 40) as (app, pilot):
-        rows = app.query_one("#audit-rows", RowsView)
+        rows = app.query_one("#audit-rows", VirtualList)
         assert rows.cursor == 39
         assert "40 lines, newest last · ● whole" in drawn(app, "#audit-state")
         site.call("tool.new", "denied", code="denied")
@@ -86,7 +86,7 @@ async def test_words_choose_lines_and_escape_shows_all_again(site: Site) -> None
     site.call("web.fetch", "failed", message="q7f")
     site.call("file.hash", "failed")
     async with audit(site, 3) as (app, pilot):
-        rows = app.query_one("#audit-rows", RowsView)
+        rows = app.query_one("#audit-rows", VirtualList)
         await press(pilot, "slash", *"web FAILED", "enter")
         await until(pilot, lambda: rows.row_count == 1)
         assert "web.fetch" in rows_drawn(app, "#audit-rows")
@@ -163,14 +163,14 @@ async def test_the_fatigue_report_says_how_much_is_asked(site: Site) -> None:
 
 
 def test_a_hundred_thousand_lines_are_rows_that_are_made_when_looked_at() -> None:
-    shelf = Shelf()
+    shelf = LineBuffer()
     raw = b'{"seq":%d,"event":"TOOL_EXECUTED","tool":"web.search","prev":"needle","hash":"needle"}'
     shelf.add([raw % number for number in range(MOST_LINES)])
     shelf.add([raw.replace(b"search", b"needle") % MOST_LINES])
     assert (len(shelf.lines), shelf.dropped) == (MOST_LINES, 1)
     assert chosen(shelf.lines, "NEEDLE", 0, MOST_LINES) == [MOST_LINES - 1]
     assert chosen(shelf.lines, "!search", 0, MOST_LINES) == [MOST_LINES - 1]
-    rows = Rows(shelf.lines, shelf.dropped, [MOST_LINES - 1])
+    rows = AuditRows(shelf.lines, shelf.dropped, [MOST_LINES - 1])
     assert rows[0].key == str(MOST_LINES + 1)
 
 
@@ -182,7 +182,7 @@ async def test_who_waits_is_counted_on_every_screen(site: Site) -> None:
             await press(pilot, key)
             await until(pilot, lambda: "2 Approvals ●1" in drawn(app, "#header"))
             assert "1 waiting" in drawn(app, "#header")
-    assert away_words(app.desk) == "flytui: 1 waiting, high"
+    assert notice_text(app.desk) == "flytui: 1 waiting, high"
 
 
 async def test_what_is_too_much_is_left_out_and_counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from consolekit import HandClock, console, drawn, press, until
 from flycore.model.approval import LeaseTerms
 from flycore.model.enums import Choice, RequestState, Risk
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.card import CardScreen
+from flytui.console.approvals.card import RequestScreen
 from flytui.console.main import MainScreen
 from flytui.console.screens.armed import ArmedLines
 from valuekit import request_of
@@ -21,16 +21,16 @@ from worldkit import World, world
 pytestmark = pytest.mark.anyio
 
 
-def card_of(app: FlytuiApp) -> CardScreen:
+def card_of(app: FlytuiApp) -> RequestScreen:
     """The card on screen."""
-    assert isinstance(app.screen, CardScreen)
+    assert isinstance(app.screen, RequestScreen)
     return app.screen
 
 
 async def opened(app: FlytuiApp, pilot: Pilot[None], place: World, *requests: object) -> None:
     """Requests arrive and the first card opens by itself and is painted."""
     place.ask_for(*requests)  # type: ignore[arg-type]  # requests, named loosely for brevity
-    await until(pilot, lambda: isinstance(app.screen, CardScreen))
+    await until(pilot, lambda: isinstance(app.screen, RequestScreen))
     await until(pilot, lambda: card_of(app)._arming.shown_at is not None)
 
 
@@ -155,7 +155,7 @@ async def test_it_opens_by_itself_only_when_nobody_types() -> None:
         await pilot.pause()
         assert isinstance(app.screen, MainScreen)
         await press(pilot, "ctrl+o")
-        assert isinstance(app.screen, CardScreen)
+        assert isinstance(app.screen, RequestScreen)
         assert "1 of 2" in drawn(app, "#card-title")
 
 
@@ -349,4 +349,4 @@ async def test_help_over_the_card_disarms_it() -> None:
         await press(pilot, "question_mark", "a", "escape", "a")
         await pilot.pause()
         assert place.decided == []
-        assert isinstance(app.screen, CardScreen)
+        assert isinstance(app.screen, RequestScreen)

@@ -8,7 +8,7 @@ from textual.theme import Theme
 
 from consolekit import HandClock, console, until
 from flytui.console.style import LIGHT, THEME
-from flytui.console.views import Toned
+from flytui.console.views import ThemedWidget
 from worldkit import world
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +49,7 @@ async def test_without_colour_no_line_has_one_and_what_is_loud_is_reversed(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with console(world(), HandClock(), (100, 30)) as (app, pilot):
-        await until(pilot, lambda: app.screen.query(Toned))
+        await until(pilot, lambda: app.screen.query(ThemedWidget))
         reversed_texts = []
         for strip in app.screen._compositor.render_strips():  # as the driver is handed them
             for one in app.get_line_filters():

@@ -12,8 +12,8 @@ from flycore.model.errors import ConnectionLost
 from flycore.model.fix import Fix, FixKind
 from flytui.console.doctor.rows import check_rows
 from flytui.console.doctor.terminal import TerminalFacts
-from flytui.console.fix.bench import Workbench
-from flytui.console.fix.screen import ActScreen
+from flytui.console.fix.bench import TerminalPrograms
+from flytui.console.fix.screen import ConfirmActionScreen
 from flytui.console.header import SCREENS
 from flytui.console.main import MainScreen
 from flytui.console.paint import text_of
@@ -116,11 +116,13 @@ async def test_a_fix_is_shown_before_it_is_done() -> None:
         return 0
 
     async with console(place, clock) as (app, pilot):
-        app.desk.bench = Workbench(root="/srv/shop", home="/h", editor=("vi",), starter="{}", run=run)
+        app.desk.bench = TerminalPrograms(root="/srv/shop", home="/h", editor=("vi",), starter="{}", run=run)
         await press(pilot, "7")
         await until(pilot, lambda: "warn" in rows_drawn(app, "#check-rows"))
         await press(pilot, "F")
-        await until(pilot, lambda: isinstance(app.screen, ActScreen) and app.screen.query(ArmedLines))
+        await until(
+            pilot, lambda: isinstance(app.screen, ConfirmActionScreen) and app.screen.query(ArmedLines)
+        )
         shown = "\n".join(text_of(row) for row in app.screen.query_one(ArmedLines).rows)
         assert "tmux set-option 'a b'" in shown
         await press(pilot, "enter")

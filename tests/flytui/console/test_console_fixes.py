@@ -15,9 +15,9 @@ from flycore.model.enums import Discovery, Effective, ReasonCode
 from flycore.model.fix import Fix, FixKind
 from flycore.model.stability import Reason, Stability
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.reason import WordsScreen
-from flytui.console.fix.bench import Workbench, edit_argv
-from flytui.console.fix.screen import ActScreen
+from flytui.console.approvals.reason import TextPromptScreen
+from flytui.console.fix.bench import TerminalPrograms, edit_argv
+from flytui.console.fix.screen import ConfirmActionScreen
 from flytui.console.fix.words import quoted
 from flytui.console.main import MainScreen
 from flytui.console.trust import TrustScreen
@@ -66,18 +66,18 @@ def bench_of(app: FlytuiApp, *editor: str) -> list[tuple[tuple[str, ...], bool]]
         ran.append((argv, read))
         return 3
 
-    app.desk.bench = Workbench(
+    app.desk.bench = TerminalPrograms(
         root="/srv/shop", home="/home/me", editor=editor, starter='// first\n{"sidecars": {}}\n', run=run
     )
     app.suspend = nullcontext  # type: ignore[method-assign]  # a test has no terminal
     return ran
 
 
-async def shown(app: FlytuiApp, pilot: Pilot[None], key: str = "F") -> ActScreen:
+async def shown(app: FlytuiApp, pilot: Pilot[None], key: str = "F") -> ConfirmActionScreen:
     """The screen that the key opens, painted."""
     await press(pilot, key)
     screen = app.screen
-    assert isinstance(screen, ActScreen)
+    assert isinstance(screen, ConfirmActionScreen)
     await until(pilot, lambda: screen._card.arming.shown_at is not None)
     return screen
 
@@ -95,7 +95,7 @@ async def test_a_command_is_shown_exactly_and_run_once_armed() -> None:
         clock.advance(1)
         app.screen.post_message(events.Paste("a"))
         await press(pilot, "space")
-        assert isinstance(app.screen, ActScreen)
+        assert isinstance(app.screen, ConfirmActionScreen)
         clock.advance(1)
         await press(pilot, "a")
         await until(pilot, lambda: place.probed)
@@ -113,7 +113,7 @@ async def test_hands_on_the_machine_keep_it_off() -> None:
         clock.advance(2)
         app._on_hands(True)
         await press(pilot, "a")
-        assert isinstance(app.screen, ActScreen)
+        assert isinstance(app.screen, ConfirmActionScreen)
         await press(pilot, "escape")
         assert isinstance(app.screen, MainScreen)
         assert ran == []
@@ -162,7 +162,7 @@ async def test_without_a_terminal_the_command_can_only_be_copied() -> None:
         await shown(app, pilot)
         clock.advance(1)
         await press(pilot, "a")
-        assert isinstance(app.screen, ActScreen)
+        assert isinstance(app.screen, ConfirmActionScreen)
         await press(pilot, "y")
         assert app.clipboard == "sudo apt-get install xdotool"
 
@@ -174,7 +174,7 @@ async def test_without_an_editor_nothing_is_run() -> None:
         await shown(app, pilot)
         clock.advance(1)
         await press(pilot, "a")
-        assert isinstance(app.screen, ActScreen)
+        assert isinstance(app.screen, ConfirmActionScreen)
         assert "EDITOR" in drawn(app, "#card")
         assert ran == []
 
@@ -229,9 +229,9 @@ async def test_switching_off_wants_a_reason_and_on_none() -> None:
         await press(pilot, "E")
         assert "already" in app.desk.notice
         await press(pilot, "X")
-        assert isinstance(app.screen, WordsScreen)
+        assert isinstance(app.screen, TextPromptScreen)
         await press(pilot, "enter")
-        assert isinstance(app.screen, WordsScreen)
+        assert isinstance(app.screen, TextPromptScreen)
         await press(pilot, "n", "o", "enter")
         await until(pilot, lambda: place.switched)
         assert place.switched == [("one.local", False, "no")]
@@ -263,7 +263,7 @@ async def test_a_long_first_registry_is_written_only_once_seen_to_its_end() -> N
     async with console(place, clock, size=(60, 20)) as (app, pilot):
         bench_of(app)
         assert app.desk.bench is not None
-        app.desk.bench = Workbench(
+        app.desk.bench = TerminalPrograms(
             root="/r", home="/h", editor=(), starter="// line\n" * 60, run=app.desk.bench.run
         )
         screen = await shown(app, pilot, "i")

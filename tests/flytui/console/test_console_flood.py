@@ -15,9 +15,9 @@ from flycore.model.approval import Ask
 from flycore.model.call import Activity, Progress, ToolResult
 from flycore.model.enums import Phase, RequestState, Risk, Status
 from flycore.model.events import Event, EventClass
-from flytui.console.approvals.card import CardScreen
+from flytui.console.approvals.card import RequestScreen
 from flytui.console.desk import Desk, Topic
-from flytui.console.pump import Pump
+from flytui.console.pump import StateSync
 from kernelkit import until as comes_true
 from valuekit import CALLER, NOW, request_of, sample_catalog
 from worldkit import World, world
@@ -73,9 +73,9 @@ async def test_a_card_is_decided_in_the_midst_of_a_thousand_events() -> None:
     place, clock = world(), HandClock()
     async with console(place, clock) as (app, pilot):
         place.ask_for(request_of(risk=Risk.LOW, letter=""))
-        await until(pilot, lambda: isinstance(app.screen, CardScreen))
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen))
         await until(
-            pilot, lambda: isinstance(app.screen, CardScreen) and app.screen._arming.shown_at is not None
+            pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.shown_at is not None
         )
         clock.advance(5)
         for number in range(EVENTS):
@@ -118,7 +118,7 @@ async def test_a_request_whose_event_was_lost_in_a_flood_is_shown_all_the_same()
         """Nothing to draw on."""
 
     async with anyio.create_task_group() as group:
-        group.start_soon(Pump(desk, told, hands.append, events.append).run)
+        group.start_soon(StateSync(desk, told, hands.append, events.append).run)
         await comes_true(lambda: desk.catalog is not None and desk.status is not None)
         place.asks_value = (Ask(request=request_of(), state=RequestState.WAITING),)
         place.hands_on = True

@@ -15,7 +15,7 @@ from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
 from consolekit import HandClock, console
-from flytui.console.terminal import MOST_KEPT, Lasting, LastingDriver
+from flytui.console.terminal import MOST_KEPT, NonBlockingOutput, NonBlockingDriver
 from worldkit import world
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 def test_writing_to_a_terminal_that_is_gone_is_dropped() -> None:
     master, slave = pty.openpty()
     with os.fdopen(slave, "w") as inner:
-        out = Lasting(inner, lambda: None)
+        out = NonBlockingOutput(inner, lambda: None)
         out.write("drawn")
         assert os.read(master, 100) == b"drawn"
         assert out.fileno() == slave
@@ -33,10 +33,10 @@ def test_writing_to_a_terminal_that_is_gone_is_dropped() -> None:
             os.write(slave, b"x")
         for _ in range(100):
             out.write("x" * 10_000)
-        out.last_words()
+        out.drain()
         assert not out.unread
     out.write("closed")
-    out.last_words()
+    out.drain()
     assert not out.unread
 
 
@@ -45,7 +45,7 @@ def test_a_terminal_that_does_not_read_holds_nobody_up_and_is_drawn_anew_when_it
     tty.setraw(slave)
     caught_up = threading.Event()
     with os.fdopen(slave, "w") as inner:
-        out = Lasting(inner, caught_up.set)
+        out = NonBlockingOutput(inner, caught_up.set)
         for _ in range(3 * MOST_KEPT // 100_000):
             out.write("x" * 100_000)
         assert out.unread
@@ -65,9 +65,9 @@ def test_a_terminal_that_does_not_read_holds_nobody_up_and_is_drawn_anew_when_it
 async def test_the_driver_writes_through_it() -> None:
     place = world()
     async with console(place, HandClock()) as (app, _):
-        driver = LastingDriver(app)
-        assert isinstance(driver._file, Lasting)
-        assert app.driver_class is LastingDriver
+        driver = NonBlockingDriver(app)
+        assert isinstance(driver._file, NonBlockingOutput)
+        assert app.driver_class is NonBlockingDriver
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ async def test_a_continue_that_follows_no_stop_starts_nothing(
     starts: list[str] = []
     monkeypatch.setattr(LinuxDriver, "start_application_mode", lambda _: starts.append("start"))
     monkeypatch.setattr(LinuxDriver, "stop_application_mode", lambda _: starts.append("stop"))
-    driver = LastingDriver(App[None]())
+    driver = NonBlockingDriver(App[None]())
     os.kill(os.getpid(), signal.SIGCONT)
     assert starts == []
     driver.suspend_application_mode()

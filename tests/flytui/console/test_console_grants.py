@@ -11,7 +11,7 @@ from flycore.model.enums import LeaseScope
 from flycore.model.question import Block
 from flycore.model.standing import StandingRule
 from flytui.console.desk import Topic
-from flytui.console.pages import AgainScreen, PageScreen
+from flytui.console.pages import PressAgainScreen, PageScreen
 from valuekit import CALLER, NOW
 from worldkit import World, world
 
@@ -119,9 +119,9 @@ async def test_a_lease_and_an_allow_go_with_one_key_and_come_back_with_two() -> 
         await until(pilot, lambda: len(place.taken_away) == 2)
         assert place.taken_away[1] == ("rule", "/home/me/policy.jsonc:7", "ab" * 32)
         await press(pilot, "z")
-        assert isinstance(app.screen, AgainScreen)
+        assert isinstance(app.screen, PressAgainScreen)
         await press(pilot, "enter")
-        assert not isinstance(app.screen, AgainScreen)
+        assert not isinstance(app.screen, PressAgainScreen)
         assert len(place.taken_away) == 2
         await press(pilot, "z", "z")
         await until(pilot, lambda: place.taken_away[-1] == ("undo",))
@@ -132,7 +132,7 @@ async def test_what_lets_more_through_needs_the_key_again(what: str) -> None:
     place = world(blocks_value=(BLOCK,)) if what == "block" else world(rules_value=(rule(what),))
     async with console(place, HandClock()) as (app, pilot):
         await press(pilot, "4", "d")
-        assert isinstance(app.screen, AgainScreen)
+        assert isinstance(app.screen, PressAgainScreen)
         await press(pilot, "escape")
         assert place.taken_away == []
         await press(pilot, "d", "d")

@@ -13,7 +13,7 @@ from flycore.model.enums import RequestState, Risk
 from flytui.console.desk import Desk
 from flytui.console.header import header_lines
 from flytui.console.paint import Tone, text_of
-from flytui.console.title import kept_title, title_sequence
+from flytui.console.title import restored_title, title_sequence
 from valuekit import request_of
 from worldkit import world
 
@@ -74,7 +74,7 @@ class Terminal(io.StringIO):
 def test_the_title_of_before_comes_back_whatever_ends_the_console() -> None:
     terminal, piped = Terminal(), io.StringIO()
     for stream in (terminal, piped, None):
-        with pytest.raises(KeyError), kept_title(stream):
+        with pytest.raises(KeyError), restored_title(stream):
             raise KeyError
     assert terminal.getvalue() == "\x1b[22;2t\x1b[23;2t"
     assert piped.getvalue() == ""

@@ -29,18 +29,18 @@ from flycore.model.trust import TrustItem
 from flytui.console.activity.page import CallScreen
 from flytui.console.activity.shape import View
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.card import CardScreen
-from flytui.console.approvals.reason import WordsScreen
+from flytui.console.approvals.card import RequestScreen
+from flytui.console.approvals.reason import TextPromptScreen
 from flytui.console.catalog.jump import JumpScreen
 from flytui.console.catalog.view import CatalogView
-from flytui.console.fix.bench import Workbench
-from flytui.console.fix.screen import ActScreen
+from flytui.console.fix.bench import TerminalPrograms
+from flytui.console.fix.screen import ConfirmActionScreen
 from flytui.console.form.screen import FormScreen
-from flytui.console.guard import VisibleOnly
+from flytui.console.guard import ControlCharacterFilter
 from flytui.console.main import MainScreen
-from flytui.console.own import Own, own_settings
+from flytui.console.own import ConsoleSettings, check_settings
 from flytui.console.pages import PageScreen
-from flytui.console.rows import RowsView
+from flytui.console.rows import VirtualList
 from flytui.console.style import theme_names
 from valuekit import (
     CALLER,
@@ -175,22 +175,22 @@ def hostile_world(text: str) -> World:
     )
 
 
-def hostile_own(text: str) -> Own:
+def hostile_own(text: str) -> ConsoleSettings:
     """The payload in every setting of the console, and keys that look like nothing or like markup."""
     keys = {text: text, f"catalog.{text}": "f5", "catalog.probe": text, "catalog.copy": text}
     unseen = {"catalog.ladder": "\u3164", "audit.fatigue": "\u0301", "audit.verify": "\ufe0f"}
     there = Position(file=text, line=1, column=1)
     places = {"/theme": there, "/keys/catalog.probe": there}
-    return own_settings({**keys, **unseen, "catalog.group": "["}, text, theme_names(), places)
+    return check_settings({**keys, **unseen, "catalog.group": "["}, text, theme_names(), places)
 
 
-def hostile_bench(text: str) -> Workbench:
+def hostile_bench(text: str) -> TerminalPrograms:
     """The payload in the starter registry and in the editor."""
 
     async def run(argv: tuple[str, ...], read: bool) -> int:
         raise AssertionError("nothing may be run")
 
-    return Workbench(root=text, home=text, editor=(text,), starter=f"{text}\n{text}", run=run)
+    return TerminalPrograms(root=text, home=text, editor=(text,), starter=f"{text}\n{text}", run=run)
 
 
 def hostile_request(text: str) -> object:
@@ -233,11 +233,13 @@ async def walk_catalog(app: FlytuiApp, pilot: Pilot[None], clock: HandClock) -> 
     await over(app, pilot, "w", PageScreen)
     await over(app, pilot, "D", PageScreen)
     await over(app, pilot, "colon", JumpScreen, "down e")
-    await over(app, pilot, "X", WordsScreen, "x")
+    await over(app, pilot, "X", TextPromptScreen, "x")
     await over(app, pilot, "t", FormScreen, "f3 f2")
     if not any(reason.fix for reason in reasons_here(app)):
-        await walk(app, pilot, ["up" if app.screen.query_one("#catalog-rows", RowsView).cursor else "down"])
-    await over(app, pilot, "F", ActScreen, "end y")
+        await walk(
+            app, pilot, ["up" if app.screen.query_one("#catalog-rows", VirtualList).cursor else "down"]
+        )
+    await over(app, pilot, "F", ConfirmActionScreen, "end y")
     await walk(app, pilot, ["ctrl+p"])
     await until(pilot, lambda: isinstance(app.screen, CommandPalette))
     await walk(app, pilot, ["G", "r"])
@@ -271,7 +273,7 @@ async def walk_call(app: FlytuiApp, pilot: Pilot[None]) -> None:
 async def walk_lists(app: FlytuiApp, pilot: Pilot[None]) -> None:
     """Doctor, with its pages."""
     await walk(app, pilot, ["7"])
-    await until(pilot, lambda: app.screen.query_one("#check-rows", RowsView).row)
+    await until(pilot, lambda: app.screen.query_one("#check-rows", VirtualList).row)
     await walk(app, pilot, ["end", "enter"])
     await walk(app, pilot, ["escape", "F", "escape", "y"])
 
@@ -284,7 +286,7 @@ async def walk_starter(app: FlytuiApp, pilot: Pilot[None], place: World, clock: 
     await until(pilot, lambda: app.desk.catalog is empty)
     await walk(app, pilot, ["1", "i", "end"])
     screen = app.screen
-    assert isinstance(screen, ActScreen)
+    assert isinstance(screen, ConfirmActionScreen)
     await until(pilot, lambda: screen._card.arming.seen_all)
     clock.advance(2)
     await walk(app, pilot, ["a"])
@@ -316,7 +318,7 @@ async def test_no_screen_draws_a_payload(text: str, monkeypatch: pytest.MonkeyPa
         assert_clean(app)
         clock.advance(5)
         place.ask_for(hostile_request(text))  # type: ignore[arg-type]  # made by request_of
-        await until(pilot, lambda: isinstance(app.screen, CardScreen))
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen))
         await walk(app, pilot, ["end", "w", "escape", "r", "x", "escape"])
         await walk(app, pilot, ["l", *["down"] * 3, "space", "end", "enter", "end", "escape", "escape"])
         await walk(app, pilot, ["u", "down", "right", *["down"] * 4, "space", "tab", "x", "enter", "end"])
@@ -333,10 +335,10 @@ async def test_no_screen_draws_a_payload(text: str, monkeypatch: pytest.MonkeyPa
 
 async def test_the_last_filter_stops_what_a_widget_let_through() -> None:
     dirty = [Segment(text) for text in (C0, C1, BIDI)]
-    for segment in VisibleOnly().apply(dirty, Color(0, 0, 0)):
+    for segment in ControlCharacterFilter().apply(dirty, Color(0, 0, 0)):
         assert all(unicodedata.category(character) not in {"Cc", "Cf"} for character in segment.text)
     app_filters = [type(one) for one in (await _filters())]
-    assert app_filters[-1] is VisibleOnly
+    assert app_filters[-1] is ControlCharacterFilter
 
 
 async def _filters() -> list[object]:

@@ -15,10 +15,10 @@ from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.model.enums import Risk
 from flycore.model.errors import KernelUnreachable, ProtocolError, RootBusy
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.card import CardScreen
-from flytui.console.joined import Gone, Joined, plain_code, shown_code
+from flytui.console.approvals.card import RequestScreen
+from flytui.console.joined import LostKernel, AttachedKernel, normalise_code, shown_code
 from flytui.console.main import MainScreen
-from flytui.console.pairing import AskedScreen, PairScreen
+from flytui.console.pairing import PairingRequestScreen, EnterCodeScreen
 from flytui.console.run import run_console
 from flytui.console.trust import TrustScreen
 from valuekit import NOW, request_of, trust_items
@@ -62,11 +62,11 @@ class Far:
     came: int = 0
 
     @asynccontextmanager
-    async def joining(self) -> AsyncIterator[Joined]:
+    async def joining(self) -> AsyncIterator[AttachedKernel]:
         if not self.there:
             raise KernelUnreachable("kernel.sock")
         self.came += 1
-        yield Joined(self.place, self.place, self.door, pid=4121, since=NOW - 60, role="console")
+        yield AttachedKernel(self.place, self.place, self.door, pid=4121, since=NOW - 60, role="console")
 
 
 Script = Callable[[FlytuiApp, Pilot[None]], Awaitable[None]]
@@ -125,7 +125,7 @@ async def typed(pilot: Pilot[None], text: str) -> None:
 
 
 async def pair(app: FlytuiApp, pilot: Pilot[None]) -> None:
-    await until(pilot, lambda: isinstance(app.screen, PairScreen))
+    await until(pilot, lambda: isinstance(app.screen, EnterCodeScreen))
     await until(pilot, lambda: isinstance(app.focused, Input))
     await typed(pilot, CODE)
     await until(pilot, lambda: isinstance(app.screen, MainScreen))
@@ -134,15 +134,15 @@ async def pair(app: FlytuiApp, pilot: Pilot[None]) -> None:
 def box(app: FlytuiApp) -> str:
     """The words of a small screen."""
     from flytui.console.paint import text_of
-    from flytui.console.views import Bar
+    from flytui.console.views import LineBar
 
-    return "\n".join(text_of(row) for bar in app.screen.query(Bar) for row in bar._rows)
+    return "\n".join(text_of(row) for bar in app.screen.query(LineBar) for row in bar._rows)
 
 
 @pytest.mark.parametrize("written", ["K7QM4TXP", "k7qm-4txp", " k7qm 4txp ", "K7-QM-4T-XP"])
 def test_a_code_counts_however_it_is_typed(written: str) -> None:
-    assert plain_code(written) == CODE
-    assert plain_code(shown_code(CODE)) == CODE
+    assert normalise_code(written) == CODE
+    assert normalise_code(shown_code(CODE)) == CODE
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -150,7 +150,7 @@ async def test_it_attaches_says_to_whom_and_asks_for_the_code(sit: Sit, size: tu
     far = Far(world())
 
     async def person(app: FlytuiApp, pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: isinstance(app.screen, PairScreen))
+        await until(pilot, lambda: isinstance(app.screen, EnterCodeScreen))
         await until(pilot, lambda: "the console on pid 4121, since" in " ".join(box(app).split()))
         await until(pilot, lambda: far.door.asked == 1)
         assert far.door.presented == []
@@ -158,7 +158,7 @@ async def test_it_attaches_says_to_whom_and_asks_for_the_code(sit: Sit, size: tu
         await typed(pilot, "k7qm-4txp")
         await until(pilot, lambda: isinstance(app.screen, MainScreen))
         assert far.door.presented == [CODE]
-        assert app.desk.cannot == ""
+        assert app.desk.no_decision_reason == ""
         assert "viewer" not in drawn(app, "#header")
 
     await sit(far, person, size=size)
@@ -175,13 +175,13 @@ async def test_a_wrong_code_says_how_many_tries_are_left_and_another_can_be_had(
         await press(pilot, *["backspace"] * 5)
         await typed(pilot, "ABCDEFGH")
         await until(pilot, lambda: "2 tries left" in box(app))
-        assert app.desk.cannot
+        assert app.desk.no_decision_reason
         await typed(pilot, "half")
         await press(pilot, "f2")
         await until(pilot, lambda: far.door.asked == 2 and app.screen.query_one(Input).value == "")
         await typed(pilot, CODE)
         await until(pilot, lambda: isinstance(app.screen, MainScreen))
-        assert not app.desk.cannot
+        assert not app.desk.no_decision_reason
 
     await sit(far, person)
 
@@ -190,7 +190,7 @@ async def test_a_kernel_that_shows_no_code_says_why(sit: Sit) -> None:
     far = Far(world(), Door(mute="too many codes were asked for"))
 
     async def person(app: FlytuiApp, pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: isinstance(app.screen, PairScreen))
+        await until(pilot, lambda: isinstance(app.screen, EnterCodeScreen))
         await until(pilot, lambda: "too many codes" in box(app))
 
     await sit(far, person)
@@ -203,7 +203,7 @@ async def test_a_viewer_sees_what_waits_and_decides_nothing(sit: Sit, size: tupl
     far = Far(place)
 
     async def person(app: FlytuiApp, pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: isinstance(app.screen, PairScreen))
+        await until(pilot, lambda: isinstance(app.screen, EnterCodeScreen))
         await press(pilot, "escape")
         assert isinstance(app.screen, MainScreen)
         assert "viewer · cannot decide" in drawn(app, "#header")
@@ -211,13 +211,13 @@ async def test_a_viewer_sees_what_waits_and_decides_nothing(sit: Sit, size: tupl
         await press(pilot, "2")
         assert "computer.keyboard" in rows_drawn(app, "#ask-rows")
         await press(pilot, "ctrl+o")
-        assert isinstance(app.screen, CardScreen)
+        assert isinstance(app.screen, RequestScreen)
         clock_of(app).advance(5)
         await press(pilot, "end")
         for key in "adtbbrlueh":
             clock_of(app).advance(1)
             await press(pilot, key)
-            assert isinstance(app.screen, CardScreen)
+            assert isinstance(app.screen, RequestScreen)
             assert "viewer · cannot decide" in drawn(app, "#card-keys")
         assert "approve once" not in drawn(app, "#card-keys")
         await press(pilot, "escape", "T")
@@ -228,7 +228,7 @@ async def test_a_viewer_sees_what_waits_and_decides_nothing(sit: Sit, size: tupl
         await press(pilot, "escape", "1", "X")
         assert "viewer" in app.desk.notice
         await press(pilot, "P")
-        assert isinstance(app.screen, PairScreen)
+        assert isinstance(app.screen, EnterCodeScreen)
 
     await sit(far, person, size=size)
     assert (place.decided, place.trusted, place.switched, place.edited) == ([], [], [], [])
@@ -239,12 +239,12 @@ async def test_a_card_that_is_open_arms_anew_once_the_console_is_paired(sit: Sit
     far = Far(place)
 
     async def person(app: FlytuiApp, pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: isinstance(app.screen, PairScreen))
+        await until(pilot, lambda: isinstance(app.screen, EnterCodeScreen))
         await press(pilot, "escape")
         place.ask_for(request_of(risk=Risk.MEDIUM))
         await until(pilot, lambda: app.desk.waiting)
         await press(pilot, "ctrl+o")
-        assert isinstance(app.screen, CardScreen)
+        assert isinstance(app.screen, RequestScreen)
         clock_of(app).advance(5)
         assert app.desk.joined is not None
         app.desk.joined.paired = True
@@ -262,9 +262,9 @@ async def test_P_on_a_viewers_card_leads_to_the_code(sit: Sit) -> None:
     place.ask_for(request_of(risk=Risk.MEDIUM))
 
     async def person(app: FlytuiApp, pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: isinstance(app.screen, PairScreen))
+        await until(pilot, lambda: isinstance(app.screen, EnterCodeScreen))
         await press(pilot, "escape", "ctrl+o")
-        assert isinstance(app.screen, CardScreen)
+        assert isinstance(app.screen, RequestScreen)
         await press(pilot, "P")
         await pair(app, pilot)
 
@@ -279,7 +279,7 @@ async def test_a_kernel_that_goes_is_said_in_seconds_and_found_again(sit: Sit) -
     async def person(app: FlytuiApp, pilot: Pilot[None]) -> None:
         await pair(app, pilot)
         await press(pilot, "ctrl+o")
-        assert isinstance(app.screen, CardScreen)
+        assert isinstance(app.screen, RequestScreen)
         far.there = False
         place.end()
         await until(pilot, lambda: "kernel gone 0 s" in drawn(app, "#header"))
@@ -290,12 +290,12 @@ async def test_a_kernel_that_goes_is_said_in_seconds_and_found_again(sit: Sit) -
         far.there = True
         await until(pilot, lambda: far.came == 2)
         await until(pilot, lambda: "viewer · cannot decide" in drawn(app, "#header"))
-        assert not isinstance(app.screen, CardScreen)
+        assert not isinstance(app.screen, RequestScreen)
         assert app.desk.waiting
         clock_of(app).advance(5)
         await press(pilot, "P")
         await pair(app, pilot)
-        assert app.desk.cannot == ""
+        assert app.desk.no_decision_reason == ""
 
     await sit(far, person)
     assert place.decided == []
@@ -323,14 +323,14 @@ async def test_after_thirty_seconds_the_root_is_taken_by_one_key_and_not_before(
         await until(pilot, lambda: own.attached == [((7,), (8, 9))])
         await until(pilot, lambda: [ask.request.id for ask in app.desk.waiting] == ["ticket"])
         assert app.desk.joined is None
-        assert app.desk.cannot == ""
+        assert app.desk.no_decision_reason == ""
 
     await sit(far, person, own=own, size=size)
     assert own.attached[-1] == "detached"
 
 
 def test_the_seconds_that_are_left_end_at_nought() -> None:
-    gone = Gone(since=100.0)
+    gone = LostKernel(since=100.0)
     assert [gone.left(100.0), gone.left(129.5), gone.left(130.0), gone.left(200.0)] == [30, 1, 0, 0]
     assert gone.seconds(112.9) == 12
 
@@ -385,10 +385,10 @@ async def test_the_code_is_shown_beside_what_the_person_does_and_opens_nothing(s
         place.ask_for(request_of())
         await until(pilot, lambda: app.desk.waiting)
         await press(pilot, "ctrl+o")
-        assert isinstance(app.screen, CardScreen)
+        assert isinstance(app.screen, RequestScreen)
         ask_in(place, pid=556)
-        await until(pilot, lambda: len(app.desk.askers) == 2)
-        assert isinstance(app.screen, CardScreen)
+        await until(pilot, lambda: len(app.desk.open_pairing_requests) == 2)
+        assert isinstance(app.screen, RequestScreen)
         assert CODE[:4] not in drawn(app, "#card-keys")
         assert place.refused == []
 
@@ -397,16 +397,16 @@ async def test_d_on_its_screen_refuses_the_console_that_asks() -> None:
     place = world()
     async with console(place, HandClock()) as (app, pilot):
         ask_in(place, program="fly\x1b[2Jtui")
-        await until(pilot, lambda: app.desk.askers)
+        await until(pilot, lambda: app.desk.open_pairing_requests)
         assert "\x1b" not in drawn(app, "#alert")
         await press(pilot, "P")
-        assert isinstance(app.screen, AskedScreen)
+        assert isinstance(app.screen, PairingRequestScreen)
         assert "pid 555" in box(app)
         assert "K7QM-4TXP" in box(app)
         await press(pilot, "d")
         await until(pilot, lambda: isinstance(app.screen, MainScreen))
         assert place.refused == [555]
-        assert app.desk.askers == ()
+        assert app.desk.open_pairing_requests == ()
         assert "K7QM" not in drawn(app, "#alert")
 
 
@@ -416,9 +416,9 @@ async def test_the_code_goes_when_it_is_used_or_its_console_has_left(after: str)
     async with console(place, HandClock()) as (app, pilot):
         ask_in(place)
         ask_in(place, pid=556)
-        await until(pilot, lambda: len(app.desk.askers) == 2)
+        await until(pilot, lambda: len(app.desk.open_pairing_requests) == 2)
         place.publish(after, program="flytui", pid=555)
-        await until(pilot, lambda: [asking.pid for asking in app.desk.askers] == [556])
+        await until(pilot, lambda: [asking.pid for asking in app.desk.open_pairing_requests] == [556])
 
 
 async def test_a_code_that_is_over_is_not_drawn() -> None:
@@ -438,7 +438,7 @@ async def test_an_event_that_says_no_code_shows_nothing() -> None:
         ask_in(place, until=NOW - 1)
         place.publish("status.changed")
         await pilot.pause(0.2)
-        assert app.desk.askers == ()
+        assert app.desk.open_pairing_requests == ()
         assert "code" not in drawn(app, "#alert")
 
 

@@ -16,10 +16,10 @@ import flytui.console
 from consolekit import HandClock, app_of, console, drawn, press, until
 from flycore.model.enums import Risk
 from flycore.registry.settings import read_settings
-from flytui.console.keychecks import checked_keys
-from flytui.console.keymap import Keys, bound_key
+from flytui.console.keychecks import check_keys
+from flytui.console.keymap import KeyBindings, textual_key
 from flytui.console.keytable import ENTRIES
-from flytui.console.own import Own, own_settings
+from flytui.console.own import ConsoleSettings, check_settings
 from flytui.console.pages import PageScreen
 from flytui.console.screens.armed import ArmedLines
 from flytui.console.style import theme_names
@@ -45,12 +45,12 @@ def test_every_binding_has_an_id_of_the_table_with_the_tables_keys() -> None:
     bound: dict[str, set[str]] = {}
     for where, binding in all_bindings():
         assert binding.id in ENTRIES, f"{where} {binding}"
-        keys = {bound_key(key) for key in ENTRIES[binding.id].defaults}
+        keys = {textual_key(key) for key in ENTRIES[binding.id].defaults}
         assert set(binding.key.split(",")) <= keys, where
         bound.setdefault(binding.id, set()).update(binding.key.split(","))
     for name, entry in ENTRIES.items():
         if name.partition(".")[0] not in HANDLED:
-            assert bound.get(name) == {bound_key(key) for key in entry.defaults}, name
+            assert bound.get(name) == {textual_key(key) for key in entry.defaults}, name
 
 
 @pytest.mark.parametrize("view", ["catalog", "approvals", "activity", "grants", "audit"])
@@ -63,7 +63,9 @@ async def test_the_key_line_of_a_view_names_actions_of_the_table(view: str) -> N
 async def test_key_line_help_and_palette_name_the_key_in_force() -> None:
     place, clock = world(), HandClock()
     async with console(place, clock, (140, 40)) as (app, pilot):
-        app.desk.own = Own(Keys({"catalog.probe": "f5", "app.help": "f1", "app.trust": "ctrl+t"}))
+        app.desk.own = ConsoleSettings(
+            KeyBindings({"catalog.probe": "f5", "app.help": "f1", "app.trust": "ctrl+t"})
+        )
         app.set_keymap(app.desk.keys.keymap())
         await press(pilot, "R", "question_mark")
         assert not isinstance(app.screen, PageScreen)
@@ -131,7 +133,7 @@ async def test_the_palette_offers_what_the_keys_do_here_and_no_decision() -> Non
     ],
 )
 def test_a_key_that_would_harm_is_refused_and_its_default_holds(own: dict[str, str], refused: str) -> None:
-    keys, problems = checked_keys(own)
+    keys, problems = check_keys(own)
     assert [problem.id for problem in problems] == ([refused] if refused else [])
     for name in own:
         assert (name in keys.own) == (name != refused)
@@ -145,7 +147,7 @@ def test_a_refused_key_is_told_with_its_place(tmp_path: Path) -> None:
         '{\n "theme": "neon",\n "keys": {\n  "card.approve": "enter",\n  "catalog.probe": "f5"\n }\n}\n'
     )
     read = read_settings(tmp_path)
-    own = own_settings(read.settings.keys, read.settings.theme, theme_names(), read.places)
+    own = check_settings(read.settings.keys, read.settings.theme, theme_names(), read.places)
     assert own.theme == ""
     assert own.keys.own == {"catalog.probe": "f5"}
     assert [(item.pointer, item.position and item.position.line) for item in own.problems] == [
@@ -157,7 +159,7 @@ def test_a_refused_key_is_told_with_its_place(tmp_path: Path) -> None:
 async def test_problems_names_what_the_settings_say_wrongly() -> None:
     place = world()
     app = app_of(place)
-    app.desk.own = own_settings({"card.approve": "enter"}, "", theme_names(), {})
+    app.desk.own = check_settings({"card.approve": "enter"}, "", theme_names(), {})
     async with app.run_test(size=(120, 30)) as pilot:
         await until(pilot, lambda: app.desk.catalog is not None)
         await press(pilot, "p")
@@ -167,7 +169,9 @@ async def test_problems_names_what_the_settings_say_wrongly() -> None:
 async def test_a_card_obeys_the_person_s_keys_and_its_rules_hold() -> None:
     place, clock = world(), HandClock()
     app = app_of(place, clock)
-    app.desk.own = Own(checked_keys({"card.approve": "A", "card.deny": "f9", "app.panic": "f12"})[0])
+    app.desk.own = ConsoleSettings(
+        check_keys({"card.approve": "A", "card.deny": "f9", "app.panic": "f12"})[0]
+    )
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: app.desk.catalog is not None)
         place.ask_for(request_of("r1", risk=Risk.MEDIUM), request_of("r2", risk=Risk.MEDIUM))

@@ -16,7 +16,7 @@ import pytest
 from consolekit import app_of, until
 from flycore.model.enums import Risk
 from flytui.console.desk import Desk
-from flytui.console.title import away_sequence
+from flytui.console.title import notice_sequence
 from valuekit import request_of
 from worldkit import world
 
@@ -68,7 +68,7 @@ def test_a_notice_holds_nothing_of_the_request() -> None:
     place = world()
     place.ask_for(request_of(tool="secret.tool", risk=Risk.CRITICAL, letter="cfgi"))
     desk = Desk(client=place, approver=place, title="/srv/shop", asks=place.asks_value)
-    assert away_sequence(desk) == (
+    assert notice_sequence(desk) == (
         "\x1b]9;flytui: 1 waiting, critical\x07\x1b]777;notify;flytui;1 waiting, critical\x07"
     )
 

@@ -16,7 +16,7 @@ from textual.widgets import Input, TextArea
 
 from consolekit import HandClock, app_of, press, settle, until
 from flycore.audit.log import AuditLog
-from flycore.client.ledger import Ledger
+from flycore.client.ledger import AuditReader
 from flycore.model.approval import Lease, Preview
 from flycore.model.call import Activity, Artifact, ToolResult
 from flycore.model.check import Check, CheckState
@@ -26,9 +26,9 @@ from flycore.model.picture import Picture
 from flycore.model.question import Block
 from flycore.model.standing import StandingRule
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.card import CardScreen
+from flytui.console.approvals.card import RequestScreen
 from flytui.console.form.screen import FormScreen
-from flytui.console.rows import RowsView
+from flytui.console.rows import VirtualList
 from flytui.console.trust import TrustScreen
 from valuekit import (
     CALLER,
@@ -77,7 +77,7 @@ def test_card_of_a_high_risk_call(snap_compare: Compare) -> None:
     async def look(pilot: Pilot[None]) -> None:
         await until(pilot, fetched(app))
         place.ask_for(request_of("r1"), request_of("r2", risk=Risk.LOW, letter=""))
-        await until(pilot, lambda: isinstance(app.screen, CardScreen) and app.screen._arming.seen_all)
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.seen_all)
         await settle(pilot)
         clock.advance(5)
         await press(pilot, "up")
@@ -177,7 +177,7 @@ def test_a_card_with_the_place_it_clicks(snap_compare: Compare) -> None:
 
     async def asked(pilot: Pilot[None]) -> None:
         place.ask_for(made)
-        await until(pilot, lambda: isinstance(app.screen, CardScreen) and app.screen._arming.seen_all)
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.seen_all)
         clock.advance(5)
         app.screen._tick()  # type: ignore[attr-defined]  # the card's own half-second, taken now
 
@@ -190,7 +190,7 @@ def test_the_form_of_a_lease(snap_compare: Compare) -> None:
 
     async def asked(pilot: Pilot[None]) -> None:
         place.ask_for(request_of())
-        await until(pilot, lambda: isinstance(app.screen, CardScreen) and app.screen._arming.seen_all)
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.seen_all)
         clock.advance(5)
 
     assert see(snap_compare, app, SMALL, asked, "l", "down")
@@ -296,9 +296,9 @@ def test_the_log(snap_compare: Compare, tmp_path: Path) -> None:
     for number in range(3):
         log.append("TOOL_CALLED", {"callId": f"c{number}", "tool": "file.hash", "caller": "claude"})
         log.append("TOOL_EXECUTED", {"callId": f"c{number}", "tool": "file.hash", "status": "success"})
-    app = app_of(world(), ledger=Ledger(folder, anchors))
+    app = app_of(world(), ledger=AuditReader(folder, anchors))
     read = waits(
-        lambda: app.query_one("#audit-rows", RowsView).row_count == 6 and "whole" in screen_text(app)
+        lambda: app.query_one("#audit-rows", VirtualList).row_count == 6 and "whole" in screen_text(app)
     )
     assert see(snap_compare, app, SMALL, "5", read)
     log.close()

@@ -12,12 +12,12 @@ from textual.widgets import Input, TextArea
 
 from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.card import CardScreen
+from flytui.console.approvals.card import RequestScreen
 from flytui.console.approvals.question import QuestionScreen, option_keys
-from flytui.console.approvals.reason import ReasonScreen, WordsScreen
+from flytui.console.approvals.reason import DenyReasonScreen, TextPromptScreen
 from flytui.console.controllers.emergency_stop import TwoPresses
 from flytui.console.main import MainScreen
-from flytui.console.pages import AgainScreen
+from flytui.console.pages import PressAgainScreen
 from valuekit import loop_question, panic_question, request_of
 from worldkit import World, world
 
@@ -99,7 +99,7 @@ async def test_in_a_text_field_the_first_press_cuts_nothing() -> None:
 
 async def _card(app: FlytuiApp, pilot: Pilot[None], place: World, clock: HandClock) -> None:
     place.ask_for(request_of())
-    await until(pilot, lambda: isinstance(app.screen, CardScreen))
+    await until(pilot, lambda: isinstance(app.screen, RequestScreen))
     await until(pilot, lambda: app.screen._card.arming.shown_at is not None)  # type: ignore[attr-defined]  # a CardScreen
     clock.advance(2)
 
@@ -107,7 +107,7 @@ async def _card(app: FlytuiApp, pilot: Pilot[None], place: World, clock: HandClo
 async def _reason(app: FlytuiApp, pilot: Pilot[None], place: World, clock: HandClock) -> None:
     await _card(app, pilot, place, clock)
     await press(pilot, "r", *"why")
-    assert isinstance(app.screen, ReasonScreen)
+    assert isinstance(app.screen, DenyReasonScreen)
 
 
 async def _palette(app: FlytuiApp, pilot: Pilot[None], place: World, clock: HandClock) -> None:
@@ -119,7 +119,7 @@ async def _quit(app: FlytuiApp, pilot: Pilot[None], place: World, clock: HandClo
     place.ask_for(request_of())
     await until(pilot, lambda: app.desk.waiting)
     await press(pilot, "ctrl+q")
-    assert isinstance(app.screen, AgainScreen)
+    assert isinstance(app.screen, PressAgainScreen)
 
 
 async def _area(app: FlytuiApp, pilot: Pilot[None], place: World, clock: HandClock) -> None:
@@ -167,7 +167,7 @@ async def test_words_go_with_the_answer_and_enter_answers_nothing() -> None:
         assert isinstance(app.screen, QuestionScreen)
         assert "your words: look" in drawn(app, "#card-keys")
         await press(pilot, "w", *"other", "escape")
-        assert not isinstance(app.screen, WordsScreen)
+        assert not isinstance(app.screen, TextPromptScreen)
         await until(pilot, lambda: screen_of(app)._card.arming.shown_at is not None)
         clock.advance(2)
         await press(pilot, "e")
@@ -225,7 +225,7 @@ async def test_requests_are_opened_before_questions() -> None:
         await until(pilot, lambda: app.desk.questions and app.desk.waiting)
         assert "●2" in drawn(app, "#header")
         await press(pilot, "ctrl+o")
-        assert isinstance(app.screen, CardScreen)
+        assert isinstance(app.screen, RequestScreen)
 
 
 async def test_a_long_or_hostile_question_is_read_to_its_end_and_drawn_as_text() -> None:

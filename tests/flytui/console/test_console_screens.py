@@ -12,8 +12,8 @@ from textual.widgets import ContentSwitcher, Input
 from consolekit import HandClock, app_of, console, drawn, press, rows_drawn, until
 from flytui.console.catalog.view import CatalogView
 from flytui.console.main import MainScreen
-from flytui.console.pages import AgainScreen, PageScreen
-from flytui.console.rows import RowsView
+from flytui.console.pages import PressAgainScreen, PageScreen
+from flytui.console.rows import VirtualList
 from flytui.console.screens.armed import ArmedLines
 from flytui.console.trust import TrustScreen
 from valuekit import request_of, sample_activity, sample_catalog, stability_of, tool_view, trust_items
@@ -57,7 +57,7 @@ async def test_the_ladder_stands_beside_and_says_what_was_not_checked() -> None:
 
 async def test_the_filter_wants_every_word_and_escape_clears_it() -> None:
     async with console(world(), HandClock()) as (app, pilot):
-        rows = app.screen.query_one("#catalog-rows", RowsView)
+        rows = app.screen.query_one("#catalog-rows", VirtualList)
         full = rows.row_count
         await press(pilot, "slash", *"native avail", "enter")
         assert [row.tool for row in app.screen.query_one(CatalogView).finder.shown] == [
@@ -114,7 +114,7 @@ async def test_ten_thousand_tools_draw_only_what_is_on_screen() -> None:
     tools = tuple(tool_view(f"family{n % 90:02}.tool{n:05}", "utility.local", well) for n in range(10_000))
     place = World(catalog_value=msgspec.structs.replace(sample_catalog(), capabilities=tools))
     async with console(place, HandClock(), (120, 40)) as (app, pilot):
-        rows = app.screen.query_one("#catalog-rows", RowsView)
+        rows = app.screen.query_one("#catalog-rows", VirtualList)
         assert rows.row_count > 10_000
         await press(pilot, "end", "pageup", "home", "slash", *"tool09999", "enter")
         assert [row.tool for row in app.screen.query_one(CatalogView).finder.shown] == ["family09.tool09999"]
@@ -131,7 +131,7 @@ async def test_activity_shows_progress_and_details_and_cancels_after_asking() ->
         await press(pilot, "k", "x")
         assert place.cancelled == []
         await press(pilot, "k")
-        assert isinstance(app.screen, AgainScreen)
+        assert isinstance(app.screen, PressAgainScreen)
         await press(pilot, "k")
         await until(pilot, lambda: place.cancelled == ["c1"])
         await press(pilot, "down", "k")
@@ -188,7 +188,7 @@ async def test_quitting_asks_while_requests_wait_and_ctrl_c_ends_nothing() -> No
         place.ask_for(request_of())
         await until(pilot, lambda: app.desk.waiting)
         await press(pilot, "ctrl+q")
-        assert isinstance(app.screen, AgainScreen)
+        assert isinstance(app.screen, PressAgainScreen)
         await press(pilot, "enter")
         assert isinstance(app.screen, MainScreen)
         await press(pilot, "q", "q")

@@ -10,7 +10,7 @@ from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.source import Binding, Described, DescribedState, Import, Origin, SourceKind
 from flytui.console.app import FlytuiApp
-from flytui.console.fix.screen import ActScreen
+from flytui.console.fix.screen import ConfirmActionScreen
 from flytui.console.pages import PageScreen
 from flytui.console.sources.rows import import_texts
 from flytui.console.sources.screen import SourcesScreen
@@ -92,7 +92,7 @@ async def test_a_server_is_written_by_an_armed_key_after_all_of_it_was_seen() ->
         assert "can be imported" in app.desk.notice
         await press(pilot, "down", "m")
         screen = app.screen
-        assert isinstance(screen, ActScreen)
+        assert isinstance(screen, ConfirmActionScreen)
         await until(pilot, lambda: screen._card.arming.shown_at is not None)
         text = drawn(app, "#card")
         assert "NOTES_TOKEN" in text
@@ -114,7 +114,7 @@ async def test_a_refusal_stays_on_screen_and_escape_writes_nothing() -> None:
         await opened(app, pilot)
         await press(pilot, "down", "m")
         screen = app.screen
-        assert isinstance(screen, ActScreen)
+        assert isinstance(screen, ConfirmActionScreen)
         await until(pilot, lambda: screen._card.arming.shown_at is not None)
         clock.advance(2)
         await press(pilot, "a")

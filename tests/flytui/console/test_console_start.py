@@ -14,7 +14,7 @@ from flycore.model.approval import Answer
 from flycore.model.enums import Choice
 from flycore.model.errors import RootBusy
 from flytui.console.app import FlytuiApp
-from flytui.console.run import Opening, run_console
+from flytui.console.run import OpenKernel, run_console
 from flytui.console.trust import TrustScreen
 from valuekit import request_of, trust_items
 from worldkit import World, world
@@ -49,10 +49,10 @@ class Gate:
 
 
 @pytest.fixture
-def sit(monkeypatch: pytest.MonkeyPatch) -> Callable[[Opening, Script], Awaitable[None]]:
+def sit(monkeypatch: pytest.MonkeyPatch) -> Callable[[OpenKernel, Script], Awaitable[None]]:
     """Runs the console on no terminal, with what a person does at it."""
 
-    async def run(opening: Opening, script: Script) -> None:
+    async def run(opening: OpenKernel, script: Script) -> None:
         async def run_async(app: FlytuiApp) -> None:
             async with app.run_test(size=(100, 30)) as pilot:
                 await script(app, pilot)
@@ -63,7 +63,7 @@ def sit(monkeypatch: pytest.MonkeyPatch) -> Callable[[Opening, Script], Awaitabl
     return run
 
 
-Sit = Callable[[Opening, Script], Awaitable[None]]
+Sit = Callable[[OpenKernel, Script], Awaitable[None]]
 
 
 async def test_it_is_drawn_and_walked_before_the_kernel_is_open(sit: Sit) -> None:

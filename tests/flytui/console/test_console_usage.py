@@ -7,9 +7,9 @@ import pytest
 from consolekit import HandClock, console, drawn, press, until
 from flycore.model.audit import LastError, Metrics, ToolMetrics
 from flycore.model.call import Activity
-from flytui.console.catalog.usage import Usage, usage_lines
+from flytui.console.catalog.usage import ToolUsage, usage_lines
 from flytui.console.paint import text_of
-from flytui.console.rows import RowsView
+from flytui.console.rows import VirtualList
 from valuekit import sample_activity
 from worldkit import world
 
@@ -39,7 +39,7 @@ def told(*tools: ToolMetrics) -> Metrics:
 async def test_details_show_metrics_and_recent_calls_and_follow_them() -> None:
     place = world(metrics_value=told(HASHED), activity_value=sample_activity())
     async with console(place, HandClock(), (120, 60)) as (app, pilot):
-        rows = app.query_one("#catalog-rows", RowsView)
+        rows = app.query_one("#catalog-rows", VirtualList)
         await press(pilot, "slash", *"file.hash", "enter")
         await until(pilot, lambda: rows.row is not None and "file.hash" in rows.row.key)
         await press(pilot, "enter")
@@ -62,7 +62,7 @@ def _fields(metrics: ToolMetrics) -> dict[str, object]:
 
 def test_a_tool_that_nobody_called_says_so() -> None:
     calls: list[Activity] = []
-    assert "none yet" in text_of(usage_lines(Usage(None, calls), 0.0, 80)[-1])
+    assert "none yet" in text_of(usage_lines(ToolUsage(None, calls), 0.0, 80)[-1])
 
 
 async def test_calls_of_earlier_sessions_come_when_the_log_was_read() -> None:
@@ -71,4 +71,4 @@ async def test_calls_of_earlier_sessions_come_when_the_log_was_read() -> None:
         await press(pilot, "3")
         place.activity_value = sample_activity()
         place.publish("history.read")
-        await until(pilot, lambda: app.query_one("#call-rows", RowsView).row_count > 0)
+        await until(pilot, lambda: app.query_one("#call-rows", VirtualList).row_count > 0)

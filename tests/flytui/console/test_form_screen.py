@@ -17,14 +17,14 @@ from flycore.model.enums import Phase
 from flycore.model.json import JsonObject
 from flysafe.text import safe_text
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.card import CardScreen
-from flytui.console.form.block import FieldBlock
-from flytui.console.form.boxes import SafeInput, Turn
+from flytui.console.approvals.card import RequestScreen
+from flytui.console.form.block import FieldWidget
+from flytui.console.form.boxes import VisibleInput, ChoiceInput
 from flytui.console.form.outcome import CallPage
-from flytui.console.form.pick import PickScreen
+from flytui.console.form.pick import OptionListScreen
 from flytui.console.form.screen import FormScreen
 from flytui.console.main import MainScreen
-from flytui.console.views import Bar, LinesView
+from flytui.console.views import LineBar, LineView
 from hostilekit import PAYLOADS
 from valuekit import request_of, sample_activity, sample_catalog, stability_of, tool_view
 from worldkit import World, world
@@ -123,7 +123,7 @@ async def test_choices_and_items_by_keys() -> None:
     async with form(place) as (app, pilot):
         await typed(pilot, "ab")
         await press(pilot, "tab", "tab")
-        assert isinstance(app.focused, Turn)
+        assert isinstance(app.focused, ChoiceInput)
         await press(pilot, "right", "right", "left", "right", "tab")
         await press(pilot, "plus", "plus", "tab")
         await typed(pilot, "one")
@@ -143,7 +143,7 @@ async def test_a_list_of_ten_thousand_is_narrowed_by_words() -> None:
     )
     async with form(place) as (app, pilot):
         await press(pilot, "enter")
-        assert isinstance(app.screen, PickScreen)
+        assert isinstance(app.screen, OptionListScreen)
         await typed(pilot, "9777")
         await until(pilot, lambda: "option 9777" in rows_drawn(app, "#pick-rows"))
         await press(pilot, "enter")
@@ -165,7 +165,7 @@ async def test_json_and_fields_are_two_ways_to_write_the_same() -> None:
         await settle(pilot)
         await press(pilot, "f2")
         await until(pilot, lambda: not area.display)
-        assert "other keys" in [block.entry.label for block in app.screen.query(FieldBlock)]
+        assert "other keys" in [block.entry.label for block in app.screen.query(FieldWidget)]
         await press(pilot, "f5")
         await until(pilot, lambda: place.called)
         assert place.called[0][1] == {"path": "README.md", "lines": 3, "tags": ["a"], "other": 1}
@@ -256,7 +256,7 @@ async def test_the_card_opens_over_the_page_and_never_over_the_form() -> None:
         await until(pilot, lambda: place.called)
         clock.advance(60)
         place.ask_for(request_of("second"))
-        await until(pilot, lambda: isinstance(app.screen, CardScreen))
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen))
 
 
 async def test_the_page_shows_the_end_and_leads_back_to_the_form() -> None:
@@ -290,7 +290,7 @@ async def test_hostile_texts_are_drawn_safe_and_sent_as_they_are(payload: str) -
         await press(pilot, "f3")
         await settle(pilot)
         _all_visible(app)
-        app.screen.query(Turn).first().focus()
+        app.screen.query(ChoiceInput).first().focus()
         await press(pilot, "enter")
         _all_visible(app)
         await press(pilot, "escape", "f2")
@@ -309,7 +309,7 @@ async def test_pasted_text_is_seen_and_sent_as_it_was(payload: str) -> None:
     async with form(place) as (app, pilot):
         paste = events.Paste(payload)
         paste.set_sender(app)
-        assert isinstance(app.focused, SafeInput)
+        assert isinstance(app.focused, VisibleInput)
         app.focused.post_message(paste)
         box, safe = app.focused, safe_text(payload)
         await until(pilot, lambda: box.value == safe)
@@ -323,7 +323,7 @@ async def test_pasted_text_is_seen_and_sent_as_it_was(payload: str) -> None:
 def _all_visible(app: FlytuiApp) -> None:
     """Nothing that the filter would have to take out is drawn."""
     for widget in app.screen.query("*"):
-        if isinstance(widget, Bar | LinesView | Turn | SafeInput | TextArea) and widget.display:
+        if isinstance(widget, LineBar | LineView | ChoiceInput | VisibleInput | TextArea) and widget.display:
             for y in range(widget.size.height):
                 text = widget.render_line(y).text
                 assert text.isprintable() or not text, (widget, text)

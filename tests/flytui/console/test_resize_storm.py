@@ -9,9 +9,9 @@ from textual.geometry import Size
 from textual.pilot import Pilot
 
 from consolekit import HandClock, console, frame, press, settle, still, until
-from flytui.console.approvals.card import CardScreen
+from flytui.console.approvals.card import RequestScreen
 from flytui.console.paint import text_of
-from flytui.console.rows import RowsView
+from flytui.console.rows import VirtualList
 from valuekit import request_of, sample_activity
 from worldkit import World, world
 
@@ -64,7 +64,7 @@ async def test_the_cursor_keeps_its_row_and_stays_in_sight() -> None:
     place = world()
     async with console(place, HandClock(), SIZES[0]) as (app, pilot):
         await press(pilot, "end", "up")
-        rows = app.screen.query_one("#catalog-rows", RowsView)
+        rows = app.screen.query_one("#catalog-rows", VirtualList)
         at = rows.cursor
         name = text_of(rows._rows[at].draw(200)).split()[2]
         for width, height in ((60, 14), (120, 40), (80, 16)):
@@ -78,9 +78,9 @@ async def test_a_card_that_is_drawn_anew_is_cold_again_and_approves_nothing() ->
     request = request_of(input={"text": "word " * 200})
     async with console(place, clock, SIZES[0]) as (app, pilot):
         place.ask_for(request)
-        await until(pilot, lambda: isinstance(app.screen, CardScreen) and app.screen._arming.seen_all)
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.seen_all)
         card = app.screen
-        assert isinstance(card, CardScreen)
+        assert isinstance(card, RequestScreen)
         clock.advance(5)
         assert card._arming.blocked(clock()) == ""
         await storm(pilot, place)

@@ -10,8 +10,8 @@ from consolekit import HandClock, console, until
 from flycore.model.approval import Outcome
 from flycore.model.json import JsonObject
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.edit import EditScreen
-from flytui.console.approvals.reason import ReasonScreen
+from flytui.console.approvals.edit import EditInputScreen
+from flytui.console.approvals.reason import DenyReasonScreen
 from valuekit import request_of
 from worldkit import world
 
@@ -31,7 +31,7 @@ def burst(app: FlytuiApp, text: str) -> None:
 
 async def test_a_burst_into_the_edit_form_arrives_whole() -> None:
     async with console(world(), HandClock()) as (app, pilot):
-        screen = EditScreen(request_of("r1"), nowhere)
+        screen = EditInputScreen(request_of("r1"), nowhere)
         app.push_screen(screen)
         burst(app, TYPED)
         app.post_message(events.Key("left", None))
@@ -46,7 +46,7 @@ async def test_a_burst_into_the_edit_form_arrives_whole() -> None:
 async def test_a_burst_into_a_reason_arrives_whole_and_enter_sends_it() -> None:
     given: list[str | None] = []
     async with console(world(), HandClock()) as (app, pilot):
-        app.push_screen(ReasonScreen("file.hash"), given.append)
+        app.push_screen(DenyReasonScreen("file.hash"), given.append)
         burst(app, TYPED)
         app.post_message(events.Key("enter", "\r"))
         await until(pilot, lambda: given)
@@ -56,7 +56,7 @@ async def test_a_burst_into_a_reason_arrives_whole_and_enter_sends_it() -> None:
 async def test_escape_in_the_burst_leaves_and_the_rest_goes_nowhere() -> None:
     given: list[str | None] = []
     async with console(world(), HandClock()) as (app, pilot):
-        app.push_screen(ReasonScreen("file.hash"), given.append)
+        app.push_screen(DenyReasonScreen("file.hash"), given.append)
         burst(app, "never mind")
         app.post_message(events.Key("escape", None))
         await until(pilot, lambda: given)

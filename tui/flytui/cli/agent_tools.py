@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flycore.model.json import Json, JsonObject
 
 EVENT = "PreToolUse"
-OUR_OWN = "mcp__flytui__"
+OWN_TOOL_PREFIX = "mcp__flytui__"
 """Tools of flytui's own MCP server: their calls are approved where they arrive."""
 PASSED = frozenset(
     {
@@ -34,7 +34,7 @@ MAX_TOOL = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AgentRequest:
     """What is put before the kernel."""
 
     action: str
@@ -47,7 +47,7 @@ class NotUnderstood(Exception):
     """The event is not what a pre-tool hook is handed; the sentence says where."""
 
 
-def wanted(event: Json) -> Wanted | None:
+def wanted(event: Json) -> AgentRequest | None:
     """What the event asks for; None where it is left to the agent. Raises NotUnderstood."""
     if not isinstance(event, dict):
         raise NotUnderstood("it is no JSON object")
@@ -58,23 +58,25 @@ def wanted(event: Json) -> Wanted | None:
         raise NotUnderstood("tool_name is no name")
     if not isinstance(given, dict) or not isinstance(cwd, str):
         raise NotUnderstood("tool_input is no object, or cwd no text")
-    if tool in PASSED or (tool.startswith(OUR_OWN) and "__" not in tool.removeprefix(OUR_OWN)):
+    if tool in PASSED or (
+        tool.startswith(OWN_TOOL_PREFIX) and "__" not in tool.removeprefix(OWN_TOOL_PREFIX)
+    ):
         return None
-    return _asked(tool, given, {"cwd": cwd} if cwd else {})
+    return _agent_request(tool, given, {"cwd": cwd} if cwd else {})
 
 
-def _asked(tool: str, given: JsonObject, place: JsonObject) -> Wanted:
+def _agent_request(tool: str, given: JsonObject, place: JsonObject) -> AgentRequest:
     if tool in COMMANDS:
         said = given.get("description")
         rest = {key: value for key, value in given.items() if key not in ("command", "description")}
         shell: JsonObject = {"command": _text(given, "command"), **place, **_options(rest)}
-        return Wanted(SHELL, shell, said if isinstance(said, str) else "")
+        return AgentRequest(SHELL, shell, said if isinstance(said, str) else "")
     if tool in _CHANGES:
-        return Wanted(EDIT, {**place, **_CHANGES[tool](given)})
+        return AgentRequest(EDIT, {**place, **_CHANGES[tool](given)})
     if tool == "WebFetch":
         rest = {key: value for key, value in given.items() if key != "url"}
-        return Wanted(FETCH, {"url": _text(given, "url"), **place, **_options(rest)})
-    return Wanted(TOOL, {"tool": tool, "input": given, **place})
+        return AgentRequest(FETCH, {"url": _text(given, "url"), **place, **_options(rest)})
+    return AgentRequest(TOOL, {"tool": tool, "input": given, **place})
 
 
 def _edit(given: JsonObject) -> JsonObject:

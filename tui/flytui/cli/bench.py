@@ -16,18 +16,18 @@ from flytui.cli.output import note
 
 if TYPE_CHECKING:
     from flycore.registry.places import Places
-    from flytui.console.fix.bench import Workbench
+    from flytui.console.fix.bench import TerminalPrograms
 
 EDITORS = ("sensible-editor", "nano", "vim", "vi")
 NOT_STARTED = 127
 
 
-def find_bench(places: Places, environ: Mapping[str, str]) -> Workbench:
+def find_terminal_programs(places: Places, environ: Mapping[str, str]) -> TerminalPrograms:
     """The bench of the person at this terminal."""
     from flycore.offline.files import starter_text
-    from flytui.console.fix.bench import Workbench
+    from flytui.console.fix.bench import TerminalPrograms
 
-    return Workbench(
+    return TerminalPrograms(
         root=str(places.app_root),
         home=environ.get("HOME", ""),
         editor=find_editor(environ),
@@ -54,7 +54,7 @@ async def run_here(argv: tuple[str, ...], read: bool) -> int:
 
     if read:
         note(f"$ {shlex.join(argv)}")
-    with _interrupts_are_the_childs():
+    with _leave_interrupts_to_child():
         try:
             done = await anyio.run_process(list(argv), stdin=None, stdout=None, stderr=None, check=False)
             status = done.returncode
@@ -63,11 +63,11 @@ async def run_here(argv: tuple[str, ...], read: bool) -> int:
             status, read = NOT_STARTED, True
         if read:
             note(f"exit status {status} · Enter goes back to flytui")
-            await anyio.to_thread.run_sync(_enter, abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(_wait_for_enter, abandon_on_cancel=True)
     return status
 
 
-def _enter() -> None:
+def _wait_for_enter() -> None:
     """Wait for a line that is typed from now on, or for the terminal's end."""
     with suppress(OSError, termios.error):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
@@ -76,7 +76,7 @@ def _enter() -> None:
 
 
 @contextmanager
-def _interrupts_are_the_childs() -> Iterator[None]:
+def _leave_interrupts_to_child() -> Iterator[None]:
     """ctrl+c and ctrl+\\ are typed for the program that has the terminal. A handler that does nothing is not
     handed on to it, as ignoring would be."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGQUIT)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flycore.model.json import Json, JsonObject, NotStrict, read_strict
+from flycore.model.json import Json, JsonObject, StrictJsonError, read_strict
 
 MOST_STDIN_BYTES = 4 * 1024 * 1024
 Pairs = tuple[tuple[str, str], ...]
@@ -57,7 +57,7 @@ def _value(text: str, field: Json) -> Json:
         return text
     try:
         return read_strict(text.encode("utf-8"))
-    except NotStrict:
+    except StrictJsonError:
         return text
 
 
@@ -78,7 +78,7 @@ def _from_stdin(stdin: Callable[[int], bytes]) -> JsonObject:
 def _object(data: bytes, source: str) -> JsonObject:
     try:
         value = read_strict(data)
-    except NotStrict as problem:
+    except StrictJsonError as problem:
         raise BadInput(f"{source} {problem.reason}") from None
     if not isinstance(value, dict):
         raise BadInput(f'{source} is JSON, but no object: write for example {{"path": "README.md"}}')

@@ -11,7 +11,7 @@ from flycore.approval.cells import cell_width
 from flycore.model.call import Progress
 from flycore.model.enums import Phase
 from flysafe.text import safe_text
-from flytui.cli.call_words import bar, elapsed_words, share_of
+from flytui.cli.call_words import bar, elapsed_text, share_of
 from flytui.cli.output import discard, dumb, note
 
 TICK_S = 0.5
@@ -33,7 +33,7 @@ Clock = Callable[[], float]
 """Seconds, monotonic."""
 
 
-class Stand:
+class CallState:
     """Where a call stands, and since when. `for_console`: it may wait for a console to open."""
 
     def __init__(self, tool: str, *, for_console: bool, clock: Clock) -> None:
@@ -66,10 +66,10 @@ class Stand:
         return known or (NO_CONSOLE if opens else "")
 
 
-class Rewritten:
+class ProgressLine:
     """One line of the terminal, drawn anew; gone when the call has ended."""
 
-    def __init__(self, stand: Stand, width: Callable[[], int], clock: Clock) -> None:
+    def __init__(self, stand: CallState, width: Callable[[], int], clock: Clock) -> None:
         self._stand, self._width, self._clock = stand, width, clock
         self._drawn_at, self._begun, self._drawn = float("-inf"), clock(), False
 
@@ -95,7 +95,7 @@ class Rewritten:
 class Told:
     """Lines that stay: what it waits for at once and every WAIT_PACE_S, how far it is every PACE_S."""
 
-    def __init__(self, stand: Stand, clock: Clock) -> None:
+    def __init__(self, stand: CallState, clock: Clock) -> None:
         self._stand, self._clock = stand, clock
         self._last, self._told_at = "", clock()
         self._waited = False
@@ -109,7 +109,7 @@ class Told:
             self._waited = True
             self._tell(self._stand.waiting_for())
         elif not self._stand.waits and self._clock() - self._told_at >= PACE_S:
-            self._tell(how_far(progress))
+            self._tell(progress_text(progress))
 
     def tick(self) -> None:
         """Time has passed."""
@@ -130,19 +130,19 @@ class Told:
             note(f"{self._stand.tool}: {text}")
 
 
-Teller = Rewritten | Told
+ProgressDisplay = ProgressLine | Told
 
 
-def teller(tool: str, *, plain: bool, for_console: bool) -> Teller:
+def progress_display(tool: str, *, plain: bool, for_console: bool) -> ProgressDisplay:
     """The one that fits standard error: a line is written anew only where the cursor can be moved."""
-    stand = Stand(tool, for_console=for_console, clock=time.monotonic)
+    stand = CallState(tool, for_console=for_console, clock=time.monotonic)
     if plain or dumb() or not sys.stderr.isatty():
         return Told(stand, time.monotonic)
-    return Rewritten(stand, _width, time.monotonic)
+    return ProgressLine(stand, _width, time.monotonic)
 
 
 @asynccontextmanager
-async def telling(told: Teller) -> AsyncIterator[Callable[[Progress], None]]:
+async def telling(told: ProgressDisplay) -> AsyncIterator[Callable[[Progress], None]]:
     """Tell while the block runs; gives what takes the call's steps."""
     import anyio
 
@@ -160,21 +160,21 @@ async def telling(told: Teller) -> AsyncIterator[Callable[[Progress], None]]:
         told.end()
 
 
-def how_far(progress: Progress) -> str:
+def progress_text(progress: Progress) -> str:
     """Share and message; empty where the tool says neither."""
     share = share_of(progress)
     return " ".join(part for part in ("" if share is None else f"{share:.0%}", progress.message) if part)
 
 
-def line_of(stand: Stand) -> str:
+def line_of(stand: CallState) -> str:
     """The line of a terminal: what it waits for, or bar, share and message; how long, behind it."""
     waiting_for = stand.waiting_for()
     if waiting_for:
         return safe_text(f"{stand.tool}: {waiting_for}, {stand.lasted:.0f} s")
     share = share_of(stand.progress)
     drawn = "" if share is None else f"{bar(share)} "
-    doing = how_far(stand.progress) or stand.progress.phase.value
-    return safe_text(f"{stand.tool}: {elapsed_words(stand.lasted)} {drawn}{doing}")
+    doing = progress_text(stand.progress) or stand.progress.phase.value
+    return safe_text(f"{stand.tool}: {elapsed_text(stand.lasted)} {drawn}{doing}")
 
 
 def cut(text: str, room: int) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from flycore.model.call import CallError, ToolResult
 from flycore.model.enums import Code, Status
 from flycore.model.json import Json
-from flytui.cli.output import clock_time, note, say_json
+from flytui.cli.output import clock_time, note, print_readable_json
 
 STDERR_LINES = 20
 EMPTY: tuple[Json, ...] = ("", [], {}, None)
-SAID_ALREADY = frozenset({"nearest"})
+HINTED_DETAILS = frozenset({"nearest"})
 """Details that the hint names."""
 
 
@@ -40,7 +40,7 @@ def _without_answer(tool: str, status: Status, code: Code, message: str, hint: s
 def print_result(result: ToolResult) -> None:
     """The output on standard output; how it ended on standard error."""
     if result.status is Status.SUCCESS:
-        say_json(result.output)
+        print_readable_json(result.output)
     for line in outcome_lines(result):
         note(line.replace("\n", "\n    "))  # no line of a text from outside stands where ours begin
 
@@ -62,7 +62,7 @@ def _detail_lines(error: CallError) -> Iterator[str]:
     """Every violation with its pointer, every further reason, then what else is known. What message
     and hint say already is left out."""
     for key, value in error.details.items():
-        if value in EMPTY or key in SAID_ALREADY or (isinstance(value, str) and value in error.message):
+        if value in EMPTY or key in HINTED_DETAILS or (isinstance(value, str) and value in error.message):
             continue
         items = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
         if key == "violations":
@@ -88,10 +88,12 @@ def _headline(result: ToolResult) -> str:
     tail = f" ({', '.join(times)})" if times else ""
     if result.error is None:
         return f"{result.status.value}: {result.tool}{by}{tail}"
-    return f"{': '.join(_how(result.status.value, str(result.error.code), result.error.message))}{tail}"
+    return (
+        f"{': '.join(_status_words(result.status.value, str(result.error.code), result.error.message))}{tail}"
+    )
 
 
-def _how(status: str, code: str, message: str) -> list[str]:
+def _status_words(status: str, code: str, message: str) -> list[str]:
     """Status, code and message, without a word that the next one repeats."""
     words = [status] if code == status else [status, code]
     return [message] if message.startswith(f"{words[0]} by ") else [*words, message]

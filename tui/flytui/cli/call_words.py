@@ -32,7 +32,7 @@ BAR = 16
 """Cells of a progress bar."""
 
 
-def state_words(call: Activity) -> str:
+def state_text(call: Activity) -> str:
     """Glyph and word: how the call ended, or where it stands."""
     return _PHASE[call.phase] if call.result is None else _STATUS[call.result.status]
 
@@ -50,7 +50,7 @@ def bar(share: float) -> str:
     return "█" * full + "░" * (BAR - full)
 
 
-def how_words(call: Activity) -> str:
+def outcome_text(call: Activity) -> str:
     """The last column: how far it is, or what it ended with."""
     if call.result is None:
         progress, share = call.progress, share_of(call.progress)
@@ -60,62 +60,62 @@ def how_words(call: Activity) -> str:
     return "" if error is None else f"{error.code}: {error.message}"
 
 
-def took_words(call: Activity, now: float) -> str:
+def duration_text(call: Activity, now: float) -> str:
     """How long it ran; of one under way how long it is there, `now` in Unix seconds."""
     if call.result is not None:
-        return _lasted(call.result.duration_ms / 1_000)
+        return _seconds_text(call.result.duration_ms / 1_000)
     running = call.phase is Phase.RUNNING and call.running_since is not None
     since = call.running_since if running and call.running_since is not None else call.started_at
-    return _lasted(max(0.0, now - since))
+    return _seconds_text(max(0.0, now - since))
 
 
-def elapsed_words(seconds: float) -> str:
+def elapsed_text(seconds: float) -> str:
     """`0:07`, `12:05`, `1:02:03`."""
     minutes, second = divmod(max(0, int(seconds)), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
-def _lasted(seconds: float) -> str:
+def _seconds_text(seconds: float) -> str:
     if seconds < 1:
         return f"{seconds * 1_000:.0f} ms"
-    return f"{seconds:.1f} s" if seconds < 60 else elapsed_words(seconds)
+    return f"{seconds:.1f} s" if seconds < 60 else elapsed_text(seconds)
 
 
-def row_of(call: Activity, now: float) -> tuple[str, ...]:
+def call_row(call: Activity, now: float) -> tuple[str, ...]:
     """ID, STATE, TOOL, CALLER, STARTED, TOOK, HOW."""
     return (
         call.call_id,
-        state_words(call),
+        state_text(call),
         call.tool,
         str(call.caller),
         clock_time(call.started_at),
-        took_words(call, now),
-        how_words(call),
+        duration_text(call, now),
+        outcome_text(call),
     )
 
 
 def follow_line(call: Activity, now: float) -> str:
     """One change of a call, as `--follow` prints it."""
-    how = how_words(call)
-    head = f"{clock_time(now)}  {call.call_id}  {state_words(call)}  {call.tool}  {call.caller}"
-    return f"{head}  {took_words(call, now)}{f'  {how}' if how else ''}"
+    how = outcome_text(call)
+    head = f"{clock_time(now)}  {call.call_id}  {state_text(call)}  {call.tool}  {call.caller}"
+    return f"{head}  {duration_text(call, now)}{f'  {how}' if how else ''}"
 
 
-def page_of(call: Activity, now: float) -> list[str]:
+def call_page(call: Activity, now: float) -> list[str]:
     """Everything that is known of one call."""
     claims = f"{call.caller.claims} (unverified)" if call.caller.claims else ""
     facts = (
         ("call", call.call_id),
         ("tool", call.tool),
-        ("state", state_words(call)),
+        ("state", state_text(call)),
         ("plan", " · ".join(part for part in (call.parent_call_id, str(call.step or "")) if part)),
         ("caller", str(call.caller)),
         ("claims", claims),
         ("sidecar", call.sidecar or "–"),
         ("started", clock_time(call.started_at)),
-        ("took" if call.result is not None else "elapsed", took_words(call, now)),
-        ("progress", how_words(call) if call.result is None else ""),
+        ("took" if call.result is not None else "elapsed", duration_text(call, now)),
+        ("progress", outcome_text(call) if call.result is None else ""),
     )
     lines = [f"{label:<{_LABEL}}{_below(text)}" for label, text in facts if text]
     lines += ["input", *_indented(_pretty(call.input_text))]

@@ -26,22 +26,22 @@ def tool_names(context: click.Context, parameter: click.Parameter, begun: str) -
 
     registry = _registry(context)
     offered = {name for entry in registry.entries for name in entry.tool_names} if registry else set()
-    return _fitting({*KNOWN, *offered}, begun)
+    return _matching_names({*KNOWN, *offered}, begun)
 
 
 def sidecar_names(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """Sidecars."""
     registry = _registry(context)
-    return _fitting({entry.id for entry in registry.entries} if registry else set(), begun)
+    return _matching_names({entry.id for entry in registry.entries} if registry else set(), begun)
 
 
 def any_names(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """Tools and sidecars."""
     tools = tool_names(context, parameter, begun)
-    return _fitting({*tools, *sidecar_names(context, parameter, begun)}, begun)
+    return _matching_names({*tools, *sidecar_names(context, parameter, begun)}, begun)
 
 
-def _fitting(names: set[str], begun: str) -> list[str]:
+def _matching_names(names: set[str], begun: str) -> list[str]:
     return sorted(name for name in names if name.startswith(begun) and _PLAIN.fullmatch(name))
 
 
@@ -52,13 +52,13 @@ def _registry(context: click.Context) -> Registry | None:
     from flytui.cli.invocation import Invocation
 
     try:
-        places = Invocation(_said(context, "root"), _said(context, "workspace")).places()
+        places = Invocation(_option_value(context, "root"), _option_value(context, "workspace")).places()
         return read_registry(places, os.environ)
     except (FlyError, OSError):
         return None
 
 
-def _said(context: click.Context, name: str) -> str | None:
+def _option_value(context: click.Context, name: str) -> str | None:
     """The option of that name, the one nearest to the cursor."""
     at: click.Context | None = context
     while at is not None:

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from flytui.cli.bench import find_bench
+from flytui.cli.bench import find_terminal_programs
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation
-from flytui.cli.joining import join_kernel
+from flytui.cli.joining import attach_to_kernel
 from flytui.cli.output import clock_time
 from flytui.cli.terminal import find_terminal, run_tool
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from flycore.client.protocol import Approver, Client
     from flycore.registry.places import Places
     from flytui.console.doctor.terminal import TerminalFacts
-    from flytui.console.own import Own
+    from flytui.console.own import ConsoleSettings
 
 
 def open_console(invocation: Invocation) -> int:
@@ -32,20 +32,20 @@ def open_console(invocation: Invocation) -> int:
     places = invocation.places()
 
     async def sit() -> None:
-        from flycore.client.ledger import Ledger
+        from flycore.client.ledger import AuditReader
         from flytui.console.run import run_console
 
-        async with while_terminal_lasts():
+        async with until_terminal_closes():
             await run_console(
                 lambda tell: open_beside(places, tell),
                 str(places.app_root),
-                seat=find_seat,
-                joining=lambda: join_kernel(places, find_seat),
-                ledger=Ledger.of(places),
-                demo=play_demo,
-                bench=find_bench(places, os.environ),
-                terminal=terminal_look(),
-                own=read_own(places),
+                seat=find_console_windows,
+                joining=lambda: attach_to_kernel(places, find_console_windows),
+                ledger=AuditReader.of(places),
+                demo=run_demo,
+                bench=find_terminal_programs(places, os.environ),
+                terminal=terminal_check(),
+                own=read_console_settings(places),
             )
 
     run_async(sit)
@@ -73,7 +73,7 @@ async def open_beside(places: Places, tell: Callable[[str], None]) -> AsyncItera
 
 
 @asynccontextmanager
-async def while_terminal_lasts() -> AsyncIterator[None]:
+async def until_terminal_closes() -> AsyncIterator[None]:
     """Leave the block when the terminal on standard input is gone. HUP tells that only to those whose
     controlling terminal it is; everybody else would read its end for ever, and keep the root."""
     import anyio
@@ -91,13 +91,13 @@ async def while_terminal_lasts() -> AsyncIterator[None]:
             group.cancel_scope.cancel()
 
 
-def terminal_look() -> Callable[[tuple[int, int]], TerminalFacts]:
+def terminal_check() -> Callable[[tuple[int, int]], TerminalFacts]:
     """Looks at this terminal, as its variables and encoding were before the console took it over."""
     environ, encoding = dict(os.environ), sys.stdout.encoding
     return lambda size: find_terminal(size, encoding, environ)
 
 
-async def play_demo() -> None:
+async def run_demo() -> None:
     """The demo on this terminal, in a process of its own; over when the person leaves it."""
     import anyio
 
@@ -105,18 +105,18 @@ async def play_demo() -> None:
     await anyio.run_process(command, stdin=None, stdout=None, stderr=None, check=False)
 
 
-def read_own(places: Places) -> Own:
+def read_console_settings(places: Places) -> ConsoleSettings:
     """The person's keys and theme from their settings."""
     from flycore.offline.files import read_settings
-    from flytui.console.own import own_settings
+    from flytui.console.own import check_settings
     from flytui.console.style import theme_names
 
     read = read_settings(places.config_dir)
-    return own_settings(read.settings.keys, read.settings.theme, theme_names(), read.places)
+    return check_settings(read.settings.keys, read.settings.theme, theme_names(), read.places)
 
 
-def find_seat() -> tuple[tuple[int, ...], tuple[int, ...]]:
+def find_console_windows() -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Windows and processes of this console, which no desktop tool may touch."""
-    from flycore.approval.seat import console_seat
+    from flycore.approval.seat import find_own_windows
 
-    return console_seat(os.environ, os.getpid(), run_tool)
+    return find_own_windows(os.environ, os.getpid(), run_tool)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flycore.model.json import Json, JsonObject
-from flycore.registry.places import Places, find_places
+from flycore.registry.places import Places, find_paths
 
 ALLOWED, MEDIUM, HIGH = "demo.allowed", "demo.medium", "demo.high"
 SIDECAR = "demo.echo"
@@ -42,7 +42,7 @@ def prepare_demo(folder: Path, environ: Mapping[str, str]) -> DemoRoot:
         (folder / name).mkdir(mode=0o700)
         surroundings[variable] = str(folder / name)
     (root / "tools").mkdir(parents=True)
-    places = find_places(str(root), None, surroundings, folder)
+    places = find_paths(str(root), None, surroundings, folder)
     _write(root / "tools" / "external.tools.jsonc", registry())
     places.config_dir.mkdir(parents=True)
     _write(places.config_dir / "policy.jsonc", policy())

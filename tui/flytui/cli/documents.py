@@ -21,7 +21,7 @@ from flycore.model.stability import Reason, Stability
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
-from flycore.policy.conditions import Fit
+from flycore.policy.conditions import Match
 from flycore.policy.replay import Replayed
 from flycore.policy.rules import RuleLayer
 
@@ -236,7 +236,7 @@ class ExplainedRule(Value, frozen=True, kw_only=True):
     where: str
     """`file:line`."""
     tool: str
-    counts: Fit
+    counts: Match
     """`yes`, `unknown` (depends on the input or the caller) or `expired`."""
     caller: str = ""
     when: JsonObject | None = None
@@ -274,7 +274,7 @@ class PolicyReplayDocument(Document, frozen=True, kw_only=True, tag="flytui.poli
     diagnostics: tuple[Diagnostic, ...]
 
 
-class ShownSetting(Value, frozen=True, kw_only=True):
+class ListedSetting(Value, frozen=True, kw_only=True):
     """One setting in force."""
 
     name: str
@@ -291,7 +291,7 @@ class ConfigDocument(Document, frozen=True, kw_only=True, tag="flytui.config/1")
 
     file: str
     present: bool
-    settings: tuple[ShownSetting, ...]
+    settings: tuple[ListedSetting, ...]
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -392,7 +392,7 @@ class ServeDocument(Document, frozen=True, kw_only=True, tag="flytui.serve/1"):
     """Addresses of the doors on loopback."""
 
 
-class TokenShown(Value, frozen=True, kw_only=True):
+class ListedToken(Value, frozen=True, kw_only=True):
     """A client that may come in over TCP and HTTP."""
 
     name: str
@@ -405,7 +405,7 @@ class TokenShown(Value, frozen=True, kw_only=True):
 class TokenDocument(Document, frozen=True, kw_only=True, tag="flytui.token/1"):
     """The tokens, and what this command did."""
 
-    tokens: tuple[TokenShown, ...]
+    tokens: tuple[ListedToken, ...]
     outcome: str
     """`listed`, `made`, `revoked` or `refused`."""
     token: str = ""

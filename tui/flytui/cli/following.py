@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from flytui.cli.call_words import follow_line, how_words, state_words
+from flytui.cli.call_words import follow_line, outcome_text, state_text
 from flytui.cli.interrupts import run_async
 from flytui.cli.output import note, say
 from flytui.cli.unknown import EXIT_UNKNOWN
@@ -30,7 +30,7 @@ class Told:
     def news(self, calls: tuple[Activity, ...]) -> Iterator[Activity]:
         """Calls of which something is new, oldest first. Of calls the kernel no longer names nothing is
         kept."""
-        said = {call.call_id: f"{state_words(call)} {how_words(call)}" for call in calls}
+        said = {call.call_id: f"{state_text(call)} {outcome_text(call)}" for call in calls}
         for call in reversed(calls):
             if self._said.get(call.call_id) != said[call.call_id]:
                 yield call
@@ -47,14 +47,14 @@ def follow_activity(places: Places, count: int) -> int:
 
     Exit 0 when the kernel leaves, 3 where none runs.
     """
-    from flycore.client.socket import connect_socket
+    from flycore.client.socket import connect_unix
     from flycore.model.errors import ConnectionLost, KernelUnreachable
     from flycore.offline.audit_log import logged_calls
 
     told = Told()
 
     async def follow() -> None:
-        async with connect_socket(places.socket, viewer=True) as client:
+        async with connect_unix(places.socket, viewer=True) as client:
             await _follow(client, told, count)
 
     try:

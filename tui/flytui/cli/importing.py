@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flytui.cli.output import ask_yes_no, can_ask, emit, note, say, say_strict
+from flytui.cli.output import ask_yes_no, can_ask, emit, note, say, print_strict
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
@@ -24,31 +24,31 @@ def import_server(told: Invocation, name: str, *, only_print: bool) -> int:
     from flytui.cli.reading import read_catalog
 
     places = told.places()
-    found = [item for item in read_catalog(places, probe=False).described if _is(item, name)]
+    found = [item for item in read_catalog(places, probe=False).described if _matches_name(item, name)]
     item = next((one for one in found if one.offer is not None), found[0] if found else None)
     if item is None:
         message = f"no file names an MCP server {name}: flytui catalog --all lists them"
-        return _report(told, places, name, None, "unknown", message, EXIT_UNKNOWN)
+        return _print_outcome(told, places, name, None, "unknown", message, EXIT_UNKNOWN)
     if item.offer is None:
         why = "; ".join(f"{one.message} → {one.remedy}" for one in item.reasons) or "it cannot be imported"
-        return _report(told, places, name, item, "refused", why, EXIT_REFUSED)
+        return _print_outcome(told, places, name, item, "refused", why, EXIT_REFUSED)
     if not told.as_json:
         from flytui.console.sources.rows import import_texts
 
         for text in import_texts(item, item.offer):
-            say_strict(text)
+            print_strict(text)
     if only_print:
-        return _report(told, places, name, item, "shown", "", 0)
+        return _print_outcome(told, places, name, item, "shown", "", 0)
     if told.as_json or not can_ask():
         message = "not imported: run flytui tools import on a terminal, or press m in the console"
-        return _report(told, places, name, item, "shown", message, EXIT_NOT_ASKED)
+        return _print_outcome(told, places, name, item, "shown", message, EXIT_NOT_ASKED)
     if not ask_yes_no("Write this, and trust it?"):
         note("not imported; nothing was written")
         return EXIT_NOT_ASKED
     return _write(told, places, item, item.offer)
 
 
-def _is(item: Described, name: str) -> bool:
+def _matches_name(item: Described, name: str) -> bool:
     from flycore.model.source import SourceKind
 
     return item.kind is SourceKind.MCP_SERVER and name in (item.id, item.key)
@@ -68,15 +68,15 @@ def _write(told: Invocation, places: Places, item: Described, shown: Import) -> 
     except RootBusy as busy:
         where = "a console on it" if busy.role == "serve" else "its console"
         message = f"pid {busy.pid} ({busy.role}) holds this root: press m in {where}, or close it first"
-        return _report(told, places, item.id, item, "refused", message, EXIT_NOT_ASKED)
+        return _print_outcome(told, places, item.id, item, "refused", message, EXIT_NOT_ASKED)
     if not outcome.accepted:
         message = f"not imported: {outcome.why_not}"
-        return _report(told, places, item.id, item, "refused", message, EXIT_REFUSED)
+        return _print_outcome(told, places, item.id, item, "refused", message, EXIT_REFUSED)
     message = f"{shown.id} stands in the registry, and is trusted as you read it"
-    return _report(told, places, item.id, item, "imported", message, 0)
+    return _print_outcome(told, places, item.id, item, "imported", message, 0)
 
 
-def _report(
+def _print_outcome(
     told: Invocation,
     places: Places,
     name: str,

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The person pressed ctrl-c, somebody asked the process to stop, the terminal was closed."""
 
 
@@ -71,7 +71,7 @@ async def _until_signalled(work: Callable[[], Awaitable[T]], caught: list[int]) 
             caught.append(signum)
             scope.cancel()
 
-        for signum in ENDING:
+        for signum in ENDING_SIGNALS:
             if signum == signal.SIGHUP and signal.getsignal(signum) == signal.SIG_IGN:
                 continue
             loop.add_signal_handler(signum, stop, signum)

@@ -37,9 +37,9 @@ class Invocation:
 
     def places(self) -> Places:
         """The folders of the root this invocation is about. Creates nothing."""
-        from flycore.registry.places import find_places
+        from flycore.registry.places import find_paths
 
-        return find_places(self.root, self.workspace, os.environ, Path.cwd())
+        return find_paths(self.root, self.workspace, os.environ, Path.cwd())
 
 
 def common(body: Callable[Concatenate[Invocation, P], int]) -> Callable[..., int]:

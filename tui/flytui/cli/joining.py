@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flycore.client.attached import Attachment
     from flycore.registry.places import Places
-    from flytui.console.joined import Joined
+    from flytui.console.joined import AttachedKernel
 
 Seat = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
 
 
-class SocketPairing:
+class ConsolePairing:
     """See flytui.console.joined.Pairing."""
 
     def __init__(self, attachment: Attachment) -> None:
@@ -36,7 +36,7 @@ class SocketPairing:
 
 
 @asynccontextmanager
-async def join_kernel(places: Places, seat: Seat) -> AsyncIterator[Joined]:
+async def attach_to_kernel(places: Places, seat: Seat) -> AsyncIterator[AttachedKernel]:
     """Attached to the kernel of that root. Raises KernelUnreachable, also where only a provisional kernel
     runs, which yields to a console, and FlyErrors of what does not go together."""
     from anyio import to_thread
@@ -44,16 +44,16 @@ async def join_kernel(places: Places, seat: Seat) -> AsyncIterator[Joined]:
     from flycore.client.attached import attach_console
     from flycore.model.errors import KernelUnreachable
     from flycore.offline.root import FOR_GOOD
-    from flytui.console.joined import Joined
+    from flytui.console.joined import AttachedKernel
 
     async with attach_console(places, await to_thread.run_sync(seat)) as attachment:
         kernel = attachment.kernel
         if kernel.role not in FOR_GOOD:
             raise KernelUnreachable(str(places.socket))
-        yield Joined(
+        yield AttachedKernel(
             client=attachment.client,
             approver=attachment.approver,
-            pairing=SocketPairing(attachment),
+            pairing=ConsolePairing(attachment),
             pid=kernel.pid,
             since=kernel.since,
             role=kernel.role,

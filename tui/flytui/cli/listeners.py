@@ -18,9 +18,9 @@ async def open_doors(
 ) -> AsyncIterator[tuple[str, ...]]:
     """Listen from those ports on until the block ends; None for a door that stays shut. Gives the addresses.
     Raises OSError where no port is free."""
-    from flycore.serve.tokens import TokenBook
+    from flycore.serve.tokens import TokenStore
 
-    tokens = TokenBook.load(places.state_dir)
+    tokens = TokenStore.load(places.state_dir)
     async with AsyncExitStack() as stack:
         addresses = []
         if tcp is not None:
@@ -40,6 +40,6 @@ def _mcp(kernel: Kernel, places: Places) -> App:
     from flycore.client.local import LocalClient
     from flycore.model.caller import parse_caller_key
     from flycore.serve.mcp.http import http_app
-    from flycore.serve.mcp.images import look_below
+    from flycore.serve.mcp.images import image_reader
 
-    return http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), look_below(places))
+    return http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), image_reader(places))

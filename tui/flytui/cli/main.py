@@ -72,7 +72,7 @@ def main() -> int:
     except BrokenPipeError:
         return _discard_output()
     except OSError as error:  # from the last flush: whatever else fails is a sentence already
-        _complain(f"standard output cannot be written: {error.strerror}", EXIT_BROKEN_PIPE)
+        _print_failure(f"standard output cannot be written: {error.strerror}", EXIT_BROKEN_PIPE)
         return _discard_output()
     return code
 
@@ -103,21 +103,21 @@ def _run() -> int:
     except click.ClickException as problem:
         return _refuse(problem)
     except RootBusy as busy:
-        return _complain(busy_sentence(busy), EXIT_CONFIGURATION)
+        return _print_failure(root_busy_text(busy), EXIT_CONFIGURATION)
     except ConnectionLost as lost:
-        return _complain(str(lost) or "the kernel went away before it answered", EXIT_LOST)
+        return _print_failure(str(lost) or "the kernel went away before it answered", EXIT_LOST)
     except FlyError as error:
-        return _complain(str(error), 1)
+        return _print_failure(str(error), 1)
     except BrokenPipeError:
         raise
     except OSError as error:
-        return _complain(
+        return _print_failure(
             f"{error.strerror or error}: {error.filename or ''}".rstrip(": "), EXIT_CONFIGURATION
         )
     return code if isinstance(code, int) else 0
 
 
-def busy_sentence(busy: RootBusy) -> str:
+def root_busy_text(busy: RootBusy) -> str:
     """Who holds the root, since when, and what to do about it."""
     from flytui.cli.output import clock_time
 
@@ -132,12 +132,12 @@ def busy_sentence(busy: RootBusy) -> str:
 def _refuse(problem: click.ClickException) -> int:
     context = getattr(problem, "ctx", None)
     if isinstance(context, click.Context):
-        _complain(context.get_usage(), EXIT_USAGE)
-    _complain(problem.format_message().replace("\n\t", " "), EXIT_USAGE)
+        _print_failure(context.get_usage(), EXIT_USAGE)
+    _print_failure(problem.format_message().replace("\n\t", " "), EXIT_USAGE)
     return problem.exit_code if problem.exit_code != 1 else EXIT_USAGE
 
 
-def _complain(sentence: str, code: int) -> int:
+def _print_failure(sentence: str, code: int) -> int:
     from flytui.cli.output import note
 
     note(sentence)

@@ -11,32 +11,32 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flytui.cli.output import say, say_strict
+from flytui.cli.output import say, print_strict
 
 if TYPE_CHECKING:
     from flycore.model.check import Check
     from flycore.registry.places import Places
-    from flytui.console.fix.bench import Workbench
+    from flytui.console.fix.bench import TerminalPrograms
 
 
-def mend(places: Places, checks: Sequence[Check]) -> None:
+def offer_fixes(places: Places, checks: Sequence[Check]) -> None:
     """Offer the fixes of what is not well one by one; whatever is not a plain yes leaves things be."""
     from flycore.model.check import CheckState
-    from flytui.cli.bench import find_bench, run_here
+    from flytui.cli.bench import find_terminal_programs, run_here
     from flytui.cli.interrupts import run_async
 
-    bench = find_bench(places, os.environ)
+    bench = find_terminal_programs(places, os.environ)
     wanting = [check for check in checks if check.state is not CheckState.OK]
-    offered = [(check, argv) for check in wanting if (argv := _argv(check, bench))]
+    offered = [(check, argv) for check in wanting if (argv := _fix_command(check, bench))]
     for check, argv in offered:
         say(f"\n{check.name}: {check.remedy_fix.words if check.remedy_fix else check.fix}")
-        say_strict(f"  $ {shlex.join(argv)}")
+        print_strict(f"  $ {shlex.join(argv)}")
         if click.confirm("run it?", default=False):
             say(f"exit status {run_async(partial(run_here, argv, False))}")
     say("\nflytui doctor looks again" if offered else "\nno command mends what was found")
 
 
-def _argv(check: Check, bench: Workbench) -> tuple[str, ...]:
+def _fix_command(check: Check, bench: TerminalPrograms) -> tuple[str, ...]:
     """The program that does it; empty where a person does it elsewhere."""
     from flycore.model.fix import FixKind
 

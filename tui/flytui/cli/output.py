@@ -36,7 +36,7 @@ def say(text: str = "") -> None:
         click.echo(line)
 
 
-def say_strict(text: str) -> None:
+def print_strict(text: str) -> None:
     """Print text that a person decides by: look-alike letters and long runs of spaces are tokens, too."""
     for line in text.split("\n"):
         click.echo(strict_text(line))
@@ -64,12 +64,12 @@ def emit(document: object) -> None:
     click.echo(json.dumps(msgspec.to_builtins(document), indent=2))
 
 
-def say_json(value: object) -> None:
+def print_readable_json(value: object) -> None:
     """Print a value as JSON for people: indented, readable letters, what cannot be seen as tokens."""
     say(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def fancy(invocation: Invocation, environ: Mapping[str, str] | None = None) -> bool:
+def wants_colour(invocation: Invocation, environ: Mapping[str, str] | None = None) -> bool:
     """Whether colour and boxes are wanted: a terminal, and nobody asked for plain text."""
     surroundings = os.environ if environ is None else environ
     plain = invocation.plain or surroundings.get("NO_COLOR") or surroundings.get("TERM") == "dumb"
@@ -122,7 +122,7 @@ def table(invocation: Invocation, headings: Sequence[str], rows: Iterable[Sequen
     safe = [[safe_text(cell) for cell in row] for row in rows]
     room = width()
     before_last = sum(size + BORDER for size in _sizes(headings, safe)) + BORDER
-    if fancy(invocation) and room - before_last >= LEAST_LAST:
+    if wants_colour(invocation) and room - before_last >= LEAST_LAST:
         _rich_table(headings, safe)
         return
     for line in plain_table(headings, safe, room):
@@ -208,9 +208,9 @@ COLOURS = {
 """Terminal colours of the console's tones; the words carry the meaning."""
 
 
-def say_lines(invocation: Invocation, lines: Iterable[Line]) -> None:
+def print_lines(invocation: Invocation, lines: Iterable[Line]) -> None:
     """Print the console's lines, whose spans are safe already."""
-    coloured = fancy(invocation)
+    coloured = wants_colour(invocation)
     for line in lines:
         parts = [
             click.style(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flycore.catalog.agent_actions import AGENT_ACTIONS
-from flycore.policy.conditions import Fit
+from flycore.policy.conditions import Match
 from flytui.cli.documents import ExplainedRule, PolicyExplainDocument
 from flytui.cli.output import clock_time, say, table
 
 if TYPE_CHECKING:
     from flycore.offline.policy import CallEvaluation
-    from flycore.policy.evaluate import Looked
+    from flycore.policy.evaluate import RuleMatch
     from flycore.policy.replay import Replayed
     from flytui.cli.invocation import Invocation
 
@@ -52,7 +52,7 @@ def unknown_document(tool: str, nearest: tuple[str, ...], *, caller: str) -> Pol
     )
 
 
-def _explained(item: Looked) -> ExplainedRule:
+def _explained(item: RuleMatch) -> ExplainedRule:
     rule = item.rule
     return ExplainedRule(
         decision=rule.decision,
@@ -73,14 +73,14 @@ def explain_lines(invocation: Invocation, document: PolicyExplainDocument) -> No
     offered = f"offered by {document.sidecar}" if document.sidecar else nobody
     say(f"{document.tool}: {decision}")
     say(f"risk {document.risk.value if document.risk else 'unknown'}; {offered}")
-    if any(rule.counts is Fit.UNKNOWN for rule in document.rules):
+    if any(rule.counts is Match.UNKNOWN for rule in document.rules):
         say(
             "perhaps: it depends on the input or the caller (--caller NAME); "
             "then an allow does not count, and a deny asks"
         )
     if document.rules:
         say()
-        rows = [(_says(rule), rule.where, _because(rule)) for rule in document.rules]
+        rows = [(_rule_verdict(rule), rule.where, _because(rule)) for rule in document.rules]
         table(invocation, ("RULE SAYS", "WHERE", "BECAUSE"), rows)
     if document.default is None:
         return
@@ -90,11 +90,11 @@ def explain_lines(invocation: Invocation, document: PolicyExplainDocument) -> No
     say(f"{document.default.decision.value}: {document.default.because}")
 
 
-def _says(rule: ExplainedRule) -> str:
+def _rule_verdict(rule: ExplainedRule) -> str:
     match rule.counts:
-        case Fit.EXPIRED:
+        case Match.EXPIRED:
             return f"{rule.decision.value}, expired"
-        case Fit.UNKNOWN:
+        case Match.UNKNOWN:
             return f"{rule.decision.value}, perhaps"
         case _:
             return rule.decision.value
@@ -119,7 +119,7 @@ def replay_lines(invocation: Invocation, found: tuple[Replayed, ...]) -> None:
         table(invocation, ("TIME", "TOOL", "CALLER", "WAS", "WOULD BE", "RULES"), rows)
         say()
     otherwise = sum(item.differs for item in found)
-    loosened = sum(_against_a_person(item) for item in found)
+    loosened = sum(_reverses_denial(item) for item in found)
     approximate = sum(bool(item.call.approximate) for item in matched)
     say(f"{len(found)} calls looked at; {len(matched)} matched by a rule; {otherwise} decided otherwise")
     if loosened:
@@ -137,5 +137,5 @@ def _row(item: Replayed) -> tuple[str, ...]:
     return call.at, call.tool, str(call.caller), call.was, marked, f"{rules}{remark}"
 
 
-def _against_a_person(item: Replayed) -> bool:
+def _reverses_denial(item: Replayed) -> bool:
     return item.decision == "allow" and item.call.was.startswith("denied by a person")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
-    from flycore.client.socket import SocketClient
+    from flycore.client.socket import RemoteClient
     from flycore.model.catalog import Catalog
     from flycore.model.enums import KernelRole
     from flycore.model.errors import RootBusy
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def ask_running(places: Places, question: Callable[[SocketClient], Awaitable[T]]) -> T | None:
+def query_kernel(places: Places, question: Callable[[RemoteClient], Awaitable[T]]) -> T | None:
     """What the running kernel answers; None where none runs, or it left before it answered."""
     if not places.socket.exists():
         return None
-    from flycore.client.socket import connect_socket
+    from flycore.client.socket import connect_unix
     from flycore.model.errors import ConnectionLost, KernelUnreachable
     from flytui.cli.interrupts import run_async
 
     async def ask() -> T:
-        async with connect_socket(places.socket, viewer=True) as client:
+        async with connect_unix(places.socket, viewer=True) as client:
             return await question(client)
 
     try:
@@ -43,7 +43,7 @@ def read_catalog(places: Places, *, probe: bool) -> Catalog:
     async def question(client: Client) -> Catalog:
         return await client.catalog()
 
-    seen = ask_running(places, question)
+    seen = query_kernel(places, question)
     if seen is not None:
         return seen
     from flycore.offline.catalog import read_catalog as read_once
@@ -66,13 +66,13 @@ def hold_root(places: Places, role: KernelRole) -> AbstractContextManager[HeldRo
 def _ask_to_yield(places: Places) -> None:
     from flycore.model.errors import OtherVersion, ProtocolError
 
-    async def ask(client: SocketClient) -> bool:
+    async def ask(client: RemoteClient) -> bool:
         await client.ask_for("kernel.yield")
         return True
 
     # A kernel of another version does not understand the message; its end is waited for all the same.
     with suppress(ProtocolError, OtherVersion):
-        ask_running(places, ask)
+        query_kernel(places, ask)
 
 
 def _print_wait(busy: RootBusy) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.json import Json, pointer_join, unescape_key
 from flycore.offline.files import ReadSettings
-from flytui.cli.documents import ShownSetting
+from flytui.cli.documents import ListedSetting
 from flytui.console.keytable import ENTRIES
 
 POINTERS = {
@@ -33,16 +33,16 @@ TABLES = ("approval_times", "risk", "sandbox_minimum", "keys")
 """Fields whose members are settings of their own."""
 
 
-def with_console(read: ReadSettings) -> ReadSettings:
+def check_console_settings(read: ReadSettings) -> ReadSettings:
     """With what the console says of the person's keys and theme: what it refuses is a problem, too."""
-    from flytui.console.own import own_settings
+    from flytui.console.own import check_settings
 
     themes = frozenset({read.settings.theme})
     if read.settings.theme:
         from flytui.console.style import theme_names
 
         themes = theme_names()
-    own = own_settings(read.settings.keys, read.settings.theme, themes, read.places)
+    own = check_settings(read.settings.keys, read.settings.theme, themes, read.places)
     held = {name: " ".join(own.keys.of(name)) for name in ENTRIES}
     refused = {name: keys for name, keys in read.settings.keys.items() if name not in ENTRIES}
     settings = msgspec.structs.replace(read.settings, keys={**held, **refused}, theme=own.theme)
@@ -51,12 +51,12 @@ def with_console(read: ReadSettings) -> ReadSettings:
 
 def settings_problems(read: ReadSettings) -> tuple[Diagnostic, ...]:
     """Everything that is wrong with them, what the console refuses included."""
-    return with_console(read).problems
+    return check_console_settings(read).problems
 
 
-def shown_settings(read: ReadSettings) -> tuple[ShownSetting, ...]:
+def listed_settings(read: ReadSettings) -> tuple[ListedSetting, ...]:
     """Every setting, in the order of the documentation; tables by their members."""
-    return tuple(_shown(read, pointer, value) for pointer, value in _values(read))
+    return tuple(_listed_setting(read, pointer, value) for pointer, value in _values(read))
 
 
 def _values(read: ReadSettings) -> Iterator[tuple[str, Json]]:
@@ -68,14 +68,14 @@ def _values(read: ReadSettings) -> Iterator[tuple[str, Json]]:
             yield pointer, value
 
 
-def _shown(read: ReadSettings, pointer: str, value: Json) -> ShownSetting:
+def _listed_setting(read: ReadSettings, pointer: str, value: Json) -> ListedSetting:
     """A setting that the file names but that could not be read is its default, and says so."""
     place = read.places.get(pointer)
     refused = next(
         (problem for problem in read.problems if problem.rule == "settings" and problem.pointer == pointer),
         None,
     )
-    return ShownSetting(
+    return ListedSetting(
         name=unescape_key(pointer.lstrip("/").replace("/", ".")),
         value=value,
         default=place is None or refused is not None,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flytui.cli.invocation import Invocation
 
 EXIT_REFUSED = 5
-DONE = ("switched", "unchanged")
+SUCCESSFUL_OUTCOMES = ("switched", "unchanged")
 """Outcomes after which the entry is as it was asked for."""
 
 
@@ -32,7 +32,7 @@ def switch(told: Invocation, sidecar: str, enabled: bool, reason: str) -> int:
         enabled=made.enabled,
         outcome=made.outcome,
         message=made.message,
-        waits=enabled and made.outcome in DONE and _waits(places, sidecar),
+        waits=enabled and made.outcome in SUCCESSFUL_OUTCOMES and _waits(places, sidecar),
     )
     code = {"refused": EXIT_REFUSED, "unknown": EXIT_UNKNOWN}.get(made.outcome, 0)
     if told.as_json:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 EXIT_UNKNOWN = 3
 
 
-def near_names(catalog: Catalog, name: str, *, sidecars: bool) -> tuple[str, ...]:
+def nearest_names(catalog: Catalog, name: str, *, sidecars: bool) -> tuple[str, ...]:
     """Names of tools (and sidecars) close to that one, the nearest first."""
     from flycore.model.suggest import nearest
 
@@ -21,7 +21,7 @@ def near_names(catalog: Catalog, name: str, *, sidecars: bool) -> tuple[str, ...
     return nearest(name, names)
 
 
-def no_such(name: str, near: tuple[str, ...], *, sidecars: bool) -> int:
+def print_not_found(name: str, near: tuple[str, ...], *, sidecars: bool) -> int:
     """Say that there is no such tool (or sidecar), with the nearest names; the exit code for it."""
     what = "tool or sidecar" if sidecars else "tool"
     hint = f"did you mean {' or '.join(near)}?" if near else "flytui catalog lists every tool"

@@ -15,7 +15,7 @@ from textual.widget import Widget
 T = TypeVar("T")
 
 
-class InOrder(Widget):
+class OrderedKeys(Widget):
     """A field whose own keys act where its letters do, in the order they were pressed. Otherwise Textual
     lets a key such as backspace wander up to the app first, and letters typed after it overtake it."""
 
@@ -27,7 +27,7 @@ class InOrder(Widget):
             await self.run_action(binding.action)
 
 
-class WritingScreen(ModalScreen[T]):
+class TypeaheadScreen(ModalScreen[T]):
     """A modal screen with one field to write in. Its priority bindings act at once, as everywhere."""
 
     AUTO_FOCUS = ""
@@ -35,7 +35,7 @@ class WritingScreen(ModalScreen[T]):
     def __init__(self, field: Widget) -> None:
         super().__init__()
         self._field = field
-        self._ahead: list[events.Key | events.Paste] = []
+        self._kept_events: list[events.Key | events.Paste] = []
 
     def on_mount(self) -> None:
         """The field gets the focus once nothing typed earlier is on its way here."""
@@ -45,13 +45,13 @@ class WritingScreen(ModalScreen[T]):
         """Only keys that came before the field had the focus, and those it has no use for."""
         if self.focused is None:
             event.stop()
-            self._ahead.append(events.Key(event.key, event.character))
+            self._kept_events.append(events.Key(event.key, event.character))
 
     def on_paste(self, event: events.Paste) -> None:
         """As for keys."""
         if self.focused is None:
             event.stop()
-            self._ahead.append(events.Paste(event.text))
+            self._kept_events.append(events.Paste(event.text))
 
     def _begin(self) -> None:
         """What was kept goes to the field before anything that is typed from now on."""
@@ -59,6 +59,6 @@ class WritingScreen(ModalScreen[T]):
             self.call_later(self._begin)
             return
         self.set_focus(self._field)
-        for event in self._ahead:
+        for event in self._kept_events:
             self._field._forward_event(event)
-        self._ahead.clear()
+        self._kept_events.clear()

@@ -17,21 +17,21 @@ from flycore.model.errors import FlyError
 from flycore.model.events import Event
 from flysafe.text import safe_text
 from flytui.console.approvals.view import ApprovalsView
-from flytui.console.colourless import Colourless
+from flytui.console.colourless import MonochromeFilter
 from flytui.console.controllers.attach import AttachController
 from flytui.console.controllers.connection import KernelConnection
 from flytui.console.controllers.decision_screens import DecisionScreens
 from flytui.console.controllers.emergency_stop import EmergencyStop
 from flytui.console.controllers.notifications import Notifications
-from flytui.console.desk import ALL_TOPICS, Armed, Desk, Topic, update_screens
-from flytui.console.guard import VisibleOnly
-from flytui.console.help import help_screen, screens_of
-from flytui.console.leaving import leaving_question
-from flytui.console.lending import lend_terminal
+from flytui.console.desk import ALL_TOPICS, ArmedView, Desk, Topic, update_screens
+from flytui.console.guard import ControlCharacterFilter
+from flytui.console.help import help_screen, active_sections
+from flytui.console.leaving import quit_question
+from flytui.console.lending import suspend_for
 from flytui.console.main import MainScreen
-from flytui.console.pages import AgainScreen
+from flytui.console.pages import PressAgainScreen
 from flytui.console.palette import palette_commands
-from flytui.console.pump import Pump
+from flytui.console.pump import StateSync
 from flytui.console.style import CSS, LIGHT, THEME
 from flytui.console.terminal import lasting
 
@@ -61,8 +61,8 @@ class FlytuiApp(App[None]):
         self.desk = desk
         self._pressed_at = 0.0
         """When the latest key was pressed, on the desk's clock."""
-        self._guard = VisibleOnly()
-        self._sync = Pump(desk, self._on_changed, self._on_hands, self._on_console_event)
+        self._guard = ControlCharacterFilter()
+        self._sync = StateSync(desk, self._on_changed, self._on_hands, self._on_console_event)
         self._notices = Notifications(self, desk)
         self._emergency_stop = EmergencyStop(self, desk, self._notices)
         self._decisions = DecisionScreens(self, desk, self._notices)
@@ -73,7 +73,7 @@ class FlytuiApp(App[None]):
         """The last filter on every line of every widget lets nothing through that a terminal obeys."""
         found = super().get_line_filters()
         if self.no_color:
-            found = [*(item for item in found if not isinstance(item, Monochrome)), Colourless()]
+            found = [*(item for item in found if not isinstance(item, Monochrome)), MonochromeFilter()]
         return [*found, self._guard]
 
     def get_driver_class(self) -> type[Driver]:
@@ -107,7 +107,7 @@ class FlytuiApp(App[None]):
         self.connection.drawn.set()
         for screen in self.screen_stack:
             if isinstance(screen, MainScreen):
-                await screen.complete()
+                await screen.mount_views()
         self.set_interval(TICK_S, self.connection.tick)
         self.connection.start()
 
@@ -156,7 +156,7 @@ class FlytuiApp(App[None]):
         """Approve keys die at once, before anything is fetched."""
         self.desk.hands_on = on
         for screen in self.screen_stack:
-            if isinstance(screen, Armed):
+            if isinstance(screen, ArmedView):
                 screen.hands(on)
 
     def _on_console_event(self, event: Event) -> None:
@@ -197,7 +197,7 @@ class FlytuiApp(App[None]):
 
     def action_help(self) -> None:
         """Keys and words."""
-        self.push_screen(help_screen(self.desk, screens_of(self.screen)))
+        self.push_screen(help_screen(self.desk, active_sections(self.screen)))
 
     def action_explain_quit(self) -> None:
         """ctrl+c is pressed out of habit: it ends nothing."""
@@ -206,8 +206,8 @@ class FlytuiApp(App[None]):
 
     def action_leave(self) -> None:
         """Quit; ask first while someone waits or runs that would be ended by it."""
-        question = leaving_question(self.desk)
-        if isinstance(self.screen, AgainScreen):
+        question = quit_question(self.desk)
+        if isinstance(self.screen, PressAgainScreen):
             return
         if not question:
             self.exit()
@@ -217,7 +217,9 @@ class FlytuiApp(App[None]):
             if again:
                 self.exit()
 
-        self.push_screen(AgainScreen(self.desk.keys.of("main.leave"), question, "quits", "stays"), answered)
+        self.push_screen(
+            PressAgainScreen(self.desk.keys.of("main.leave"), question, "quits", "stays"), answered
+        )
 
     def action_demo(self) -> None:
         """Lend the terminal to the demo: a console of its own on a folder of its own."""
@@ -225,7 +227,7 @@ class FlytuiApp(App[None]):
             self._notices.show("run  flytui demo  in another terminal: an approval without any risk")
         elif not self.desk.lent:
             self._notices.forget_title()
-            self.run_worker(lend_terminal(self, self.desk, self.desk.demo, self._on_changed), group="demo")
+            self.run_worker(suspend_for(self, self.desk, self.desk.demo, self._on_changed), group="demo")
 
     def _probe_all(self) -> None:
         catalog = self.desk.catalog

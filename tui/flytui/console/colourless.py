@@ -11,18 +11,18 @@ from textual.filter import LineFilter
 _PLAIN = Style.from_color(RichColor.default(), RichColor.default())
 
 
-class Colourless(LineFilter):
+class MonochromeFilter(LineFilter):
     """Keeps bold, underline and reverse; takes every colour away."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The same text at the same widths."""
         return [
-            Segment(text, None if style is None else _without(style, background), control)
+            Segment(text, None if style is None else _without_colour(style, background), control)
             for text, style, control in segments
         ]
 
 
-def _without(style: Style, background: Color) -> Style:
+def _without_colour(style: Style, background: Color) -> Style:
     drawn = style.bgcolor
     loud = (
         drawn is not None

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 from textual import events
 from textual.app import App
 
-from flycore.client.ledger import Ledger
+from flycore.client.ledger import AuditReader
 from flycore.client.protocol import Approver, Client
 from flycore.model.approval import Ask, Lease
 from flycore.model.audit import ToolMetrics
@@ -28,10 +28,10 @@ from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 from flytui.console.doctor.terminal import TerminalFacts
-from flytui.console.fix.bench import Workbench
-from flytui.console.joined import Asking, Gone, Joined
-from flytui.console.keymap import Keys
-from flytui.console.own import Own
+from flytui.console.fix.bench import TerminalPrograms
+from flytui.console.joined import PairingRequest, LostKernel, AttachedKernel
+from flytui.console.keymap import KeyBindings
+from flytui.console.own import ConsoleSettings
 
 
 class Topic(Enum):
@@ -81,7 +81,7 @@ def topics_of(event: Event) -> frozenset[Topic]:
 
 
 @runtime_checkable
-class Watching(Protocol):
+class StateView(Protocol):
     """A screen or view that shows values of the desk."""
 
     def changed(self, topics: frozenset[Topic]) -> None:
@@ -90,7 +90,7 @@ class Watching(Protocol):
 
 
 @runtime_checkable
-class Armed(Protocol):
+class ArmedView(Protocol):
     """A screen whose keys may approve."""
 
     def hands(self, on: bool) -> None:
@@ -101,7 +101,7 @@ class Armed(Protocol):
 def update_screens(app: App[None], topics: frozenset[Topic]) -> None:
     """Have every screen that shows values of the desk draw again what rests on these topics."""
     for screen in app.screen_stack:
-        if isinstance(screen, Watching) and screen.is_mounted:
+        if isinstance(screen, StateView) and screen.is_mounted:
             screen.changed(topics)
 
 
@@ -118,7 +118,7 @@ class Desk:
     """Unix seconds: ages and time-outs are drawn from it."""
     catalog: Catalog | None = None
     asks: tuple[Ask, ...] = ()
-    ledger: Ledger | None = None
+    ledger: AuditReader | None = None
     """The log of the root that this console sits at."""
     activity: tuple[Activity, ...] = ()
     metrics: tuple[ToolMetrics, ...] = ()
@@ -134,7 +134,7 @@ class Desk:
     hands_on: bool = False
     demo: Callable[[], Awaitable[None]] | None = None
     """Plays the demo on this terminal, to its end; None where there is no terminal to play it on."""
-    bench: Workbench | None = None
+    bench: TerminalPrograms | None = None
     """What things are mended with; None where there is no terminal to lend."""
     terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None
     """Looks at the terminal, of that many columns and rows; it may ask other programs, so not on the loop."""
@@ -144,33 +144,33 @@ class Desk:
     """Who has the root and is waited for, before the kernel opens; `""` where nobody is."""
     lost: str = ""
     """Why the kernel no longer answers; `""` while it does."""
-    joined: Joined | None = None
+    joined: AttachedKernel | None = None
     """The attachment to another one's kernel; None while the kernel is in this process."""
-    gone: Gone | None = None
+    gone: LostKernel | None = None
     """The kernel that this console was attached to is gone, and looked for."""
-    asking: tuple[Asking, ...] = ()
+    asking: tuple[PairingRequest, ...] = ()
     """Consoles that ask to decide here, too; those whose code is over are left in, and not shown."""
     notice: str = ""
     inputs: dict[str, JsonObject] = field(default_factory=dict)
     """What was last written into the test-call form of a tool, in this session."""
     test_calls: int = 0
     """Test calls from this console that have not ended."""
-    own: Own = field(default_factory=Own)
+    own: ConsoleSettings = field(default_factory=ConsoleSettings)
     """The person's own keys and theme, and what is wrong with them in the settings."""
     last_key: float = field(default=float("-inf"))
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> KeyBindings:
         """The keys in force."""
         return self.own.keys
 
     @property
-    def askers(self) -> tuple[Asking, ...]:
+    def open_pairing_requests(self) -> tuple[PairingRequest, ...]:
         """Consoles whose code can still be typed."""
         return tuple(asking for asking in self.asking if asking.expires_at > self.now())
 
     @property
-    def cannot(self) -> str:
+    def no_decision_reason(self) -> str:
         """Why nothing can be decided here; `""` where it can."""
         if self.gone is not None:
             return (

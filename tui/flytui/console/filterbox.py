@@ -7,7 +7,7 @@ from textual.widgets import Input
 from flysafe.text import safe_text
 
 
-class FilterBox(Input):
+class FilterInput(Input):
     """An Input whose text is its own `safe_text`: what is pasted and not drawn stands as tokens."""
 
     def replace(self, text: str, start: int, end: int) -> None:

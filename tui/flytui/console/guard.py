@@ -9,7 +9,7 @@ from textual.filter import LineFilter
 from flysafe.text import line_filter
 
 
-class VisibleOnly(LineFilter):
+class ControlCharacterFilter(LineFilter):
     """Replaces control, bidi and format characters in rendered segments; styles keep no links."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:

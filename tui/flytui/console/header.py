@@ -20,7 +20,7 @@ SCREENS = (
 )
 LETTERS = (20, 3, 2, 0)
 """Letters of another screen's name, the fewer the scarcer the room is."""
-LEAST_ROOT = 12
+MIN_ROOT_CELLS = 12
 """Cells the app root keeps however many facts there are."""
 _DOT = Span(" · ", Tone.DIM)
 _STOPPING = span("stopping everything…", Tone.ALARM)
@@ -29,11 +29,11 @@ _STOPPING = span("stopping everything…", Tone.ALARM)
 def header_lines(desk: Desk, screen: str, width: int) -> list[Line]:
     """App root and facts; below it the screens with their badges, and the facts that found no room. Where
     there is too little of it, the other screens' names are cut first."""
-    left, above, below, tabs = _laid_out(desk, screen, width)
+    left, above, below, tabs = _layout(desk, screen, width)
     return [_spread(left, above, width), _spread(tabs, below, width)]
 
 
-def _laid_out(desk: Desk, screen: str, width: int) -> tuple[Line, list[Span], list[Span], Line]:
+def _layout(desk: Desk, screen: str, width: int) -> tuple[Line, list[Span], list[Span], Line]:
     """Root, the facts beside it, the facts below, and the screens' names."""
     for short in (False, True):
         left = _left(desk, width, short)
@@ -52,8 +52,8 @@ def _laid_out(desk: Desk, screen: str, width: int) -> tuple[Line, list[Span], li
 def _left(desk: Desk, width: int, short: bool) -> Line:
     """Our name and the root's; where there is little room only the root's."""
     if short:
-        return line(_root(desk.title, LEAST_ROOT))
-    return line(span(" flytui ", Tone.HEAD), Span(" "), _root(desk.title, max(LEAST_ROOT, width // 3)))
+        return line(_root(desk.title, MIN_ROOT_CELLS))
+    return line(span(" flytui ", Tone.HEAD), Span(" "), _root(desk.title, max(MIN_ROOT_CELLS, width // 3)))
 
 
 def _root(title: str, room: int) -> Span:
@@ -71,7 +71,7 @@ def _width(facts: Sequence[Span]) -> int:
 def _spread(left: Line, facts: Sequence[Span], width: int) -> Line:
     """`left`, then the facts at the right edge."""
     right: Line = tuple(part for fact in facts for part in (_DOT, fact))[1:]
-    return fit((*column(left, max(LEAST_ROOT, width - width_of(right) - 1)), *right), width)
+    return fit((*column(left, max(MIN_ROOT_CELLS, width - width_of(right) - 1)), *right), width)
 
 
 def _facts(desk: Desk, short: bool) -> list[Span]:
@@ -92,8 +92,8 @@ def _facts(desk: Desk, short: bool) -> list[Span]:
         span(plural(status.agents, "agent"), Tone.DIM),
         *([policy] if status.policy_ok else []),
         span(f"{waiting} waiting", _waiting_tone(desk)),
-        *_joined(desk),
-        *_hands(desk),
+        *_attachment_facts(desk),
+        *_desktop_facts(desk),
         *([span("log without anchors", Tone.WARN)] if status.anchor_problem else []),
         *([] if status.policy_ok else [policy]),
         *(
@@ -105,7 +105,7 @@ def _facts(desk: Desk, short: bool) -> list[Span]:
     ]
 
 
-def _joined(desk: Desk) -> list[Span]:
+def _attachment_facts(desk: Desk) -> list[Span]:
     """Whose kernel it is, and whether that lets us decide; and consoles that ask the same of ours."""
     facts = []
     if desk.joined is not None:
@@ -113,12 +113,14 @@ def _joined(desk: Desk) -> list[Span]:
             facts.append(span(f"at pid {desk.joined.pid}", Tone.ACCENT))
         else:
             facts.append(span("viewer · cannot decide", Tone.WARN))
-    if desk.askers:
-        facts.append(span(f"{plural(len(desk.askers), 'console asks', 'consoles ask')}", Tone.WARN))
+    if desk.open_pairing_requests:
+        facts.append(
+            span(f"{plural(len(desk.open_pairing_requests), 'console asks', 'consoles ask')}", Tone.WARN)
+        )
     return facts
 
 
-def _hands(desk: Desk) -> list[Span]:
+def _desktop_facts(desk: Desk) -> list[Span]:
     """A tool at keyboard and mouse, and how long a lease of them lasts and for how many actions."""
     leases = [it for it in desk.leases if it.tool.startswith("computer.") and it.expires_at > desk.now()]
     if leases:
@@ -153,14 +155,14 @@ def _tabs(desk: Desk, screen: str, letters: int) -> Line:
 def tab_at(desk: Desk, screen: str, x: int, width: int) -> str | None:
     """The screen whose name is drawn at cell `x` of the second of the header's lines of that width."""
     end = 0
-    for part in _laid_out(desk, screen, width)[-1]:
+    for part in _layout(desk, screen, width)[-1]:
         end += width_of((part,))
         if x < end:
             return next((name for key, name in SCREENS if part.text.startswith(f" {key} ")), None)
     return None
 
 
-def _questions(desk: Desk) -> list[Line]:
+def _question_lines(desk: Desk) -> list[Line]:
     """A stop and callers that loop; what waits for trust has a line of its own."""
     if desk.stopped:
         note = line(span(" ■ everything is stopped ", Tone.ALARM), span(" no call is taken.  "))
@@ -211,7 +213,7 @@ def _pairing_lines(desk: Desk) -> list[Line]:
             span(" refuses  ", Tone.DIM),
             span(f"{asking.who} asks to decide here, too"),
         )
-        for asking in desk.askers
+        for asking in desk.open_pairing_requests
     ]
 
 
@@ -241,7 +243,7 @@ def alert_lines(desk: Desk, width: int) -> list[Line]:
             span(" opens  ", Tone.DIM),
         )
         lines.append((*note, span(f"{first.tool} · {first.caller}")))
-    lines += _questions(desk)
+    lines += _question_lines(desk)
     if desk.notice:
         lines.append(line(span(" "), span(desk.notice, Tone.ACCENT)))
     return [fit(row, width) for row in lines]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual.screen import Screen
 
 from flytui.console.desk import Desk
-from flytui.console.keymap import Keys, shown_key
+from flytui.console.keymap import KeyBindings, key_label
 from flytui.console.keytable import SECTIONS
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, column, line, span, wrap
@@ -32,7 +32,7 @@ def help_screen(desk: Desk, here: Sequence[str]) -> PageScreen:
     return PageScreen(desk, "Help", lambda width: help_lines(desk.keys, here, width))
 
 
-def screens_of(screen: Screen[object]) -> tuple[str, ...]:
+def active_sections(screen: Screen[object]) -> tuple[str, ...]:
     """The sections of the key table that are in force on that screen, the nearest to the focus first;
     what is the same on every list comes after what its screen adds to it."""
     nodes = screen.focused.ancestors_with_self if screen.focused is not None else [screen]
@@ -46,7 +46,7 @@ def screens_of(screen: Screen[object]) -> tuple[str, ...]:
     return (*here, *(["list"] if "list" in found else []))
 
 
-def help_lines(keys: Keys, here: Sequence[str], width: int) -> list[Line]:
+def help_lines(keys: KeyBindings, here: Sequence[str], width: int) -> list[Line]:
     """What is before the person, then everything that holds everywhere, then the rest."""
     by_name = {part.screen: part for part in SECTIONS}
     first = [by_name[name] for name in here if name in by_name]
@@ -54,16 +54,16 @@ def help_lines(keys: Keys, here: Sequence[str], width: int) -> list[Line]:
     rest = [part for part in SECTIONS if part not in first and part not in everywhere]
     rows: list[Line] = []
     for part in (*first, *everywhere, *rest):
-        rows += [(), line(Span(" "), span(part.title, Tone.STRONG), _here(part in first))]
+        rows += [(), line(Span(" "), span(part.title, Tone.STRONG), _here_mark(part in first))]
         for entry in part.entries:
             pressed = keys.of(entry.id) if entry.id else entry.defaults
-            drawn = span(" ".join(shown_key(key) for key in pressed), Tone.KEY)
+            drawn = span(" ".join(key_label(key) for key in pressed), Tone.KEY)
             rows += wrap((*column((Span("   "), drawn), 14), span(entry.words)), width, 14)
         rows += _words(part.screen, width)
     return rows[1:]
 
 
-def _here(here: bool) -> Span:
+def _here_mark(here: bool) -> Span:
     return span(" · here" if here else "", Tone.DIM)
 
 

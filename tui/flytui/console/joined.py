@@ -14,12 +14,12 @@ from flycore.client.protocol import Approver, Client
 
 CODE_LETTERS = 8
 _GROUP = 4
-SILENT_S = 30.0
+SEARCH_S = 30.0
 """So long a kernel that went away is looked for again."""
-ROLES = {"serve": "flytui serve", "console": "the console"}
+ROLE_NAMES = {"serve": "flytui serve", "console": "the console"}
 
 
-class Pairing(Protocol):
+class PairingConnection(Protocol):
     """The way of one connection from a viewer to one that decides. Raises FlyError where it fails."""
 
     async def ask(self) -> None:
@@ -32,13 +32,13 @@ class Pairing(Protocol):
 
 
 @dataclass(slots=True)
-class Joined:
+class AttachedKernel:
     """An attachment, from when the kernel took the connection until that ends."""
 
     client: Client
     """Its calls go over a connection of their own: what views and decides cannot call."""
     approver: Approver
-    pairing: Pairing
+    pairing: PairingConnection
     pid: int
     since: float
     """Unix time, seconds, since when the kernel runs."""
@@ -50,16 +50,16 @@ class Joined:
     @property
     def whom(self) -> str:
         """`the console on pid 4121`."""
-        return f"{ROLES.get(self.role, self.role)} on pid {self.pid}"
+        return f"{ROLE_NAMES.get(self.role, self.role)} on pid {self.pid}"
 
 
-Joining = Callable[[], AbstractAsyncContextManager[Joined]]
+OpenAttachment = Callable[[], AbstractAsyncContextManager[AttachedKernel]]
 """Attaches to the kernel that holds the root. Raises KernelUnreachable where none does that may be attached
 to, and other FlyErrors where it cannot be spoken with."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class PairingRequest:
     """Another console that asks to decide here, too."""
 
     code: str
@@ -71,7 +71,7 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class LostKernel:
     """The kernel that this console was attached to does not answer any more. Times on the desk's clock."""
 
     since: float
@@ -82,10 +82,10 @@ class Gone:
 
     def left(self, now: float) -> int:
         """How long it will be looked for, in whole seconds; 0 when that is over."""
-        return max(0, int(SILENT_S - (now - self.since) + 0.999))
+        return max(0, int(SEARCH_S - (now - self.since) + 0.999))
 
 
-def plain_code(written: str) -> str:
+def normalise_code(written: str) -> str:
     """A code as it is compared: however it was typed, dashes and spaces do not count."""
     return "".join(letter for letter in written.upper() if letter.isalnum())
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from flytui.console.keytable import ENTRIES
 
-_SHOWN = {
+_KEY_LABELS = {
     "escape": "Esc",
     "enter": "Enter",
     "up": "↑",
@@ -26,7 +26,7 @@ _SHOWN = {
     "insert": "Ins",
     "a-letter": "a letter",
 }
-_NAMES = {
+_TEXTUAL_NAMES = {
     "solidus": "slash",
     "reverse_solidus": "backslash",
     "commercial_at": "at",
@@ -36,24 +36,24 @@ _NAMES = {
 }
 
 
-def shown_key(key: str) -> str:
+def key_label(key: str) -> str:
     """A key as key lines and help write it: `Esc`, `/`, `ctrl+x`, `F2`."""
-    if key in _SHOWN:
-        return _SHOWN[key]
+    if key in _KEY_LABELS:
+        return _KEY_LABELS[key]
     return key.upper() if len(key) > 1 and key[0] == "f" and key[1:].isdigit() else key
 
 
-def bound_key(key: str) -> str:
+def textual_key(key: str) -> str:
     """A key as Textual names it: `slash` for `/`, `question_mark` for `?`."""
     *with_, last = [key] if len(key) == 1 else key.split("+")
     if len(last) == 1 and not last.isalnum():
         name = unicodedata.name(last, last).lower().replace("-", "_").replace(" ", "_")
-        last = _NAMES.get(name, name)
+        last = _TEXTUAL_NAMES.get(name, name)
     return "+".join((*with_, last))
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class KeyBindings:
     """The person's keys by id, all of them found good; every other action has its default."""
 
     own: Mapping[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Keys:
     def shown(self, id: str) -> str:
         """The first of them as it is drawn; what is no id is drawn as it stands."""
         keys = self.of(id)
-        return shown_key(keys[0]) if keys else id
+        return key_label(keys[0]) if keys else id
 
     def meant(self, screen: str, key: str) -> str:
         """What a pressed key is on a screen that takes every key itself: the default key of the action
@@ -88,4 +88,4 @@ class Keys:
 
     def keymap(self) -> dict[str, str]:
         """What `App.set_keymap` takes."""
-        return {name: ",".join(bound_key(key) for key in keys.split()) for name, keys in self.own.items()}
+        return {name: ",".join(textual_key(key) for key in keys.split()) for name, keys in self.own.items()}

@@ -28,7 +28,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class KeySection:
     """The actions of one screen."""
 
     screen: str
@@ -37,8 +37,8 @@ class Section:
     entries: tuple[Entry, ...]
 
 
-SECTIONS: tuple[Section, ...] = (
-    Section(
+SECTIONS: tuple[KeySection, ...] = (
+    KeySection(
         "app",
         "Everywhere",
         (
@@ -68,7 +68,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("app.say-quit", "ctrl+c", "", "ends nothing; says how to quit"),
         ),
     ),
-    Section(
+    KeySection(
         "main",
         "Screens",
         (
@@ -81,7 +81,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("main.leave", "q", "", "quit; asks first while requests wait"),
         ),
     ),
-    Section(
+    KeySection(
         "list",
         "Lists",
         (
@@ -94,7 +94,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("list.open", "enter", "Open the row", "details, the card, or what became of it"),
         ),
     ),
-    Section(
+    KeySection(
         "page",
         "Pages",
         (
@@ -104,7 +104,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("page.down", "down j", "", "one line down"),
         ),
     ),
-    Section(
+    KeySection(
         "catalog",
         "Catalog",
         (
@@ -155,7 +155,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("catalog.copy", "y", "Copy the tool as JSON", "send the tool to the terminal's clipboard"),
         ),
     ),
-    Section(
+    KeySection(
         "sources",
         "Kits and sources",
         (
@@ -169,7 +169,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("sources.close", "escape q backspace", "", "back to the catalog"),
         ),
     ),
-    Section(
+    KeySection(
         "jump",
         "Jump to a tool",
         (
@@ -178,7 +178,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("jump.back", "escape", "", "back to where you were"),
         ),
     ),
-    Section(
+    KeySection(
         "approvals",
         "Approvals",
         (
@@ -191,7 +191,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("approvals.demo", "!", "Demo", "see an approval without any risk"),
         ),
     ),
-    Section(
+    KeySection(
         "card",
         "The card",
         (
@@ -211,7 +211,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("", "escape", "", "leave it waiting"),
         ),
     ),
-    Section(
+    KeySection(
         "question",
         "A question",
         (
@@ -221,7 +221,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("", "escape", "", "leave it waiting"),
         ),
     ),
-    Section(
+    KeySection(
         "pair",
         "Typing a code",
         (
@@ -232,7 +232,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("pair.back", "escape", "", "only look on: everything is shown, nothing can be decided"),
         ),
     ),
-    Section(
+    KeySection(
         "pairing",
         "A console that asks",
         (
@@ -240,8 +240,8 @@ SECTIONS: tuple[Section, ...] = (
             Entry("pairing.back", "escape", "", "back; its code counts until its time is over"),
         ),
     ),
-    Section("words", "Writing words", (Entry("words.back", "escape", "", "back; nothing is decided"),)),
-    Section(
+    KeySection("words", "Writing words", (Entry("words.back", "escape", "", "back; nothing is decided"),)),
+    KeySection(
         "form",
         "Test call",
         (
@@ -270,12 +270,12 @@ SECTIONS: tuple[Section, ...] = (
             Entry("form.leave", "escape", "", "back; what was written is there again the next time"),
         ),
     ),
-    Section(
+    KeySection(
         "call",
         "A test call",
         (Entry("call.again", "t", "Test call again", "the form again, with what was written"),),
     ),
-    Section(
+    KeySection(
         "pick",
         "A list of choices",
         (
@@ -286,7 +286,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("pick.back", "escape", "", "back; the choice stays as it was"),
         ),
     ),
-    Section(
+    KeySection(
         "edit",
         "Editing an input",
         (
@@ -294,7 +294,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("edit.back", "escape", "", "back to the card"),
         ),
     ),
-    Section(
+    KeySection(
         "activity",
         "Activity",
         (
@@ -309,7 +309,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("activity.copy", "y", "Copy the call as JSON", "send the call to the terminal's clipboard"),
         ),
     ),
-    Section(
+    KeySection(
         "call",
         "A call",
         (
@@ -326,7 +326,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("call.close", "left h", "", "close the row or the one it is in, or the picture before"),
         ),
     ),
-    Section(
+    KeySection(
         "grants",
         "Grants",
         (
@@ -334,7 +334,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("grants.undo", "z", "Undo", "take that back; asks again where more is let through"),
         ),
     ),
-    Section(
+    KeySection(
         "audit",
         "Audit",
         (
@@ -347,7 +347,7 @@ SECTIONS: tuple[Section, ...] = (
             Entry("audit.copy", "y", "Copy the line as JSON", "send the line to the terminal's clipboard"),
         ),
     ),
-    Section(
+    KeySection(
         "doctor",
         "Doctor",
         (

@@ -6,11 +6,11 @@ from flytui.console.desk import Desk
 from flytui.console.words import plural
 
 
-def leaving_question(desk: Desk) -> list[str]:
+def quit_question(desk: Desk) -> list[str]:
     """The question, most important line first; nothing where leaving ends nothing. An attached console only
     detaches: what waits there waits on, but for the test calls that were made from here."""
     if desk.joined is not None:
-        return _detaching(desk)
+        return _detach_question(desk)
     waiting = len(desk.waiting)
     running = max(0, (desk.status.running if desk.status else 0) - waiting)
     if not waiting and not running:
@@ -24,7 +24,7 @@ def leaving_question(desk: Desk) -> list[str]:
     return [*question, "Without a console, whatever needs a person is refused."]
 
 
-def _detaching(desk: Desk) -> list[str]:
+def _detach_question(desk: Desk) -> list[str]:
     if not desk.test_calls:
         return []
     what = plural(desk.test_calls, "test call", "test calls")

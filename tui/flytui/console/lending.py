@@ -9,7 +9,7 @@ from textual.app import App
 from flytui.console.desk import ALL_TOPICS, Desk, Topic
 
 
-async def lend_terminal(
+async def suspend_for(
     app: App[None],
     desk: Desk,
     play: Callable[[], Awaitable[None]],

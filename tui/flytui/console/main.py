@@ -20,9 +20,9 @@ from flytui.console.doctor.view import DoctorView
 from flytui.console.grants.view import GrantsView
 from flytui.console.header import alert_lines, header_lines, tab_at
 from flytui.console.paint import Line, keys_fitting
-from flytui.console.views import Bar
+from flytui.console.views import LineBar
 
-_NAMES = {
+_VIEW_TITLES = {
     "catalog": "Catalog",
     "approvals": "Approvals",
     "activity": "Activity",
@@ -64,13 +64,13 @@ class MainScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Top to bottom."""
-        yield Bar(lambda width: header_lines(self._desk, _NAMES[self._view], width), id="header")
+        yield LineBar(lambda width: header_lines(self._desk, _VIEW_TITLES[self._view], width), id="header")
         with ContentSwitcher(initial="catalog"):
             yield self._views["catalog"]
-        yield Bar(lambda width: alert_lines(self._desk, width), id="alert")
-        yield Bar(self._keys, id="keys")
+        yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield LineBar(self._keys, id="keys")
 
-    async def complete(self) -> None:
+    async def mount_views(self) -> None:
         """Bring the views that the first frame does not show, then the one that was asked for meanwhile."""
         others = [view for name, view in self._views.items() if name != "catalog"]
         for view in others:
@@ -104,16 +104,16 @@ class MainScreen(Screen[None]):
     def on_click(self, event: events.Click) -> None:
         """A click on a screen's name shows that screen."""
         name = (
-            tab_at(self._desk, _NAMES[self._view], event.screen_x, self.size.width)
+            tab_at(self._desk, _VIEW_TITLES[self._view], event.screen_x, self.size.width)
             if event.screen_y == 1
             else None
         )
         if name is not None:
             self.action_view(name.lower())
 
-    @on(Bar.Stale)
+    @on(LineBar.Stale)
     def _redraw(self) -> None:
-        for bar in self.query(Bar):
+        for bar in self.query(LineBar):
             bar.redraw()
 
     def _keys(self, width: int) -> Sequence[Line]:

@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.json import pointer_join
-from flytui.console.keychecks import checked_keys
-from flytui.console.keymap import Keys
+from flytui.console.keychecks import check_keys
+from flytui.console.keymap import KeyBindings
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class ConsoleSettings:
     """The person's keys and theme, and what is wrong with them."""
 
-    keys: Keys = field(default_factory=Keys)
+    keys: KeyBindings = field(default_factory=KeyBindings)
     theme: str = ""
     problems: tuple[Diagnostic, ...] = ()
 
 
-def own_settings(
+def check_settings(
     keys: Mapping[str, str], theme: str, themes: frozenset[str], places: Mapping[str, Position]
-) -> Own:
+) -> ConsoleSettings:
     """`themes` are the names there are; `places` the place of each setting by JSON pointer."""
-    good, refused = checked_keys(keys)
+    good, refused = check_keys(keys)
     problems = []
     for item in refused:
         pointer = pointer_join("/keys", item.id)
@@ -33,7 +33,7 @@ def own_settings(
         remedy = f"take one of {', '.join(sorted(themes))}"
         problems.append(_problem("/theme", f"theme {theme} is not known", remedy, places))
         theme = ""
-    return Own(good, theme, tuple(problems))
+    return ConsoleSettings(good, theme, tuple(problems))
 
 
 def _problem(pointer: str, message: str, remedy: str, places: Mapping[str, Position]) -> Diagnostic:

@@ -13,10 +13,10 @@ from textual.screen import ModalScreen, Screen
 
 from flytui.console.desk import Desk, Topic
 from flytui.console.header import alert_lines, header_lines
-from flytui.console.keymap import bound_key, shown_key
+from flytui.console.keymap import textual_key, key_label
 from flytui.console.paint import Line, Tone, keys_fitting, keys_line, line, span, wrapped
 from flytui.console.screens.traits import ScreenTraits
-from flytui.console.views import Bar, Build, LinesView
+from flytui.console.views import LineBar, LineBuilder, LineView
 
 
 class PageScreen(ScreenTraits, Screen[None]):
@@ -31,24 +31,24 @@ class PageScreen(ScreenTraits, Screen[None]):
     ]
 
     def __init__(
-        self, desk: Desk, title: str, build: Build, *, copy: Callable[[], str] | None = None
+        self, desk: Desk, title: str, build: LineBuilder, *, copy: Callable[[], str] | None = None
     ) -> None:
         super().__init__()
         self._desk = desk
         self._heading = title
         self._copy = copy
-        self._page = LinesView(build, id="page")
+        self._page = LineView(build, id="page")
 
     def compose(self) -> ComposeResult:
         """Header, page, bar, keys."""
-        yield Bar(lambda width: header_lines(self._desk, self._heading, width), id="header")
+        yield LineBar(lambda width: header_lines(self._desk, self._heading, width), id="header")
         yield self._page
-        yield Bar(lambda width: alert_lines(self._desk, width), id="alert")
-        yield Bar(self._keys, id="keys")
+        yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield LineBar(self._keys, id="keys")
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Show fresh values."""
-        for bar in self.query(Bar):
+        for bar in self.query(LineBar):
             bar.redraw()
         if topics:
             self._page.rebuild()
@@ -75,34 +75,36 @@ class PageScreen(ScreenTraits, Screen[None]):
         return [keys_fitting(self._desk.keys.hints(pairs), width)]
 
 
-class AgainScreen(ScreenTraits, ModalScreen[bool]):
+class PressAgainScreen(ScreenTraits, ModalScreen[bool]):
     """Asks before something is ended: one of `keys` again does it, every other key does not."""
 
     decides = True
 
     def __init__(self, keys: Sequence[str], question: Sequence[str], does: str, otherwise: str) -> None:
         super().__init__()
-        self._pressed = keys
+        self._confirm_keys = keys
         self._question = question
         self._does = does
-        self._otherwise = otherwise
+        self._else_words = otherwise
 
     def compose(self) -> ComposeResult:
         """A small box."""
         with Vertical(classes="box"):
-            yield Bar(self._lines)
+            yield LineBar(self._lines)
 
     def on_key(self, event: events.Key) -> None:
         """The key again, or not."""
         event.stop()
         event.prevent_default()
-        self.dismiss(any(key == event.character or bound_key(key) == event.key for key in self._pressed))
+        self.dismiss(
+            any(key == event.character or textual_key(key) == event.key for key in self._confirm_keys)
+        )
 
     def _lines(self, width: int) -> Sequence[Line]:
         rows = [
             line(span(text, Tone.STRONG if at == 0 else Tone.PLAIN)) for at, text in enumerate(self._question)
         ]
         choice = keys_line(
-            [(f"{shown_key(self._pressed[0])} again", self._does), ("any other key", self._otherwise)]
+            [(f"{key_label(self._confirm_keys[0])} again", self._does), ("any other key", self._else_words)]
         )
         return [*wrapped(rows, width), (), *wrapped([choice], width)]

@@ -33,7 +33,7 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ink:
+class CellColours:
     """Exact colours of a picture's cell, red, green and blue each: of the character and behind it."""
 
     fore: tuple[int, int, int]
@@ -46,7 +46,7 @@ class Span:
 
     text: str
     tone: Tone = Tone.PLAIN
-    ink: Ink | None = None
+    ink: CellColours | None = None
 
 
 Line = tuple[Span, ...]
@@ -124,20 +124,20 @@ def wrap(row: Line, width: int, indent: int = 0) -> list[Line]:
     done: list[Line] = []
     current: list[Span] = []
     used = 0
-    for part, word in _words(row):
+    for part, word in _split_words(row):
         size = cell_len(word)
         if used + size > width and current and not word.isspace():
-            done.append(_joined(current))
+            done.append(_merged_spans(current))
             current, used = [Span(" " * indent)] if indent else [], indent
-        for piece in _pieces(word, width - used, width - indent):
+        for piece in _split_long_word(word, width - used, width - indent):
             if used + cell_len(piece) > width:
-                done.append(_joined(current))
+                done.append(_merged_spans(current))
                 current, used = [Span(" " * indent)] if indent else [], indent
                 if piece.isspace():
                     continue
             current.append(Span(piece, part.tone, part.ink))
             used += cell_len(piece)
-    done.append(_joined(current))
+    done.append(_merged_spans(current))
     return done
 
 
@@ -167,7 +167,7 @@ def block(text: str, tone: Tone = Tone.PLAIN, margin: int = 0) -> list[Line]:
     return [(Span(" " * margin), Span(piece, tone)) for piece in safe_lines(text)]
 
 
-def _joined(spans: Iterable[Span]) -> Line:
+def _merged_spans(spans: Iterable[Span]) -> Line:
     """Neighbours of one tone as one span: fewer style changes on the wire."""
     joined: list[Span] = []
     for part in spans:
@@ -178,7 +178,7 @@ def _joined(spans: Iterable[Span]) -> Line:
     return tuple(joined)
 
 
-def _words(row: Line) -> Iterator[tuple[Span, str]]:
+def _split_words(row: Line) -> Iterator[tuple[Span, str]]:
     for part in row:
         start = 0
         for at in range(1, len(part.text) + 1):
@@ -187,7 +187,7 @@ def _words(row: Line) -> Iterator[tuple[Span, str]]:
                 start = at
 
 
-def _pieces(word: str, first: int, rest: int) -> Iterator[str]:
+def _split_long_word(word: str, first: int, rest: int) -> Iterator[str]:
     """A word in parts that fit: the first into what is left of the line, the others into whole lines."""
     if cell_len(word) <= first:
         yield word

@@ -12,23 +12,23 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from flycore.model.errors import FlyError
-from flytui.console.ahead import InOrder, WritingScreen
+from flytui.console.ahead import OrderedKeys, TypeaheadScreen
 from flytui.console.desk import Desk, Topic
-from flytui.console.joined import CODE_LETTERS, Asking, Joined, plain_code, shown_code
+from flytui.console.joined import CODE_LETTERS, PairingRequest, AttachedKernel, normalise_code, shown_code
 from flytui.console.paint import Line, Tone, keys_line, line, span, wrapped
 from flytui.console.screens.traits import ScreenTraits
-from flytui.console.views import Bar
+from flytui.console.views import LineBar
 from flytui.console.words import clock, clock_of
 
 MOST_CHARACTERS = 24
 TICK_S = 0.5
 
 
-class CodeLine(Input, InOrder):
+class CodeInput(Input, OrderedKeys):
     """A line to write the code on."""
 
 
-class PairScreen(ScreenTraits, WritingScreen[bool]):
+class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
     """Asks for the code that the other console shows. True once this console is paired; Escape leaves it a
     viewer. Nothing waits behind it that Enter could approve."""
 
@@ -38,19 +38,19 @@ class PairScreen(ScreenTraits, WritingScreen[bool]):
         Binding("f2", "ask", "New code", show=False, priority=True, id="pair.ask"),
     ]
 
-    def __init__(self, desk: Desk, joined: Joined) -> None:
-        self._line = CodeLine(id="code", max_length=MOST_CHARACTERS, select_on_focus=False)
+    def __init__(self, desk: Desk, joined: AttachedKernel) -> None:
+        self._line = CodeInput(id="code", max_length=MOST_CHARACTERS, select_on_focus=False)
         super().__init__(self._line)
         self._desk = desk
         self._joined = joined
         self._said = ""
         self._asking = False
-        self._foot = Bar(self._keys)
+        self._foot = LineBar(self._keys)
 
     def compose(self) -> ComposeResult:
         """A box with a line for the code."""
         with Vertical(classes="box"):
-            yield Bar(self._top)
+            yield LineBar(self._top)
             yield self._line
             yield self._foot
 
@@ -67,7 +67,7 @@ class PairScreen(ScreenTraits, WritingScreen[bool]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter presents what is written, once it is as long as a code."""
         event.stop()
-        code = plain_code(event.value)
+        code = normalise_code(event.value)
         if len(code) != CODE_LETTERS:
             self._say(f"a code has {CODE_LETTERS} letters and digits; this has {len(code)}")
         elif not self._asking:
@@ -128,7 +128,7 @@ class PairScreen(ScreenTraits, WritingScreen[bool]):
         return wrapped([*said, keys], width)
 
 
-class AskedScreen(ScreenTraits, ModalScreen[None]):
+class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
     """Who asks to decide here too, with the code; `d` refuses. It opens by a key alone, never by itself."""
 
     decides = of_one_kernel = closes_for_view = True
@@ -138,13 +138,15 @@ class AskedScreen(ScreenTraits, ModalScreen[None]):
         Binding("escape", "back", "Back", show=False, id="pairing.back"),
     ]
 
-    def __init__(self, desk: Desk, asking: Asking, refuse: Callable[[Asking], Awaitable[str]]) -> None:
+    def __init__(
+        self, desk: Desk, asking: PairingRequest, refuse: Callable[[PairingRequest], Awaitable[str]]
+    ) -> None:
         """`refuse` gives why it could not be refused, `""` where it was."""
         super().__init__()
         self._desk = desk
         self._asking = asking
         self._refuse = refuse
-        self._box = Bar(self._lines)
+        self._box = LineBar(self._lines)
         self._said = ""
 
     def compose(self) -> ComposeResult:
@@ -162,7 +164,7 @@ class AskedScreen(ScreenTraits, ModalScreen[None]):
 
     def action_refuse(self) -> None:
         """Its code counts no more."""
-        if self._asking in self._desk.askers:
+        if self._asking in self._desk.open_pairing_requests:
             self.run_worker(self._send(), group="pair")
 
     def action_back(self) -> None:
@@ -184,7 +186,7 @@ class AskedScreen(ScreenTraits, ModalScreen[None]):
     def _lines(self, width: int) -> Sequence[Line]:
         asking, keys = self._asking, [(self._desk.keys.shown("pairing.back"), "back")]
         rows = [line(span(f"{asking.who} asks to decide here, too", Tone.STRONG)), ()]
-        if asking in self._desk.askers:
+        if asking in self._desk.open_pairing_requests:
             left = clock(asking.expires_at - self._desk.now())
             rows += [
                 line(span("its code  "), span(f" {shown_code(asking.code)} ", Tone.HEAD), span(f"  {left}")),

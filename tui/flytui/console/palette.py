@@ -12,7 +12,7 @@ from functools import partial
 from textual.app import App, SystemCommand
 from textual.screen import Screen
 
-from flytui.console.keymap import Keys
+from flytui.console.keymap import KeyBindings
 from flytui.console.keytable import ENTRIES, SECTIONS
 from flytui.console.main import MainScreen
 from flytui.console.screens.traits import closes_for_view
@@ -21,7 +21,7 @@ from flytui.console.screens.traits import closes_for_view
 def palette_commands(
     app: App[None],
     screen: Screen[object],
-    keys: Keys,
+    keys: KeyBindings,
     *,
     stop: Callable[[], None],
     probe_all: Callable[[], None],

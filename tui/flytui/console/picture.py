@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from flycore.model.picture import Picture
-from flytui.console.paint import Ink, Line, Span
+from flytui.console.paint import CellColours, Line, Span
 
 Rgb = tuple[int, int, int]
 _RAMP = " .:-=+*#%@"
@@ -34,10 +34,10 @@ def picture_lines(
     drawn = []
     for top in range(0, len(pixels), 2):
         cells = zip(pixels[top], pixels[top + 1], strict=True)
-        spans = [_inked(*cell) if colours else _grey(*cell) for cell in cells]
+        spans = [_coloured(*cell) if colours else _grey(*cell) for cell in cells]
         if middle is not None:
             _put_cross(spans, middle, top // 2)
-        drawn.append(_merged(spans))
+        drawn.append(_merged_cells(spans))
     return drawn
 
 
@@ -79,16 +79,16 @@ def _mean(sources: Sequence[bytes], left: int, right: int) -> Rgb:
     return red // count, green // count, blue // count
 
 
-def _inked(above: Rgb, below: Rgb) -> Span:
-    return Span("▀", ink=Ink(above, below))
+def _coloured(above: Rgb, below: Rgb) -> Span:
+    return Span("▀", ink=CellColours(above, below))
 
 
 def _grey(above: Rgb, below: Rgb) -> Span:
-    light = (_light(above) + _light(below)) / 2
+    light = (_luminance(above) + _luminance(below)) / 2
     return Span(_RAMP[min(len(_RAMP) - 1, int(light * len(_RAMP) / 256))])
 
 
-def _light(colour: Rgb) -> float:
+def _luminance(colour: Rgb) -> float:
     red, green, blue = colour
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
@@ -108,11 +108,11 @@ def _put_cross(spans: list[Span], middle: tuple[int, int], row: int) -> None:
         if ink is not None:
             red, green, blue = ((fore + back) // 2 for fore, back in zip(ink.fore, ink.back, strict=True))
             ground = red, green, blue
-            ink = Ink((0, 0, 0) if _light(ground) > 127 else (255, 255, 255), ground)
+            ink = CellColours((0, 0, 0) if _luminance(ground) > 127 else (255, 255, 255), ground)
         spans[at] = Span(glyph, ink=ink)
 
 
-def _merged(spans: Sequence[Span]) -> Line:
+def _merged_cells(spans: Sequence[Span]) -> Line:
     """Neighbours of one colour as one span."""
     merged: list[Span] = []
     for part in spans:

@@ -14,7 +14,7 @@ PACE_S = 0.05
 """At most so often are values fetched and screens redrawn."""
 
 
-class Pump:
+class StateSync:
     """Listens and fetches until it is cancelled or the kernel goes away.
 
     `told` gets the topics that were fetched; `hands` is told at once, before anything is coalesced,
@@ -41,7 +41,7 @@ class Pump:
         self._due = ALL_TOPICS
         try:
             async with self._desk.client.events() as stream, anyio.create_task_group() as group:
-                group.start_soon(self._refresh)
+                group.start_soon(self._fetch_due)
                 async for event in stream:
                     self._note(event)
                 group.cancel_scope.cancel()
@@ -62,7 +62,7 @@ class Pump:
             self._heard(event)
         self.again(topics_of(event))
 
-    async def _refresh(self) -> None:
+    async def _fetch_due(self) -> None:
         while True:
             if not self._due:
                 await self._wake.wait()

@@ -13,7 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from flytui.console.paint import BLANK, Line, Span
-from flytui.console.views import TONE_CLASSES, Toned, to_strip
+from flytui.console.views import TONE_CLASSES, ThemedWidget, to_strip
 
 
 class Row(Protocol):
@@ -29,12 +29,12 @@ class Row(Protocol):
         ...
 
 
-class RowsView(Toned, ScrollView, can_focus=True):
+class VirtualList(ThemedWidget, ScrollView, can_focus=True):
     """Shows rows; the cursor keeps its row by key when rows change."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--resting", *TONE_CLASSES}
-    DEFAULT_CSS = "RowsView { overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; }"
+    DEFAULT_CSS = "VirtualList { overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="list.up"),
         Binding("down,j", "move(1)", "Down", show=False, id="list.down"),
@@ -48,12 +48,12 @@ class RowsView(Toned, ScrollView, can_focus=True):
     class Moved(Message):
         """The cursor is on another row, or its row changed."""
 
-        def __init__(self, rows: RowsView) -> None:
+        def __init__(self, rows: VirtualList) -> None:
             self.rows = rows
             super().__init__()
 
         @property
-        def control(self) -> RowsView:
+        def control(self) -> VirtualList:
             """The list it happened in."""
             return self.rows
 
@@ -128,7 +128,7 @@ class RowsView(Toned, ScrollView, can_focus=True):
         if index == self.cursor and self.row is not None:
             self.post_message(self.Chosen(self))
         elif 0 <= index < len(self._rows) and self._rows[index].key:
-            self._go(index)
+            self._move_to(index)
 
     def action_move(self, step: int) -> None:
         """One row up or down, over headings."""
@@ -136,16 +136,16 @@ class RowsView(Toned, ScrollView, can_focus=True):
         while 0 <= index < len(self._rows) and not self._rows[index].key:
             index += step
         if 0 <= index < len(self._rows):
-            self._go(index)
+            self._move_to(index)
 
     def action_page(self, step: int) -> None:
         """One screen up or down."""
         index = self.cursor + step * max(1, self.scrollable_content_region.height - 1)
-        self._go(self._nearest(max(0, min(len(self._rows) - 1, index))))
+        self._move_to(self._nearest(max(0, min(len(self._rows) - 1, index))))
 
     def action_edge(self, last: bool) -> None:
         """First or last row."""
-        self._go(self._nearest(len(self._rows) - 1 if last else 0))
+        self._move_to(self._nearest(len(self._rows) - 1 if last else 0))
 
     def action_choose(self) -> None:
         """Open the row under the cursor."""
@@ -156,10 +156,10 @@ class RowsView(Toned, ScrollView, can_focus=True):
         """Put the cursor on the row of that key; False where there is none."""
         found = next((at for at, row in enumerate(self._rows) if row.key and row.key == key), None)
         if found is not None:
-            self._go(found)
+            self._move_to(found)
         return found is not None
 
-    def _go(self, index: int) -> None:
+    def _move_to(self, index: int) -> None:
         self.cursor = index
         self._key = self.row.key if self.row else self._key
         self._reveal()

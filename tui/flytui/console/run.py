@@ -8,33 +8,33 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from flycore.client.ledger import Ledger
-from flycore.client.unwrap import unwrapped
+from flycore.client.ledger import AuditReader
+from flycore.client.unwrap import single_exception
 from flycore.rpc.proxies import DeferredClient, UnavailableApprover
 from flytui.console.app import FlytuiApp
-from flytui.console.controllers.connection import KernelConnectionController, Opening, Seat
+from flytui.console.controllers.connection import KernelConnectionController, OpenKernel, Seat
 from flytui.console.desk import Desk
 from flytui.console.doctor.terminal import TerminalFacts
-from flytui.console.fix.bench import Workbench
-from flytui.console.joined import Joining
-from flytui.console.own import Own
-from flytui.console.title import kept_title
+from flytui.console.fix.bench import TerminalPrograms
+from flytui.console.joined import OpenAttachment
+from flytui.console.own import ConsoleSettings
+from flytui.console.title import restored_title
 
 
-def _no_seat() -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _no_own_windows() -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (), ()
 
 
 async def run_console(
-    opening: Opening,
+    opening: OpenKernel,
     title: str,
     *,
-    seat: Seat = _no_seat,
-    joining: Joining | None = None,
-    ledger: Ledger | None = None,
-    own: Own | None = None,
+    seat: Seat = _no_own_windows,
+    joining: OpenAttachment | None = None,
+    ledger: AuditReader | None = None,
+    own: ConsoleSettings | None = None,
     demo: Callable[[], Awaitable[None]] | None = None,
-    bench: Workbench | None = None,
+    bench: TerminalPrograms | None = None,
     terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None,
     clock: Callable[[], float] = time.monotonic,
     now: Callable[[], float] = time.time,
@@ -58,14 +58,14 @@ async def run_console(
         demo=demo,
         bench=bench,
         terminal=terminal,
-        own=own or Own(),
+        own=own or ConsoleSettings(),
     )
     app, over = FlytuiApp(desk), anyio.Event()
     controller = KernelConnectionController(app.connection, coming, opening, seat, joining)
-    with unwrapped():
+    with single_exception():
         async with anyio.create_task_group() as group:
             group.start_soon(controller.until, over)
-            with kept_title(sys.__stderr__):
+            with restored_title(sys.__stderr__):
                 await app.run_async()
             over.set()
             if desk.client is coming:

@@ -56,7 +56,7 @@ CSS = """
 
 Screen { background: $background; layout: vertical; }
 Bar { height: 1; width: 1fr; }
-LinesView, RowsView {
+LineView, VirtualList {
     height: 1fr;
     background: $background;
     scrollbar-size-vertical: 1;
@@ -83,7 +83,7 @@ CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView, DoctorView { he
 #card-title { background: $panel; }
 #card { border-left: outer $accent; }
 
-AgainScreen, PairScreen, AskedScreen, JumpScreen, WordsScreen, LeaseScreen, RuleScreen, EditScreen {
+PressAgainScreen, EnterCodeScreen, PairingRequestScreen, JumpScreen, TextPromptScreen, LeaseScreen, RuleScreen, EditInputScreen {
     align: center middle;
     background: $background 70%;
 }
@@ -96,11 +96,11 @@ AgainScreen, PairScreen, AskedScreen, JumpScreen, WordsScreen, LeaseScreen, Rule
     border: round $accent;
     padding: 0 1;
 }
-.box LinesView { height: auto; max-height: 16; min-height: 4; background: $surface; }
+.box LineView { height: auto; max-height: 16; min-height: 4; background: $surface; }
 .box Bar { background: $surface; }
-.box RowsView { height: 14; background: $surface; }
+.box VirtualList { height: 14; background: $surface; }
 .form { width: 96; height: 90%; }
-.form LinesView { height: 1fr; max-height: 100%; }
+.form LineView { height: 1fr; max-height: 100%; }
 #edit { height: 1fr; min-height: 3; border: none; padding: 0; background: $panel; }
 #edit:focus { border: none; }
 #because { border: none; height: 1; padding: 0 1; background: $panel; }

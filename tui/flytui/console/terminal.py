@@ -20,11 +20,11 @@ from textual.drivers.linux_driver import LinuxDriver
 
 MOST_KEPT = 4 * 1024 * 1024
 """Characters kept for a terminal that does not read."""
-LAST_SECONDS = 2.0
+CLOSE_TIMEOUT_S = 2.0
 """How long the end of the application waits for the terminal to take its last words."""
 
 
-class Lasting:
+class NonBlockingOutput:
     """A terminal's output that never fails and never waits."""
 
     def __init__(self, inner: TextIO, caught_up: Callable[[], None]) -> None:
@@ -35,7 +35,7 @@ class Lasting:
         self._lost = False
         self._writing = False
         self._changed = threading.Condition()
-        threading.Thread(target=self._pour, name="flytui-terminal", daemon=True).start()
+        threading.Thread(target=self._write_loop, name="flytui-terminal", daemon=True).start()
 
     @property
     def unread(self) -> bool:
@@ -56,12 +56,12 @@ class Lasting:
     def flush(self) -> None:
         """Nothing: what is kept is on its way."""
 
-    def last_words(self) -> None:
+    def drain(self) -> None:
         """Give the terminal a moment to take what is kept."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._texts and not self._writing, LAST_SECONDS)
+            self._changed.wait_for(lambda: not self._texts and not self._writing, CLOSE_TIMEOUT_S)
 
-    def _pour(self) -> None:
+    def _write_loop(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._texts))
@@ -89,15 +89,15 @@ class Lasting:
         return getattr(self._inner, name)
 
 
-class LastingDriver(LinuxDriver):
+class NonBlockingDriver(LinuxDriver):
     """Textual's driver for a terminal that may go away or stall."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._away = False
-        self._lasting: Lasting | None = None
+        self._lasting: NonBlockingOutput | None = None
         if self._file is not None:
-            self._lasting = Lasting(self._file, self._draw_again)
+            self._lasting = NonBlockingOutput(self._file, self._draw_again)
             self._file = cast(Any, self._lasting)
 
     @property
@@ -109,7 +109,7 @@ class LastingDriver(LinuxDriver):
         """Write the last words, for as long as the terminal takes them."""
         super().close()
         if self._lasting is not None:
-            self._lasting.last_words()
+            self._lasting.drain()
 
     def _draw_again(self) -> None:
         """Of what was drawn meanwhile something is missing on the terminal."""
@@ -131,9 +131,9 @@ class LastingDriver(LinuxDriver):
 
 def lasting(found: type[Driver]) -> type[Driver]:
     """The driver to use where Textual would use `found`."""
-    return LastingDriver if found is LinuxDriver else found
+    return NonBlockingDriver if found is LinuxDriver else found
 
 
 def unread(app: App[Any]) -> bool:
     """Whether what was drawn last has not reached the person's terminal: nothing of it has been seen."""
-    return isinstance(app._driver, LastingDriver) and app._driver.unread
+    return isinstance(app._driver, NonBlockingDriver) and app._driver.unread

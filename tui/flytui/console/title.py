@@ -12,11 +12,11 @@ from flytui.console.desk import Desk
 from flytui.console.paint import span
 
 MOST_CHARACTERS = 80
-_KEEP, _PUT_BACK = "\x1b[22;2t", "\x1b[23;2t"
+_PUSH_TITLE, _POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
 """XTWINOPS: the terminal keeps its title on a stack. One that has no stack ignores both."""
 
 
-def title_words(desk: Desk) -> str:
+def title_text(desk: Desk) -> str:
     """`▲ 2 waiting · shop · flytui`; what waits first, because titles are cut at their end."""
     waiting = len(desk.waiting)
     asks = [f"{'▲ ' if desk.high_waiting else ''}{waiting} waiting"] if waiting else []
@@ -26,33 +26,33 @@ def title_words(desk: Desk) -> str:
 
 def title_sequence(desk: Desk) -> str:
     """What tells a terminal its title; the words in it are safe."""
-    return f"\x1b]2;{title_words(desk)}\x07"
+    return f"\x1b]2;{title_text(desk)}\x07"
 
 
-def away_words(desk: Desk) -> str:
+def notice_text(desk: Desk) -> str:
     """`flytui: 2 waiting, high`: how many and how bad, never what."""
     risk = highest_waiting(desk.asks)
     return f"flytui: {len(desk.waiting)} waiting{f', {risk.value}' if risk is not None else ''}"
 
 
-def away_sequence(desk: Desk) -> str:
+def notice_sequence(desk: Desk) -> str:
     """A notice of the terminal's own, in both ways that terminals know (OSC 9 and OSC 777); one that
     knows neither shows nothing."""
-    words = away_words(desk)
+    words = notice_text(desk)
     return f"\x1b]9;{words}\x07\x1b]777;notify;flytui;{words.removeprefix('flytui: ')}\x07"
 
 
 @contextmanager
-def kept_title(stream: TextIO | None) -> Iterator[None]:
+def restored_title(stream: TextIO | None) -> Iterator[None]:
     """The terminal's own title comes back at the end of the block, whatever ends it."""
     if stream is None or not stream.isatty():
         yield
         return
-    _write(stream, _KEEP)
+    _write(stream, _PUSH_TITLE)
     try:
         yield
     finally:
-        _write(stream, _PUT_BACK)
+        _write(stream, _POP_TITLE)
 
 
 def _write(stream: TextIO, sequence: str) -> None:

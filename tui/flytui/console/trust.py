@@ -9,17 +9,17 @@ from flycore.model.enums import Risk
 from flycore.model.errors import FlyError
 from flycore.model.trust import TrustItem
 from flysafe.text import strict_text
-from flytui.console.approvals.keys import Arming
+from flytui.console.approvals.keys import ArmingState
 from flytui.console.changes import difference_lines
 from flytui.console.desk import Desk, Topic
 from flytui.console.paint import Line, Span, Tone, line, span, wrap, wrapped
 from flytui.console.screens.armed import ArmedScreen, foot
 from flytui.console.words import plural
 
-_ARMING = Arming(Risk.MEDIUM, whole=True)
+_ARMING = ArmingState(Risk.MEDIUM, whole=True)
 
 
-def _changed(item: TrustItem) -> str:
+def _change_label(item: TrustItem) -> str:
     if item.tools:
         return "± tools that changed, or are new: they wait; the server's other tools run on"
     if not item.difference:
@@ -75,7 +75,7 @@ class TrustScreen(ArmedScreen[bool]):
     def _body(self, width: int) -> Sequence[Line]:
         rows: list[Line] = []
         for item in self._items:
-            mark = span(_changed(item), Tone.WARN) if item.changed else span("new", Tone.DIM)
+            mark = span(_change_label(item), Tone.WARN) if item.changed else span("new", Tone.DIM)
             name = Span(strict_text(item.sidecar), Tone.STRONG)
             rows += [(), *wrap(line(Span(" "), name, Span("  "), mark), width, 3)]
             rows += difference_lines(item.difference, width, 3)

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from flytui.console.paint import BLANK, Line, Span, Tone, fit
 
 TONE_CLASSES = {f"tone--{tone.value}" for tone in Tone}
-Build = Callable[[int], Sequence[Line]]
+LineBuilder = Callable[[int], Sequence[Line]]
 """Makes the lines for a width in cells; called again whenever the width or the content changes."""
 
 
@@ -34,7 +34,7 @@ def _style(part: Span, styles: Mapping[Tone, Style], base: Style) -> Style:
     return Style.from_color(fore, back)
 
 
-class Toned(Widget):
+class ThemedWidget(Widget):
     """A widget that knows the styles of all tones."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = TONE_CLASSES
@@ -58,7 +58,7 @@ class Toned(Widget):
         return self._tones
 
 
-class Bar(Toned):
+class LineBar(ThemedWidget):
     """A few lines that do not scroll; as high as what `build` gives, hidden when that is nothing."""
 
     ALLOW_SELECT = False
@@ -66,7 +66,7 @@ class Bar(Toned):
     class Stale(Message):
         """Something that the screen's bars show has changed."""
 
-    def __init__(self, build: Build, *, id: str | None = None, classes: str | None = None) -> None:
+    def __init__(self, build: LineBuilder, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._build = build
         self._rows: Sequence[Line] = ()
@@ -96,13 +96,13 @@ class Bar(Toned):
         return to_strip(row, self.size.width, self.tones, self.rich_style)
 
 
-class LinesView(Toned, ScrollView, can_focus=True):
+class LineView(ThemedWidget, ScrollView, can_focus=True):
     """Lines that scroll; only those on screen are drawn. Up, down, page, home and end scroll."""
 
     ALLOW_SELECT = False
-    DEFAULT_CSS = "LinesView { overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; }"
+    DEFAULT_CSS = "LineView { overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; }"
 
-    def __init__(self, build: Build, *, id: str | None = None, classes: str | None = None) -> None:
+    def __init__(self, build: LineBuilder, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._build = build
         self._rows: Sequence[Line] = ()

@@ -9,14 +9,14 @@ from flycore.model.enums import Effective, Phase, Risk, Status
 from flycore.model.json import Json
 from flytui.console.paint import Span, Tone, span
 
-STATE: dict[Effective, tuple[str, Tone]] = {
+STATE_LABELS: dict[Effective, tuple[str, Tone]] = {
     Effective.AVAILABLE: ("● available", Tone.GOOD),
     Effective.DEGRADED: ("◐ degraded", Tone.WARN),
     Effective.UNAVAILABLE: ("○ unavailable", Tone.BAD),
     Effective.DISABLED: ("⊘ disabled", Tone.DIM),
 }
 CHANGED = ("± changed", Tone.WARN)
-RISK: dict[Risk, tuple[str, Tone]] = {
+RISK_LABELS: dict[Risk, tuple[str, Tone]] = {
     Risk.LOW: ("low", Tone.DIM),
     Risk.MEDIUM: ("med", Tone.PLAIN),
     Risk.HIGH: ("high", Tone.WARN),
@@ -30,7 +30,7 @@ STATUS: dict[Status, tuple[str, Tone]] = {
     Status.PENDING: ("◌ pending", Tone.ACCENT),
     Status.UNKNOWN: ("? unknown", Tone.WARN),
 }
-PHASE: dict[Phase, tuple[str, Tone]] = {
+PHASE_LABELS: dict[Phase, tuple[str, Tone]] = {
     Phase.CHECKING: ("◌ checking", Tone.ACCENT),
     Phase.WAITING_APPROVAL: ("▲ asks you", Tone.WARN),
     Phase.WAITING_GROUP: ("◌ in line", Tone.ACCENT),
@@ -86,6 +86,6 @@ def plural(count: int, one: str, many: str = "") -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
-def pretty(value: Json) -> str:
+def json_text(value: Json) -> str:
     """JSON over several lines, for reading."""
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False)

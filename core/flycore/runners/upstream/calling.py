@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 REFUSED = "input-required"
 """`details.code` where the server wants something answered that only a person could."""
-NOT_GIVEN_BACK = "did not come back from a cancelled call"
+CALL_NOT_CANCELLED = "did not come back from a cancelled call"
 """`fault` of a link whose server was ended for that."""
 SOON_S = 1.0
 """Within which a connection that broke is known to have."""
@@ -30,7 +30,7 @@ CLOSING_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class McpCall:
     """What is called: the server's own name of the tool, and the digests of what was approved."""
 
     tool: str
@@ -39,7 +39,7 @@ class Asked:
 
 
 async def ask(
-    client: Client, link: Link, job: ProcessJsonJob, asked: Asked, tell: OnEvent | None
+    client: Client, link: Link, job: ProcessJsonJob, asked: McpCall, tell: OnEvent | None
 ) -> RunOutcome:
     """Send it and wait. At the time limit, and when the awaiting task is cancelled, the server is told; one
     that does not come back from it is ended with its tree; a cancellation then goes on."""
@@ -52,7 +52,7 @@ async def ask(
     try:
         with anyio.move_on_after(job.timeout_ms / 1000):
             try:
-                outcome = await _sent(client, job, asked, tell)
+                outcome = await _send_call(client, job, asked, tell)
             except MCPError as error:
                 outcome = await _error(link, error)
             except ValidationError:
@@ -61,7 +61,7 @@ async def ask(
                 outcome = _invalid(f"the answer cannot be used: {str(fault)[:LONGEST_ERROR]}")
     finally:
         if outcome is None:
-            await _taken_back(link)
+            await _cancel(link)
     if outcome is None:
         outcome = RunOutcome(
             status=Status.FAILED,
@@ -75,7 +75,7 @@ async def ask(
     return told.with_survivors(link.survivors) if link.closed.is_set() else told
 
 
-async def _sent(client: Client, job: ProcessJsonJob, asked: Asked, tell: OnEvent | None) -> RunOutcome:
+async def _send_call(client: Client, job: ProcessJsonJob, asked: McpCall, tell: OnEvent | None) -> RunOutcome:
     from mcp_types import CallToolRequest, CallToolRequestParams, InputRequiredResult
 
     async def progressed(progress: float, total: float | None, message: str | None) -> None:
@@ -143,9 +143,9 @@ def _invalid(message: str) -> RunOutcome:
     return RunOutcome(status=Status.FAILED, code=Code.INVALID_OUTPUT, message=message)
 
 
-async def _taken_back(link: Link) -> None:
+async def _cancel(link: Link) -> None:
     """The SDK has told the server. Where that call does not end there, the server does."""
     with anyio.CancelScope(shield=True):
         if not await link.calmed():
-            link.break_off(NOT_GIVEN_BACK)
+            link.break_off(CALL_NOT_CANCELLED)
             await link.closed.wait()

@@ -20,7 +20,7 @@ LONGEST_FAULT = 400
 LONGEST_NAME = 100
 
 
-class StartFault(Exception):
+class StartError(Exception):
     """A server cannot be started or is not to be used: a sentence, and what a person can do."""
 
     def __init__(self, message: str, remedy: str) -> None:
@@ -29,7 +29,7 @@ class StartFault(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contact:
+class ConnectionState:
     """How the server is. Exactly one of `listing` and `fault` says something."""
 
     listing: Listing | None = None
@@ -42,11 +42,11 @@ class Contact:
 
 
 def named(client: Client) -> str:
-    """What the server calls itself. Raises StartFault where it is a flytui."""
+    """What the server calls itself. Raises StartError where it is a flytui."""
     about = client.server_info
     name = about.name if about is not None else "a server without a name"
     if name.casefold() == ITSELF:
-        raise StartFault(
+        raise StartError(
             "the server is flytui itself, which is never taken as an MCP server of its own",
             "remove the entry: agents reach flytui's tools already",
         )
@@ -55,23 +55,25 @@ def named(client: Client) -> str:
     return f"{strict_text(words)}, MCP {client.protocol_version}"
 
 
-def gone(link: Link | None, fault: BaseException | None, connect_s: float) -> Contact:
+def gone(link: Link | None, fault: BaseException | None, connect_s: float) -> ConnectionState:
     """Why there is no connection. What `link` noted says more than what the SDK made of it."""
     leaf = _leaf(fault)
-    if isinstance(leaf, StartFault):
-        return Contact(fault=leaf.message, remedy=leaf.remedy)
+    if isinstance(leaf, StartError):
+        return ConnectionState(fault=leaf.message, remedy=leaf.remedy)
     if isinstance(leaf, SpawnError):
-        return Contact(fault=leaf.failure.message, remedy=leaf.failure.hint)
+        return ConnectionState(fault=leaf.failure.message, remedy=leaf.failure.hint)
     remedy = "flytui inspect shows what it wrote; it is tried again by itself"
     if link is None:
-        return Contact(fault=_words(leaf), remedy=remedy)
+        return ConnectionState(fault=_words(leaf), remedy=remedy)
     how = link.fault if link.fault != "was left" else ""
     if isinstance(leaf, TimeoutError):
         how = f"did not answer within {connect_s:g} s"
     if link.exit_code is not None and (how == "has left" or how.startswith("closed")):
         how = exit_words(link.exit_code)
     said = how or (_words(leaf) if leaf is not None else "went away")
-    return Contact(fault=f"the server {said}"[:LONGEST_FAULT], remedy=remedy, stderr_tail=link.stderr_tail)
+    return ConnectionState(
+        fault=f"the server {said}"[:LONGEST_FAULT], remedy=remedy, stderr_tail=link.stderr_tail
+    )
 
 
 def _leaf(fault: BaseException | None) -> BaseException | None:

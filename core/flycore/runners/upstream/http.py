@@ -87,7 +87,7 @@ async def addresses_of(host: str, port: int, resolve: Resolve = resolve_host) ->
 class _Body(httpx2.AsyncByteStream):
     """An answer's body, ended where it is longer than it may be; 0 stands for no end."""
 
-    def __init__(self, response: httpcore2.Response, most: int, link: HttpLink) -> None:
+    def __init__(self, response: httpcore2.Response, most: int, link: HttpTransport) -> None:
         self._response, self._most, self._link = response, most, link
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -106,7 +106,7 @@ class _Body(httpx2.AsyncByteStream):
 class _Transport(httpx2.AsyncBaseTransport):
     """Requests over connections of `_Backend`."""
 
-    def __init__(self, link: HttpLink, most: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, link: HttpTransport, most: int, tls: ssl.SSLContext | None) -> None:
         self._link, self._most = link, most
         self._next_get = 0.0
         self._pool = httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=_Backend())
@@ -161,7 +161,7 @@ class _Transport(httpx2.AsyncBaseTransport):
         await self._pool.aclose()
 
 
-class HttpLink:
+class HttpTransport:
     """See `Link`. `headers` hold secrets; `most` bounds one message, in bytes."""
 
     stays_alone = False

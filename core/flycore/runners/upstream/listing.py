@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from flycore.catalog.schemas import check_schema
 from flycore.model.json import JsonObject, canonical_json
-from flycore.model.upstream import Definition, Listing, Unreadable
+from flycore.model.upstream import ToolDefinition, Listing, Unreadable
 
 if TYPE_CHECKING:
     from mcp import ClientSession
@@ -55,7 +55,7 @@ async def list_tools(session: ClientSession) -> Listing:
 
 def read_tools(tools: list[Tool], more: str) -> Listing:
     """The tools as definitions, and why others cannot be used. `more`: why the list is not whole."""
-    definitions: dict[str, Definition] = {}
+    definitions: dict[str, ToolDefinition] = {}
     refused: list[Unreadable] = []
     size = 0
     for tool in tools:
@@ -76,9 +76,9 @@ def read_tools(tools: list[Tool], more: str) -> Listing:
     return Listing(tools=tuple(definitions.values()), refused=tuple(refused), more=more)
 
 
-def _definition(tool: Tool) -> Definition:
+def _definition(tool: Tool) -> ToolDefinition:
     hints = tool.annotations
-    return Definition(
+    return ToolDefinition(
         name=tool.name,
         description=tool.description or tool.title or "",
         input_schema=_plain(tool.input_schema),
@@ -91,7 +91,7 @@ def _plain(schema: JsonObject) -> JsonObject:
     return {key: value for key, value in schema.items() if key != "$schema" or value not in _DIALECTS}
 
 
-def _fault(definition: Definition) -> tuple[str, int]:
+def _fault(definition: ToolDefinition) -> tuple[str, int]:
     """Why it cannot be used, and its size."""
     try:
         size = len(canonical_json([definition.name, definition.shown]))
@@ -104,7 +104,7 @@ def _fault(definition: Definition) -> tuple[str, int]:
     return next(_unusable(definition), ""), size
 
 
-def _unusable(definition: Definition) -> Iterator[str]:
+def _unusable(definition: ToolDefinition) -> Iterator[str]:
     for what, schema in (("input", definition.input_schema), ("output", definition.output_schema)):
         for fault in check_schema(schema) if schema else ():
             yield f"has an {what} schema that cannot be used: {fault}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flycore.model.call import Artifact
 from flycore.model.enums import Code, Status
-from flycore.model.json import Json, JsonObject, NotStrict, canonical_json, read_strict
+from flycore.model.json import Json, JsonObject, StrictJsonError, canonical_json, read_strict
 from flycore.runners.artifacts import MAX_ARTIFACTS
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome
 
@@ -109,7 +109,7 @@ def _object(text: str) -> JsonObject:
         return {}
     try:
         value = read_strict(text.encode())
-    except (NotStrict, UnicodeEncodeError):
+    except (StrictJsonError, UnicodeEncodeError):
         return {}
     return value if isinstance(value, dict) else {}
 

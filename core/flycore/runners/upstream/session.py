@@ -19,8 +19,8 @@ from flycore.model.enums import Code, Status
 from flycore.model.upstream import Listing
 from flycore.runners.answer import OnEvent
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome
-from flycore.runners.upstream.calling import NOT_GIVEN_BACK, Asked, ask, crashed
-from flycore.runners.upstream.contact import ITSELF, Contact, gone, named
+from flycore.runners.upstream.calling import CALL_NOT_CANCELLED, McpCall, ask, crashed
+from flycore.runners.upstream.contact import ITSELF, ConnectionState, gone, named
 from flycore.runners.upstream.link import Link
 from flycore.runners.upstream.listing import list_tools
 
@@ -55,13 +55,15 @@ class Started:
 
 
 Start = Callable[[], Awaitable[Started]]
-"""Raises StartFault."""
+"""Raises StartError."""
 
 
-class UpstreamSession:
+class McpSession:
     """Kept by `run` until that is cancelled; then nothing of it is left. `told` hears each change."""
 
-    def __init__(self, start: Start, told: Callable[[Contact], None], connect_s: float = CONNECT_S) -> None:
+    def __init__(
+        self, start: Start, told: Callable[[ConnectionState], None], connect_s: float = CONNECT_S
+    ) -> None:
         self._start, self._told, self._connect_s = start, told, connect_s
         self._client: Client | None = None
         self._started: Started | None = None
@@ -101,7 +103,7 @@ class UpstreamSession:
 
     def _taken_back(self) -> bool:
         """Whether the server was ended because of a call that it did not give back."""
-        return self._started is not None and self._started.link.fault == NOT_GIVEN_BACK
+        return self._started is not None and self._started.link.fault == CALL_NOT_CANCELLED
 
     def retry(self) -> None:
         """Connect now where it is not connected, else look at its tools again."""
@@ -121,7 +123,7 @@ class UpstreamSession:
         async with places:
             yield
 
-    async def call(self, job: ProcessJsonJob, asked: Asked, tell: OnEvent | None) -> RunOutcome:
+    async def call(self, job: ProcessJsonJob, asked: McpCall, tell: OnEvent | None) -> RunOutcome:
         """Run the call; every end is an outcome. A program that is another than the one that runs is started
         first. Cancelling tells the server, and where it does not come back, its process is ended."""
         if self._started is not None and self._started.program != asked.program:
@@ -156,18 +158,18 @@ class UpstreamSession:
                 await self._noted.wait()
         return self._looked >= told
 
-    async def _once(self) -> Contact:
+    async def _once(self) -> ConnectionState:
         """Connect, and stay for as long as it goes; why it went."""
         link: Link | None = None
         try:
             started = await self._start()
             link = started.link
-            await self._stay(started)
+            await self._serve(started)
         except Exception as fault:  # noqa: BLE001 - whatever a server makes the SDK raise ends its session only
             return gone(link, fault, self._connect_s)
         return gone(link, None, self._connect_s)
 
-    async def _stay(self, started: Started) -> None:
+    async def _serve(self, started: Started) -> None:
         from mcp import Client
         from mcp_types import Implementation
 
@@ -249,7 +251,7 @@ class UpstreamSession:
         self._listing = listing
         self._noted.set()
         self._noted = anyio.Event()
-        self._told(Contact(listing=listing, server=server, took_ms=took_ms))
+        self._told(ConnectionState(listing=listing, server=server, took_ms=took_ms))
         self._connected.set()
         self.settled.set()
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 
-from flycore.runners.pipes import CHUNK, Intake, Tail
-from flycore.runners.reactor import reactor_of
+from flycore.runners.pipes import CHUNK, PipeReader, TailBuffer
+from flycore.runners.reactor import epoll_reader_of
 from flycore.runners.run import LEFTOVER_GRACE_S, TERM_GRACE_S
 from flycore.runners.spawn import Child, SpawnSpec, spawn
-from flycore.runners.trees import Tree, become_subreaper, end_tree, fell, plant
+from flycore.runners.trees import Tree, become_subreaper, end_tree, forget, register
 from flysafe.procfs import ticks_now
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ MOST_ASKED = 64
 """Requests of the server that wait for it to read the answers."""
 
 
-class StdioLink:
+class StdioTransport:
     """See `Link`. `most` bounds one message, in bytes. `transport` raises SpawnError."""
 
     in_doubt = False
@@ -46,7 +46,7 @@ class StdioLink:
         self.ended, self.closed = anyio.Event(), anyio.Event()
         self.exit_code: int | None = None
         self.survivors = 0
-        self._tail = Tail()
+        self._tail = TailBuffer()
         self._garbage = self._asked = 0
         self._cancelled: object = None
         self._calm = anyio.Event()
@@ -63,7 +63,7 @@ class StdioLink:
 
     def begin_call(self) -> None:
         """See Link."""
-        self._tail = Tail()
+        self._tail = TailBuffer()
         self._cancelled, self._calm = None, anyio.Event()
 
     async def calmed(self) -> bool:
@@ -78,8 +78,8 @@ class StdioLink:
         become_subreaper()
         mark = ticks_now()
         child = spawn(self._spec)
-        tree = plant(child.popen.pid, self._spec.call_id, mark, stays=True)
-        errors = Intake(reactor_of(asyncio.get_running_loop()), child.stderr, self._take_error)
+        tree = register(child.popen.pid, self._spec.call_id, mark, stays=True)
+        errors = PipeReader(epoll_reader_of(asyncio.get_running_loop()), child.stderr, self._take_error)
         os.set_blocking(child.stdin, False)
         os.set_blocking(child.stdout, False)
         try:
@@ -106,7 +106,7 @@ class StdioLink:
     def _take_error(self, data: bytes) -> bool:
         return self._tail.take(data)
 
-    async def _end(self, child: Child, tree: Tree, errors: Intake) -> None:
+    async def _end(self, child: Child, tree: Tree, errors: PipeReader) -> None:
         """End it and everybody it started."""
         try:
             os.close(child.stdin)
@@ -122,7 +122,7 @@ class StdioLink:
             os.close(child.pidfd)
             child.popen.poll()
             self.exit_code = child.popen.returncode
-            fell(tree)
+            forget(tree)
 
     async def _watch(self, pidfd: int) -> None:
         await anyio.wait_readable(pidfd)

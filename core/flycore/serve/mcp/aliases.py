@@ -5,7 +5,7 @@ from __future__ import annotations
 from mcp_types import Tool, ToolAnnotations
 
 CALL = "glee_tool"
-LIST = "glee_tools_list"
+LIST_ALIAS = "glee_tools_list"
 ALIASES = (
     Tool(
         name=CALL,
@@ -25,8 +25,8 @@ ALIASES = (
         ),
     ),
     Tool(
-        name=LIST,
-        title=LIST,
+        name=LIST_ALIAS,
+        title=LIST_ALIAS,
         description="Lists every tool that glee_tool can call, as [{name, description}].",
         input_schema={"type": "object", "properties": {}, "additionalProperties": False},
         annotations=ToolAnnotations(

@@ -21,15 +21,15 @@ from mcp_types import (
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code
 from flycore.model.errors import ConnectionLost, FlyError
-from flycore.model.json import JsonObject, NotStrict, canonical_json, read_strict
+from flycore.model.json import JsonObject, StrictJsonError, canonical_json, read_strict
 from flycore.model.suggest import nearest
 from flycore.rpc.methods import Client
 from flycore.serve.mcp import aliases
 from flycore.serve.mcp.images import Look
 from flycore.serve.mcp.listing import Listing
-from flycore.serve.mcp.results import answer, bare, trouble
+from flycore.serve.mcp.results import answer, bare, tool_error
 from flycore.serve.mcp.telling import telling
-from flycore.serve.mcp.tools import BadCursor, Shown
+from flycore.serve.mcp.tools import UnknownCursorError, ToolList
 from flysafe.text import safe_text
 
 GONE = "flytui.gone"
@@ -41,7 +41,7 @@ _NO_KERNEL_HINT = "nothing has run; the kernel is looked for again with the next
 Context = ServerRequestContext[dict[str, Any], Any]
 
 
-class Calls:
+class ToolRequests:
     """What one caller asks for. Who that is was decided where `door` was made."""
 
     def __init__(self, door: Client, listing: Listing, look: Look) -> None:
@@ -52,7 +52,7 @@ class Calls:
         try:
             seen = await self._listing.now()
             tools, cursor = seen.page(params.cursor if params is not None else None)
-        except BadCursor as problem:
+        except UnknownCursorError as problem:
             raise MCPError(INVALID_PARAMS, f"this server has given no such cursor: {problem}") from None
         except FlyError as problem:
             raise MCPError(INTERNAL_ERROR, f"no kernel answers: {problem}") from None
@@ -62,30 +62,30 @@ class Calls:
         """Call one tool. Whatever else the request carries, `_meta` included, decides nothing."""
         try:
             seen = await self._listing.known()
-            if params.name == aliases.LIST:
+            if params.name == aliases.LIST_ALIAS:
                 return bare([{"name": name, "description": said} for name, said in seen.described])
             if params.name == aliases.CALL:
-                return await self._through_alias(ctx, seen, params.arguments or {})
+                return await self._call_alias(ctx, seen, params.arguments or {})
             result = await self._called(ctx, seen, params.name, params.arguments or {})
             if _is_unknown(result, seen):
                 raise MCPError(INVALID_PARAMS, unknown(seen, params.name))
             return await self._answer(seen, result)
-        except NotStrict as problem:
-            return trouble(Code.INVALID_INPUT, f"the input {problem.reason}")
+        except StrictJsonError as problem:
+            return tool_error(Code.INVALID_INPUT, f"the input {problem.reason}")
         except FlyError as problem:
-            return trouble(NO_KERNEL, str(problem), _NO_KERNEL_HINT)
+            return tool_error(NO_KERNEL, str(problem), _NO_KERNEL_HINT)
 
-    async def _through_alias(self, ctx: Context, seen: Shown, arguments: JsonObject) -> CallToolResult:
+    async def _call_alias(self, ctx: Context, seen: ToolList, arguments: JsonObject) -> CallToolResult:
         name, params = arguments.get("name"), arguments.get("params", {})
         if not isinstance(name, str) or not isinstance(params, dict) or set(arguments) - {"name", "params"}:
-            return trouble(Code.INVALID_INPUT, "glee_tool takes a name and params, an object")
+            return tool_error(Code.INVALID_INPUT, "glee_tool takes a name and params, an object")
         result = await self._called(ctx, seen, name, params)
         if _is_unknown(result, seen):
-            return trouble(Code.NOT_FOUND, unknown(seen, name))
+            return tool_error(Code.NOT_FOUND, unknown(seen, name))
         return await self._answer(seen, result)
 
-    async def _called(self, ctx: Context, seen: Shown, name: str, arguments: JsonObject) -> ToolResult:
-        """Run the tool that `name` means while its steps are told. Raises NotStrict for an input that two
+    async def _called(self, ctx: Context, seen: ToolList, name: str, arguments: JsonObject) -> ToolResult:
+        """Run the tool that `name` means while its steps are told. Raises StrictJsonError for an input that two
         programs could read differently, FlyError where no kernel took the call."""
         _check_strict(arguments)
 
@@ -98,12 +98,12 @@ class Calls:
                 return problem
 
         async with telling(ctx.session.report_progress) as on_progress:
-            ended = await _while_there(ctx, run)
+            ended = await _until_disconnect(ctx, run)
         if isinstance(ended, FlyError):
             raise ended
         return ended
 
-    async def _answer(self, seen: Shown, result: ToolResult) -> CallToolResult:
+    async def _answer(self, seen: ToolList, result: ToolResult) -> CallToolResult:
         capability = seen.catalog.capability(result.tool)
         described = capability.capability if capability is not None else None
         if not result.artifacts:
@@ -111,7 +111,7 @@ class Calls:
         return await anyio.to_thread.run_sync(answer, result, described, self._look)
 
 
-def unknown(seen: Shown, name: str) -> str:
+def unknown(seen: ToolList, name: str) -> str:
     """That there is no such tool, and which may be meant: only those that are listed."""
     near = nearest(name, [tool.name for tool in seen.tools])
     hint = f"did you mean {' or '.join(near)}?" if near else "tools/list has all"
@@ -126,7 +126,7 @@ def claims(ctx: Context) -> str:
     return f"{params.client_info.name} {params.client_info.version}"[:MOST_SAID].strip()
 
 
-def _is_unknown(result: ToolResult, seen: Shown) -> bool:
+def _is_unknown(result: ToolResult, seen: ToolList) -> bool:
     error = result.error
     return error is not None and error.code == Code.NOT_FOUND and seen.catalog.capability(result.tool) is None
 
@@ -134,13 +134,13 @@ def _is_unknown(result: ToolResult, seen: Shown) -> bool:
 def _check_strict(arguments: JsonObject) -> None:
     try:
         read_strict(canonical_json(arguments).encode("ascii"))
-    except NotStrict:
+    except StrictJsonError:
         raise
     except (ValueError, TypeError, RecursionError) as problem:
-        raise NotStrict("is not JSON that every program reads") from problem
+        raise StrictJsonError("is not JSON that every program reads") from problem
 
 
-async def _while_there(
+async def _until_disconnect(
     ctx: Context, work: Callable[[], Awaitable[ToolResult | FlyError]]
 ) -> ToolResult | FlyError:
     """Do `work`; it is cancelled when the HTTP request it belongs to has lost its sender, who could not be

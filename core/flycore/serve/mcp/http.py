@@ -23,11 +23,11 @@ from flycore.serve.mcp.calls import GONE
 from flycore.serve.mcp.images import Look
 from flycore.serve.mcp.server import MAX_SESSIONS, build_server
 
-DoorOf = Callable[[str], Client]
+ClientFor = Callable[[str], Client]
 _LOG = logging.getLogger("flytui.http")
 
 
-def http_app(door_of: DoorOf, look: Look) -> ASGIApp:
+def http_app(door_of: ClientFor, look: Look) -> ASGIApp:
     """Serves `/mcp`, for each caller, by the key that admission left, with a server and sessions of its own;
     a request without one is refused. Needs the ASGI lifespan."""
     log = logging.getLogger("mcp")
@@ -37,11 +37,11 @@ def http_app(door_of: DoorOf, look: Look) -> ASGIApp:
     return Starlette(
         routes=[Route(PATH, endpoint=servers)],
         lifespan=lambda _: servers.open(),
-        exception_handlers={Exception: _broken},
+        exception_handlers={Exception: _internal_error},
     )
 
 
-async def _broken(request: Request, problem: Exception) -> Response:
+async def _internal_error(request: Request, problem: Exception) -> Response:
     """A fault of our own: its sender is told no more than that, the log one line without anybody's data."""
     _LOG.error("a request over HTTP met a fault of our own: %s", type(problem).__name__)
     error = {"code": INTERNAL_ERROR, "message": "internal error"}
@@ -51,8 +51,8 @@ async def _broken(request: Request, problem: Exception) -> Response:
 class _Servers:
     """One session manager for each token's name, opened when it first comes."""
 
-    def __init__(self, door_of: DoorOf, look: Look) -> None:
-        self._door_of, self._look = door_of, look
+    def __init__(self, door_of: ClientFor, look: Look) -> None:
+        self._client_for, self._look = door_of, look
         self._managers: dict[str, StreamableHTTPSessionManager] = {}
         self._opening = anyio.Lock()
         self._group: TaskGroup
@@ -85,14 +85,14 @@ class _Servers:
     async def _manager(self, token: str) -> StreamableHTTPSessionManager:
         async with self._opening:
             if token not in self._managers:
-                server = build_server(self._door_of(token), self._look)
+                server = build_server(self._client_for(token), self._look)
                 manager = StreamableHTTPSessionManager(server, max_sessions=MAX_SESSIONS)
-                await self._group.start(_hold, manager)
+                await self._group.start(_run_manager, manager)
                 self._managers[token] = manager
             return self._managers[token]
 
 
-async def _hold(
+async def _run_manager(
     manager: StreamableHTTPSessionManager, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED
 ) -> None:
     async with manager.run():

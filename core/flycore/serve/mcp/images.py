@@ -31,14 +31,14 @@ Look = Callable[[Artifact, int], Image | None]
 it may not. Blocks."""
 
 
-def look_below(places: Places) -> Look:
+def image_reader(places: Places) -> Look:
     """Looks below the folder of artifacts and the project's, through no link: what the kernel checked when
     the call ended may be another file now. What an image is, its first bytes say, not the tool."""
     anchors = (os.path.realpath(places.artifacts_dir), os.path.realpath(places.app_root))
 
     def look(artifact: Artifact, limit: int) -> Image | None:
         data = _read(anchors, artifact.path, min(limit, MAX_IMAGE_BYTES))
-        mime_type = None if data is None else type_of(data)
+        mime_type = None if data is None else image_type(data)
         if data is None or mime_type is None:
             return None
         return Image(base64.b64encode(data).decode("ascii"), mime_type)
@@ -46,7 +46,7 @@ def look_below(places: Places) -> Look:
     return look
 
 
-def type_of(data: bytes) -> str | None:
+def image_type(data: bytes) -> str | None:
     """PNG, JPEG, GIF or WebP by its first bytes: what model APIs take."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"

@@ -9,11 +9,11 @@ import anyio
 from flycore.model.errors import FlyError
 from flycore.model.events import EventClass
 from flycore.rpc.methods import Client
-from flycore.serve.mcp.tools import Shown, shown
+from flycore.serve.mcp.tools import ToolList, shown
 
-AGAIN_SECONDS = 0.5
+RETRY_SECONDS = 0.5
 """Before a kernel that went away is looked for again."""
-_CLASSES = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
+_EVENT_CLASSES = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
 
 Changed = Callable[[], Awaitable[None]]
 """Tells the clients that the list is another."""
@@ -25,12 +25,12 @@ class Listing:
     def __init__(self, door: Client) -> None:
         self._door = door
         self._watched = False
-        self._held: Shown | None = None
-        self._known: Shown | None = None
+        self._held: ToolList | None = None
+        self._known: ToolList | None = None
         self._moment = 0
         """Grows with every word of a change: what was asked for before it is not kept."""
 
-    async def now(self) -> Shown:
+    async def now(self) -> ToolList:
         """The tools as they are. Raises FlyError where no kernel answers."""
         held = self._held
         if held is not None and self._watched:
@@ -43,7 +43,7 @@ class Listing:
             self._held = fresh
         return fresh
 
-    async def known(self) -> Shown:
+    async def known(self) -> ToolList:
         """The same, or while no kernel answers what was known last: a call finds the next kernel, and is
         judged by that one. Raises FlyError where nothing was ever known."""
         try:
@@ -56,21 +56,21 @@ class Listing:
     async def watch(self, changed: Changed) -> None:
         """Follow the kernel's catalog until cancelled, also from one kernel to the next. `changed` is awaited
         when what is listed differs from what was listed before, not for other differences."""
-        before: Shown | None = None
+        before: ToolList | None = None
         while True:
             try:
-                async with self._door.events(_CLASSES) as events:
+                async with self._door.events(_EVENT_CLASSES) as events:
                     self._watched = True
-                    before = await self._renewed(before, changed)
+                    before = await self._refresh(before, changed)
                     async for _ in events:
-                        before = await self._renewed(before, changed)
+                        before = await self._refresh(before, changed)
             except FlyError:
                 pass  # no kernel for now: whoever asks meanwhile is told so
             finally:
                 self._watched = False
-            await anyio.sleep(AGAIN_SECONDS)
+            await anyio.sleep(RETRY_SECONDS)
 
-    async def _renewed(self, before: Shown | None, changed: Changed) -> Shown:
+    async def _refresh(self, before: ToolList | None, changed: Changed) -> ToolList:
         self._held = None
         self._moment += 1
         fresh = await self.now()

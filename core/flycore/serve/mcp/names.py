@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from flycore.model.catalog import CapabilityView, Catalog
 
 LONGEST = 64
-MOST_GONE = 4_096
+MAX_REMEMBERED = 4_096
 """Names that are remembered for tools that are there no longer."""
 _HASHED = 8
 """Hex digits that stand for what was cut from a longer name."""
@@ -33,11 +33,11 @@ class Names:
         tools = tuple(tools)
         for tool in tools:
             if tool not in self.name_of:
-                known[_free(spelled(tool), taken)] = tool
+                known[_unique(spelled(tool), taken)] = tool
                 self.name_of[tool] = next(reversed(known))
         there = frozenset(tools)
         gone = [name for name, tool in known.items() if tool not in there]
-        for name in gone[: max(0, len(gone) - MOST_GONE)]:
+        for name in gone[: max(0, len(gone) - MAX_REMEMBERED)]:
             del self.name_of[known.pop(name)]
         self.tool_of = known
 
@@ -46,7 +46,7 @@ class Names:
         return self.tool_of.get(called, called)
 
 
-def of_catalog(catalog: Catalog, before: Names | None = None) -> Names:
+def names_of_catalog(catalog: Catalog, before: Names | None = None) -> Names:
     """Names for a catalog: what the kernel itself describes comes first, then by source, then by name.
     `before`: what whoever asks was told last."""
     tools = (view.capability.name for view in sorted(catalog.capabilities, key=_order))
@@ -61,7 +61,7 @@ def spelled(tool: str) -> str:
     return f"{plain[: LONGEST - _HASHED - 1]}_{hashlib.sha256(tool.encode()).hexdigest()[:_HASHED]}"
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _unique(name: str, taken: set[str]) -> str:
     """The name, or with the first number from 2 that nobody has; it is taken then."""
     found, number = name, 1
     while found in taken:

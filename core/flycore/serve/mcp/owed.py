@@ -17,7 +17,7 @@ MOST_OWED = 128
 """Requests that a client may have under way, answers it has not read yet among them."""
 
 
-class Owed:
+class PendingRequests:
     """The requests that have come and are not answered. One that its client cancels is never answered."""
 
     def __init__(self) -> None:

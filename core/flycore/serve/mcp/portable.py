@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from flycore.catalog.schemas import MANY_SCHEMAS, NAMED_SCHEMAS, ONE_SCHEMA
 from flycore.model.json import Json, JsonObject
 
-_NAMED = NAMED_SCHEMAS | {"definitions"}  # as drafts before 2020-12 name `$defs`
+_SCHEMA_MAP_KEYS = NAMED_SCHEMAS | {"definitions"}  # as drafts before 2020-12 name `$defs`
 
 
 def portable(schema: JsonObject) -> JsonObject:
@@ -24,7 +24,7 @@ def _member(key: str, value: Json) -> Json:
         return _schema(value)
     if key in MANY_SCHEMAS and isinstance(value, list):
         return [_schema(item) for item in value]
-    if key in _NAMED and isinstance(value, Mapping):
+    if key in _SCHEMA_MAP_KEYS and isinstance(value, Mapping):
         return {name: _schema(item) for name, item in value.items()}
     if key == "additionalProperties" and isinstance(value, Mapping):
         return _schema(value)

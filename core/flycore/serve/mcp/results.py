@@ -18,31 +18,35 @@ from flycore.model.capability import Capability
 from flycore.model.enums import Code, Status
 from flycore.model.json import Json, JsonObject
 from flycore.serve.mcp.images import MAX_BYTES_IN_ALL, Look
-from flycore.serve.mcp.shorten import as_text, fitted
+from flycore.serve.mcp.shorten import as_text, fit_to_limit
 from flycore.serve.mcp.tools import output_schema_of
 from flysafe.text import safe_text
 
 META = "flytui/result"
-MOST_VIOLATIONS = 50
+MAX_VIOLATIONS = 50
 STDERR_TAIL = 2_000
 DEFAULT_LIMIT = 65_536
-_UNFIT = "the tool ran and answered, but its answer does not match its output schema; here it is, unchecked"
-_UNCUT = "the tool ran, but its answer is too large to hand over in its schema's shape; here is its beginning"
+_SCHEMA_MISMATCH = (
+    "the tool ran and answered, but its answer does not match its output schema; here it is, unchecked"
+)
+_TOO_LARGE = (
+    "the tool ran, but its answer is too large to hand over in its schema's shape; here is its beginning"
+)
 
 
 def answer(result: ToolResult, capability: Capability | None, look: Look) -> CallToolResult:
     """The result of a call of `capability`, None where the catalog has none of that name. Reads images, so
     it blocks."""
     if result.status is not Status.SUCCESS:
-        return _told(result)
-    output = fitted(result.output, capability.result_limit if capability else DEFAULT_LIMIT)
+        return _error_result(result)
+    output = fit_to_limit(result.output, capability.result_limit if capability else DEFAULT_LIMIT)
     cut = output is not result.output
     schema = output_schema_of(capability) if capability else None
     fits = schema is None or not check_output(schema, output)
     lines = [f"warning: {safe_text(warning)}" for warning in result.warnings]
     if cut:
         lines.append("the output was larger than the tool's result limit and was cut where … stands")
-    content: list[ContentBlock] = [] if fits else [_text(_UNCUT if cut else _UNFIT)]
+    content: list[ContentBlock] = [] if fits else [_text(_TOO_LARGE if cut else _SCHEMA_MISMATCH)]
     content.append(_text(as_text(output)))
     content += [_text(line) for line in lines]
     content += _files(result, look)
@@ -59,7 +63,7 @@ def bare(output: Json) -> CallToolResult:
     return CallToolResult(content=[_text(as_text(output))])
 
 
-def trouble(code: str, message: str, hint: str = "") -> CallToolResult:
+def tool_error(code: str, message: str, hint: str = "") -> CallToolResult:
     """A tool error that no call of the kernel's stands behind."""
     lines = [f"{code}: {safe_text(message)}", safe_text(hint)]
     error: JsonObject = {"code": code, "message": message, "hint": hint}
@@ -70,11 +74,11 @@ def trouble(code: str, message: str, hint: str = "") -> CallToolResult:
     )
 
 
-def _told(result: ToolResult) -> CallToolResult:
+def _error_result(result: ToolResult) -> CallToolResult:
     """Why there is no output: code, message, hint, and what of the details an agent can act on."""
     error = result.error
     if error is None:
-        return trouble(Code.FAILED, "the call ended without an answer")
+        return tool_error(Code.FAILED, "the call ended without an answer")
     lines = [f"{error.code}: {error.message}", error.hint, *_details(result, error.details)]
     lines += [f"warning: {warning}" for warning in result.warnings]
     return CallToolResult(
@@ -90,7 +94,7 @@ def _details(result: ToolResult, details: JsonObject) -> list[str]:
         lines.append(f"ticket: {details.get('ticket')}")
     violations = details.get("violations")
     if isinstance(violations, list):
-        lines += [_violation(item) for item in violations[:MOST_VIOLATIONS]]
+        lines += [_violation(item) for item in violations[:MAX_VIOLATIONS]]
     if result.exit_code not in (None, 0) and result.stderr_tail:
         lines.append(f"stderr: {result.stderr_tail[-STDERR_TAIL:]}")
     return lines
@@ -123,7 +127,7 @@ def _meta(result: ToolResult) -> dict[str, Any]:
     for name in ("output", "stderrTail"):
         whole.pop(name)
     if result.error is not None:
-        whole["error"]["details"] = fitted(result.error.details, DEFAULT_LIMIT)
+        whole["error"]["details"] = fit_to_limit(result.error.details, DEFAULT_LIMIT)
     return whole
 
 

@@ -19,7 +19,7 @@ from mcp_types import INTERNAL_ERROR, NotificationParams
 
 import flycore
 from flycore.rpc.methods import Client
-from flycore.serve.mcp.calls import Calls, Context
+from flycore.serve.mcp.calls import ToolRequests, Context
 from flycore.serve.mcp.images import Look
 from flycore.serve.mcp.listing import Listing
 
@@ -71,15 +71,15 @@ class Sessions:
         """Tell all of them that the tools are others."""
         async with anyio.create_task_group() as group:
             for session in tuple(self._open.values()):
-                group.start_soon(_notified, session)
+                group.start_soon(_notify, session)
 
 
-async def _notified(session: ServerSession) -> None:
+async def _notify(session: ServerSession) -> None:
     with anyio.move_on_after(NOTIFY_SECONDS):
         await session.send_tool_list_changed()
 
 
-def _told_nothing(
+def _without_fault_details(
     handler: Callable[[Context, Params], Awaitable[Answer]],
 ) -> Callable[[Context, Params], Awaitable[Answer]]:
     """The handler, whose faults of our own tell the client no more than that, and the log their type: the
@@ -91,13 +91,13 @@ def _told_nothing(
         except MCPError:
             raise
         except Exception as fault:  # noqa: BLE001 - whatever it is, its words stay in this process
-            _LOG.error("a request met a fault of our own: %s", _kind(fault))
+            _LOG.error("a request met a fault of our own: %s", _fault_type(fault))
             raise MCPError(INTERNAL_ERROR, FAULT) from None
 
     return handle
 
 
-def _kind(fault: BaseException) -> str:
+def _fault_type(fault: BaseException) -> str:
     """Type of the first fault in whatever groups it came in."""
     while isinstance(fault, BaseExceptionGroup):
         fault = fault.exceptions[0]
@@ -107,7 +107,7 @@ def _kind(fault: BaseException) -> str:
 def build_server(door: Client, look: Look) -> Server[dict[str, Any]]:
     """A server whose calls go through `door`. It follows the catalog for as long as it runs."""
     listing, sessions, bus = Listing(door), Sessions(), InMemorySubscriptionBus()
-    calls = Calls(door, listing, look)
+    calls = ToolRequests(door, listing, look)
 
     async def changed() -> None:
         await bus.publish(ToolsListChanged())
@@ -126,8 +126,8 @@ def build_server(door: Client, look: Look) -> Server[dict[str, Any]]:
         title="flytui",
         instructions=INSTRUCTIONS,
         lifespan=lifespan,
-        on_list_tools=_told_nothing(calls.list_tools),
-        on_call_tool=_told_nothing(calls.call_tool),
+        on_list_tools=_without_fault_details(calls.list_tools),
+        on_call_tool=_without_fault_details(calls.call_tool),
         on_subscriptions_listen=ListenHandler(bus, max_subscriptions=MAX_SESSIONS),
     )
     server.add_notification_handler("notifications/initialized", NotificationParams, sessions.begun)

@@ -22,10 +22,10 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from flycore.model.json import NotStrict, read_strict
+from flycore.model.json import StrictJsonError, read_strict
 from flycore.rpc.methods import Client
 from flycore.serve.mcp.images import Look
-from flycore.serve.mcp.owed import Owed
+from flycore.serve.mcp.owed import PendingRequests
 from flycore.serve.mcp.server import build_server
 from flysafe.text import safe_text
 
@@ -35,7 +35,7 @@ READ_BYTES = 65_536
 WRITE_BYTES = 4_096
 """A pipe that can be written to takes this much at once (POSIX PIPE_BUF)."""
 LOOK_SECONDS = 1.0
-LEFT_SECONDS = 2.0
+HANGUP_GRACE_SECONDS = 2.0
 """What a client that has left may leave unread for so long."""
 
 Incoming = SessionMessage | Exception
@@ -45,13 +45,13 @@ _LOG = logging.getLogger("mcp.flytui")
 async def serve_stdio(door: Client, look: Look) -> None:
     """Serve the client at the other end of standard input until it closes it."""
     server = build_server(door, look)
-    with _to_standard_error(), _kept_apart() as (source, sink):
+    with _log_to_stderr(), _private_pipes() as (source, sink):
         async with _streams(source, sink) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
 
 @contextmanager
-def _kept_apart() -> Iterator[tuple[int, int]]:
+def _private_pipes() -> Iterator[tuple[int, int]]:
     """Descriptors of the client's two pipes. What else in this process reads standard input finds it empty,
     and what is printed by mistake goes to standard error."""
     source, sink = os.dup(0), os.dup(1)
@@ -75,7 +75,7 @@ async def _streams(
 ) -> AsyncIterator[tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]]:
     taken, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, to_write = anyio.create_memory_object_stream[SessionMessage](0)
-    owed = Owed()
+    owed = PendingRequests()
     async with anyio.create_task_group() as group:
         group.start_soon(_read, source, owed, taken, outgoing.clone())
         group.start_soon(_write, sink, owed, to_write)
@@ -86,17 +86,17 @@ async def _streams(
 
 async def _read(
     source: int,
-    owed: Owed,
+    owed: PendingRequests,
     taken: MemoryObjectSendStream[Incoming],
     back: MemoryObjectSendStream[SessionMessage],
 ) -> None:
     """Hand on each message; one that is none, or is one too many, is answered. Ends with the input, or where
     a line is too long to be one of ours: what follows it could be read as anything."""
     async with taken, back, anyio.create_task_group() as group:
-        group.start_soon(_until_left, source, group.cancel_scope)
+        group.start_soon(_cancel_after_hangup, source, group.cancel_scope)
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for line in _lines(source):
-                message = _parsed(line)
+                message = _parse(line)
                 refused = message if isinstance(message, JSONRPCError) else owed.refusal(message.message)
                 if refused is not None:
                     await back.send(SessionMessage(refused))
@@ -105,25 +105,25 @@ async def _read(
         group.cancel_scope.cancel()
 
 
-async def _until_left(source: int, scope: anyio.CancelScope) -> None:
+async def _cancel_after_hangup(source: int, scope: anyio.CancelScope) -> None:
     """End the scope some time after the client has closed its end, whatever is left to be read: one that
     reads no answers holds up the reading, and so its end."""
     poll = select.poll()
     poll.register(source, select.POLLRDHUP)
     while not poll.poll(0):  # noqa: ASYNC110 - no loop waits for the other end alone, only for data as well
         await anyio.sleep(LOOK_SECONDS)
-    await anyio.sleep(LEFT_SECONDS)
+    await anyio.sleep(HANGUP_GRACE_SECONDS)
     scope.cancel()
 
 
-def _parsed(line: bytes) -> SessionMessage | JSONRPCError:
+def _parse(line: bytes) -> SessionMessage | JSONRPCError:
     try:
         said = read_strict(line)
         message = jsonrpc_message_adapter.validate_python(said, by_name=False)
         if not isinstance(message, JSONRPCNotification) or not isinstance(said, dict) or "id" not in said:
             return SessionMessage(message)
         error = ErrorData(code=INVALID_REQUEST, message="an id is a text or a whole number")
-    except NotStrict as problem:
+    except StrictJsonError as problem:
         error = ErrorData(code=PARSE_ERROR, message=f"the line {problem.reason}")
     except ValidationError:
         error = ErrorData(code=INVALID_REQUEST, message="the line is no JSON-RPC message")
@@ -133,7 +133,7 @@ def _parsed(line: bytes) -> SessionMessage | JSONRPCError:
 async def _lines(source: int) -> AsyncIterator[bytes]:
     """Lines that hold something, without their newline. What stands behind the last newline is none."""
     held = b""
-    while part := await _some(source):
+    while part := await _read_some(source):
         *lines, held = (held + part).split(b"\n")
         for line in lines:
             if line.strip():
@@ -143,7 +143,7 @@ async def _lines(source: int) -> AsyncIterator[bytes]:
             return
 
 
-async def _some(source: int) -> bytes:
+async def _read_some(source: int) -> bytes:
     """What there is to read, once there is something; empty at the end. Never blocks the loop."""
     with suppress(PermissionError):  # a regular file can always be read
         await anyio.wait_readable(source)
@@ -153,19 +153,21 @@ async def _some(source: int) -> bytes:
         return b""
 
 
-async def _write(sink: int, owed: Owed, to_write: MemoryObjectReceiveStream[SessionMessage]) -> None:
+async def _write(
+    sink: int, owed: PendingRequests, to_write: MemoryObjectReceiveStream[SessionMessage]
+) -> None:
     """Write each message as one line. A client that reads no more ends it; then there is nobody to tell."""
     async with to_write:
         try:
             async for message in to_write:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await _put(sink, text.encode("utf-8") + b"\n")
+                await _write_all(sink, text.encode("utf-8") + b"\n")
                 owed.answered(message.message)
         except OSError:
             return
 
 
-async def _put(sink: int, data: bytes) -> None:
+async def _write_all(sink: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         with suppress(PermissionError):  # a regular file can always be written
@@ -173,7 +175,7 @@ async def _put(sink: int, data: bytes) -> None:
         left = left[os.write(sink, left[:WRITE_BYTES]) :]
 
 
-class _Prose(logging.Handler):
+class _StderrHandler(logging.Handler):
     """One safe line on standard error for each record."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -185,9 +187,9 @@ class _Prose(logging.Handler):
 
 
 @contextmanager
-def _to_standard_error() -> Iterator[None]:
+def _log_to_stderr() -> Iterator[None]:
     """What the SDK and the server warn of becomes prose."""
-    handler = _Prose(logging.WARNING)
+    handler = _StderrHandler(logging.WARNING)
     loggers = {logger: logger.propagate for logger in map(logging.getLogger, ("mcp", "flytui"))}
     for logger in loggers:
         logger.propagate = False

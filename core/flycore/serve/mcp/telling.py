@@ -13,12 +13,12 @@ from flycore.model.call import Progress
 from flycore.model.enums import Phase
 from flysafe.text import safe_text
 
-BEAT_SECONDS = 2.0
-PACE_SECONDS = 0.1
+HEARTBEAT_SECONDS = 2.0
+MIN_INTERVAL_SECONDS = 0.1
 """Between two rounds: a tool that tells of a thousand steps a second is followed, not copied."""
 STEP = 1e-6
 """What a message without a number of its own adds."""
-WORDS = {
+PHASE_TEXT = {
     Phase.CHECKING: "checking",
     Phase.WAITING_APPROVAL: "waiting for approval",
     Phase.WAITING_GROUP: "waiting for another call to leave",
@@ -52,14 +52,14 @@ class Telling:
     async def tell(self) -> None:
         """Send what comes, and a beat when nothing has."""
         while True:
-            with anyio.move_on_after(BEAT_SECONDS):
+            with anyio.move_on_after(HEARTBEAT_SECONDS):
                 await self._come.wait()
             self._come = anyio.Event()
-            if not await self.catch_up():
-                await self._beat(self._last)
-            await anyio.sleep(PACE_SECONDS)
+            if not await self.flush():
+                await self._send_heartbeat(self._last)
+            await anyio.sleep(MIN_INTERVAL_SECONDS)
 
-    async def catch_up(self) -> bool:
+    async def flush(self) -> bool:
         """Send the steps that have come; whether there were any."""
         any_came = bool(self._waiting)
         while self._waiting:
@@ -70,12 +70,12 @@ class Telling:
         if step.phase is not self._last.phase:
             self._since = self._clock()
         self._last = step
-        words = step.message if step.phase is Phase.RUNNING and step.message else WORDS[step.phase]
+        words = step.message if step.phase is Phase.RUNNING and step.message else PHASE_TEXT[step.phase]
         await self._report(self._next(step), step.total, safe_text(words))
 
-    async def _beat(self, last: Progress) -> None:
+    async def _send_heartbeat(self, last: Progress) -> None:
         lasted = self._clock() - self._since
-        await self._report(self._next(last), last.total, f"{WORDS[last.phase]}, {lasted:.0f} s")
+        await self._report(self._next(last), last.total, f"{PHASE_TEXT[last.phase]}, {lasted:.0f} s")
 
     def _next(self, step: Progress) -> float:
         """The tool's own number where it is larger than all before, else the least that is."""
@@ -93,4 +93,4 @@ async def telling(report: Report) -> AsyncIterator[Callable[[Progress], None]]:
         group.start_soon(told.tell)
         yield told.take
         group.cancel_scope.cancel()
-    await told.catch_up()
+    await told.flush()

@@ -13,23 +13,23 @@ from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.enums import Decision, Effective, Risk
 from flycore.model.json import JsonObject
 from flycore.serve.mcp.aliases import ALIASES
-from flycore.serve.mcp.names import Names, of_catalog
+from flycore.serve.mcp.names import Names, names_of_catalog
 from flycore.serve.mcp.portable import portable
 
 PAGE = 500
 """Tools on one page of `tools/list`."""
 _CURSOR = "after:"
 _USABLE = (Effective.AVAILABLE, Effective.DEGRADED)
-_ACTS = frozenset(("write", "execute", "computer"))
-_REACHES_OUT = frozenset(("network", "computer", "message"))
+_ACTING_CLASSES = frozenset(("write", "execute", "computer"))
+_NETWORK_CLASSES = frozenset(("network", "computer", "message"))
 
 
-class BadCursor(ValueError):
+class UnknownCursorError(ValueError):
     """A cursor that this server has not handed out."""
 
 
 @dataclass(frozen=True)
-class Shown:
+class ToolList:
     """One catalog as MCP shows it."""
 
     catalog: Catalog
@@ -52,9 +52,9 @@ class Shown:
 
     def page(self, cursor: str | None) -> tuple[list[Tool], str | None]:
         """The tools behind `cursor` and the next one's; None for the first and after the last. A cursor
-        stays good when tools come and go meanwhile. Raises BadCursor."""
+        stays good when tools come and go meanwhile. Raises UnknownCursorError."""
         if cursor is not None and not cursor.startswith(_CURSOR):
-            raise BadCursor(cursor[:200])
+            raise UnknownCursorError(cursor[:200])
         names = [tool.name for tool in self.tools]
         start = 0 if cursor is None else bisect_right(names, cursor.removeprefix(_CURSOR))
         page = list(self.tools[start : start + PAGE])
@@ -62,9 +62,9 @@ class Shown:
         return page, f"{_CURSOR}{page[-1].name}" if more else None
 
 
-def shown(catalog: Catalog, before: Names | None = None) -> Shown:
+def shown(catalog: Catalog, before: Names | None = None) -> ToolList:
     """The catalog with its names; `before` are those that were handed out until now."""
-    return Shown(catalog, of_catalog(catalog, before))
+    return ToolList(catalog, names_of_catalog(catalog, before))
 
 
 def is_visible(view: CapabilityView) -> bool:
@@ -72,7 +72,7 @@ def is_visible(view: CapabilityView) -> bool:
     return view.stability.effective in _USABLE and view.decision != Decision.DENY
 
 
-def tool_of(seen: Shown, view: CapabilityView) -> Tool:
+def tool_of(seen: ToolList, view: CapabilityView) -> Tool:
     """One capability as a tool. A schema that is not of an object at its root, which MCP asks for, is left
     out: the output comes as text then."""
     capability = view.capability
@@ -104,7 +104,7 @@ def _annotations(catalog: Catalog, view: CapabilityView) -> ToolAnnotations:
     return ToolAnnotations(
         read_only_hint=capability.read_only,
         destructive_hint=not capability.read_only
-        and (capability.risk.at_least(Risk.HIGH) or not classes.isdisjoint(_ACTS)),
+        and (capability.risk.at_least(Risk.HIGH) or not classes.isdisjoint(_ACTING_CLASSES)),
         idempotent_hint=capability.read_only,
-        open_world_hint=network or not classes.isdisjoint(_REACHES_OUT),
+        open_world_hint=network or not classes.isdisjoint(_NETWORK_CLASSES),
     )

@@ -7,7 +7,7 @@ import re
 import tomllib
 from io import StringIO
 
-from flysidecars.utility.convert.values import MAX_DEPTH, Lost, Unreadable, Unrepresentable, as_json, below
+from flysidecars.utility.convert.values import MAX_DEPTH, LossLog, Unreadable, Unrepresentable, as_json, below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _ROUNDED_FROM = 16
 """A number of so many digits may not be the one that was written."""
 
 
-def read_json(text: str, lost: Lost) -> object:
+def read_json(text: str, lost: LossLog) -> object:
     """One document. Duplicate keys and numbers that are none are refused."""
     try:
         value = json.loads(
@@ -47,7 +47,7 @@ def _no_number(word: str) -> object:
     raise ValueError(f"{word} is no JSON")
 
 
-def _float(digits: str, lost: Lost) -> float:
+def _float(digits: str, lost: LossLog) -> float:
     if len(digits) >= _ROUNDED_FROM:
         from decimal import Decimal
 
@@ -56,17 +56,17 @@ def _float(digits: str, lost: Lost) -> float:
     return float(digits)
 
 
-def write_json(value: object, _: Lost) -> str:
+def write_json(value: object, _: LossLog) -> str:
     """Indented by two, text as it is."""
     return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
-def read_jsonl(text: str, lost: Lost) -> object:
+def read_jsonl(text: str, lost: LossLog) -> object:
     """A list of what stands on the lines; empty lines do not count."""
     return [read_line(line, number, lost) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
-def read_line(line: str, number: int, lost: Lost) -> object:
+def read_line(line: str, number: int, lost: LossLog) -> object:
     """One line of jsonl."""
     try:
         return read_json(line, lost)
@@ -74,7 +74,7 @@ def read_line(line: str, number: int, lost: Lost) -> object:
         raise Unreadable("jsonl", error.message.partition(": ")[2], number) from error
 
 
-def write_jsonl(value: object, lost: Lost) -> str:
+def write_jsonl(value: object, lost: LossLog) -> str:
     """A line for each item of a list; anything else is one line."""
     if not isinstance(value, list):
         lost.note("a single value becomes a list of one")
@@ -87,7 +87,7 @@ def line_of(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def read_yaml(text: str, lost: Lost) -> object:
+def read_yaml(text: str, lost: LossLog) -> object:
     """One document of YAML 1.2, without anchors and tags of its own."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -122,7 +122,7 @@ def _check_events(text: str) -> None:
             raise Unreadable("yaml", f"more than {MAX_DEPTH} levels deep")
 
 
-def write_yaml(value: object, _: Lost) -> str:
+def write_yaml(value: object, _: LossLog) -> str:
     """Block style, keys in their order; text that could be read as something else is quoted."""
     from ruamel.yaml import YAML
 
@@ -152,7 +152,7 @@ def _representer() -> type[SafeRepresenter]:
     return Quoting
 
 
-def read_toml(text: str, lost: Lost) -> object:
+def read_toml(text: str, lost: LossLog) -> object:
     """A document of TOML 1.0."""
     try:
         value = tomllib.loads(text)
@@ -163,7 +163,7 @@ def read_toml(text: str, lost: Lost) -> object:
     return as_json(value, lost)
 
 
-def write_toml(value: object, lost: Lost) -> str:
+def write_toml(value: object, lost: LossLog) -> str:
     """An object; null members are left out and named, a null in a list is refused."""
     import tomli_w
 
@@ -172,7 +172,7 @@ def write_toml(value: object, lost: Lost) -> str:
     return tomli_w.dumps(_for_toml(value, lost, ""))
 
 
-def _for_toml(value: dict[str, object], lost: Lost, place: str) -> dict[str, object]:
+def _for_toml(value: dict[str, object], lost: LossLog, place: str) -> dict[str, object]:
     kept: dict[str, object] = {}
     for key, item in value.items():
         if item is None:
@@ -182,7 +182,7 @@ def _for_toml(value: dict[str, object], lost: Lost, place: str) -> dict[str, obj
     return kept
 
 
-def _item_for_toml(item: object, lost: Lost, place: str) -> object:
+def _item_for_toml(item: object, lost: LossLog, place: str) -> object:
     if item is None:
         raise Unrepresentable(place, "null in a list has no toml form")
     if isinstance(item, dict):
@@ -194,12 +194,12 @@ def _item_for_toml(item: object, lost: Lost, place: str) -> object:
     return item
 
 
-def read_text(text: str, _: Lost) -> object:
+def read_text(text: str, _: LossLog) -> object:
     """The text itself."""
     return text
 
 
-def write_text(value: object, _: Lost) -> str:
+def write_text(value: object, _: LossLog) -> str:
     """A text as it is; nothing else is guessed at."""
     if not isinstance(value, str):
         raise Unrepresentable("", "only a text can be written as text")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from xml.parsers import expat
 
-from flysidecars.utility.convert.values import MAX_DEPTH, Lost, Unreadable, Unrepresentable, below
+from flysidecars.utility.convert.values import MAX_DEPTH, LossLog, Unreadable, Unrepresentable, below
 
 _NAME = re.compile(r"[A-Za-z_\u00c0-\ufffd][-.\w:\u00b7]*")
 _NO_CHARACTER = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -29,7 +29,7 @@ class _Element:
 
 
 class _Reader:
-    def __init__(self, lost: Lost) -> None:
+    def __init__(self, lost: LossLog) -> None:
         self._lost = lost
         self._open = [_Element("", {})]
         self.parser = expat.ParserCreate()
@@ -83,7 +83,7 @@ class _Reader:
         return element.text
 
 
-def read_xml(text: str, lost: Lost) -> object:
+def read_xml(text: str, lost: LossLog) -> object:
     """An object with one member, the root element."""
     reader = _Reader(lost)
     try:
@@ -93,7 +93,7 @@ def read_xml(text: str, lost: Lost) -> object:
     return reader.value
 
 
-def write_xml(value: object, lost: Lost) -> str:
+def write_xml(value: object, lost: LossLog) -> str:
     """An object with one member, which becomes the root."""
     if not isinstance(value, dict) or len(value) != 1:
         raise Unrepresentable("", "xml has one root: an object with one member")
@@ -105,7 +105,7 @@ def write_xml(value: object, lost: Lost) -> str:
     return "".join(parts) + "\n"
 
 
-def _write(parts: list[str], name: str, value: object, place: str, lost: Lost) -> None:
+def _write(parts: list[str], name: str, value: object, place: str, lost: LossLog) -> None:
     if not _NAME.fullmatch(name):
         raise Unrepresentable(place, f"{name!r} is no name of an element")
     if not isinstance(value, dict):
@@ -126,7 +126,7 @@ def _write(parts: list[str], name: str, value: object, place: str, lost: Lost) -
     parts.append(f"</{name}>")
 
 
-def _write_members(parts: list[str], key: str, item: object, place: str, lost: Lost) -> None:
+def _write_members(parts: list[str], key: str, item: object, place: str, lost: LossLog) -> None:
     if not isinstance(item, list):
         _write(parts, key, item, place, lost)
         return
@@ -144,11 +144,11 @@ def _attribute(key: str, place: str) -> str:
     return key[1:]
 
 
-def _text(value: object, place: str, lost: Lost) -> str:
+def _text(value: object, place: str, lost: LossLog) -> str:
     return _plain(value, place, lost).translate(_TEXT_ESCAPES)
 
 
-def _plain(value: object, place: str, lost: Lost) -> str:
+def _plain(value: object, place: str, lost: LossLog) -> str:
     if isinstance(value, (dict, list)):
         raise Unrepresentable(place, "text or a number is needed here")
     if value is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from io import StringIO
 
-from flysidecars.utility.convert.values import Lost, Unreadable, Unrepresentable, below
+from flysidecars.utility.convert.values import LossLog, Unreadable, Unrepresentable, below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FIELD_BYTES = 1 << 20
 
 
-def read_csv(text: str, _: Lost) -> object:
+def read_csv(text: str, _: LossLog) -> object:
     """A list of objects of texts, by the names in the first row."""
     return list(rows_of(StringIO(text, newline="")))
 
@@ -39,7 +39,7 @@ def rows_of(lines: Iterable[str]) -> Iterator[dict[str, object]]:
         raise Unreadable("csv", str(error), reader.line_num) from error
 
 
-def write_csv(value: object, lost: Lost) -> str:
+def write_csv(value: object, lost: LossLog) -> str:
     """A list of flat objects; the columns in the order in which they first come."""
     if not isinstance(value, list):
         raise Unrepresentable("", "csv holds a list of objects")
@@ -67,14 +67,14 @@ def write_header(held: StringIO, columns: tuple[str, ...]) -> None:
         csv.writer(held, strict=True).writerow(columns)
 
 
-def write_row(held: StringIO, columns: tuple[str, ...], at: int, row: object, lost: Lost) -> None:
+def write_row(held: StringIO, columns: tuple[str, ...], at: int, row: object, lost: LossLog) -> None:
     """One row, the object number `at`; its line ends as RFC 4180 has it."""
     if columns and isinstance(row, dict):
         fields = [_field(row, name, at, lost) for name in columns]
         csv.writer(held, strict=True).writerow(fields)
 
 
-def _field(row: dict[str, object], name: str, at: int, lost: Lost) -> str:
+def _field(row: dict[str, object], name: str, at: int, lost: LossLog) -> str:
     if name not in row:
         lost.note("members that are not there become empty fields")
         return ""

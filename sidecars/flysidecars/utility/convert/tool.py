@@ -8,15 +8,15 @@ from io import StringIO, TextIOWrapper
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.sdk.paths import NewFile, open_project_file
 from flysidecars.utility.convert import documents, markup, tables
-from flysidecars.utility.convert.values import Lost, Unreadable
+from flysidecars.utility.convert.values import LossLog, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
-    Read = Callable[[str, Lost], object]
-    Write = Callable[[object, Lost], str]
+    Read = Callable[[str, LossLog], object]
+    Write = Callable[[object, LossLog], str]
 
 READERS: dict[str, Read] = {
     "json": documents.read_json,
@@ -58,7 +58,7 @@ def data_convert(call: Call) -> JsonObject:
     """Convert `input`, or the file `path`, and answer the result, or write it to `outputPath`."""
     source, target = call.choice("from", READERS), call.choice("to", WRITERS)
     path, output = call.optional_text("path"), call.optional_text("outputPath")
-    lost = Lost()
+    lost = LossLog()
     if path is not None and output is not None and source in ROWS and target in ROWS and source != target:
         return _answer_file(_stream(call, source, path, output, lost), target, lost)
     text = WRITERS[target](READERS[source](_incoming(call, path), lost), lost)
@@ -84,24 +84,24 @@ def _incoming(call: Call, path: str | None) -> str:
         raise ToolFailed("unreadable", f"{path} is not UTF-8 at byte {error.start}", path=path) from error
 
 
-def _answer_inline(text: str, lost: Lost) -> JsonObject:
+def _answer_inline(text: str, lost: LossLog) -> JsonObject:
     size = len(text.encode())
     if size > INLINE_BYTES:
         raise InvalidInput("outputPath", f"the result has {size} bytes: name a file to write it to")
     return {"output": text, "bytes": size} | _lossy(lost)
 
 
-def _answer_file(file: NewFile, target: str, lost: Lost) -> JsonObject:
+def _answer_file(file: NewFile, target: str, lost: LossLog) -> JsonObject:
     artifact = {"path": file.path, "mimeType": MIME[target], "bytes": file.size}
     return {"outputPath": file.path, "bytes": file.size, "artifacts": [artifact]} | _lossy(lost)
 
 
-def _lossy(lost: Lost) -> JsonObject:
+def _lossy(lost: LossLog) -> JsonObject:
     words = lost.words()
     return {"lossy": words} if words else {}
 
 
-def _stream(call: Call, source: str, path: str, output: str, lost: Lost) -> NewFile:
+def _stream(call: Call, source: str, path: str, output: str, lost: LossLog) -> NewFile:
     """Row by row, in memory that does not grow with the file."""
     descriptor, status = open_project_file(call, path)
     with os.fdopen(descriptor, "rb") as raw:
@@ -149,9 +149,9 @@ def _csv_to_jsonl(lines: _Lines) -> Iterator[str]:
         yield f"{documents.line_of(row)}\n"
 
 
-def _jsonl_to_csv(lines: _Lines, lost: Lost) -> Iterator[str]:
+def _jsonl_to_csv(lines: _Lines, lost: LossLog) -> Iterator[str]:
     """Twice through the file: once for the columns, once for the rows."""
-    columns = tables.columns_of(_objects(lines, Lost()))
+    columns = tables.columns_of(_objects(lines, LossLog()))
     held = StringIO(newline="")
     tables.write_header(held, columns)
     yield held.getvalue()
@@ -161,7 +161,7 @@ def _jsonl_to_csv(lines: _Lines, lost: Lost) -> Iterator[str]:
         yield held.getvalue()
 
 
-def _objects(lines: _Lines, lost: Lost) -> Iterator[tuple[int, object]]:
+def _objects(lines: _Lines, lost: LossLog) -> Iterator[tuple[int, object]]:
     kept = 0
     for number, line in enumerate(lines.read(), 1):
         if line.strip():

@@ -30,7 +30,7 @@ class Unreadable(ToolFailed):
         super().__init__("unreadable", f"not {kind}{where}: {message}", **({"line": line} if line else {}))
 
 
-class Lost:
+class LossLog:
     """What does not come back when the result is converted back, in words; each said once."""
 
     __slots__ = ("_more", "_notes")
@@ -57,7 +57,7 @@ def below(place: str, key: str | int) -> str:
     return f"{place}/{str(key).replace('~', '~0').replace('/', '~1')}"
 
 
-def as_json(value: object, lost: Lost, place: str = "", depth: int = 0) -> object:
+def as_json(value: object, lost: LossLog, place: str = "", depth: int = 0) -> object:
     """A JSON value of what a reader made: times become text, keys strings, bytes base64, each noted."""
     if depth > MAX_DEPTH:
         raise Unrepresentable(place, f"more than {MAX_DEPTH} levels deep")
@@ -83,7 +83,9 @@ def as_json(value: object, lost: Lost, place: str = "", depth: int = 0) -> objec
     raise Unrepresentable(place, f"a {type(value).__name__} is no JSON")
 
 
-def _members(value: dict[object, object], lost: Lost, place: str, depth: int) -> Iterator[tuple[str, object]]:
+def _members(
+    value: dict[object, object], lost: LossLog, place: str, depth: int
+) -> Iterator[tuple[str, object]]:
     seen: set[str] = set()
     for key, item in value.items():
         text = _key(key, place)

@@ -83,14 +83,14 @@ def start(call: Call, argv: Sequence[str], own: JsonObject, deadline: float) -> 
     call.progress(0, message=f"starting {os.path.basename(argv[0])}")
     server = Server(argv, call.project_dir, settings)
     try:
-        _greet(call, server, own, deadline)
+        _initialize(call, server, own, deadline)
     except BaseException:
         server.end()
         raise
     return server
 
 
-def _greet(call: Call, server: Server, own: JsonObject, deadline: float) -> None:
+def _initialize(call: Call, server: Server, own: JsonObject, deadline: float) -> None:
     root = uri_of(call.project_dir)
     server.folders = [{"uri": root, "name": os.path.basename(call.project_dir) or "project"}]
     params: JsonObject = {

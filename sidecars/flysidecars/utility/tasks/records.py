@@ -15,7 +15,7 @@ import time
 
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.sdk.paths import open_project_folder
-from flysidecars.utility.tasks.ring import Ring
+from flysidecars.utility.tasks.ring import RingBuffer
 
 FOLDER = ".flyflor/tasks"
 KEPT = 50
@@ -29,7 +29,7 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Record:
+class TaskRecord:
     """One task's folder, held open. `close` it."""
 
     def __init__(self, folder: int, name: str) -> None:
@@ -45,15 +45,15 @@ class Record:
             json.dump(self.fields, file)
         os.rename("record.new", "record.json", src_dir_fd=self.folder, dst_dir_fd=self.folder)
 
-    def new_ring(self, stream: str, size: int) -> Ring:
+    def new_ring(self, stream: str, size: int) -> RingBuffer:
         """An empty log; its descriptor lives as long as this process."""
-        return Ring(os.open(stream, _NEW, 0o600, dir_fd=self.folder), size)
+        return RingBuffer(os.open(stream, _NEW, 0o600, dir_fd=self.folder), size)
 
     def log(self, stream: str, offset: int | None, most: int) -> tuple[int, bytes, int]:
         """Offset and bytes of a log, and how many there were in all."""
         descriptor = _regular("r", os.open(stream, os.O_RDONLY | _OLD, dir_fd=self.folder))
         try:
-            ring = Ring(descriptor, int(str(self.fields["logBytes"])))
+            ring = RingBuffer(descriptor, int(str(self.fields["logBytes"])))
             return *ring.read(offset, most), ring.total
         finally:
             os.close(descriptor)
@@ -64,7 +64,7 @@ class Record:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         return descriptor
 
-    def is_held(self) -> bool:
+    def is_locked(self) -> bool:
         """Whether the sidecar that runs it is there."""
         try:
             descriptor = os.open("lock", os.O_RDONLY | _OLD, dir_fd=self.folder)
@@ -83,7 +83,7 @@ class Record:
         os.close(self.folder)
 
 
-def new_record(call: Call) -> Record:
+def new_record(call: Call) -> TaskRecord:
     """A folder with the next free id."""
     tasks = open_project_folder(call, FOLDER, make=True)
     try:
@@ -95,12 +95,12 @@ def new_record(call: Call) -> Record:
                 os.mkdir(f"t{number}", 0o700, dir_fd=tasks)
             except FileExistsError:
                 continue
-            return Record(_open(tasks, f"t{number}"), f"t{number}")
+            return TaskRecord(_open(tasks, f"t{number}"), f"t{number}")
     finally:
         os.close(tasks)
 
 
-def find_record(call: Call, name: str) -> Record:
+def find_record(call: Call, name: str) -> TaskRecord:
     """The record of a task. Raises `ToolFailed`: `not-found`, `broken`."""
     if not _ID.fullmatch(name):
         raise InvalidInput("id", "an id that start has returned is needed")
@@ -116,13 +116,13 @@ def find_record(call: Call, name: str) -> Record:
         os.close(tasks)
 
 
-def all_records(call: Call) -> list[Record]:
+def all_records(call: Call) -> list[TaskRecord]:
     """Those that can be read, the newest first."""
     try:
         tasks = open_project_folder(call, FOLDER)
     except ToolFailed:
         return []
-    found: list[Record] = []
+    found: list[TaskRecord] = []
     try:
         for name in sorted(_names(tasks), key=_number, reverse=True)[:KEPT]:
             try:
@@ -139,8 +139,8 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def _read(tasks: int, name: str) -> Record:
-    record = Record(_open(tasks, name), name)
+def _read(tasks: int, name: str) -> TaskRecord:
+    record = TaskRecord(_open(tasks, name), name)
     try:
         descriptor = _regular(name, os.open("record.json", os.O_RDONLY | _OLD, dir_fd=record.folder))
         with open(descriptor, "rb") as file:
@@ -174,9 +174,9 @@ def _regular(name: str, descriptor: int) -> int:
 def _prune(tasks: int) -> None:
     """Remove the oldest records of tasks that have ended."""
     for name in sorted(_names(tasks), key=_number, reverse=True)[KEPT - 1 :]:
-        record = Record(_open(tasks, name), name)
+        record = TaskRecord(_open(tasks, name), name)
         try:
-            if record.is_held():
+            if record.is_locked():
                 continue
             for file in _FILES:
                 if file in os.listdir(record.folder):

@@ -8,7 +8,7 @@ import os
 _COUNT = 8
 
 
-class Ring:
+class RingBuffer:
     """`size` bytes are kept. One process writes; any may read, and may then see what is just being
     replaced."""
 

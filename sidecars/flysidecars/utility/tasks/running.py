@@ -13,8 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flysidecars.utility.tasks.records import Record
-    from flysidecars.utility.tasks.ring import Ring
+    from flysidecars.utility.tasks.records import TaskRecord
+    from flysidecars.utility.tasks.ring import RingBuffer
 
 _CHUNK = 65_536
 _LEFTOVER_GRACE_S = 0.5
@@ -23,11 +23,11 @@ _DRAIN_CHUNKS = 64
 """How much is still read of a task that has ended."""
 
 
-class Running:
+class TaskProcess:
     """A task of this process. `on_end` is called once, from its thread, when all of it has ended and that
     is written down."""
 
-    def __init__(self, child: Child, record: Record, on_end: Callable[[Running], None]) -> None:
+    def __init__(self, child: Child, record: TaskRecord, on_end: Callable[[TaskProcess], None]) -> None:
         self.child = child
         self.record = record
         self.over = Event()
@@ -97,7 +97,7 @@ class Running:
                 except BlockingIOError:
                     break
 
-    def _pipes(self) -> list[tuple[int, Ring]]:
+    def _pipes(self) -> list[tuple[int, RingBuffer]]:
         popen = self.child.popen
         if popen.stdout is None or popen.stderr is None:
             raise ValueError("the task was started without pipes")
@@ -107,7 +107,7 @@ class Running:
         ]
 
 
-def _take(descriptor: int, ring: Ring) -> bool:
+def _take(descriptor: int, ring: RingBuffer) -> bool:
     """Move what is there into the log; False at the end of the stream."""
     data = os.read(descriptor, _CHUNK)
     ring.write(data)

@@ -13,12 +13,12 @@ from flysidecars.sdk import Call, JsonObject, ToolFailed, Unavailable
 from flysidecars.sdk.paths import open_project, open_project_file
 from flysidecars.utility.tasks.records import STREAMS, all_records, find_record, new_record, now
 from flysidecars.utility.tasks.ring import text_of
-from flysidecars.utility.tasks.running import Running
+from flysidecars.utility.tasks.running import TaskProcess
 from flysidecars.utility.tasks.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from flysidecars.utility.tasks.records import Record
+    from flysidecars.utility.tasks.records import TaskRecord
 
 MAX_OUTPUT_BYTES = 64 * 1024
 """Of one answer."""
@@ -27,7 +27,7 @@ LEAVING_GRACE_S = 0.4
 _SHOWN_WORDS = 32
 _SHOWN_WORD = 400
 
-_running: dict[str, Running] = {}
+_running: dict[str, TaskProcess] = {}
 """Folder of the project and id to the tasks of this process."""
 _lock = Lock()
 
@@ -79,7 +79,7 @@ def _start(call: Call, settings: Settings) -> JsonObject:
     return _facts(call, task.record)
 
 
-def _launch(call: Call, argv: list[str], command: list[str], settings: Settings) -> Running:
+def _launch(call: Call, argv: list[str], command: list[str], settings: Settings) -> TaskProcess:
     record = new_record(call)
     record.save(
         id=record.name,
@@ -91,14 +91,14 @@ def _launch(call: Call, argv: list[str], command: list[str], settings: Settings)
     )
     key = _key(call, record.name)
 
-    def ended(task: Running) -> None:
+    def ended(task: TaskProcess) -> None:
         with _lock:
             _running.pop(key, None)
             call.busy(bool(_running))
 
     folder = open_project(call)
     try:
-        return Running(Child(argv, folder, talks=False), record, ended)
+        return TaskProcess(Child(argv, folder, talks=False), record, ended)
     except ToolFailed:
         record.save(state="failed", endedAt=now())
         record.close()
@@ -150,20 +150,20 @@ def _stop(call: Call) -> JsonObject:
     return facts
 
 
-def _closing(call: Call, record: Record) -> JsonObject:
+def _closing(call: Call, record: TaskRecord) -> JsonObject:
     try:
         return _facts(call, record)
     finally:
         record.close()
 
 
-def _facts(call: Call, record: Record) -> JsonObject:
+def _facts(call: Call, record: TaskRecord) -> JsonObject:
     fields = record.fields
     command = fields.get("command")
     words = [str(word)[:_SHOWN_WORD] for word in command] if isinstance(command, list) else []
     state = fields["state"]
     own = _key(call, record.name) in _running
-    if state == "running" and not own and not record.is_held():
+    if state == "running" and not own and not record.is_locked():
         record.fields = fields = _again(call, record)
         state = "lost" if fields["state"] == "running" else fields["state"]
     facts: JsonObject = {"id": record.name, "state": state, "exitCode": fields.get("exitCode")}
@@ -173,7 +173,7 @@ def _facts(call: Call, record: Record) -> JsonObject:
     return facts
 
 
-def _again(call: Call, record: Record) -> JsonObject:
+def _again(call: Call, record: TaskRecord) -> JsonObject:
     """The fields as they are now: a task may have ended between two looks."""
     again = find_record(call, record.name)
     again.close()

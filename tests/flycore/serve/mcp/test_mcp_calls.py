@@ -159,8 +159,8 @@ async def test_a_client_that_is_told_progress_gets_its_ticket_all_the_same(root:
 async def test_progress_goes_on_while_a_person_thinks(
     root: Root, era: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling, "BEAT_SECONDS", 0.02)
-    monkeypatch.setattr(telling, "PACE_SECONDS", 0.0)
+    monkeypatch.setattr(telling, "HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr(telling, "MIN_INTERVAL_SECONDS", 0.0)
     told = Told()
     async with kernel_of(root) as kernel, client_of(root, kernel, era) as client:
 

@@ -16,9 +16,9 @@ from flycore.catalog.known import KNOWN
 from flycore.model.call import Artifact, CallError, ToolResult
 from flycore.model.enums import Code, Status
 from flycore.serve.mcp import images
-from flycore.serve.mcp.images import look_below, type_of
+from flycore.serve.mcp.images import image_reader, image_type
 from flycore.serve.mcp.results import answer
-from flycore.serve.mcp.shorten import fitted, size_of
+from flycore.serve.mcp.shorten import fit_to_limit, size_of
 from kernelkit import Root, kernel_of, tool
 from mcpkit import ERAS, about, client_of, text_of
 
@@ -74,7 +74,7 @@ async def test_an_image_that_is_too_large_or_was_swapped_is_only_named(
 ) -> None:
     secret = root.base / "secret.png"
     secret.write_bytes(PIXEL)
-    look = look_below(root.places)
+    look = image_reader(root.places)
     async with kernel_of(root) as kernel, client_of(root, kernel, ERAS[0]) as client:
         result = await client.call_tool("maker_do", {"files": {"shot.png": PIXEL.decode("latin-1")}})
         path = about(result)["artifacts"][0]["path"]
@@ -107,7 +107,7 @@ async def test_an_image_that_is_too_large_or_was_swapped_is_only_named(
     ],
 )
 def test_what_an_image_is_its_first_bytes_say(data: bytes, kind: str | None) -> None:
-    assert type_of(data) == kind
+    assert image_type(data) == kind
 
 
 @pytest.mark.anyio
@@ -136,7 +136,7 @@ VALUES = st.recursive(
 @given(VALUES, st.integers(16, 4000))
 def test_whatever_is_cut_fits_and_what_fits_is_not_touched(output: Any, limit: int) -> None:
     before = json.dumps(output)
-    cut = fitted(output, limit)
+    cut = fit_to_limit(output, limit)
     assert json.dumps(output) == before
     assert size_of(output) > limit or cut is output
     assert size_of(cut) <= limit or isinstance(cut, str)

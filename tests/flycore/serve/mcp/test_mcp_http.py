@@ -29,7 +29,7 @@ from flycore.model.call import Caller
 from flycore.model.enums import RequestState
 from flycore.serve.http import CALLER
 from flycore.serve.mcp.http import PATH, http_app
-from flycore.serve.mcp.images import look_below
+from flycore.serve.mcp.images import image_reader
 from kernelkit import ECHO, Root, approve, kernel_of, tool, until, waiting_ask
 from mcpkit import ERAS, NEW, OLD, Told, about
 
@@ -75,7 +75,7 @@ async def served(root: Root, kernel: Kernel) -> AsyncIterator[str]:
     def door_of(token: str) -> LocalClient:
         return LocalClient(kernel, Caller(door="http", program=token))
 
-    app = _Admitting(http_app(door_of, look_below(root.places)))
+    app = _Admitting(http_app(door_of, image_reader(root.places)))
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, lifespan="on", log_config=None, timeout_graceful_shutdown=1))

@@ -21,7 +21,7 @@ from doorkit import served
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.enums import RequestState
-from flycore.serve.mcp.owed import MOST_OWED, Owed
+from flycore.serve.mcp.owed import MOST_OWED, PendingRequests
 from kernelkit import ECHO, PATIENCE, Root, kernel_of, tool, until, waiting_ask
 from mcpkit import OLD, about, command, over_stdio
 
@@ -196,7 +196,7 @@ def test_so_many_requests_wait_for_their_answers_and_no_more() -> None:
     def asked(id: int) -> JSONRPCRequest:
         return JSONRPCRequest(jsonrpc="2.0", id=id, method="tools/list")
 
-    owed = Owed()
+    owed = PendingRequests()
     assert [owed.refusal(asked(number)) for number in range(MOST_OWED)] == [None] * MOST_OWED
     refused = owed.refusal(asked(MOST_OWED))
     assert refused is not None

@@ -19,8 +19,8 @@ from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.enums import Discovery, Effective
 from flycore.model.stability import Stability
 from flycore.serve.mcp import tools as listed_tools
-from flycore.serve.mcp.names import LONGEST, MOST_GONE, Names, of_catalog, spelled
-from flycore.serve.mcp.tools import BadCursor, shown
+from flycore.serve.mcp.names import LONGEST, MAX_REMEMBERED, Names, names_of_catalog, spelled
+from flycore.serve.mcp.tools import UnknownCursorError, shown
 from kernelkit import ECHO, Root, kernel_of, tool, until
 from mcpkit import ERAS, NEW, OLD, client_of
 
@@ -65,8 +65,8 @@ def test_a_name_that_was_handed_out_never_means_another_tool(left: list[str]) ->
 def test_names_of_tools_that_are_gone_are_bounded() -> None:
     names = Names(["a.b"])
     for number in range(3):
-        names = Names([f"t{number}.{it}" for it in range(MOST_GONE)], names.tool_of)
-    assert len(names.tool_of) == len(names.name_of) == 2 * MOST_GONE
+        names = Names([f"t{number}.{it}" for it in range(MAX_REMEMBERED)], names.tool_of)
+    assert len(names.tool_of) == len(names.name_of) == 2 * MAX_REMEMBERED
 
 
 def test_long_and_odd_names_stay_apart_and_fit_model_apis() -> None:
@@ -90,7 +90,7 @@ def test_what_flytui_describes_keeps_its_name_then_the_earlier_source() -> None:
             known,
         ),
     )
-    assert of_catalog(catalog).name_of == {
+    assert names_of_catalog(catalog).name_of == {
         "file.hash": "file_hash",
         "file_hash": "file_hash_2",
         "a_b": "a_b",
@@ -98,7 +98,7 @@ def test_what_flytui_describes_keeps_its_name_then_the_earlier_source() -> None:
         "a-b": "a-b",
     }
     turned = msgspec.structs.replace(catalog, capabilities=catalog.capabilities[::-1])
-    assert of_catalog(turned).name_of == of_catalog(catalog).name_of
+    assert names_of_catalog(turned).name_of == names_of_catalog(catalog).name_of
 
 
 def test_pages_hold_every_tool_once_also_when_one_goes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_pages_hold_every_tool_once_also_when_one_goes_meanwhile(monkeypatch: py
             seen = shown(Catalog(version=2, app_root="/", capabilities=views[:3] + views[5:]))
     assert len(found) == len(set(found))
     assert set(found) >= {one.name for one in seen.tools}
-    with pytest.raises(BadCursor):
+    with pytest.raises(UnknownCursorError):
         seen.page("3")
 
 

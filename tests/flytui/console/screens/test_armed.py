@@ -18,13 +18,13 @@ from flycore.model.approval import Answer, ApprovalRequest, Outcome
 from flycore.model.enums import Risk
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.batch import BatchScreen
-from flytui.console.approvals.card import CardScreen
+from flytui.console.approvals.card import RequestScreen
 from flytui.console.approvals.keys import QUIET_S, VISIBLE_S
 from flytui.console.approvals.lease import LeaseScreen
 from flytui.console.approvals.question import QuestionScreen
 from flytui.console.approvals.rule import RuleScreen
-from flytui.console.fix.screen import ActScreen
-from flytui.console.joined import Gone
+from flytui.console.fix.screen import ConfirmActionScreen
+from flytui.console.joined import LostKernel
 from flytui.console.pages import PageScreen
 from flytui.console.paint import line, span
 from flytui.console.screens.armed import ArmedScreen
@@ -112,7 +112,7 @@ async def _card(app: FlytuiApp, pilot: Pilot[None], place: SlowWorld, clock: Han
 async def _quiet_card(app: FlytuiApp, pilot: Pilot[None], place: SlowWorld, clock: HandClock) -> None:
     """A card from which a form is opened."""
     place.ask_for(quiet())
-    await until(pilot, lambda: isinstance(app.screen, CardScreen) and app.screen._card.arming.shown_at)
+    await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._card.arming.shown_at)
     clock.advance(5)
 
 
@@ -132,17 +132,17 @@ async def _act(app: FlytuiApp, pilot: Pilot[None], place: SlowWorld, clock: Hand
     async def act() -> str:
         return (await place.write_starter()).why_not
 
-    app.push_screen(ActScreen(app.desk, "Fix", "something to do", lambda width: rows, "do it", act))
+    app.push_screen(ConfirmActionScreen(app.desk, "Fix", "something to do", lambda width: rows, "do it", act))
 
 
 CASES: dict[type[Screen], Case] = {
     TrustScreen: Case(_trust),
     QuestionScreen: Case(_question, ("c",)),
     BatchScreen: Case(_batch, answers=3),
-    CardScreen: Case(_card, ("a", "k")),
+    RequestScreen: Case(_card, ("a", "k")),
     LeaseScreen: Case(_lease),
     RuleScreen: Case(_rule),
-    ActScreen: Case(_act),
+    ConfirmActionScreen: Case(_act),
 }
 every_class = pytest.mark.parametrize("cls", CASES, ids=lambda cls: cls.__name__)
 
@@ -234,7 +234,7 @@ async def used_by_a_tool(app: FlytuiApp, pilot: Pilot[None], place: World) -> No
 
 async def viewed(app: FlytuiApp, pilot: Pilot[None], place: World) -> None:
     """The console can decide nothing for a moment; keys in between decide nothing."""
-    app.desk.gone = Gone(app.desk.clock())
+    app.desk.gone = LostKernel(app.desk.clock())
     await press(pilot, "a", "c")
     app.desk.gone = None
 

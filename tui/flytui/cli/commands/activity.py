@@ -9,7 +9,7 @@ import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, note, say, table
-from flytui.cli.reading import ask_running
+from flytui.cli.reading import query_kernel
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
@@ -65,16 +65,16 @@ def list_command(invocation: Invocation, count: int) -> int:
 @common
 def show(invocation: Invocation, wanted: str) -> int:
     """One call: its input, its output, how it ended. The beginning of an ID will do."""
-    running, calls = _look(invocation.places())
-    found = _meant(calls, wanted)
+    running, calls = _read_calls(invocation.places())
+    found = _matching_calls(calls, wanted)
     if invocation.as_json:
         _emit(running, found)
     elif len(found) == 1:
-        from flytui.cli.call_words import page_of
+        from flytui.cli.call_words import call_page
 
-        say("\n".join(page_of(found[0], time.time())))
+        say("\n".join(call_page(found[0], time.time())))
     else:
-        _say_not_one(wanted, len(found))
+        _print_no_single_match(wanted, len(found))
     return 0 if len(found) == 1 else EXIT_UNKNOWN
 
 
@@ -84,36 +84,36 @@ def show(invocation: Invocation, wanted: str) -> int:
 def cancel(invocation: Invocation, wanted: str) -> int:
     """End a call that is under way; its processes end with it. Exit 3 where none is."""
     places = invocation.places()
-    running, calls = _look(places)
-    found = _meant(calls, wanted)
+    running, calls = _read_calls(places)
+    found = _matching_calls(calls, wanted)
     if len(found) != 1:
-        _say_not_one(wanted, len(found))
+        _print_no_single_match(wanted, len(found))
         done = False
     else:
-        done = _cancelled(places, found[0])
+        done = _cancel(places, found[0])
     if invocation.as_json:
-        running, calls = _look(places)
+        running, calls = _read_calls(places)
         _emit(running, tuple(call for call in calls if call.call_id in {each.call_id for each in found}))
     return 0 if done else EXIT_UNKNOWN
 
 
-def _cancelled(places: Places, call: Activity) -> bool:
+def _cancel(places: Places, call: Activity) -> bool:
     async def question(client: Client) -> bool:
         return await client.cancel(call.call_id)
 
-    from flytui.cli.call_words import state_words
+    from flytui.cli.call_words import state_text
 
-    if call.result is None and ask_running(places, question):
+    if call.result is None and query_kernel(places, question):
         note(f"cancelled: {call.tool}, {call.call_id}")
         return True
-    ended = f": {state_words(call)}" if call.result is not None else ""
+    ended = f": {state_text(call)}" if call.result is not None else ""
     note(f"nothing to cancel: {call.tool}, {call.call_id} is not under way any more{ended}")
     return False
 
 
 def _list(invocation: Invocation, count: int) -> int:
     """Print the calls; always exit code 0."""
-    running, calls = _look(invocation.places())
+    running, calls = _read_calls(invocation.places())
     under_way = [call for call in calls if call.result is None]
     shown = (*under_way, *[call for call in calls if call.result is not None][:count])
     if invocation.as_json:
@@ -121,10 +121,10 @@ def _list(invocation: Invocation, count: int) -> int:
     elif not shown:
         say("no call yet: flytui call makes one, and so does an agent")
     else:
-        from flytui.cli.call_words import row_of
+        from flytui.cli.call_words import call_row
 
         now = time.time()
-        table(invocation, HEADINGS, [row_of(call, now) for call in shown])
+        table(invocation, HEADINGS, [call_row(call, now) for call in shown])
     return 0
 
 
@@ -134,7 +134,7 @@ def _emit(running: bool, calls: tuple[Activity, ...]) -> None:
     emit(ActivityDocument(running=running, calls=calls))
 
 
-def _look(places: Places) -> tuple[bool, tuple[Activity, ...]]:
+def _read_calls(places: Places) -> tuple[bool, tuple[Activity, ...]]:
     """Whether a kernel runs, and its calls; without one, those that the log knows."""
 
     async def question(client: Client) -> tuple[Activity, ...]:
@@ -142,11 +142,11 @@ def _look(places: Places) -> tuple[bool, tuple[Activity, ...]]:
 
     from flycore.offline.audit_log import logged_calls
 
-    calls = ask_running(places, question)
+    calls = query_kernel(places, question)
     return (True, calls) if calls is not None else (False, logged_calls(places))
 
 
-def _meant(calls: tuple[Activity, ...], wanted: str) -> tuple[Activity, ...]:
+def _matching_calls(calls: tuple[Activity, ...], wanted: str) -> tuple[Activity, ...]:
     """The call of that id, else those whose id begins or ends like it."""
     exact = tuple(call for call in calls if call.call_id == wanted)
     if exact or len(wanted) < LEAST_ID:
@@ -154,7 +154,7 @@ def _meant(calls: tuple[Activity, ...], wanted: str) -> tuple[Activity, ...]:
     return tuple(call for call in calls if call.call_id.startswith(wanted) or call.call_id.endswith(wanted))
 
 
-def _say_not_one(wanted: str, found: int) -> None:
+def _print_no_single_match(wanted: str, found: int) -> None:
     if found:
         note(f"{wanted} stands for {found} calls: write more of the ID")
     else:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import clock_time, emit, note, say, say_strict, table, width
-from flytui.cli.reading import ask_running
+from flytui.cli.output import clock_time, emit, note, say, print_strict, table, width
+from flytui.cli.reading import query_kernel
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ NO_KERNEL = "no kernel runs on this root, so nothing waits: flytui opens a conso
 def approvals(invocation: Invocation) -> int:
     """Requests for approval. They are decided in the console, never here."""
     if click.get_current_context().invoked_subcommand is None:
-        return list_asks(invocation)
+        return list_requests(invocation)
     return 0
 
 
@@ -33,7 +33,7 @@ def approvals(invocation: Invocation) -> int:
 @common
 def list_command(invocation: Invocation) -> int:
     """Waiting ones first, then recent ones."""
-    return list_asks(invocation)
+    return list_requests(invocation)
 
 
 @approvals.command("show")
@@ -44,7 +44,7 @@ def show(invocation: Invocation, request_id: str) -> int:
     from flycore.approval.card import LABEL_CELLS, render_card
     from flytui.cli.documents import ApprovalsDocument
 
-    asks = _asks(invocation)
+    asks = _read_requests(invocation)
     found = [ask for ask in asks or () if request_id in (ask.request.id, ask.request.call_id)]
     if invocation.as_json:
         emit(ApprovalsDocument(running=asks is not None, asks=tuple(found)))
@@ -53,15 +53,15 @@ def show(invocation: Invocation, request_id: str) -> int:
         note(NO_KERNEL if asks is None else f"no request is named {request_id}: flytui approvals lists them")
         return EXIT_UNKNOWN
     for ask in found:
-        say(f"{ask.request.id}  {ask.request.risk.value}  {_what_became(ask)}")
+        say(f"{ask.request.id}  {ask.request.risk.value}  {_outcome_text(ask)}")
         for line in render_card(ask.request, min(width(), WIDEST_CARD)):
             say(f"{line.label:<{LABEL_CELLS}}{line.text}".rstrip())
     return 0
 
 
-def list_asks(invocation: Invocation) -> int:
+def list_requests(invocation: Invocation) -> int:
     """Print the requests; always exit code 0."""
-    waiting = _waiting(invocation)
+    waiting = _read_waiting(invocation)
     asks, questions = waiting if waiting is not None else (None, ())
     if invocation.as_json:
         from flytui.cli.documents import ApprovalsDocument
@@ -69,9 +69,9 @@ def list_asks(invocation: Invocation) -> int:
         emit(ApprovalsDocument(running=asks is not None, asks=asks or (), questions=questions))
         return 0
     for question in questions:
-        say_strict(f"question  {question.title}")
+        print_strict(f"question  {question.title}")
         for line in question.lines:
-            say_strict(f"  {line}")
+            print_strict(f"  {line}")
     if asks is None:
         say(NO_KERNEL)
     elif not asks:
@@ -84,7 +84,7 @@ def list_asks(invocation: Invocation) -> int:
                 ask.request.tool,
                 str(ask.request.caller),
                 clock_time(ask.request.asked_at),
-                _what_became(ask),
+                _outcome_text(ask),
             )
             for ask in asks
         ]
@@ -92,21 +92,21 @@ def list_asks(invocation: Invocation) -> int:
     return 0
 
 
-def _asks(invocation: Invocation) -> tuple[Ask, ...] | None:
+def _read_requests(invocation: Invocation) -> tuple[Ask, ...] | None:
     async def question(client: Client) -> tuple[Ask, ...]:
         return await client.asks()
 
-    return ask_running(invocation.places(), question)
+    return query_kernel(invocation.places(), question)
 
 
-def _waiting(invocation: Invocation) -> tuple[tuple[Ask, ...], tuple[Question, ...]] | None:
+def _read_waiting(invocation: Invocation) -> tuple[tuple[Ask, ...], tuple[Question, ...]] | None:
     async def both(client: Client) -> tuple[tuple[Ask, ...], tuple[Question, ...]]:
         return await client.asks(), await client.questions()
 
-    return ask_running(invocation.places(), both)
+    return query_kernel(invocation.places(), both)
 
 
-def _what_became(ask: Ask) -> str:
+def _outcome_text(ask: Ask) -> str:
     reason = f": {ask.answer.reason}" if ask.answer and ask.answer.reason else ""
     by = f" by {ask.decided_by}" if ask.decided_by else ""
     return f"{ask.state.value}{by}{reason}"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, note, say, say_json
-from flytui.cli.reading import ask_running
+from flytui.cli.output import emit, note, say, print_readable_json
+from flytui.cli.reading import query_kernel
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def show(invocation: Invocation, wanted: str) -> int:
         _print(invocation, lines)
     else:
         for line in lines:
-            say_json(line)
+            print_readable_json(line)
     if lines:
         return 0
     note(f"the log has no line or call {wanted}: flytui audit tail shows the last ones")
@@ -91,7 +91,7 @@ def _anchor_problem(places: Places) -> str:
         return (await client.status()).anchor_problem
 
     try:
-        return ask_running(places, question) or ""
+        return query_kernel(places, question) or ""
     except (FlyError, OSError):
         return ""
 

@@ -56,7 +56,7 @@ def call(
     """Call TOOL and print its output; the exit code says how it ended."""
     from flycore.model.errors import ConnectionLost
     from flytui.cli.call_input import BadInput, read_words, refuse_undecodable
-    from flytui.cli.call_progress import teller, telling
+    from flytui.cli.call_progress import progress_display, telling
     from flytui.cli.call_result import cancelled, lost, print_result
 
     try:
@@ -67,7 +67,7 @@ def call(
     places = invocation.places()
 
     ended: list[ToolResult] = []
-    told = teller(tool, plain=invocation.plain, for_console=wait_approver > 0)
+    told = progress_display(tool, plain=invocation.plain, for_console=wait_approver > 0)
 
     async def perform() -> None:
         from flycore.client.connect import connect

@@ -9,7 +9,7 @@ import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, note, say, table
-from flytui.cli.reading import ask_running, read_catalog
+from flytui.cli.reading import query_kernel, read_catalog
 
 if TYPE_CHECKING:
     from flycore.catalog.query import Query
@@ -47,7 +47,7 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
     query = _read_query(words)
     places = invocation.places()
     found = read_catalog(places, probe=not invocation.as_json)
-    shown = matching(found, query, _leased(places, query)) if query.terms else found
+    shown = matching(found, query, _leased_tools(places, query)) if query.terms else found
     if invocation.as_json:
         from flycore.catalog.document import catalog_document
 
@@ -64,7 +64,7 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
         table(invocation, HEADINGS, rows)
     else:
         note("nothing matches that filter")
-    _say_described(invocation, shown, everything=everything)
+    _print_described(invocation, shown, everything=everything)
     for finding in shown.diagnostics:
         where = f"{finding.position}: " if finding.position else ""
         note(f"{finding.severity.value}: {where}{finding.message}")
@@ -75,9 +75,9 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
     return 0
 
 
-def _say_described(invocation: Invocation, shown: Catalog, *, everything: bool) -> None:
+def _print_described(invocation: Invocation, shown: Catalog, *, everything: bool) -> None:
     """What is described and never run: all of it, or how much there is."""
-    from flytui.console.sources.rows import TITLES, counted, gist
+    from flytui.console.sources.rows import TITLES, counted, one_line_summary
 
     if not shown.described:
         return
@@ -86,7 +86,7 @@ def _say_described(invocation: Invocation, shown: Catalog, *, everything: bool) 
         return
     say()
     rows = [
-        (item.state.value, item.kind.value, item.id, item.source.value, gist(item))
+        (item.state.value, item.kind.value, item.id, item.source.value, one_line_summary(item))
         for item in shown.described
     ]
     table(invocation, TITLES, rows)
@@ -134,7 +134,7 @@ def _read_query(words: tuple[str, ...]) -> Query:
     return query
 
 
-def _leased(places: Places, query: Query) -> frozenset[str]:
+def _leased_tools(places: Places, query: Query) -> frozenset[str]:
     """Tools that a lease holds for, where the query is about that. Leases live in a running kernel."""
     if not any(term.key == "policy" for term in query.terms):
         return frozenset()
@@ -142,7 +142,7 @@ def _leased(places: Places, query: Query) -> frozenset[str]:
     async def question(client: Client) -> tuple[Lease, ...]:
         return await client.leases()
 
-    return frozenset(lease.tool for lease in ask_running(places, question) or ())
+    return frozenset(lease.tool for lease in query_kernel(places, question) or ())
 
 
 def catalog_rows(catalog: Catalog, *, everything: bool) -> Iterator[tuple[str, ...]]:

@@ -13,7 +13,7 @@ from flytui.cli.output import emit, note, table
 
 if TYPE_CHECKING:
     from flycore.registry.places import Places
-    from flytui.cli.documents import ShownSetting
+    from flytui.cli.documents import ListedSetting
 
 
 @click.group()
@@ -30,13 +30,13 @@ def show(invocation: Invocation) -> int:
     from flycore.offline.files import read_settings
     from flycore.registry.places import SETTINGS_FILE
     from flytui.cli.documents import ConfigDocument
-    from flytui.cli.settings_words import shown_settings, with_console
+    from flytui.cli.settings_words import listed_settings, check_console_settings
 
     folder = invocation.places().config_dir
-    read = with_console(read_settings(folder))
+    read = check_console_settings(read_settings(folder))
     file = folder / SETTINGS_FILE
     present = os.path.lexists(file)
-    settings = shown_settings(read)
+    settings = listed_settings(read)
     if invocation.as_json:
         found = ConfigDocument(file=str(file), present=present, settings=settings, diagnostics=read.problems)
         emit(found)
@@ -93,6 +93,6 @@ def _places(places: Places) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _row(setting: ShownSetting) -> tuple[str, str, str]:
+def _row(setting: ListedSetting) -> tuple[str, str, str]:
     source = f"default, not {setting.where}: {setting.problem}" if setting.problem else setting.where
     return setting.name, json.dumps(setting.value, ensure_ascii=False), source or "default"

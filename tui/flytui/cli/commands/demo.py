@@ -62,12 +62,12 @@ def _play(root: DemoRoot) -> list[DemoCall]:
             group.cancel_scope.cancel()
 
     async def sit() -> None:
-        from flycore.client.ledger import Ledger
-        from flytui.cli.console import find_seat, while_terminal_lasts
+        from flycore.client.ledger import AuditReader
+        from flytui.cli.console import find_console_windows, until_terminal_closes
         from flytui.console.run import run_console
 
-        async with while_terminal_lasts():
-            await run_console(opening, TITLE, seat=find_seat, ledger=Ledger.of(root.places))
+        async with until_terminal_closes():
+            await run_console(opening, TITLE, seat=find_console_windows, ledger=AuditReader.of(root.places))
 
     run_async(sit)
     return calls

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import at_terminal, emit, say, say_strict
-from flytui.cli.reading import ask_running, read_catalog
+from flytui.cli.output import at_terminal, emit, say, print_strict
+from flytui.cli.reading import query_kernel, read_catalog
 from flytui.cli.terminal import find_terminal, terminal_size
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ def doctor(invocation: Invocation, fix: bool) -> int:
         for check in checks:
             say("\n".join(check_lines(check)))
             for line in check.difference:
-                say_strict(f"        {line}")
+                print_strict(f"        {line}")
         warned = sum(check.state is CheckState.WARN for check in checks)
         say(f"{len(checks)} checks: {failed} failed, {warned} to look at")
     if fix:
-        from flytui.cli.mending import mend
+        from flytui.cli.mending import offer_fixes
 
-        mend(places, checks)
+        offer_fixes(places, checks)
     return EXIT_ERRORS if failed else 0
 
 
@@ -62,7 +62,7 @@ def run_checks(places: Places) -> tuple[Check, ...]:
     trusted sidecars."""
     from flytui.console.doctor.terminal import terminal_checks
 
-    checks = ask_running(places, _checks)
+    checks = query_kernel(places, _checks)
     if checks is None:
         from flycore.offline.catalog import check_root
 

@@ -12,7 +12,7 @@ import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import ask_yes_no, can_ask, clock_time, emit, note, say, table
-from flytui.cli.reading import ask_running, hold_root
+from flytui.cli.reading import query_kernel, hold_root
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ IN_CONSOLE = "open the screen Grants there (key 4) and press d"
 
 
 @dataclass(frozen=True, slots=True)
-class _Stands:
+class _Permissions:
     running: bool
     for_good: bool
     """Whether what runs is a console, or `flytui serve` with one: a person decides there."""
@@ -67,13 +67,13 @@ def revoke(invocation: Invocation, wanted: str) -> int:
     places = invocation.places()
     code = _revoke(places, wanted)
     if invocation.as_json:
-        _emit(_look(places))
+        _emit(_read_permissions(places))
     return code
 
 
 def _revoke(places: Places, wanted: str) -> int:
-    stands = _look(places)
-    rules = [rule for rule in stands.rules if _means(rule, wanted)]
+    stands = _read_permissions(places)
+    rules = [rule for rule in stands.rules if _matches_id(rule, wanted)]
     if any(lease.id == wanted for lease in stands.leases):
         note(f"a lease is ended in the console that gave it: {IN_CONSOLE}")
         return EXIT_REFUSED
@@ -81,7 +81,7 @@ def _revoke(places: Places, wanted: str) -> int:
         note(f"{wanted} stands for {len(rules)} rules: write more of the ID")
         return EXIT_UNKNOWN
     if rules:
-        return _take_out(places, rules[0], running=stands.for_good)
+        return _remove_rule(places, rules[0], running=stands.for_good)
     block = next((block for block in stands.blocks if block.tool == wanted), None)
     if block is not None:
         return _unblock(places, block, running=stands.for_good)
@@ -91,7 +91,7 @@ def _revoke(places: Places, wanted: str) -> int:
 
 def list_grants(invocation: Invocation) -> int:
     """Print what stands; always exit code 0."""
-    stands = _look(invocation.places())
+    stands = _read_permissions(invocation.places())
     if invocation.as_json:
         _emit(stands)
     elif not (stands.leases or stands.rules or stands.blocks):
@@ -102,7 +102,7 @@ def list_grants(invocation: Invocation) -> int:
     return 0
 
 
-def _emit(stands: _Stands) -> None:
+def _emit(stands: _Permissions) -> None:
     from flytui.cli.documents import GrantsDocument
 
     emit(
@@ -110,15 +110,15 @@ def _emit(stands: _Stands) -> None:
     )
 
 
-def _rows(stands: _Stands) -> list[tuple[str, ...]]:
+def _rows(stands: _Permissions) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         (
             lease.id,
             "lease",
-            _covered(lease),
+            _lease_scope(lease),
             str(lease.caller),
             f"{lease.used} of {lease.used + lease.calls_left}",
-            _when(lease.last_used),
+            _time_text(lease.last_used),
             clock_time(lease.expires_at) if lease.expires_at else "when the caller leaves",
             f"request {lease.from_request}",
         )
@@ -131,8 +131,8 @@ def _rows(stands: _Stands) -> list[tuple[str, ...]]:
             f"{rule.decision} {rule.tool}",
             rule.caller or "every caller",
             str(rule.used) if stands.running else "–",
-            _when(rule.last_used),
-            "faulty" if rule.note else _when(rule.expires, "never"),
+            _time_text(rule.last_used),
+            "faulty" if rule.note else _time_text(rule.expires, "never"),
             f"request {rule.from_request}" if rule.from_request else rule.where,
         )
         for rule in stands.rules
@@ -144,7 +144,7 @@ def _rows(stands: _Stands) -> list[tuple[str, ...]]:
             "every tool" if block.tool == "*" else block.tool,
             "every caller",
             "–",
-            _when(block.since or None),
+            _time_text(block.since or None),
             "unblocked",
             block.reason,
         )
@@ -152,45 +152,47 @@ def _rows(stands: _Stands) -> list[tuple[str, ...]]:
     ]
 
 
-def _covered(lease: Lease) -> str:
+def _lease_scope(lease: Lease) -> str:
     where = f" on {lease.host}" if lease.host else ""
     wide = f"group {lease.group}, from " if lease.scope.value == "group" else ""
     return f"{wide}{lease.tool}{where}{', with a condition' if lease.condition is not None else ''}"
 
 
-def _when(moment: float | None, never: str = "–") -> str:
+def _time_text(moment: float | None, never: str = "–") -> str:
     return never if moment is None else clock_time(moment)
 
 
-def _means(rule: StandingRule, wanted: str) -> bool:
+def _matches_id(rule: StandingRule, wanted: str) -> bool:
     return len(wanted) >= LEAST_DIGEST and rule.digest.startswith(wanted)
 
 
-def _look(places: Places) -> _Stands:
+def _read_permissions(places: Places) -> _Permissions:
     """What the running kernel says; where none runs, what the files say: then there are no leases."""
     from flycore.offline.permissions import read_permissions
     from flycore.offline.root import FOR_GOOD
 
-    async def question(client: Client) -> _Stands:
+    async def question(client: Client) -> _Permissions:
         for_good = (await client.status()).role in FOR_GOOD
-        return _Stands(True, for_good, await client.leases(), await client.rules(), await client.blocks())
+        return _Permissions(
+            True, for_good, await client.leases(), await client.rules(), await client.blocks()
+        )
 
-    seen = ask_running(places, question)
+    seen = query_kernel(places, question)
     if seen is not None:
         return seen
     kept = read_permissions(places)
     for finding in kept.diagnostics:
         note(f"{finding.message} → {finding.remedy}")
-    return _Stands(False, False, (), kept.rules, kept.blocks)
+    return _Permissions(False, False, (), kept.rules, kept.blocks)
 
 
-def _take_out(places: Places, rule: StandingRule, *, running: bool) -> int:
+def _remove_rule(places: Places, rule: StandingRule, *, running: bool) -> int:
     """A kernel with a person notices by itself, and writes down that the policy is another."""
     from flycore.model.enums import KernelRole
     from flycore.offline.permissions import edit_out_rule, remove_rule
 
     words = f"the rule {rule.decision} {rule.tool} ({rule.where})"
-    if rule.decision != "allow" and not _may_loosen(words, running=running):
+    if rule.decision != "allow" and not _confirm_loosening(words, running=running):
         return EXIT_REFUSED
     if running:
         outcome = edit_out_rule(places, rule)
@@ -205,7 +207,7 @@ def _unblock(places: Places, block: Block, *, running: bool) -> int:
     from flycore.model.enums import KernelRole
     from flycore.offline.permissions import unblock_tool
 
-    if not _may_loosen(f"the block of {block.tool}", running=running):
+    if not _confirm_loosening(f"the block of {block.tool}", running=running):
         return EXIT_REFUSED
     with hold_root(places, KernelRole.GRANTS) as root:
         outcome = unblock_tool(root, block.tool)
@@ -213,7 +215,7 @@ def _unblock(places: Places, block: Block, *, running: bool) -> int:
     return 0 if outcome.accepted else EXIT_REFUSED
 
 
-def _may_loosen(words: str, *, running: bool) -> bool:
+def _confirm_loosening(words: str, *, running: bool) -> bool:
     """Whether a person at a terminal agrees that more is let through; where a kernel runs, its console is
     the place to say so."""
     if running:

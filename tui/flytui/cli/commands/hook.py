@@ -16,7 +16,7 @@ from flytui.cli.invocation import Invocation, common
 if TYPE_CHECKING:
     from flycore.model.call import ToolResult
     from flycore.model.json import JsonObject
-    from flytui.cli.agent_tools import Wanted
+    from flytui.cli.agent_tools import AgentRequest
 
 BLOCKED = 2
 """The exit code on which the agent does not run its tool, and reads standard error. Any other code would let
@@ -69,19 +69,19 @@ def claude_code(invocation: Invocation, print_config: bool, without_console: str
         click.echo(hook_settings(invocation.places(), without_console))
         return 0
     try:
-        answer = _answered(invocation, without_console, wait)
+        answer = _answer_event(invocation, without_console, wait)
         if answer is not None:
             from flycore.model.json import canonical_json
 
-            _hand_over(canonical_json(answer))
+            _print_answer(canonical_json(answer))
     except (Interrupted, KeyboardInterrupt, SystemExit):
-        return _block("ended by a signal")
+        return _refuse("ended by a signal")
     except Exception as error:  # noqa: BLE001 - a process boundary: any exit code but 2 would let the tool run
-        return _block(f"{type(error).__name__}: {error}")
+        return _refuse(f"{type(error).__name__}: {error}")
     return 0
 
 
-def _hand_over(answer: str) -> None:
+def _print_answer(answer: str) -> None:
     """Print it. Raises OSError where nobody gets it: no answer would leave the tool to the agent's rules."""
     sink, null = os.fstat(sys.stdout.fileno()), os.stat(os.devnull)
     if stat.S_ISCHR(sink.st_mode) and sink.st_rdev == null.st_rdev:
@@ -89,20 +89,20 @@ def _hand_over(answer: str) -> None:
     click.echo(answer)
 
 
-def _answered(invocation: Invocation, without_console: str, wait: float) -> JsonObject | None:
+def _answer_event(invocation: Invocation, without_console: str, wait: float) -> JsonObject | None:
     """The hook's answer; None leaves the tool to the agent's own rules."""
     from flycore.model.json import read_strict
     from flytui.cli.agent_tools import wanted
 
-    data = _event()
+    data = _read_event()
     asked = wanted(read_strict(data))
     if asked is None:
         return None
-    result = run_async(lambda: _decided(invocation, asked, wait, keep=without_console == "deny"))
-    return _told(*decision(asked, result, without_console))
+    result = run_async(lambda: _ask_kernel(invocation, asked, wait, keep=without_console == "deny"))
+    return _hook_answer(*decision(asked, result, without_console))
 
 
-def _event() -> bytes:
+def _read_event() -> bytes:
     parts, left = [], MAX_EVENT_BYTES + 1
     while left > 0 and (part := os.read(sys.stdin.fileno(), min(left, 65_536))):
         parts.append(part)
@@ -113,8 +113,8 @@ def _event() -> bytes:
     return data
 
 
-async def _decided(
-    invocation: Invocation, asked: Wanted, wait: float, *, keep: bool
+async def _ask_kernel(
+    invocation: Invocation, asked: AgentRequest, wait: float, *, keep: bool
 ) -> tuple[ToolResult, ...]:
     """The call's result; none where nobody decided in time. With `keep` the request waits on then, for the
     agent to come back to; else it is withdrawn, because the agent asks the person itself. Bounded whatever
@@ -133,7 +133,7 @@ async def _decided(
     return ()
 
 
-def decision(asked: Wanted, results: tuple[ToolResult, ...], without_console: str) -> tuple[str, str]:
+def decision(asked: AgentRequest, results: tuple[ToolResult, ...], without_console: str) -> tuple[str, str]:
     """What the agent is told, and why. `allow` only for the very input that was asked for."""
     from flycore.model.enums import Status
     from flycore.model.json import digest
@@ -153,7 +153,7 @@ def decision(asked: Wanted, results: tuple[ToolResult, ...], without_console: st
     return (without_console if error.code in NOBODY else "deny"), why
 
 
-def _told(decided: str, why: str) -> JsonObject:
+def _hook_answer(decided: str, why: str) -> JsonObject:
     return {
         "hookSpecificOutput": {
             "hookEventName": "PreToolUse",
@@ -163,7 +163,7 @@ def _told(decided: str, why: str) -> JsonObject:
     }
 
 
-def _block(why: str) -> int:
+def _refuse(why: str) -> int:
     """Say why on standard error. What of an answer could not be written is dropped: it would fail once more
     at the end of the process, which would leave with another code then."""
     from flytui.cli.output import discard, note

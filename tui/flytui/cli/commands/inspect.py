@@ -10,13 +10,13 @@ import msgspec
 
 from flytui.cli.completing import any_names
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, say, say_lines, width
+from flytui.cli.output import emit, say, print_lines, width
 from flytui.cli.reading import read_catalog
 
 if TYPE_CHECKING:
     from flycore.model.catalog import Catalog
     from flycore.model.source import Described
-    from flytui.console.catalog.usage import Usage
+    from flytui.console.catalog.usage import ToolUsage
 
 
 @click.command()
@@ -32,19 +32,19 @@ def inspect(invocation: Invocation, name: str) -> int:
     if described:
         return _show_described(invocation, name, described)
     if tool is None and sidecar is None:
-        from flytui.cli.unknown import near_names, no_such
+        from flytui.cli.unknown import nearest_names, print_not_found
 
-        near = near_names(catalog, name, sidecars=True)
+        near = nearest_names(catalog, name, sidecars=True)
         if invocation.as_json:
             from flytui.cli.documents import InspectDocument
 
             emit(InspectDocument(name=name, capabilities=(), sidecar=None, nearest=near))
-        return no_such(name, near, sidecars=True)
+        return print_not_found(name, near, sidecars=True)
     offered = (tool,) if tool else tuple(view for view in catalog.capabilities if view.sidecar == name)
     if invocation.as_json:
         from flytui.cli.documents import InspectDocument
 
-        metrics, recent = _used(invocation, name) if tool else (None, ())
+        metrics, recent = _tool_usage(invocation, name) if tool else (None, ())
         emit(
             InspectDocument(
                 name=name, capabilities=offered, sidecar=sidecar, metrics=metrics, recent=tuple(recent)
@@ -58,8 +58,8 @@ def inspect(invocation: Invocation, name: str) -> int:
         catalog, capabilities=(tool,) if tool else (), sidecars=(sidecar,) if sidecar else ()
     )
     row = rows_of(shown, frozenset(), {})[0]
-    usage = _used(invocation, name) if tool else None
-    say_lines(invocation, details_lines(row, time.time(), width(), usage))
+    usage = _tool_usage(invocation, name) if tool else None
+    print_lines(invocation, details_lines(row, time.time(), width(), usage))
     if tool is None and offered:
         say()
         say(f" tools: {', '.join(view.capability.name for view in offered)}")
@@ -82,11 +82,11 @@ def _show_described(invocation: Invocation, name: str, described: tuple[Describe
     for at, item in enumerate(described):
         if at:
             say()
-        say_lines(invocation, source_lines(item, width()))
+        print_lines(invocation, source_lines(item, width()))
     return 0
 
 
-def _used(invocation: Invocation, tool: str) -> Usage:
+def _tool_usage(invocation: Invocation, tool: str) -> ToolUsage:
     """What the log says of the tool, whether a kernel runs or not; of calls, those that have ended."""
     from flycore.offline.audit_log import tool_history
     from flytui.console.catalog.usage import RECENT, usage_of

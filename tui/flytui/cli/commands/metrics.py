@@ -87,7 +87,7 @@ def _show_approvals(invocation: Invocation, report: ApprovalReport) -> None:
     if not report.pairs:
         note(NO_PROMPT)
         return
-    say("\n".join(_in_words(report.total)))
+    say("\n".join(_report_lines(report.total)))
     say()
     headings = (
         *("CALLER", "PROMPTS", "APPROVED", "DENIED", "TIMED OUT", "WITHDRAWN", "PER HOUR", "AT ONCE"),
@@ -96,7 +96,7 @@ def _show_approvals(invocation: Invocation, report: ApprovalReport) -> None:
     table(invocation, headings, [_pair_row(pair) for pair in report.pairs])
 
 
-def _in_words(total: ApprovalMetrics) -> list[str]:
+def _report_lines(total: ApprovalMetrics) -> list[str]:
     lines = [
         f"prompts          {total.prompts}; hours that had any: {total.active_hours}",
         f"an hour          {total.prompts_per_hour:g} on average, {total.busiest_hour} in the busiest",

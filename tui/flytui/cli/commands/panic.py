@@ -32,11 +32,11 @@ AT_A_TERMINAL = "release it in a console (flytui, then ctrl+o), or on a terminal
 def panic(invocation: Invocation, release: bool) -> int:
     """Stop everything: calls end, leases end, nothing new is taken until a person releases it."""
     places = invocation.places()
-    return _release(invocation, places) if release else _stop(invocation, places)
+    return _release(invocation, places) if release else _print_stop(invocation, places)
 
 
-def _stop(told: Invocation, places: Places) -> int:
-    document, code = _stopped(places)
+def _print_stop(told: Invocation, places: Places) -> int:
+    document, code = _stop_root(places)
     if told.as_json:
         emit(document)
         return code
@@ -52,25 +52,25 @@ def _stop(told: Invocation, places: Places) -> int:
     return code
 
 
-def _stopped(places: Places) -> tuple[PanicDocument, int]:
+def _stop_root(places: Places) -> tuple[PanicDocument, int]:
     """Through the kernel that runs; else in the file that the next one reads."""
     from flycore.model.errors import RootBusy
-    from flytui.cli.reading import ask_running
+    from flytui.cli.reading import query_kernel
 
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
-        document = ask_running(places, _pull)
+        document = query_kernel(places, _stop_running_kernel)
         if document is not None:
             return document, 0
         try:
-            return _without_kernel(places), 0
+            return _stop_offline(places), 0
         except RootBusy as busy:
             if time.monotonic() >= deadline:
-                return _mute(places, busy), EXIT_NOT_SURE
+                return _stop_unanswered(places, busy), EXIT_NOT_SURE
         time.sleep(LOOK_AGAIN_SECONDS)
 
 
-async def _pull(client: Client) -> PanicDocument:
+async def _stop_running_kernel(client: Client) -> PanicDocument:
     """Stop everything, and say what was there to be stopped."""
     from flycore.model.enums import RequestState
     from flytui.cli.documents import EndedCall, PanicDocument
@@ -86,16 +86,16 @@ async def _pull(client: Client) -> PanicDocument:
         calls=tuple(EndedCall(call_id=it.call_id, tool=it.tool, caller=str(it.caller)) for it in calls),
         requests=requests,
         leases=leases,
-        message=_where(status.role),
+        message=_release_place(status.role),
     )
 
 
-def _where(role: str) -> str:
+def _release_place(role: str) -> str:
     """Where a person releases what a kernel of that role has stopped."""
     return {"console": IN_THE_CONSOLE, "serve": IN_A_CONSOLE}.get(role, AT_A_TERMINAL)
 
 
-def _without_kernel(places: Places) -> PanicDocument:
+def _stop_offline(places: Places) -> PanicDocument:
     """Raises RootBusy while somebody holds the root."""
     from flycore.model.enums import KernelRole
     from flycore.offline.panic import stop_everything
@@ -111,7 +111,7 @@ def _without_kernel(places: Places) -> PanicDocument:
     )
 
 
-def _mute(places: Places, busy: RootBusy) -> PanicDocument:
+def _stop_unanswered(places: Places, busy: RootBusy) -> PanicDocument:
     """Somebody holds the root and does not answer: no kernel that starts after them takes a call."""
     from flycore.offline.panic import stop_next_kernel
     from flytui.cli.documents import PanicDocument
@@ -129,7 +129,7 @@ def _release(told: Invocation, places: Places) -> int:
     from flycore.model.errors import RootBusy
     from flycore.offline.panic import read_panic, release_everything
     from flycore.offline.root import FOR_GOOD
-    from flytui.cli.reading import ask_running, hold_root
+    from flytui.cli.reading import query_kernel, hold_root
 
     async def role(client: Client) -> str:
         return (await client.status()).role
@@ -137,9 +137,9 @@ def _release(told: Invocation, places: Places) -> int:
     stopped = read_panic(places)
     if stopped is None:
         return _not_released("nothing is stopped here", 0)
-    holder = ask_running(places, role)
+    holder = query_kernel(places, role)
     if holder is not None and holder in FOR_GOOD:
-        return _not_released(_where(holder))
+        return _not_released(_release_place(holder))
     if told.as_json or not can_ask():
         return _not_released("not released: that is asked on a terminal, or in the console")
     say(f"everything is stopped, by {stopped.by}")

@@ -45,7 +45,7 @@ def check(invocation: Invocation, file: Path | None) -> int:
     from flytui.cli.documents import PolicyCheckDocument, PolicyLayer
 
     offline = read_offline_policy(invocation.places())
-    read = offline.files.policy if file is None else _alone(offline, file, invocation)
+    read = offline.files.policy if file is None else _load_single_file(offline, file, invocation)
     diagnostics = (*read.diagnostics, *expired_rules(read, offline.now))
     layers = tuple(
         PolicyLayer(
@@ -57,8 +57,8 @@ def check(invocation: Invocation, file: Path | None) -> int:
         emit(PolicyCheckDocument(version=read.version, layers=layers, diagnostics=diagnostics))
     else:
         for layer in layers:
-            say(f"{layer.layer:<7}  {layer.file}: {_layer_words(layer)}")
-        _say_findings(diagnostics, say)
+            say(f"{layer.layer:<7}  {layer.file}: {_layer_text(layer)}")
+        _print_findings(diagnostics, say)
     return EXIT_ERRORS if any(item.severity is Severity.ERROR for item in diagnostics) else 0
 
 
@@ -77,19 +77,19 @@ def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: st
     capability = offline.capability(tool)
     if capability is None:
         from flytui.cli.policy_words import unknown_document
-        from flytui.cli.unknown import near_names, no_such
+        from flytui.cli.unknown import nearest_names, print_not_found
 
-        near = near_names(offline.world.catalog, tool, sidecars=False)
+        near = nearest_names(offline.world.catalog, tool, sidecars=False)
         if invocation.as_json:
             emit(unknown_document(tool, near, caller=named))
-        return no_such(tool, near, sidecars=False)
+        return print_not_found(tool, near, sidecars=False)
     given = _input(capability, words)
     if isinstance(given, str):
         note(f"the input would be refused before policy is asked: {given}")
         return EXIT_USAGE
     in_force = offline.files.policy
     if not in_force.ok:
-        _say_findings(in_force.diagnostics, note)
+        _print_findings(in_force.diagnostics, note)
         note("a kernel that runs since before goes on with the last good rules of such a file")
     judgement = offline.evaluate(in_force, tool, given, caller_named(named))
     sidecar = offline.sidecar(tool)
@@ -122,7 +122,7 @@ def replay_command(invocation: Invocation, count: int, draft: Path | None) -> in
     offline = read_offline_policy(places)
     tried = offline.files.policy if draft is None else _with_draft(offline, draft)
     if not tried.ok:
-        _say_findings(tried.diagnostics, note)
+        _print_findings(tried.diagnostics, note)
         return EXIT_ERRORS
 
     def judge(call: PastCall) -> Verdict | None:
@@ -137,7 +137,7 @@ def replay_command(invocation: Invocation, count: int, draft: Path | None) -> in
     if invocation.as_json:
         emit(PolicyReplayDocument(draft=str(draft or ""), calls=found, diagnostics=tried.diagnostics))
         return 0
-    _say_findings(tried.diagnostics, note)
+    _print_findings(tried.diagnostics, note)
     replay_lines(invocation, found)
     return 0
 
@@ -166,7 +166,7 @@ def _absolute(file: Path) -> Path:
     return file.resolve()
 
 
-def _alone(offline: OfflinePolicy, file: Path, invocation: Invocation) -> Policy:
+def _load_single_file(offline: OfflinePolicy, file: Path, invocation: Invocation) -> Policy:
     """FILE as the only layer: the project's where it stands there, else a user's."""
     from flycore.policy.evaluate import Policy
     from flycore.policy.files import load_draft
@@ -192,14 +192,14 @@ def _with_draft(offline: OfflinePolicy, draft: Path) -> Policy:
     return Policy(layers=layers, diagnostics=diagnostics)
 
 
-def _layer_words(layer: PolicyLayer) -> str:
+def _layer_text(layer: PolicyLayer) -> str:
     if not layer.present:
         return "not used" if not layer.ok else "no file"
     rules = "1 rule" if layer.rules == 1 else f"{layer.rules} rules"
     return f"{rules} in force" if layer.ok else "does not parse"
 
 
-def _say_findings(diagnostics: tuple[Diagnostic, ...], out: Callable[[str], None]) -> None:
+def _print_findings(diagnostics: tuple[Diagnostic, ...], out: Callable[[str], None]) -> None:
     for item in diagnostics:
         where = f"{item.position}: " if item.position else ""
         out(f"{item.severity.value:<7}  {where}{item.message}")

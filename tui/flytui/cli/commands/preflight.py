@@ -27,7 +27,7 @@ def preflight(invocation: Invocation, tools: tuple[str, ...]) -> int:
     from flytui.cli.documents import PreflightDocument
 
     catalog = read_catalog(invocation.places(), probe=True)
-    found = tuple(_look(catalog, tool) for tool in tools)
+    found = tuple(_check_tool(catalog, tool) for tool in tools)
     ready = all(tool.effective is Effective.AVAILABLE for tool in found)
     if invocation.as_json:
         emit(PreflightDocument(ready=ready, tools=found))
@@ -37,7 +37,7 @@ def preflight(invocation: Invocation, tools: tuple[str, ...]) -> int:
     return 0 if ready else EXIT_NOT_READY
 
 
-def _look(catalog: Catalog, tool: str) -> PreflightTool:
+def _check_tool(catalog: Catalog, tool: str) -> PreflightTool:
     from flycore.model.enums import Effective
     from flytui.cli.documents import PreflightTool
 

@@ -59,9 +59,9 @@ def serve(invocation: Invocation, tcp: bool, http: bool, port: int | None) -> in
             open_served_kernel(places, on_wait=on_wait) as kernel,
             open_doors(kernel, places, tcp=ports[0], http=ports[1]) as addresses,
         ):
-            _tell_where(invocation, places, addresses)
+            _print_addresses(invocation, places, addresses)
             if waiting := len(kernel.pending_trust()):
-                note(_untrusted(waiting))
+                note(_pending_trust_text(waiting))
             terminal = own_terminal()
             if terminal is None:
                 await anyio.sleep_forever()
@@ -83,7 +83,7 @@ def _ports(tcp: bool, http: bool, port: int | None) -> tuple[int | None, int | N
     return first if tcp else None, second if http else None
 
 
-def _tell_where(invocation: Invocation, places: Places, addresses: tuple[str, ...]) -> None:
+def _print_addresses(invocation: Invocation, places: Places, addresses: tuple[str, ...]) -> None:
     from flytui.cli.documents import ServeDocument
 
     if invocation.as_json:
@@ -98,7 +98,7 @@ def _tell_where(invocation: Invocation, places: Places, addresses: tuple[str, ..
     sys.stdout.flush()
 
 
-def _untrusted(count: int) -> str:
+def _pending_trust_text(count: int) -> str:
     waits = "1 entry waits for trust and does" if count == 1 else f"{count} entries wait for trust and do"
     return f"{waits} not run: open flytui in another terminal, and press T there"
 

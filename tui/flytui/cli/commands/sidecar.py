@@ -14,7 +14,7 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import emit, note, say
 
 if TYPE_CHECKING:
-    from flycore.conformance.harness import Trial
+    from flycore.conformance.harness import CheckTarget
     from flycore.model.check import Check
 
 EXIT_BROKEN = 1
@@ -76,15 +76,15 @@ def check(
 
 def _trial(
     invocation: Invocation, command: tuple[str, ...], tool: str, given: str, persistent: bool
-) -> Trial:
+) -> CheckTarget:
     """What is to be checked. Raises UsageError for a program there is not, and an input that is none."""
-    from flycore.conformance.harness import Trial
+    from flycore.conformance.harness import CheckTarget
     from flycore.conformance.program import find_program
-    from flycore.model.json import NotStrict, read_strict
+    from flycore.model.json import StrictJsonError, read_strict
 
     try:
         value = read_strict(os.fsencode(given))
-    except NotStrict as reason:
+    except StrictJsonError as reason:
         raise click.UsageError(f"--input {reason}") from None
     if not isinstance(value, dict):
         raise click.UsageError("--input is not a JSON object")
@@ -98,7 +98,7 @@ def _trial(
     )
     if program is None:
         raise click.UsageError(f"there is no program {command[0]}: name a path, or a command on PATH")
-    return Trial(
+    return CheckTarget(
         program=program,
         tool=tool,
         input=value,

@@ -8,7 +8,7 @@ import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import clock_time, emit, say
-from flytui.cli.reading import ask_running
+from flytui.cli.reading import query_kernel
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
@@ -41,7 +41,7 @@ def status(invocation: Invocation, form: str) -> int:
     from flytui.cli.documents import StatusDocument
 
     places = invocation.places()
-    kernel = ask_running(places, _question)
+    kernel = query_kernel(places, _question)
     document = StatusDocument(
         running=kernel is not None,
         app_root=str(places.app_root),
@@ -62,7 +62,7 @@ def _for_tmux(invocation: Invocation) -> int:
     from flycore.model.errors import FlyError
 
     try:
-        kernel = ask_running(invocation.places(), _question)
+        kernel = query_kernel(invocation.places(), _question)
     except (FlyError, OSError):
         kernel = None
     click.echo("" if kernel is None else tmux_line(kernel))
@@ -80,24 +80,24 @@ def tmux_line(kernel: Status) -> str:
 
     parts: list[str] = []
     if kernel.panic:
-        parts.append(_red("stopped"))
+        parts.append(_red_text("stopped"))
     if not kernel.policy_ok:
-        parts.append(_red("policy failed"))
+        parts.append(_red_text("policy failed"))
     if kernel.waiting:
         risk = kernel.waiting_risk
         words = f"{kernel.waiting} waiting{f', {risk.value}' if risk is not None else ''}"
         loud = risk is not None and risk.at_least(Risk.HIGH)
-        parts.append(_red(words) if loud else f"#[fg=yellow]{words}#[default]")
+        parts.append(_red_text(words) if loud else f"#[fg=yellow]{words}#[default]")
     name = kernel.app_root.rstrip("/").rpartition("/")[2][:MOST_NAME]
     plain = "".join(letter if " " <= letter <= "~" else "?" for letter in name)
     return f"{plain.replace('#', '##')}: {' '.join(parts) or 'ok'}"
 
 
-def _red(words: str) -> str:
+def _red_text(words: str) -> str:
     return f"#[fg=red]{words}#[default]"
 
 
-def _risk(kernel: Status) -> str:
+def _risk_text(kernel: Status) -> str:
     return f", the highest risk {kernel.waiting_risk.value}" if kernel.waiting_risk is not None else ""
 
 
@@ -119,7 +119,7 @@ def status_lines(document: StatusDocument) -> list[str]:
             f"kernel   {kernel.role}, pid {kernel.pid}, since {clock_time(kernel.since)}",
             f"version  flytui {kernel.version}",
             f"console  {consoles(kernel)}",
-            f"calls    {kernel.running} running, {kernel.waiting} waiting for approval{_risk(kernel)}",
+            f"calls    {kernel.running} running, {kernel.waiting} waiting for approval{_risk_text(kernel)}",
             f"leases   {kernel.leases}",
             f"agents   {kernel.agents}",
             *(f"listens  {address}" for address in kernel.listening),

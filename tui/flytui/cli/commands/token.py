@@ -11,10 +11,10 @@ from flytui.cli.output import clock_time, emit, note, say, table
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
-    from flycore.client.socket import SocketClient
+    from flycore.client.socket import RemoteClient
     from flycore.model.approval import Outcome
     from flycore.registry.places import Places
-    from flytui.cli.documents import TokenShown
+    from flytui.cli.documents import ListedToken
 
 EXIT_REFUSED = 4
 
@@ -24,7 +24,7 @@ EXIT_REFUSED = 4
 def token(invocation: Invocation) -> int:
     """Let clients in over TCP and HTTP, each by a token of its own."""
     if click.get_current_context().invoked_subcommand is None:
-        return _listed(invocation)
+        return _list_tokens(invocation)
     return 0
 
 
@@ -32,7 +32,7 @@ def token(invocation: Invocation) -> int:
 @common
 def list_command(invocation: Invocation) -> int:
     """Names, when they were made, and their last call. No token is ever shown again."""
-    return _listed(invocation)
+    return _list_tokens(invocation)
 
 
 @token.command("new")
@@ -46,12 +46,12 @@ def new(invocation: Invocation, name: str) -> int:
     from flycore.offline.tokens import make_token
 
     places, made = invocation.places(), make_token()
-    outcome = _changed(places, name, made.digest)
+    outcome = _change_token(places, name, made.digest)
     if not outcome.accepted:
-        return _refused(invocation, places, outcome.why_not, EXIT_REFUSED)
+        return _print_refusal(invocation, places, outcome.why_not, EXIT_REFUSED)
     message = f"this is the token of {name}, shown this once: send it as Authorization: Bearer …"
     if invocation.as_json:
-        _emit(places, "made", token=made.token, message=message)
+        _print_document(places, "made", token=made.token, message=message)
         return 0
     note(message)
     click.echo(made.token)
@@ -67,19 +67,21 @@ def revoke(invocation: Invocation, name: str) -> int:
 
     places = invocation.places()
     if name not in read_tokens(places).names():
-        return _refused(invocation, places, f"there is no token {name}: flytui token list", EXIT_UNKNOWN)
-    outcome = _changed(places, name, None)
+        return _print_refusal(
+            invocation, places, f"there is no token {name}: flytui token list", EXIT_UNKNOWN
+        )
+    outcome = _change_token(places, name, None)
     if not outcome.accepted:
-        return _refused(invocation, places, outcome.why_not, EXIT_REFUSED)
+        return _print_refusal(invocation, places, outcome.why_not, EXIT_REFUSED)
     message = f"the token of {name} is worth nothing any more"
     if invocation.as_json:
-        _emit(places, "revoked", message=message)
+        _print_document(places, "revoked", message=message)
     else:
         say(message)
     return 0
 
 
-def _changed(places: Places, name: str, digest: str | None) -> Outcome:
+def _change_token(places: Places, name: str, digest: str | None) -> Outcome:
     """Let the client in by the token of that digest, or no longer where it is None: through the kernel that
     runs, which writes all state; else in the file itself, under the root's lock. Raises RootBusy where a
     kernel holds the root and does not answer."""
@@ -88,23 +90,23 @@ def _changed(places: Places, name: str, digest: str | None) -> Outcome:
     from flycore.model.approval import Outcome
     from flycore.model.enums import KernelRole
     from flycore.offline.tokens import add_token, revoke_token
-    from flytui.cli.reading import ask_running, hold_root
+    from flytui.cli.reading import query_kernel, hold_root
 
-    async def asked(client: SocketClient) -> Outcome:
+    async def asked(client: RemoteClient) -> Outcome:
         if digest is None:
             answer = await client.ask_for("token.revoke", {"name": name})
         else:
             answer = await client.ask_for("token.add", {"name": name, "digest": digest})
         return msgspec.convert(answer, Outcome)
 
-    outcome = ask_running(places, asked)
+    outcome = query_kernel(places, asked)
     if outcome is not None:
         return outcome
     with hold_root(places, KernelRole.TOKEN) as root:
         return revoke_token(root, name) if digest is None else add_token(root, name, digest)
 
 
-def _listed(invocation: Invocation) -> int:
+def _list_tokens(invocation: Invocation) -> int:
     from flycore.offline.tokens import read_tokens
 
     places = invocation.places()
@@ -112,32 +114,32 @@ def _listed(invocation: Invocation) -> int:
     if book.problem:
         note(f"the tokens cannot be relied on, so nobody is let in: {book.problem} ({book.path})")
     if invocation.as_json:
-        _emit(places, "listed")
+        _print_document(places, "listed")
         return 0
-    shown = _shown(places)
+    shown = _listed_tokens(places)
     if not shown:
         say("no client may come in over TCP or HTTP: flytui token new NAME lets one in")
         return 0
-    rows = [(one.name, clock_time(one.created_at), _when(one.last_call_at)) for one in shown]
+    rows = [(one.name, clock_time(one.created_at), _time_text(one.last_call_at)) for one in shown]
     table(invocation, ("NAME", "CREATED", "LAST CALL"), rows)
     return 0
 
 
-def _when(moment: float | None) -> str:
+def _time_text(moment: float | None) -> str:
     return "–" if moment is None else clock_time(moment)
 
 
-def _shown(places: Places) -> tuple[TokenShown, ...]:
+def _listed_tokens(places: Places) -> tuple[ListedToken, ...]:
     from flycore.offline.audit_log import logged_calls
     from flycore.offline.tokens import read_tokens
-    from flytui.cli.documents import TokenShown
+    from flytui.cli.documents import ListedToken
 
     tokens = read_tokens(places).tokens()
     last: dict[str, float] = {}
     for call in logged_calls(places) if tokens else ():  # newest first
         last.setdefault(call.caller.key, call.started_at)
     return tuple(
-        TokenShown(
+        ListedToken(
             name=one.name,
             created_at=one.created_at,
             last_call_at=max((last[key] for key in one.keys if key in last), default=None),
@@ -146,14 +148,14 @@ def _shown(places: Places) -> tuple[TokenShown, ...]:
     )
 
 
-def _emit(places: Places, outcome: str, *, token: str = "", message: str = "") -> None:
+def _print_document(places: Places, outcome: str, *, token: str = "", message: str = "") -> None:
     from flytui.cli.documents import TokenDocument
 
-    emit(TokenDocument(tokens=_shown(places), outcome=outcome, token=token, message=message))
+    emit(TokenDocument(tokens=_listed_tokens(places), outcome=outcome, token=token, message=message))
 
 
-def _refused(invocation: Invocation, places: Places, why: str, code: int) -> int:
+def _print_refusal(invocation: Invocation, places: Places, why: str, code: int) -> int:
     if invocation.as_json:
-        _emit(places, "refused", message=why)
+        _print_document(places, "refused", message=why)
     note(why)
     return code

@@ -8,11 +8,11 @@ import click
 import msgspec
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import ask_yes_no, can_ask, emit, note, say, say_strict
+from flytui.cli.output import ask_yes_no, can_ask, emit, note, say, print_strict
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
-    from flycore.client.socket import SocketClient
+    from flycore.client.socket import RemoteClient
     from flycore.model.errors import RootBusy
     from flycore.model.status import Status
     from flycore.model.trust import TrustItem
@@ -45,29 +45,29 @@ def trust(
             return _accept(told, places, digest.lower())
         return _show_and_ask(told, places, print_digest)
     except RootBusy as busy:
-        return _busy(busy)
+        return _print_busy(busy)
 
 
 def _show_and_ask(told: Invocation, places: Places, print_digest: bool) -> int:
     from flycore.offline.root import FOR_GOOD
     from flycore.offline.trust import read_pending_trust
-    from flytui.cli.reading import ask_running
+    from flytui.cli.reading import query_kernel
 
     pending = read_pending_trust(places)
     if not pending.items:
-        return _report(told, places, pending, "nothing-waits", "nothing waits for trust", 0)
+        return _print_outcome(told, places, pending, "nothing-waits", "nothing waits for trust", 0)
     if not told.as_json:
-        _say_items(pending.items)
+        _print_items(pending.items)
     if print_digest:
-        return _report(told, places, pending, "shown", "", 0)
-    kernel = ask_running(places, _status)
+        return _print_outcome(told, places, pending, "shown", "", 0)
+    kernel = query_kernel(places, _status)
     if kernel is not None and kernel.role in FOR_GOOD:
         return _wait_for_console(told, places, pending, kernel)
     if told.as_json or not can_ask():
         message = (
             "not trusted: run flytui trust on a terminal, or flytui trust --digest with the digest shown"
         )
-        return _report(told, places, pending, "shown", message, EXIT_NOT_TRUSTED)
+        return _print_outcome(told, places, pending, "shown", message, EXIT_NOT_TRUSTED)
     entries = "this entry" if len(pending.items) == 1 else f"these {len(pending.items)} entries"
     if not ask_yes_no(f"Trust {entries}, so that they may run?"):
         note("not trusted; nothing of it runs")
@@ -75,20 +75,20 @@ def _show_and_ask(told: Invocation, places: Places, print_digest: bool) -> int:
     return _accept(told, places, pending.digest)
 
 
-def _say_items(items: tuple[TrustItem, ...]) -> None:
+def _print_items(items: tuple[TrustItem, ...]) -> None:
     """Every entry as the lines of what it would run; look-alike letters are drawn as tokens."""
     for item in items:
-        say_strict(f"{item.sidecar}{'  (changed since it was trusted)' if item.changed else ''}")
+        print_strict(f"{item.sidecar}{'  (changed since it was trusted)' if item.changed else ''}")
         for line in item.lines:
-            say_strict(f"  {line}")
+            print_strict(f"  {line}")
         if item.difference:
             say("  what differs from the value trusted last, which stays in force:")
         for line in item.difference:
-            say_strict(f"    {line}")
+            print_strict(f"    {line}")
         say()
 
 
-def _report(
+def _print_outcome(
     told: Invocation, places: Places, pending: PendingTrust, outcome: str, message: str, code: int
 ) -> int:
     """Say how it ended, in prose or as the document."""
@@ -122,13 +122,13 @@ def _accept(told: Invocation, places: Places, shown: str) -> int:
 
     pending = read_pending_trust(places)
     if pending.digest != shown:  # nobody has to make way for that
-        return _report(told, places, pending, "refused", CHANGED, EXIT_NOT_TRUSTED)
+        return _print_outcome(told, places, pending, "refused", CHANGED, EXIT_NOT_TRUSTED)
     with hold_root(places, KernelRole.TRUST) as root:
         pending, outcome = accept_trust(root, shown)
     if not outcome.accepted:
-        return _report(told, places, pending, "refused", outcome.why_not, EXIT_NOT_TRUSTED)
+        return _print_outcome(told, places, pending, "refused", outcome.why_not, EXIT_NOT_TRUSTED)
     names = ", ".join(item.sidecar for item in pending.items)
-    return _report(told, places, pending, "accepted", f"trusted: {names}", 0)
+    return _print_outcome(told, places, pending, "accepted", f"trusted: {names}", 0)
 
 
 def _revoke(told: Invocation, places: Places) -> int:
@@ -137,26 +137,26 @@ def _revoke(told: Invocation, places: Places) -> int:
     from flycore.model.approval import Outcome
     from flycore.model.enums import KernelRole
     from flycore.offline.trust import read_pending_trust, revoke_trust
-    from flytui.cli.reading import ask_running, hold_root
+    from flytui.cli.reading import query_kernel, hold_root
 
-    async def asked(client: SocketClient) -> Outcome:
+    async def asked(client: RemoteClient) -> Outcome:
         return msgspec.convert(await client.ask_for("trust.revoke"), Outcome)
 
-    outcome = ask_running(places, asked)
+    outcome = query_kernel(places, asked)
     if outcome is None:
         with hold_root(places, KernelRole.TRUST) as root:
             outcome = revoke_trust(root)
     pending = read_pending_trust(places)
     if not outcome.accepted:
-        return _report(told, places, pending, "refused", outcome.why_not, EXIT_NOT_TRUSTED)
-    return _report(told, places, pending, "revoked", "nothing of this root is trusted any longer", 0)
+        return _print_outcome(told, places, pending, "refused", outcome.why_not, EXIT_NOT_TRUSTED)
+    return _print_outcome(told, places, pending, "revoked", "nothing of this root is trusted any longer", 0)
 
 
 async def _status(client: Client) -> Status:
     return await client.status()
 
 
-def _busy(busy: RootBusy) -> int:
+def _print_busy(busy: RootBusy) -> int:
     if busy.role == "console":
         note(f"a console is open on this root (pid {busy.pid}): press T there to decide, or close it first")
     elif busy.role == "serve":
@@ -172,7 +172,7 @@ def _busy(busy: RootBusy) -> int:
 def _wait_for_console(told: Invocation, places: Places, pending: PendingTrust, kernel: Status) -> int:
     """The question stands before the console, or before each one that attaches to `flytui serve`; wait until
     it is answered there, or until interrupted."""
-    from flycore.client.socket import connect_socket
+    from flycore.client.socket import connect_unix
     from flycore.model.errors import ConnectionLost, KernelUnreachable
     from flytui.cli.interrupts import run_async
 
@@ -182,7 +182,7 @@ def _wait_for_console(told: Invocation, places: Places, pending: PendingTrust, k
         note(f"this is answered in a console (flytui) on flytui serve, pid {kernel.pid}: press T. Waiting…")
 
     async def wait() -> None:
-        async with connect_socket(places.socket, viewer=True) as client, client.events() as events:
+        async with connect_unix(places.socket, viewer=True) as client, client.events() as events:
             while await client.pending_trust():
                 await anext(events, None)
 
@@ -191,5 +191,7 @@ def _wait_for_console(told: Invocation, places: Places, pending: PendingTrust, k
     except (ConnectionLost, KernelUnreachable):
         closed = "the console" if kernel.role == "console" else "flytui serve"
         message = f"{closed} was closed before it was answered"
-        return _report(told, places, pending, "at-console", message, EXIT_NOT_TRUSTED)
-    return _report(told, places, pending, "accepted", "answered in the console: nothing waits any more", 0)
+        return _print_outcome(told, places, pending, "at-console", message, EXIT_NOT_TRUSTED)
+    return _print_outcome(
+        told, places, pending, "accepted", "answered in the console: nothing waits any more", 0
+    )

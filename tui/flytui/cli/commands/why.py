@@ -9,7 +9,7 @@ import click
 
 from flytui.cli.completing import tool_names
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, say, say_lines, width
+from flytui.cli.output import emit, say, print_lines, width
 from flytui.cli.reading import read_catalog
 
 if TYPE_CHECKING:
@@ -43,22 +43,22 @@ def why(invocation: Invocation, tool: str) -> int:
     from flytui.console.catalog.details import changed_lines
     from flytui.console.catalog.ladder import headline, ladder_lines
 
-    say_lines(invocation, [headline(tool, view.stability), ()])
-    say_lines(invocation, ladder_lines(view.stability, time.time(), width()))
+    print_lines(invocation, [headline(tool, view.stability), ()])
+    print_lines(invocation, ladder_lines(view.stability, time.time(), width()))
     if view.decision:
         because = f", because {view.because}" if view.because else ""
         say(f"policy says {view.decision}{because}")
     if sidecar is not None:
-        say_lines(invocation, changed_lines(sidecar, width()))
+        print_lines(invocation, changed_lines(sidecar, width()))
     return 0
 
 
 def _unknown(invocation: Invocation, catalog: Catalog, tool: str) -> int:
-    from flytui.cli.unknown import near_names, no_such
+    from flytui.cli.unknown import nearest_names, print_not_found
 
-    near = near_names(catalog, tool, sidecars=False)
+    near = nearest_names(catalog, tool, sidecars=False)
     if invocation.as_json:
         from flytui.cli.documents import WhyDocument
 
         emit(WhyDocument(tool=tool, sidecar=None, decision="", stability=None, nearest=near))
-    return no_such(tool, near, sidecars=False)
+    return print_not_found(tool, near, sidecars=False)

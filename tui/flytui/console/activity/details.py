@@ -10,9 +10,9 @@ import msgspec
 from flycore.model.call import Activity, ToolResult
 from flycore.model.enums import Phase
 from flytui.console.paint import Line, Span, Tone, block, labelled, line, span, wrap, wrapped
-from flytui.console.words import PHASE, STATUS, clock, pretty, said, took
+from flytui.console.words import PHASE_LABELS, STATUS, clock, json_text, said, took
 
-_LABEL = 12
+_LABEL_CELLS = 12
 MOST_LINES = 60
 """Of an input or output beside everything else about its call; views of their own show all of it."""
 MOST_CHARACTERS = 6_000
@@ -23,26 +23,28 @@ LIVE_CELLS = 3
 def call_lines(call: Activity, now: float, width: int) -> list[Line]:
     """The page for one call; `now` in Unix seconds."""
     result = call.result
-    state = said(STATUS[result.status]) if result else said(PHASE[call.phase])
+    state = said(STATUS[result.status]) if result else said(PHASE_LABELS[call.phase])
     rows: list[Line] = [line(Span(" "), span(call.tool, Tone.STRONG), Span("  "), state), ()]
-    rows += labelled("call", call.call_id, width, _LABEL)
-    rows += labelled("plan", plan_words(call), width, _LABEL)
-    rows += labelled("caller", str(call.caller), width, _LABEL)
+    rows += labelled("call", call.call_id, width, _LABEL_CELLS)
+    rows += labelled("plan", plan_words(call), width, _LABEL_CELLS)
+    rows += labelled("caller", str(call.caller), width, _LABEL_CELLS)
     rows += labelled(
-        "claims", f"{call.caller.claims} (unverified)" if call.caller.claims else "", width, _LABEL
+        "claims", f"{call.caller.claims} (unverified)" if call.caller.claims else "", width, _LABEL_CELLS
     )
-    rows += labelled("sidecar", call.sidecar or "–", width, _LABEL)
+    rows += labelled("sidecar", call.sidecar or "–", width, _LABEL_CELLS)
     if result is None:
-        rows += labelled("elapsed", clock(now - call.started_at), width, _LABEL)
+        rows += labelled("elapsed", clock(now - call.started_at), width, _LABEL_CELLS)
         left = remaining(call, now)
-        rows += labelled("remaining", f"about {clock(left)}" if left is not None else "", width, _LABEL)
+        rows += labelled("remaining", f"about {clock(left)}" if left is not None else "", width, _LABEL_CELLS)
         if call.progress:
-            rows += labelled("progress", call.progress.message or call.progress.phase.value, width, _LABEL)
+            rows += labelled(
+                "progress", call.progress.message or call.progress.phase.value, width, _LABEL_CELLS
+            )
     else:
-        rows += _timing(result, width)
-    rows += _section("Input", _cut(input_text(call), "i shows all of it"), width)
+        rows += _timing_lines(result, width)
+    rows += _section("Input", _shortened(input_text(call), "i shows all of it"), width)
     if result is not None:
-        rows += _ended(result, width)
+        rows += _result_lines(result, width)
     return rows
 
 
@@ -51,15 +53,19 @@ def plan_words(call: Activity) -> str:
     return " · ".join(part for part in (call.parent_call_id, str(call.step or "")) if part)
 
 
-def _timing(result: ToolResult, width: int) -> Iterator[Line]:
-    yield from labelled("ran", f"{took(result.duration_ms)}, waited {took(result.waited_ms)}", width, _LABEL)
-    yield from labelled("sandbox", result.sandbox.value if result.sandbox else "nothing ran", width, _LABEL)
+def _timing_lines(result: ToolResult, width: int) -> Iterator[Line]:
+    yield from labelled(
+        "ran", f"{took(result.duration_ms)}, waited {took(result.waited_ms)}", width, _LABEL_CELLS
+    )
+    yield from labelled(
+        "sandbox", result.sandbox.value if result.sandbox else "nothing ran", width, _LABEL_CELLS
+    )
     if result.exit_code is not None:
         killed = f"signal {-result.exit_code}" if result.exit_code < 0 else str(result.exit_code)
-        yield from labelled("exit", killed, width, _LABEL)
+        yield from labelled("exit", killed, width, _LABEL_CELLS)
 
 
-def _ended(result: ToolResult, width: int) -> Iterator[Line]:
+def _result_lines(result: ToolResult, width: int) -> Iterator[Line]:
     if result.error is not None:
         yield ()
         yield line(Span(" "), span("Error", Tone.STRONG), span(f"  {result.error.code}", Tone.BAD))
@@ -67,9 +73,9 @@ def _ended(result: ToolResult, width: int) -> Iterator[Line]:
         if result.error.hint:
             yield from wrap(line(Span(" "), span(f"→ {result.error.hint}", Tone.ACCENT)), width, 3)
         if result.error.details:
-            yield from _section("Details", pretty(result.error.details), width)
+            yield from _section("Details", json_text(result.error.details), width)
     if result.output is not None:
-        yield from _section("Output", _cut(pretty(result.output), "t shows all of it"), width)
+        yield from _section("Output", _shortened(json_text(result.output), "t shows all of it"), width)
     if result.artifacts:
         files = "\n".join(f"{item.path}  {item.mime_type}, {item.bytes} bytes" for item in result.artifacts)
         yield from _section("Files", files, width)
@@ -86,7 +92,7 @@ def _section(title: str, text: str, width: int) -> list[Line]:
 def input_text(call: Activity) -> str:
     """Canonical JSON spread over lines; anything else as it is."""
     try:
-        return pretty(json.loads(call.input_text))
+        return json_text(json.loads(call.input_text))
     except (ValueError, RecursionError):
         return call.input_text
 
@@ -96,7 +102,7 @@ def call_json(call: Activity) -> str:
     return msgspec.json.format(msgspec.json.encode(call), indent=2).decode()
 
 
-def _cut(text: str, rest: str) -> str:
+def _shortened(text: str, rest: str) -> str:
     """As much of the text as stands well beside other things."""
     lines = text[:MOST_CHARACTERS].split("\n")
     whole = len(text) <= MOST_CHARACTERS and len(lines) <= MOST_LINES
@@ -146,7 +152,7 @@ def progress_line(call: Activity, now: float) -> Line:
 def state_line(call: Activity, now: float) -> Line:
     """State, time and progress or error code: what stays in sight in every view."""
     result = call.result
-    state = said(STATUS[result.status]) if result else said(PHASE[call.phase])
+    state = said(STATUS[result.status]) if result else said(PHASE_LABELS[call.phase])
     code = result.error.code if result is not None and result.error is not None else ""
     ends = (span(code, Tone.BAD),) if code else progress_line(call, now)
     return (Span(" "), state, Span("  "), span(elapsed(call, now), Tone.DIM), Span("  "), *ends)

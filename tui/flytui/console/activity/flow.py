@@ -11,7 +11,7 @@ from flysafe.text import safe_text
 from flytui.console.paint import Line, Span, Tone
 
 
-class Flowed(Sequence[Line]):
+class LazyLines(Sequence[Line]):
     """Paragraphs cut into lines of at most `width` cells. A character beyond ASCII may take two cells, so a
     line with one of those is cut at half as many characters."""
 

@@ -13,18 +13,18 @@ from flycore.model.call import Activity
 from flycore.model.errors import FlyError
 from flycore.model.picture import Picture
 from flytui.console.activity.details import call_json, call_lines, input_text, state_line
-from flytui.console.activity.flow import Flowed, paragraphs
+from flytui.console.activity.flow import LazyLines, paragraphs
 from flytui.console.activity.shape import View, first_view, images_of, table_of, texts_of, views_of
 from flytui.console.activity.table import TableRow, table_rows
-from flytui.console.activity.tree import Node, parent_of, toggled, tree_of
+from flytui.console.activity.tree import TreeNode, parent_of, with_toggled, tree_of
 from flytui.console.desk import Desk, Topic
 from flytui.console.header import alert_lines, header_lines
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, fit, keys_fitting, line, span, wrap
 from flytui.console.picture import picture_lines
-from flytui.console.rows import RowsView
-from flytui.console.views import Bar
-from flytui.console.words import pretty
+from flytui.console.rows import VirtualList
+from flytui.console.views import LineBar
+from flytui.console.words import json_text
 
 _BY_ROWS = (View.TREE, View.TABLE)
 _COLOURFUL = ("256", "truecolor")
@@ -53,20 +53,20 @@ class CallScreen(PageScreen):
         self._chosen = False
         self._image = 0
         self._pictures: dict[int, Picture | None] = {}
-        self._rows = RowsView(id="call-tree")
-        self._tree: list[Node] = []
+        self._rows = VirtualList(id="call-tree")
+        self._tree: list[TreeNode] = []
         self._table: list[TableRow] = []
 
     def compose(self) -> ComposeResult:
         """Header, state, views, then lines or rows."""
-        yield Bar(lambda width: header_lines(self._desk, self._heading, width), id="header")
-        yield Bar(lambda width: [fit(state_line(self._call, self._desk.now()), width)], id="call-state")
-        yield Bar(self._view_lines, id="call-views")
-        yield Bar(self._column_lines, id="call-columns")
+        yield LineBar(lambda width: header_lines(self._desk, self._heading, width), id="header")
+        yield LineBar(lambda width: [fit(state_line(self._call, self._desk.now()), width)], id="call-state")
+        yield LineBar(self._view_lines, id="call-views")
+        yield LineBar(self._column_lines, id="call-columns")
         yield self._rows
         yield self._page
-        yield Bar(lambda width: alert_lines(self._desk, width), id="alert")
-        yield Bar(self._keys, id="keys")
+        yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield LineBar(self._keys, id="keys")
 
     def on_mount(self) -> None:
         """Time passes on the page of a call that runs."""
@@ -83,7 +83,7 @@ class CallScreen(PageScreen):
             if ended and not self._chosen:
                 self._view = first_view(fresh)
             self._take(fresh)
-        for bar in self.query(Bar):
+        for bar in self.query(LineBar):
             bar.redraw()
 
     def on_resize(self) -> None:
@@ -120,26 +120,26 @@ class CallScreen(PageScreen):
             elif not opens:
                 self._rows.action_move(parent_of(self._tree, at) - at)
 
-    @on(RowsView.Chosen)
-    def _open(self, event: RowsView.Chosen) -> None:
+    @on(VirtualList.Chosen)
+    def _open(self, event: VirtualList.Chosen) -> None:
         """Enter opens and closes; what has no inside is shown whole."""
         event.stop()
         row = event.rows.row
-        if isinstance(row, Node) and row.can_open:
+        if isinstance(row, TreeNode) and row.can_open:
             self._toggle(event.rows.cursor)
-        elif isinstance(row, Node):
+        elif isinstance(row, TreeNode):
             self._show_whole(
-                row.key or "Output", row.value if isinstance(row.value, str) else pretty(row.value)
+                row.key or "Output", row.value if isinstance(row.value, str) else json_text(row.value)
             )
         elif isinstance(row, TableRow):
-            self._show_whole(f"Row {row.at + 1}", pretty(row.item))
+            self._show_whole(f"Row {row.at + 1}", json_text(row.item))
 
     def _show_whole(self, title: str, text: str) -> None:
         parts = paragraphs([("", text)])
-        self.app.push_screen(PageScreen(self._desk, title, lambda width: Flowed(parts, width)))
+        self.app.push_screen(PageScreen(self._desk, title, lambda width: LazyLines(parts, width)))
 
     def _toggle(self, at: int) -> None:
-        self._tree = toggled(self._tree, at)
+        self._tree = with_toggled(self._tree, at)
         self._rows.show(self._tree)
 
     def _take(self, call: Activity) -> None:
@@ -159,15 +159,15 @@ class CallScreen(PageScreen):
             self._fetch()
         self.set_focus(self._rows if by_rows else self._page)
         self._page.rebuild()
-        for bar in self.query(Bar):
+        for bar in self.query(LineBar):
             bar.redraw()
 
     def _fetch(self) -> None:
         index, _ = images_of(self._call)[self._image]
         if index not in self._pictures:
-            self.run_worker(self._get(index), group="picture", exclusive=True)
+            self.run_worker(self._fetch_picture(index), group="picture", exclusive=True)
 
-    async def _get(self, index: int) -> None:
+    async def _fetch_picture(self, index: int) -> None:
         try:
             self._pictures[index] = await self._desk.client.picture(self._call.call_id, index)
         except FlyError:
@@ -176,7 +176,7 @@ class CallScreen(PageScreen):
 
     def _tick(self) -> None:
         if self._call.result is None:
-            self.query_one("#call-state", Bar).redraw()
+            self.query_one("#call-state", LineBar).redraw()
             if self._view is View.CALL:
                 self._page.rebuild()
 
@@ -187,14 +187,14 @@ class CallScreen(PageScreen):
                 return self._picture_lines(width)
             case View.TEXT:
                 texts = list(texts_of(call.result.output if call.result is not None else None))
-                return Flowed(
+                return LazyLines(
                     paragraphs(texts if len(texts) > 1 else [("", text) for _, text in texts]), width
                 )
             case View.INPUT:
-                return Flowed(paragraphs([("", input_text(call))]), width)
+                return LazyLines(paragraphs([("", input_text(call))]), width)
             case View.STDERR:
                 tail = call.result.stderr_tail if call.result is not None else ""
-                return Flowed(paragraphs([("", tail.rstrip("\n"))]), width)
+                return LazyLines(paragraphs([("", tail.rstrip("\n"))]), width)
             case _:
                 return call_lines(call, self._desk.now(), width)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from flycore.model.call import Activity
 from flytui.console.activity.details import elapsed, progress_line
 from flytui.console.paint import Line, Span, Tone, fit, line, span, table_row
-from flytui.console.words import PHASE, STATUS, said
+from flytui.console.words import PHASE_LABELS, STATUS, said
 
 TITLES = ("STATE", "TOOL", "TIME", "CALLER")
 
@@ -29,7 +29,7 @@ class CallRow:
         """State, tool, time, caller, and how far it is or how it ended."""
         call = self.call
         cells = (
-            _state(call),
+            _state_span(call),
             span(call.tool, Tone.STRONG),
             span(elapsed(call, self.now), Tone.DIM),
             span(call.caller, Tone.DIM),
@@ -51,24 +51,26 @@ def in_columns(cells: Sequence[Span], width: int) -> Line:
     return table_row(((cell,) for cell in cells), sizes)
 
 
-def passing(calls: Sequence[Activity], words: str) -> list[Activity]:
+def matching_calls(calls: Sequence[Activity], words: str) -> list[Activity]:
     """Calls that hold every word in their state, tool, sidecar, caller, id or error; `!word` must be in none
     of these."""
     wanted = [(word.removeprefix("!").casefold(), word.startswith("!")) for word in words.split()]
     wanted = [(word, absent) for word, absent in wanted if word]
     if not wanted:
         return list(calls)
-    return [call for call in calls if all((word in _held(call)) is not absent for word, absent in wanted)]
+    return [
+        call for call in calls if all((word in _searched_text(call)) is not absent for word, absent in wanted)
+    ]
 
 
-def _state(call: Activity) -> Span:
-    return said(STATUS[call.result.status] if call.result else PHASE[call.phase])
+def _state_span(call: Activity) -> Span:
+    return said(STATUS[call.result.status] if call.result else PHASE_LABELS[call.phase])
 
 
-def _held(call: Activity) -> str:
+def _searched_text(call: Activity) -> str:
     error = call.result.error if call.result is not None else None
     said_of = (
-        _state(call).text,
+        _state_span(call).text,
         call.phase.value,
         call.result.status.value if call.result is not None else "",
         call.tool,

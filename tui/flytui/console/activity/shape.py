@@ -10,8 +10,8 @@ from flycore.model.json import Json, JsonObject
 
 SHORT_LINES = 16
 """An output of so few lines is read beside everything else about its call."""
-MOST_COLUMNS = 24
-_DEEP = 64
+MAX_COLUMNS = 24
+_MAX_DEPTH = 64
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -62,7 +62,7 @@ def first_view(call: Activity) -> View:
         return View.TABLE
     if _mostly_text(output):
         return View.TEXT
-    return View.TREE if isinstance(output, dict | list) and _is_long(output) else View.CALL
+    return View.TREE if isinstance(output, dict | list) and _exceeds_lines(output) else View.CALL
 
 
 def images_of(call: Activity) -> tuple[tuple[int, Artifact], ...]:
@@ -84,10 +84,10 @@ def texts_of(value: Json, where: str = "", depth: int = 0) -> Iterator[tuple[str
     """Every string in the output that is not empty, with the JSON pointer to it."""
     if isinstance(value, str) and value:
         yield where, value
-    elif isinstance(value, dict) and depth < _DEEP:
+    elif isinstance(value, dict) and depth < _MAX_DEPTH:
         for key, item in value.items():
             yield from texts_of(item, f"{where}/{key}", depth + 1)
-    elif isinstance(value, list) and depth < _DEEP:
+    elif isinstance(value, list) and depth < _MAX_DEPTH:
         for at, item in enumerate(value):
             yield from texts_of(item, f"{where}/{at}", depth + 1)
 
@@ -101,9 +101,7 @@ def _is_rows(value: Json) -> bool:
         if isinstance(item, dict)
         for cell in item.values()
     )
-    return (
-        flat and len({key for item in value[:50] if isinstance(item, dict) for key in item}) <= MOST_COLUMNS
-    )
+    return flat and len({key for item in value[:50] if isinstance(item, dict) for key in item}) <= MAX_COLUMNS
 
 
 def _mostly_text(output: Json) -> bool:
@@ -113,7 +111,7 @@ def _mostly_text(output: Json) -> bool:
     return lines and longest * 2 >= sum(size for size, _ in sizes)
 
 
-def _is_long(value: Json, budget: int = SHORT_LINES) -> bool:
+def _exceeds_lines(value: Json, budget: int = SHORT_LINES) -> bool:
     """Whether it takes more lines than that when it is spread out; looks no further than needed."""
     count, waiting = 0, [value]
     while waiting and count <= budget:

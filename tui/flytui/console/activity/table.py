@@ -15,12 +15,12 @@ from flytui.console.paint import Line, Span, Tone, column, fit, span
 
 LOOKED_AT = 200
 """Rows that decide how wide the columns are and which there are."""
-WIDEST = 40
-_MOST_SHOWN = 200
+MAX_COLUMN_CELLS = 40
+_MAX_COLUMNS_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class TableColumns:
     """Names and cells of the columns, in the order in which the rows first had them."""
 
     names: tuple[str, ...]
@@ -50,7 +50,7 @@ class TableRow:
 
     at: int
     item: JsonObject
-    columns: Columns
+    columns: TableColumns
 
     @property
     def key(self) -> str:
@@ -62,15 +62,15 @@ class TableRow:
         return self.columns.row(self.item, width)
 
 
-def columns_of(rows: Sequence[JsonObject]) -> Columns:
+def columns_of(rows: Sequence[JsonObject]) -> TableColumns:
     """The columns that suit the first rows."""
     seen = rows[:LOOKED_AT]
     names = tuple(dict.fromkeys(name for row in seen for name in row))
     cells = {name: [row[name] for row in seen if name in row] for name in names}
-    return Columns(
+    return TableColumns(
         names,
         tuple(
-            min(WIDEST, max(cell_len(safe_text(text)) for text in (name, *map(_cell, cells[name]))))
+            min(MAX_COLUMN_CELLS, max(cell_len(safe_text(text)) for text in (name, *map(_cell, cells[name]))))
             for name in names
         ),
         tuple(all(_is_number(value) for value in cells[name]) for name in names),
@@ -86,7 +86,7 @@ def table_rows(rows: Sequence[JsonObject]) -> list[TableRow]:
 def _cell(value: Json) -> str:
     if value is None:
         return ""
-    return value[:_MOST_SHOWN] if isinstance(value, str) else json.dumps(value)
+    return value[:_MAX_COLUMNS_SHOWN] if isinstance(value, str) else json.dumps(value)
 
 
 def _is_number(value: Any) -> bool:

@@ -19,7 +19,7 @@ _OPEN_AT_FIRST = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class TreeNode:
     """One place in the output. `key` is its JSON pointer as a fragment; a group's ends with its start."""
 
     key: str
@@ -55,20 +55,20 @@ class Node:
         return span(json.dumps(value), Tone.STRONG)
 
 
-def tree_of(value: Json) -> list[Node]:
+def tree_of(value: Json) -> list[TreeNode]:
     """The rows at first: what is on top, opened as far as it is short."""
-    root = Node("#", "", value, 0)
+    root = TreeNode("#", "", value, 0)
     if not root.can_open:
         return [root]
-    rows = toggled([root], 0)
+    rows = with_toggled([root], 0)
     for at in range(len(rows) - 1, 0, -1):
         size = len(rows[at].value) if rows[at].can_open else 0
         if 0 < size <= _OPEN_AT_FIRST - len(rows):
-            rows = toggled(rows, at)
+            rows = with_toggled(rows, at)
     return rows
 
 
-def toggled(rows: list[Node], at: int) -> list[Node]:
+def with_toggled(rows: list[TreeNode], at: int) -> list[TreeNode]:
     """The rows after the one at `at` was opened or closed; the same rows where nothing is inside."""
     node = rows[at]
     if not node.can_open:
@@ -81,26 +81,26 @@ def toggled(rows: list[Node], at: int) -> list[Node]:
     return [*rows[:at], replace(node, open=False), *rows[end:]]
 
 
-def parent_of(rows: list[Node], at: int) -> int:
+def parent_of(rows: list[TreeNode], at: int) -> int:
     """The row that the row at `at` is inside of; itself on top."""
     above = (place for place in range(at - 1, -1, -1) if rows[place].depth < rows[at].depth)
     return next(above, at)
 
 
-def children_of(node: Node) -> list[Node]:
+def children_of(node: TreeNode) -> list[TreeNode]:
     """What is directly inside, in groups where that is much."""
     value = node.value
     count = len(value)
     first, last = node.group or (0, count)
     if last - first > GROUP:
         return [
-            Node(f"{node.key}/{start}…", f"{start} … {min(start + GROUP, last) - 1}", value, node.depth + 1,
+            TreeNode(f"{node.key}/{start}…", f"{start} … {min(start + GROUP, last) - 1}", value, node.depth + 1,
                  (start, min(start + GROUP, last)))
             for start in range(first, last, GROUP)
         ]  # fmt: skip
     base = node.key.rsplit("/", 1)[0] if node.group else node.key
     return [
-        Node(pointer_join(base, name), name, item, node.depth + 1)
+        TreeNode(pointer_join(base, name), name, item, node.depth + 1)
         for name, item in _items(value, first, last)
     ]
 

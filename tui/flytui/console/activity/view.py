@@ -16,14 +16,14 @@ from flycore.model.enums import Phase
 from flycore.model.errors import FlyError
 from flytui.console.activity.details import call_json, call_lines
 from flytui.console.activity.page import CallScreen
-from flytui.console.activity.rows import TITLES, CallRow, in_columns, passing
+from flytui.console.activity.rows import TITLES, CallRow, in_columns, matching_calls
 from flytui.console.catalog.model import Heading
 from flytui.console.desk import Desk, Topic
-from flytui.console.filterbox import FilterBox
-from flytui.console.pages import AgainScreen
+from flytui.console.filterbox import FilterInput
+from flytui.console.pages import PressAgainScreen
 from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
-from flytui.console.rows import RowsView
-from flytui.console.views import Bar, LinesView
+from flytui.console.rows import VirtualList
+from flytui.console.views import LineBar, LineView
 
 ROOMY = 26
 """From so many lines the call under the cursor is shown below the list."""
@@ -63,15 +63,15 @@ class ActivityView(Vertical):
     def __init__(self, desk: Desk, *, id: str) -> None:
         super().__init__(id=id)
         self._desk = desk
-        self._list = CallRows(id="call-rows")
-        self._empty = LinesView(self._empty_lines, id="calls-empty")
-        self._titles = Bar(self._title_lines, id="call-titles")
-        self._below = LinesView(self._below_lines, id="call-below")
+        self._list = CallList(id="call-rows")
+        self._empty = LineView(self._empty_lines, id="calls-empty")
+        self._titles = LineBar(self._title_lines, id="call-titles")
+        self._below = LineView(self._below_lines, id="call-below")
         self._below.can_focus = False
         self._under = ""
         self._filter = ""
         self._passing = 0
-        self._box = FilterBox(
+        self._box = FilterInput(
             id="activity-filter",
             placeholder="tool, caller, state: all these words, !not this one · Enter keeps · Esc clears",
             select_on_focus=False,
@@ -106,7 +106,7 @@ class ActivityView(Vertical):
 
     def _show(self) -> None:
         now = self._desk.now()
-        calls = passing(self._desk.activity, self._filter)
+        calls = matching_calls(self._desk.activity, self._filter)
         running = [CallRow(call, now) for call in calls if call.result is None]
         finished = [CallRow(call, now) for call in calls if call.result is not None]
         heading = [Heading("finished")] if running and finished else []
@@ -125,7 +125,7 @@ class ActivityView(Vertical):
         self._below.display = self._passing > 0 and self.size.height >= ROOMY
         self._titles.redraw()
 
-    @on(RowsView.Moved)
+    @on(VirtualList.Moved)
     def _moved(self) -> None:
         self._below.rebuild()
         row = self._list.row
@@ -167,7 +167,7 @@ class ActivityView(Vertical):
     def action_clear(self) -> None:
         """No filter."""
         self._box.value = ""
-        self._leave_box()
+        self._close_filter()
 
     @on(Input.Changed, "#activity-filter")
     def _filtering(self, event: Input.Changed) -> None:
@@ -176,7 +176,7 @@ class ActivityView(Vertical):
         self._show()
 
     @on(Input.Submitted, "#activity-filter")
-    def _leave_box(self) -> None:
+    def _close_filter(self) -> None:
         self._box.display = False
         self.screen.set_focus(self._list)
         self._titles.redraw()
@@ -184,7 +184,7 @@ class ActivityView(Vertical):
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def _focus_moved(self) -> None:
-        self.post_message(Bar.Stale())
+        self.post_message(LineBar.Stale())
 
     def action_copy(self) -> None:
         """This call as JSON, to the terminal's clipboard."""
@@ -211,7 +211,9 @@ class ActivityView(Vertical):
         state = "Its processes end; it may be half done." if started else "It has not started."
         question = (f"Cancel {call.tool}?", f"{call.caller} asked for it. {state}")
         keys = self._desk.keys.of("activity.cancel")
-        self.app.push_screen(AgainScreen(keys, question, "cancels the call", "leaves it running"), answered)
+        self.app.push_screen(
+            PressAgainScreen(keys, question, "cancels the call", "leaves it running"), answered
+        )
 
     async def _end(self, call: Activity) -> None:
         try:
@@ -223,10 +225,10 @@ class ActivityView(Vertical):
 
     def _say(self, notice: str) -> None:
         self._desk.notice = notice
-        self.post_message(Bar.Stale())
+        self.post_message(LineBar.Stale())
 
-    @on(RowsView.Chosen)
-    def _chosen(self, event: RowsView.Chosen) -> None:
+    @on(VirtualList.Chosen)
+    def _chosen(self, event: VirtualList.Chosen) -> None:
         event.stop()
         row = self._list.row
         if not isinstance(row, CallRow):
@@ -245,10 +247,10 @@ class ActivityView(Vertical):
         return [(), *wrapped([line(span(f" {text}")) for text in texts], width, 1)]
 
 
-class CallRows(RowsView, inherit_bindings=False):
+class CallList(VirtualList, inherit_bindings=False):
     """Here `k` cancels, so it does not move the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", "Up", show=False, id="list.up"),
-        *(binding for binding in RowsView.BINDINGS[1:]),
+        *(binding for binding in VirtualList.BINDINGS[1:]),
     ]

@@ -14,14 +14,14 @@ from flycore.model.enums import Choice, RequestState, Risk
 from flycore.model.errors import FlyError
 from flysafe.text import strict_text
 from flytui.console.approvals.drawing import TONES
-from flytui.console.approvals.keys import Arming
+from flytui.console.approvals.keys import ArmingState
 from flytui.console.desk import Desk, Topic
 from flytui.console.paint import Line, Span, Tone, column, keys_line, line, span, wrap, wrapped
 from flytui.console.screens.armed import ArmedScreen, foot
 from flytui.console.words import plural
 
-_ARMING = Arming(Risk.MEDIUM, whole=True)
-_LEFT_OUT = frozenset(("ROOT", "WHY", "CHECKS"))
+_ARMING = ArmingState(Risk.MEDIUM, whole=True)
+_OMITTED_LABELS = frozenset(("ROOT", "WHY", "CHECKS"))
 """Parts of the card that are not what would run."""
 
 
@@ -30,7 +30,7 @@ class BatchScreen(ArmedScreen[None]):
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk, "Approvals", _ARMING)
-        self._asks, self._others = in_batch(desk.waiting)
+        self._asks, self._others = split_batch(desk.waiting)
         self._outcome: tuple[str, ...] = ()
 
     def changed(self, topics: frozenset[Topic]) -> None:
@@ -104,13 +104,13 @@ class BatchScreen(ArmedScreen[None]):
         return foot(self._readiness(), pairs if self._asks else pairs[1:], width)
 
 
-def in_batch(asks: Sequence[Ask]) -> tuple[tuple[Ask, ...], tuple[tuple[Ask, str], ...]]:
+def split_batch(asks: Sequence[Ask]) -> tuple[tuple[Ask, ...], tuple[tuple[Ask, str], ...]]:
     """Requests that a batch may hold, and the others with the reason."""
-    reasons = [(ask, _left_out(ask.request)) for ask in asks]
+    reasons = [(ask, _exclusion_reason(ask.request)) for ask in asks]
     return tuple(ask for ask, why in reasons if not why), tuple((ask, why) for ask, why in reasons if why)
 
 
-def _left_out(request: ApprovalRequest) -> str:
+def _exclusion_reason(request: ApprovalRequest) -> str:
     if request.risk.at_least(Risk.HIGH):
         return f"{request.risk.value} risk is decided on its own card"
     if request.crop is not None:
@@ -127,19 +127,19 @@ def _entry(place: int, ask: Ask, width: int) -> list[Line]:
     rows = wrap(title, width, 4)
     if ask.count > 1:
         rows += wrap(line(span(f"    {ask.count} identical calls wait for this answer", Tone.WARN)), width, 4)
-    return [*rows, *(_drawn(card) for card in _kept(render_card(request, width - 3)))]
+    return [*rows, *(_card_line(card) for card in _relevant_lines(render_card(request, width - 3)))]
 
 
-def _kept(cards: Sequence[CardLine]) -> Sequence[CardLine]:
+def _relevant_lines(cards: Sequence[CardLine]) -> Sequence[CardLine]:
     kept: list[CardLine] = []
     label = ""
     for card in cards:
         label = card.label or label
-        if label not in _LEFT_OUT:
+        if label not in _OMITTED_LABELS:
             kept.append(card)
     return kept
 
 
-def _drawn(card: CardLine) -> Line:
+def _card_line(card: CardLine) -> Line:
     label = column((Span("  "), Span(card.label, Tone.DIM)), LABEL_CELLS + 2)
     return (*label, Span(card.text, TONES[card.style]))

@@ -2,7 +2,7 @@
 
 There is one card screen and one queue: it walks the waiting requests first in, first out. It holds no
 input and nothing that can be clicked; keys are handled here alone, none bubble up. What approves goes
-through `Arming`; Escape, closing and every accident leave the request waiting.
+through `ArmingState`; Escape, closing and every accident leave the request waiting.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from flycore.model.enums import Choice, RequestState
 from flycore.model.errors import FlyError
 from flycore.model.json import JsonObject
 from flytui.console.approvals.drawing import why_lines
-from flytui.console.approvals.edit import EditScreen
-from flytui.console.approvals.keys import CONFIRM_FROM_S, Pressed
+from flytui.console.approvals.edit import EditInputScreen
+from flytui.console.approvals.keys import CONFIRM_FROM_S, KeyEffect
 from flytui.console.approvals.lease import LeaseScreen
-from flytui.console.approvals.reason import ReasonScreen
+from flytui.console.approvals.reason import DenyReasonScreen
 from flytui.console.approvals.rule import RuleScreen
-from flytui.console.approvals.showing import AskScreen
-from flytui.console.approvals.standing import Send, SendInput
+from flytui.console.approvals.showing import RequestView
+from flytui.console.approvals.standing import Send, SendEditedInput
 from flytui.console.help import help_screen
 from flytui.console.pages import PageScreen
 
 DENY_MINUTES = 10
-_SAYS = {
+_CHOICE_LABELS = {
     Choice.APPROVE_ONCE: "approved once",
     Choice.LEASE: "leased",
     Choice.RULE: "rule written",
@@ -35,7 +35,7 @@ _SAYS = {
 }
 
 
-class CardScreen(AskScreen):
+class RequestScreen(RequestView):
     """Answers with exactly what was on screen."""
 
     def _press(self, key: str, now: float) -> None:
@@ -45,10 +45,10 @@ class CardScreen(AskScreen):
         if self._outcome or self._ask.state is not RequestState.WAITING:
             self._card.note(now)
             self._key_after(key)
-        elif self._desk.cannot:
+        elif self._desk.no_decision_reason:
             self._card.note(now)
             self._key_viewing(key)
-        elif self._block_open(now):
+        elif self._block_confirm_open(now):
             self._card.note(now)
             self._key_blocking(key, now)
         else:
@@ -62,7 +62,7 @@ class CardScreen(AskScreen):
         keys = self._desk.keys
         action = next((name for name in ("pair", "take") if key in keys.of(f"app.{name}")), None)
         if action is None:
-            self._notice = self._desk.cannot
+            self._notice = self._desk.no_decision_reason
         else:
             self.dismiss()
             self.app.call_later(self.app.run_action, action)
@@ -71,13 +71,13 @@ class CardScreen(AskScreen):
         belongs = self._arming.accepts(now)
         was_open = self._arming.open(now)
         pressed = self._card.press(key, now)
-        if pressed is Pressed.APPROVED:
+        if pressed is KeyEffect.APPROVED:
             self._answer(Answer(choice=Choice.APPROVE_ONCE))
         elif key == "d" and belongs:
             self._answer(Answer(choice=Choice.DENY))
         elif key == "t" and belongs:
             self._answer(Answer(choice=Choice.DENY, deny_minutes=DENY_MINUTES))
-        elif pressed is Pressed.NOTHING and not was_open and not self._key_other(key) and belongs:
+        elif pressed is KeyEffect.NOTHING and not was_open and not self._key_other(key) and belongs:
             self._key_further(key, now)
 
     def _key_other(self, key: str) -> bool:
@@ -105,7 +105,7 @@ class CardScreen(AskScreen):
         ask, offered = self._ask, choices(self._ask.request)
         match key:
             case "r":
-                self.app.push_screen(ReasonScreen(ask.request.tool), self._reasoned(ask))
+                self.app.push_screen(DenyReasonScreen(ask.request.tool), self._deny_callback(ask))
             case "l" if Choice.LEASE in offered and self._read():
                 self.app.push_screen(
                     LeaseScreen(self._desk, ask.request, self._sender(ask)), self._stands(ask)
@@ -115,7 +115,7 @@ class CardScreen(AskScreen):
                     RuleScreen(self._desk, ask.request, self._sender(ask)), self._stands(ask)
                 )
             case "e" if not ask.request.masked:
-                self.app.push_screen(EditScreen(ask.request, self._editor(ask)))
+                self.app.push_screen(EditInputScreen(ask.request, self._editor(ask)))
             case "b" if Choice.BLOCK in offered:
                 self._block = (ask.request.subject_digest, now)
             case "h":
@@ -145,7 +145,7 @@ class CardScreen(AskScreen):
         self._notice = arming.blocked(self._desk.clock()) if unread else ""
         return not unread
 
-    def _reasoned(self, ask: Ask) -> Callable[[str | None], None]:
+    def _deny_callback(self, ask: Ask) -> Callable[[str | None], None]:
         def reasoned(reason: str | None) -> None:
             if reason is not None:
                 self._answer(Answer(choice=Choice.DENY, reason=reason), ask)
@@ -161,7 +161,7 @@ class CardScreen(AskScreen):
 
         return send
 
-    def _editor(self, ask: Ask) -> SendInput:
+    def _editor(self, ask: Ask) -> SendEditedInput:
         request = ask.request
 
         async def send(input: JsonObject) -> Outcome:
@@ -206,4 +206,4 @@ class CardScreen(AskScreen):
     def _done(self, answer: Answer, ask: Ask) -> None:
         self._answered = True
         for_minutes = f" for {answer.deny_minutes} minutes" if answer.deny_minutes else ""
-        self._end(f"{_SAYS[answer.choice]}{for_minutes}: {ask.request.tool}", good=True)
+        self._end(f"{_CHOICE_LABELS[answer.choice]}{for_minutes}: {ask.request.tool}", good=True)

@@ -10,8 +10,8 @@ from flycore.approval.card import LABEL_CELLS, CardStyle, card_keys, render_card
 from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.enums import Choice, Code, RequestState, Risk
 from flytui.console.approvals.crop import crop_lines, crop_rows
-from flytui.console.approvals.keys import Arming
-from flytui.console.keymap import Keys
+from flytui.console.approvals.keys import ArmingState
+from flytui.console.keymap import KeyBindings
 from flytui.console.paint import Line, Span, Tone, column, fit, keys_line, line, span, width_of, wrap, wrapped
 from flytui.console.words import clock, risk_title
 
@@ -39,22 +39,22 @@ ENDED: dict[RequestState, str] = {
 }
 
 
-_READING = frozenset(("v", "w", "n/p", "Esc"))
+_READ_ONLY_KEYS = frozenset(("v", "w", "n/p", "Esc"))
 """Keys of the card that only show: all that one has that cannot decide."""
 
 
-_ANSWERED = {Choice.APPROVE_ONCE: "approved once", Choice.LEASE: "leased", Choice.BLOCK: "blocked"}
+_ANSWER_LABELS = {Choice.APPROVE_ONCE: "approved once", Choice.LEASE: "leased", Choice.BLOCK: "blocked"}
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class CardFrame:
     """What stands round the card's body at one moment."""
 
     ask: Ask
     place: int
     """1-based place among those that wait; 0 when it no longer waits."""
     waiting: int
-    arming: Arming
+    arming: ArmingState
     clock: float
     """Seconds on the arming's clock."""
     now: float
@@ -67,15 +67,18 @@ class Frame:
     """Whether `b` was pressed once."""
     notice: str = ""
     """Why a key did nothing, or what it asks for."""
-    keys: Keys = field(default_factory=Keys)
+    keys: KeyBindings = field(default_factory=KeyBindings)
 
 
-def title_lines(frame: Frame, width: int) -> list[Line]:
+def title_lines(frame: CardFrame, width: int) -> list[Line]:
     """Place, risk, how long it has waited and will; below it, who else waits for the answer."""
-    return [*_first(frame, width), *(row for fact in _facts(frame.ask) for row in wrap(fact, width, 1))]
+    return [
+        *_title_line(frame, width),
+        *(row for fact in _fact_lines(frame.ask) for row in wrap(fact, width, 1)),
+    ]
 
 
-def _facts(ask: Ask) -> list[Line]:
+def _fact_lines(ask: Ask) -> list[Line]:
     """What is not the request's own."""
     if ask.state is not RequestState.WAITING:
         return []
@@ -87,7 +90,7 @@ def _facts(ask: Ask) -> list[Line]:
     return facts
 
 
-def _first(frame: Frame, width: int) -> list[Line]:
+def _title_line(frame: CardFrame, width: int) -> list[Line]:
     request = frame.ask.request
     place = f"{frame.place} of {frame.waiting}" if frame.place else ENDED.get(frame.ask.state, "not waiting")
     left = line(Span(" "), risk_title(request.risk), span(f"  {request.tool}", Tone.STRONG))
@@ -124,27 +127,27 @@ def body_lines(
     return lines
 
 
-def foot_lines(frame: Frame, width: int) -> list[Line]:
+def foot_lines(frame: CardFrame, width: int) -> list[Line]:
     """The keys, what each does now, and whether approve is armed. Never cut: wrapped."""
     if frame.outcome or frame.ask.state is not RequestState.WAITING:
-        return _after(frame, width)
+        return _ended_lines(frame, width)
     request, arming = frame.ask.request, frame.arming
     if frame.deciding:
         return [line(span(" sending the answer…", Tone.ACCENT))]
     if arming.open(frame.clock):
-        return _confirming(request, arming, width)
+        return _confirm_lines(request, arming, width)
     if frame.blocking:
-        return _blocking(frame, width)
+        return _block_lines(frame, width)
     pairs = [
         (frame.keys.drawn("card", hint.key), hint.words)
         for hint in card_keys(request, held=frame.ask.held)
-        if not arming.off or hint.key in _READING
+        if not arming.off or hint.key in _READ_ONLY_KEYS
     ]
     said = wrap(line(span(f" {frame.notice}", Tone.WARN)), width, 1) if frame.notice else []
-    return [*said, *_state(arming, frame.clock, width), *_flow(pairs, width)]
+    return [*said, *_readiness_lines(arming, frame.clock, width), *_wrapped_keys(pairs, width)]
 
 
-def _blocking(frame: Frame, width: int) -> list[Line]:
+def _block_lines(frame: CardFrame, width: int) -> list[Line]:
     words = f" block {frame.ask.request.tool} for every caller, until you unblock it?"
     keys = keys_line(
         [(f"{frame.keys.shown('card.block')} again", "blocks the tool"), ("any other key", "does not")]
@@ -177,11 +180,11 @@ def outcome_of(ask: Ask) -> tuple[str, bool]:
     if ask.code is Code.PANIC:
         word = "refused: everything was stopped"
     if ask.answer is not None:
-        word = _ANSWERED.get(ask.answer.choice, word)
+        word = _ANSWER_LABELS.get(ask.answer.choice, word)
     return (f"answered by {ask.decided_by}: {word}" if ask.decided_by else word), good
 
 
-def readiness(arming: Arming, now: float, *, margin: int = 0) -> Span:
+def readiness(arming: ArmingState, now: float, *, margin: int = 0) -> Span:
     """Whether the approve key is armed, or why not, behind `margin` cells. Only what time alone will change
     is dim."""
     space, blocked = " " * margin, arming.blocked(now)
@@ -192,13 +195,13 @@ def readiness(arming: Arming, now: float, *, margin: int = 0) -> Span:
     return span(f"{space}{blocked} ○", Tone.WARN if urgent else Tone.DIM)
 
 
-def _state(arming: Arming, now: float, width: int) -> list[Line]:
+def _readiness_lines(arming: ArmingState, now: float, width: int) -> list[Line]:
     below = span("more below ↓  ", Tone.WARN)
     unread = not arming.blocked(now) and not arming.seen_all
-    return [_right(line(*([below] if unread else []), readiness(arming, now)), width)]
+    return [_right_aligned(line(*([below] if unread else []), readiness(arming, now)), width)]
 
 
-def _confirming(request: ApprovalRequest, arming: Arming, width: int) -> list[Line]:
+def _confirm_lines(request: ApprovalRequest, arming: ArmingState, width: int) -> list[Line]:
     if request.risk is Risk.CRITICAL:
         typed = arming.typed + "·" * (len(request.letter) - len(arming.typed))
         words = line(
@@ -209,7 +212,7 @@ def _confirming(request: ApprovalRequest, arming: Arming, width: int) -> list[Li
     return [*wrap(words, width), *wrap(keys_line([("any other key", "does not approve")]), width)]
 
 
-def _after(frame: Frame, width: int) -> list[Line]:
+def _ended_lines(frame: CardFrame, width: int) -> list[Line]:
     text, good = (frame.outcome, frame.good) if frame.outcome else outcome_of(frame.ask)
     if frame.outcome and not frame.good and frame.ask.decided_by:
         text = f"{outcome_of(frame.ask)[0]}; your answer did not count"
@@ -221,11 +224,11 @@ def _after(frame: Frame, width: int) -> list[Line]:
     ]
 
 
-def _right(row: Line, width: int) -> Line:
+def _right_aligned(row: Line, width: int) -> Line:
     return (Span(" " * max(0, width - width_of(row) - 1)), *fit(row, width))
 
 
-def _flow(pairs: Sequence[tuple[str, str]], width: int) -> list[Line]:
+def _wrapped_keys(pairs: Sequence[tuple[str, str]], width: int) -> list[Line]:
     """Key pairs over as many lines as they need; a pair is never broken."""
     lines: list[Line] = []
     current: Line = ()

@@ -20,27 +20,27 @@ from flycore.model.approval import ApprovalRequest, Outcome
 from flycore.model.errors import FlyError
 from flycore.model.json import Json, JsonObject
 from flysafe.text import strict_text
-from flytui.console.ahead import InOrder, WritingScreen
-from flytui.console.approvals.standing import SendInput
+from flytui.console.ahead import OrderedKeys, TypeaheadScreen
+from flytui.console.approvals.standing import SendEditedInput
 from flytui.console.paint import Line, Tone, keys_line, line, span, wrapped
-from flytui.console.views import Bar
+from flytui.console.views import LineBar
 
 MOST_CHARACTERS = 1_000_000
-_PIECES = re.compile(r"(\\(?:u[0-9a-fA-F]{4}|.)| )")
+_ESCAPES_AND_SPACES = re.compile(r"(\\(?:u[0-9a-fA-F]{4}|.)| )")
 """Escapes and single spaces: what stands between them is judged as a word."""
 
 
-class JsonArea(TextArea, InOrder):
+class JsonArea(TextArea, OrderedKeys):
     """Plain text without a markup language of any kind. What cannot be seen is written as its escape."""
 
     async def _on_paste(self, event: events.Paste) -> None:
         """Pasted text is data: it goes into the text, spelled so that all of it can be seen."""
         event.stop()
         event.prevent_default()
-        self.insert(spelled_out(event.text[:MOST_CHARACTERS]))
+        self.insert(escape_invisible(event.text[:MOST_CHARACTERS]))
 
 
-class EditScreen(WritingScreen[bool]):
+class EditInputScreen(TypeaheadScreen[bool]):
     """True once the kernel has taken the new input, which is then another card; False: back to the card."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -48,19 +48,19 @@ class EditScreen(WritingScreen[bool]):
         Binding("f2,ctrl+s", "submit", "Submit", show=False, priority=True, id="edit.submit"),
     ]
 
-    def __init__(self, request: ApprovalRequest, send: SendInput) -> None:
+    def __init__(self, request: ApprovalRequest, send: SendEditedInput) -> None:
         self._area = JsonArea(json_text(request.subject.input), id="edit", soft_wrap=True)
         super().__init__(self._area)
         self._request = request
         self._send_input = send
         self._said = ""
         self._sending = False
-        self._foot = Bar(self._keys, id="edit-keys")
+        self._foot = LineBar(self._keys, id="edit-keys")
 
     def compose(self) -> ComposeResult:
         """The text between what it is and what is wrong with it."""
         with Vertical(classes="box form"):
-            yield Bar(self._top)
+            yield LineBar(self._top)
             yield self._area
             yield self._foot
 
@@ -115,19 +115,19 @@ class EditScreen(WritingScreen[bool]):
 
 def json_text(input: JsonObject) -> str:
     """The input over several lines, every character of it visible."""
-    return spelled_out(json.dumps(input, indent=2, ensure_ascii=False))
+    return escape_invisible(json.dumps(input, indent=2, ensure_ascii=False))
 
 
-def spelled_out(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """JSON text in which whatever cannot be seen, or looks like something else, is a `\\uXXXX` escape."""
     plain = text.replace("\r\n", "\n").replace("\t", "    ")
-    return "\n".join(_spelled_line(part) for part in plain.split("\n"))
+    return "\n".join(_escape_line(part) for part in plain.split("\n"))
 
 
 def read_object(text: str) -> JsonObject | str:
     """The object that the text is, or what is wrong with it."""
     try:
-        value: Json = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
+        value: Json = json.loads(text, object_pairs_hook=_unique_object, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
         return f"no JSON: {error.msg}, line {error.lineno} column {error.colno}"
     except RecursionError:
@@ -137,10 +137,10 @@ def read_object(text: str) -> JsonObject | str:
     return value if isinstance(value, dict) else "the input of a tool is an object: { … }"
 
 
-def _spelled_line(text: str) -> str:
+def _escape_line(text: str) -> str:
     return "".join(
         piece if strict_text(piece) == piece else "".join(map(_escape, piece))
-        for piece in _PIECES.split(text)
+        for piece in _ESCAPES_AND_SPACES.split(text)
     )
 
 
@@ -150,12 +150,12 @@ def _escape(character: str) -> str:
     return character if character.isprintable() else f"\\u{ord(character):04x}"
 
 
-def _object(pairs: list[tuple[str, Json]]) -> JsonObject:
+def _unique_object(pairs: list[tuple[str, Json]]) -> JsonObject:
     made = dict(pairs)
     if len(made) != len(pairs):
         raise ValueError("a key is given twice")
     return made
 
 
-def _no_number(text: str) -> Json:
+def _reject_constant(text: str) -> Json:
     raise ValueError(f"{text} is no number of JSON")

@@ -11,9 +11,9 @@ from flycore.model.json import Json, JsonObject, pointer_keys
 from flysafe.text import strict_text
 from flytui.console.paint import Line, Span, Tone, line, span, wrap, wrapped
 
-LABEL = 10
+LABEL_WIDTH = 10
 """Cells of a field's label."""
-SIDE_BY_SIDE = 5
+MAX_INLINE_OPTIONS = 5
 """So many options are drawn beside each other; of more only the chosen one."""
 PIN = "pin:"
 
@@ -44,17 +44,17 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TermsForm:
     """Fields with a cursor."""
 
     fields: tuple[Field, ...]
     cursor: int = 0
 
-    def moved(self, by: int) -> Form:
+    def moved(self, by: int) -> TermsForm:
         """The cursor so many fields on; it stops at both ends."""
         return replace(self, cursor=max(0, min(len(self.fields) - 1, self.cursor + by)))
 
-    def put(self, field: Field) -> Form:
+    def put(self, field: Field) -> TermsForm:
         """The form with that field in place of the one under the cursor."""
         fields = (*self.fields[: self.cursor], field, *self.fields[self.cursor + 1 :])
         return replace(self, fields=fields)
@@ -74,7 +74,7 @@ class Form:
         return tuple(field.pin for field in self.fields if field.pin is not None and field.at)
 
 
-def turned(form: Form, key: str) -> Form | None:
+def turned(form: TermsForm, key: str) -> TermsForm | None:
     """The form after a key; None for a key that is none of a form's."""
     here = form.here
     moves = {"up": -1, "down": 1}
@@ -86,11 +86,11 @@ def turned(form: Form, key: str) -> Form | None:
     return form.put(here.flipped()) if key == " " else None
 
 
-def pins(request: ApprovalRequest) -> tuple[Field, ...]:
+def pin_fields(request: ApprovalRequest) -> tuple[Field, ...]:
     """A field for each key of the input. A masked value cannot be pinned: a rule would show it."""
     masked = {pointer_keys(pointer)[0] for pointer in _pointers(request)}
     return tuple(
-        Field(f"{PIN}{key}", key, ("anything", f"exactly {_spelled(value)}"))
+        Field(f"{PIN}{key}", key, ("anything", f"exactly {_json_line(value)}"))
         for key, value in sorted(request.subject.input.items())
         if key not in masked
     )
@@ -111,7 +111,7 @@ def condition_lines(request: ApprovalRequest, keys: Sequence[str]) -> list[Line]
     rows = [
         line(
             Span("Input     " if index == 0 else "          ", Tone.DIM),
-            Span(f"{strict_text(key)} is exactly {_spelled(request.subject.input[key])}"),
+            Span(f"{strict_text(key)} is exactly {_json_line(request.subject.input[key])}"),
         )
         for index, key in enumerate(keys)
     ]
@@ -119,11 +119,11 @@ def condition_lines(request: ApprovalRequest, keys: Sequence[str]) -> list[Line]
     return [
         *rows,
         line(Span("          "), span(rest, Tone.DIM)),
-        line(Span("Schema    ", Tone.DIM), Span(_spelled(schema), Tone.QUOTE)),
+        line(Span("Schema    ", Tone.DIM), Span(_json_line(schema), Tone.QUOTE)),
     ]
 
 
-def form_lines(form: Form, width: int, *, active: bool = True) -> tuple[list[Line], int, int]:
+def form_lines(form: TermsForm, width: int, *, active: bool = True) -> tuple[list[Line], int, int]:
     """The fields, each whole and wrapped, and where the one under the cursor begins and ends."""
     rows: list[Line] = []
     first = last = 0
@@ -133,18 +133,18 @@ def form_lines(form: Form, width: int, *, active: bool = True) -> tuple[list[Lin
         here = active and index == form.cursor
         mark = Span("▌ " if here else "  ", Tone.ACCENT)
         start = len(rows)
-        rows += wrap((mark, *_field(field)), width, LABEL + 2)
+        rows += wrap((mark, *_field(field)), width, LABEL_WIDTH + 2)
         if here:
             first, last = start, len(rows) - 1
     return rows, first, last
 
 
 def _field(field: Field) -> Line:
-    label = Span(strict_text(field.label).ljust(LABEL - 1) + " ", Tone.DIM)
+    label = Span(strict_text(field.label).ljust(LABEL_WIDTH - 1) + " ", Tone.DIM)
     if field.pin is not None:
         tone = Tone.STRONG if field.at else Tone.DIM
         return (Span("[x] " if field.at else "[ ] "), label, Span(field.options[field.at], tone))
-    if len(field.options) > SIDE_BY_SIDE:
+    if len(field.options) > MAX_INLINE_OPTIONS:
         return (label, Span(f"‹ {field.options[field.at]} ›", Tone.STRONG))
     parts: list[Span] = []
     for at, words in enumerate(field.options):
@@ -158,6 +158,6 @@ def _pointers(request: ApprovalRequest) -> tuple[str, ...]:
     return tuple(pointer for pointer in request.masked if pointer.startswith("/"))
 
 
-def _spelled(value: Json) -> str:
+def _json_line(value: Json) -> str:
     """One line of JSON with real letters, what could deceive as tokens."""
     return strict_text(json.dumps(value, ensure_ascii=False, sort_keys=True))

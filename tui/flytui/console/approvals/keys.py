@@ -29,7 +29,7 @@ APPROVE_KEY = "a"
 NEVER = float("-inf")
 
 
-class Pressed(Enum):
+class KeyEffect(Enum):
     """What a key press did."""
 
     NOTHING = auto()
@@ -44,7 +44,7 @@ class Pressed(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Arming:
+class ArmingState:
     """How ready one card is."""
 
     risk: Risk
@@ -75,15 +75,15 @@ class Arming:
         """Seconds from `a` to the last letter."""
         return CODE_UNTIL_S if self.risk is Risk.CRITICAL else CONFIRM_UNTIL_S
 
-    def shown(self, now: float) -> Arming:
+    def shown(self, now: float) -> ArmingState:
         """The card has been painted: everything starts again."""
         return replace(self, shown_at=now, opened_at=None, typed="")
 
-    def hidden(self) -> Arming:
+    def hidden(self) -> ArmingState:
         """The card is not on screen."""
         return replace(self, shown_at=None, opened_at=None, typed="")
 
-    def reading(self, *, seen_all: bool | None = None, masked: bool | None = None) -> Arming:
+    def reading(self, *, seen_all: bool | None = None, masked: bool | None = None) -> ArmingState:
         """What has been read changed; unread again means not approvable."""
         return replace(
             self,
@@ -91,14 +91,14 @@ class Arming:
             masked=self.masked if masked is None else masked,
         )
 
-    def hands(self, on: bool, now: float) -> Arming:
+    def hands(self, on: bool, now: float) -> ArmingState:
         """A tool took or released the machine; once released the card arms like a new one."""
         if on == self.hands_on:
             return self
         shown_at = now if self.shown_at is not None else None
         return replace(self, hands_on=on, shown_at=shown_at, opened_at=None, typed="")
 
-    def deciding(self, off: str, now: float) -> Arming:
+    def deciding(self, off: str, now: float) -> ArmingState:
         """What may be decided from here changed; once it may, the card arms like a new one."""
         if off == self.off:
             return self
@@ -129,34 +129,34 @@ class Arming:
             return "keys not ready"
         return ""
 
-    def noted(self, now: float) -> Arming:
+    def noted(self, now: float) -> ArmingState:
         """A key that has nothing to do with approving was pressed: quiet starts again, the window closes."""
         return replace(self, last_key=max(self.last_key, now), opened_at=None, typed="")
 
-    def press(self, key: str, now: float) -> tuple[Arming, Pressed]:
+    def press(self, key: str, now: float) -> tuple[ArmingState, KeyEffect]:
         """The key pressed at `now`; the arming after it and what it did."""
         after = self.noted(now)
         if not self.accepts(now) or self.hands_on or self.off:
-            return after, Pressed.NOTHING
+            return after, KeyEffect.NOTHING
         if self.open(now):
             return self._confirm(key, now, after)
         if key != APPROVE_KEY or self.blocked(now):
-            return after, Pressed.NOTHING
+            return after, KeyEffect.NOTHING
         if not self.strict:
-            return after, Pressed.APPROVED
-        return replace(after, opened_at=now), Pressed.OPENED
+            return after, KeyEffect.APPROVED
+        return replace(after, opened_at=now), KeyEffect.OPENED
 
     @property
     def _letters(self) -> int:
         return {Risk.HIGH: 1, Risk.CRITICAL: 4}.get(self.risk, 0)
 
-    def _confirm(self, key: str, now: float, after: Arming) -> tuple[Arming, Pressed]:
+    def _confirm(self, key: str, now: float, after: ArmingState) -> tuple[ArmingState, KeyEffect]:
         opened_at = self.opened_at if self.opened_at is not None else now
         typed = self.typed + key
         too_early = not self.typed and now - opened_at < CONFIRM_FROM_S
         unread = not self.seen_all or self.masked
         if too_early or unread or len(key) != 1 or not self.letter.startswith(typed):
-            return after, Pressed.CLOSED
+            return after, KeyEffect.CLOSED
         if typed == self.letter:
-            return after, Pressed.APPROVED
-        return replace(after, opened_at=opened_at, typed=typed), Pressed.TYPED
+            return after, KeyEffect.APPROVED
+        return replace(after, opened_at=opened_at, typed=typed), KeyEffect.TYPED

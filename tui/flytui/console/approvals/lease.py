@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from flycore.approval.leases import MAX_CALLS, lease_fault
 from flycore.model.approval import LEASE_MINUTES, UNTIL_LEFT, Answer, ApprovalRequest, LeaseTerms
 from flycore.model.enums import Choice, LeaseScope
-from flytui.console.approvals.form import Field, Form, condition, condition_lines, pins
-from flytui.console.approvals.standing import Send, StandingScreen
+from flytui.console.approvals.form import Field, TermsForm, condition, condition_lines, pin_fields
+from flytui.console.approvals.standing import Send, TermsScreen
 from flytui.console.desk import Desk
 from flytui.console.paint import Line, Tone, line, span, wrapped
 from flytui.console.words import plural
 
 FIRST_CALLS = 10
-_KEPT = "While it holds, other callers' calls wait for the group {}."
+_GROUP_NOTE = "While it holds, other callers' calls wait for the group {}."
 
 
-class LeaseScreen(StandingScreen):
+class LeaseScreen(TermsScreen):
     """Answers with LEASE. Offers a group, a host or the caller's end only where the request has one."""
 
     TITLES = ("Lease for the same caller", "Lease, to be approved")
@@ -38,9 +38,9 @@ class LeaseScreen(StandingScreen):
             Field("minutes", "For", durations),
             Field("calls", "Calls", calls, FIRST_CALLS - 1, stride=10),
             *((Field("scope", "Of", _scope_words(request, self._scopes)),) if len(self._scopes) > 1 else ()),
-            *pins(request),
+            *pin_fields(request),
         )
-        super().__init__(desk, request, Form(fields), send)
+        super().__init__(desk, request, TermsForm(fields), send)
 
     @property
     def terms(self) -> LeaseTerms:
@@ -54,15 +54,15 @@ class LeaseScreen(StandingScreen):
         )
 
     def answer(self) -> Answer:
-        """See StandingScreen."""
+        """See TermsScreen."""
         return Answer(choice=Choice.LEASE, lease=self.terms)
 
     def missing(self) -> str:
-        """See StandingScreen."""
+        """See TermsScreen."""
         return lease_fault(self._request, self.terms)
 
     def summary(self, width: int) -> Sequence[Line]:
-        """See StandingScreen."""
+        """See TermsScreen."""
         request, terms = self._request, self.terms
         until = plural(terms.minutes, "minute") if terms.minutes else "until the caller's process has ended"
         of = {
@@ -79,7 +79,7 @@ class LeaseScreen(StandingScreen):
         bound = "any input" if terms.condition is None else "such an input"
         notes = [
             line(span(f"Inside it, calls by this caller run with {bound}, unasked.", Tone.WARN)),
-            *([line(span(_KEPT.format(request.group), Tone.DIM))] if request.group else []),
+            *([line(span(_GROUP_NOTE.format(request.group), Tone.DIM))] if request.group else []),
             line(span("It ends earlier when the program, its entry or its level changes.", Tone.DIM)),
         ]
         return [*wrapped(facts, width, 10), (), *wrapped(notes, width)]

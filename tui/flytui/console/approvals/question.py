@@ -8,16 +8,16 @@ from flycore.model.enums import QuestionKind, Risk
 from flycore.model.errors import FlyError
 from flycore.model.question import Question
 from flysafe.text import strict_text
-from flytui.console.approvals.keys import Arming
-from flytui.console.approvals.reason import WordsScreen
+from flytui.console.approvals.keys import ArmingState
+from flytui.console.approvals.reason import TextPromptScreen
 from flytui.console.desk import Desk, Topic
 from flytui.console.paint import Line, Span, Tone, keys_line, line, span, wrap, wrapped
 from flytui.console.screens.armed import ArmedScreen
 from flytui.console.words import age
 
-WORDS_KEY = "w"
-_OWN_KEYS = frozenset("wnp")
-_ARMING = Arming(Risk.MEDIUM, whole=True)
+REPLY_KEY = "w"
+_RESERVED_KEYS = frozenset("wnp")
+_ARMING = ArmingState(Risk.MEDIUM, whole=True)
 KINDS: dict[QuestionKind, tuple[str, Tone]] = {
     QuestionKind.PANIC: ("■ stopped", Tone.ALARM),
     QuestionKind.LOOP: ("↻ loop", Tone.WARN),
@@ -31,7 +31,7 @@ def option_keys(question: Question) -> dict[str, str]:
     keys: dict[str, str] = {}
     for option in question.options:
         letters = (*option.id, *"abcdefghijklmnopqrstuvxyz")
-        free = next(key for key in letters if key.isalpha() and key not in keys and key not in _OWN_KEYS)
+        free = next(key for key in letters if key.isalpha() and key not in keys and key not in _RESERVED_KEYS)
         keys[free] = option.id
     return keys
 
@@ -64,8 +64,8 @@ class QuestionScreen(ArmedScreen[None]):
             self.dismiss()
         elif key in ("n", "p"):
             self._step(1 if key == "n" else -1)
-        elif key == WORDS_KEY and self._question.free_text and not self._over:
-            self.app.push_screen(_words_screen(), self._say)
+        elif key == REPLY_KEY and self._question.free_text and not self._over:
+            self.app.push_screen(_reply_prompt(), self._say)
         elif option is not None and armed and not self._over:
             self._start_sending(self._send(self._question, option, self._words))
         else:
@@ -131,7 +131,7 @@ class QuestionScreen(ArmedScreen[None]):
         if self._words:
             rows.append(line(span(" your words: ", Tone.DIM), Span(strict_text(self._words), Tone.STRONG)))
         rows += [] if self._over else [keys_line([pair]) for pair in self._options()]
-        further = [(WORDS_KEY, "write words to the caller")] if self._question.free_text else []
+        further = [(REPLY_KEY, "write words to the caller")] if self._question.free_text else []
         more = [("n p", "next, previous")] if len(self._desk.questions) > 1 else []
         rows.append(keys_line([*([] if self._over else further), *more, ("Esc", "leave it waiting")]))
         return wrapped(rows, width, 1)
@@ -146,6 +146,6 @@ class QuestionScreen(ArmedScreen[None]):
         ]
 
 
-def _words_screen() -> WordsScreen:
+def _reply_prompt() -> TextPromptScreen:
     note = "The caller is told them with your answer, which you give afterwards."
-    return WordsScreen("Words to the caller", note, "keep them", "back to the question")
+    return TextPromptScreen("Words to the caller", note, "keep them", "back to the question")

@@ -11,18 +11,18 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
-from flytui.console.ahead import InOrder, WritingScreen
+from flytui.console.ahead import OrderedKeys, TypeaheadScreen
 from flytui.console.paint import Line, Tone, keys_line, line, span, wrapped
-from flytui.console.views import Bar
+from flytui.console.views import LineBar
 
 MOST_CHARACTERS = 1_000
 
 
-class WordLine(Input, InOrder):
+class TextLineInput(Input, OrderedKeys):
     """A line to write on."""
 
 
-class WordsScreen(WritingScreen[str | None]):
+class TextPromptScreen(TypeaheadScreen[str | None]):
     """Gives words of the person's own, or None when they go back; losing focus or the screen decides
     nothing."""
 
@@ -31,19 +31,19 @@ class WordsScreen(WritingScreen[str | None]):
     ]
 
     def __init__(self, title: str, note: str, enter: str, escape: str, *, may_be_empty: bool = False) -> None:
-        self._line = WordLine(id="reason", max_length=MOST_CHARACTERS, select_on_focus=False)
+        self._line = TextLineInput(id="reason", max_length=MOST_CHARACTERS, select_on_focus=False)
         super().__init__(self._line)
         self._may_be_empty = may_be_empty
         self._heading = title
         self._note = note
         self._does = (("Enter", enter), ("Esc", escape))
         self._empty = False
-        self._foot = Bar(self._keys)
+        self._foot = LineBar(self._keys)
 
     def compose(self) -> ComposeResult:
         """A box with a line to write on."""
         with Vertical(classes="box"):
-            yield Bar(self._top)
+            yield LineBar(self._top)
             yield self._line
             yield self._foot
 
@@ -75,7 +75,7 @@ class WordsScreen(WritingScreen[str | None]):
         return wrapped(rows, width)
 
 
-class ReasonScreen(WordsScreen):
+class DenyReasonScreen(TextPromptScreen):
     """The reason for a refusal; Enter refuses with it."""
 
     def __init__(self, tool: str) -> None:

@@ -11,8 +11,8 @@ from flycore.approval.written import rule_fault
 from flycore.model.approval import Answer, ApprovalRequest, RuleTerms
 from flycore.model.enums import Choice, Decision
 from flycore.policy.patterns import MAX_PATTERN
-from flytui.console.approvals.form import Field, Form, condition, condition_lines, pins
-from flytui.console.approvals.standing import Send, StandingScreen
+from flytui.console.approvals.form import Field, TermsForm, condition, condition_lines, pin_fields
+from flytui.console.approvals.standing import Send, TermsScreen
 from flytui.console.desk import Desk
 from flytui.console.paint import Line, Tone, line, span, wrapped
 
@@ -23,15 +23,15 @@ DAYS = (1, 7, 30, 0)
 _DAY_WORDS = ("tomorrow", "in a week", "in a month", "never")
 
 
-class RuleScreen(StandingScreen):
+class RuleScreen(TermsScreen):
     """Answers with RULE. The first choices are the narrowest: this tool, this program, until tomorrow."""
 
     TITLES = ("Rule for your own policy file", "Rule, to be written")
     DOES = "write this rule"
 
     def __init__(self, desk: Desk, request: ApprovalRequest, send: Send) -> None:
-        self._tools = _patterns(request.tool)
-        self._callers = (*_program(request), "")
+        self._tools = _tool_patterns(request.tool)
+        self._callers = (*_program_pattern(request), "")
         callers = tuple("any" if not name else "this program" for name in self._callers)
         self._because = Input(id="because", max_length=MOST_CHARACTERS)
         self._because.placeholder = "because: say why, in a few words"
@@ -40,12 +40,12 @@ class RuleScreen(StandingScreen):
             Field("tool", "Tool", tuple(span(name).text for name in self._tools)),
             Field("caller", "Caller", callers),
             Field("expires", "Expires", _DAY_WORDS),
-            *(() if request.masked else pins(request)),
+            *(() if request.masked else pin_fields(request)),
         )
-        super().__init__(desk, request, Form(fields), send)
+        super().__init__(desk, request, TermsForm(fields), send)
 
     def line(self) -> Input:
-        """See StandingScreen."""
+        """See TermsScreen."""
         return self._because
 
     @property
@@ -58,20 +58,20 @@ class RuleScreen(StandingScreen):
             because=" ".join(self._because.value.split()),
             caller=self._callers[form.at("caller")],
             when=condition(self._request, form.pinned),
-            expires=_day(self._desk.now(), DAYS[form.at("expires")]),
+            expires=_expiry_day(self._desk.now(), DAYS[form.at("expires")]),
         )
 
     def answer(self) -> Answer:
-        """See StandingScreen."""
+        """See TermsScreen."""
         return Answer(choice=Choice.RULE, rule=self.terms)
 
     def missing(self) -> str:
-        """See StandingScreen."""
+        """See TermsScreen."""
         terms = self.terms
         return rule_fault(self._request, terms) if terms.because else "say why, in the line below"
 
     def summary(self, width: int) -> Sequence[Line]:
-        """See StandingScreen."""
+        """See TermsScreen."""
         terms = self.terms
         allowed = terms.decision is Decision.ALLOW
         verb = "run without asking you" if allowed else "are refused without asking you"
@@ -99,13 +99,13 @@ class RuleScreen(StandingScreen):
         return [*wrapped(facts, width, 10), (), *wrapped(notes, width)]
 
 
-def _patterns(tool: str) -> tuple[str, ...]:
+def _tool_patterns(tool: str) -> tuple[str, ...]:
     """The tool, then every family it belongs to, narrowest first."""
     parts = tool.split(".")
     return (tool, *(".".join(parts[:count]) + ".*" for count in range(len(parts) - 1, 0, -1)))
 
 
-def _program(request: ApprovalRequest) -> tuple[str, ...]:
+def _program_pattern(request: ApprovalRequest) -> tuple[str, ...]:
     """A pattern that means the caller's program and nothing else; none where no pattern can."""
     caller = request.caller
     name = caller.executable or caller.program
@@ -113,7 +113,7 @@ def _program(request: ApprovalRequest) -> tuple[str, ...]:
     return (name,) if sure else ()
 
 
-def _day(now: float, days: int) -> str:
+def _expiry_day(now: float, days: int) -> str:
     """The local day so many days from now, `YYYY-MM-DD`; empty for no days."""
     if not days:
         return ""

@@ -11,8 +11,8 @@ from msgspec import structs
 
 from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.enums import RequestState
-from flytui.console.approvals.drawing import Frame, body_lines, foot_lines, title_lines
-from flytui.console.approvals.keys import CONFIRM_UNTIL_S, NEVER, Arming
+from flytui.console.approvals.drawing import CardFrame, body_lines, foot_lines, title_lines
+from flytui.console.approvals.keys import CONFIRM_UNTIL_S, NEVER, ArmingState
 from flytui.console.desk import Desk, Topic
 from flytui.console.paint import Line
 from flytui.console.screens.armed import ArmedScreen
@@ -21,18 +21,18 @@ ADVANCE_S = 2.0
 """After so long, and without a key, a card that is over gives way to the next; `n` does so at once."""
 
 
-def _drawn(request: ApprovalRequest) -> ApprovalRequest:
+def _without_expiry(request: ApprovalRequest) -> ApprovalRequest:
     """All of it but its time, which a hold moves: what is another, even by what a console may see of it, is
     another card."""
     return structs.replace(request, expires_at=0.0)
 
 
-def _arming(ask: Ask) -> Arming:
+def _arming(ask: Ask) -> ArmingState:
     request = ask.request
-    return Arming(request.risk, request.letter, masked=bool(request.masked))
+    return ArmingState(request.risk, request.letter, masked=bool(request.masked))
 
 
-class AskScreen(ArmedScreen[None]):
+class RequestView(ArmedScreen[None]):
     """Shows one request, then whatever waits; ends when nothing does."""
 
     def __init__(self, desk: Desk, ask: Ask) -> None:
@@ -53,7 +53,7 @@ class AskScreen(ArmedScreen[None]):
             ask = self._desk.ask(self._ask.request.id)
             if ask is None:
                 self._end("no longer there", good=False)
-            elif _drawn(ask.request) != _drawn(self._ask.request):
+            elif _without_expiry(ask.request) != _without_expiry(self._ask.request):
                 self._take(ask)
             else:
                 self._ask = ask
@@ -88,16 +88,16 @@ class AskScreen(ArmedScreen[None]):
         self._show_question(_arming(ask))
 
     @property
-    def _arming(self) -> Arming:
+    def _arming(self) -> ArmingState:
         return self._card.arming
 
     def _tick(self) -> None:
-        if self._gives_way():
+        if self._advance_due():
             self._next()
             return
         super()._tick()
 
-    def _gives_way(self) -> bool:
+    def _advance_due(self) -> bool:
         """Whether what became of this request has been on screen long enough. One that the person did
         not answer stays until another waits."""
         now = self._desk.clock()
@@ -122,11 +122,11 @@ class AskScreen(ArmedScreen[None]):
             colours=not self.app.no_color,
         )
 
-    def _frame(self) -> Frame:
+    def _frame(self) -> CardFrame:
         waiting = self._desk.waiting
         ids = [ask.request.id for ask in waiting]
         place = ids.index(self._ask.request.id) + 1 if self._ask.request.id in ids else 0
-        return Frame(
+        return CardFrame(
             ask=self._ask,
             place=place,
             waiting=len(waiting),
@@ -136,12 +136,12 @@ class AskScreen(ArmedScreen[None]):
             outcome=self._outcome,
             good=self._good,
             deciding=self._sending,
-            blocking=self._block_open(self._desk.clock()),
+            blocking=self._block_confirm_open(self._desk.clock()),
             notice=self._notice or self._desk.notice,
             keys=self._desk.keys,
         )
 
-    def _block_open(self, now: float) -> bool:
+    def _block_confirm_open(self, now: float) -> bool:
         """Whether a second `b` would block the tool."""
         digest, at = self._block or ("", NEVER)
         return digest == self._ask.request.subject_digest and now - at <= CONFIRM_UNTIL_S

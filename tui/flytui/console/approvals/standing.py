@@ -19,18 +19,18 @@ from flycore.model.enums import Risk
 from flycore.model.errors import FlyError
 from flycore.model.json import JsonObject
 from flytui.console.approvals.drawing import readiness
-from flytui.console.approvals.form import Form, form_lines, turned
-from flytui.console.approvals.keys import Arming, Pressed
+from flytui.console.approvals.form import TermsForm, form_lines, turned
+from flytui.console.approvals.keys import ArmingState, KeyEffect
 from flytui.console.desk import Desk
 from flytui.console.paint import Line, Span, Tone, keys_line, line, span, wrapped
 from flytui.console.screens.armed import ArmedScreen
-from flytui.console.views import Bar
+from flytui.console.views import LineBar
 
 Send = Callable[[Answer], Awaitable[Outcome]]
-SendInput = Callable[[JsonObject], Awaitable[Outcome]]
+SendEditedInput = Callable[[JsonObject], Awaitable[Outcome]]
 
 
-class StandingScreen(ArmedScreen[Answer], ModalScreen[Answer]):
+class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
     """Gives the answer that was approved on the summary and that the kernel took; None: back to the card."""
 
     closes_for_view = False
@@ -39,15 +39,15 @@ class StandingScreen(ArmedScreen[Answer], ModalScreen[Answer]):
     DOES: ClassVar[str]
     """What `a` does on the summary."""
 
-    def __init__(self, desk: Desk, request: ApprovalRequest, form: Form, send: Send) -> None:
-        super().__init__(desk, self.TITLES[0], _arming(request), card_id="standing")
+    def __init__(self, desk: Desk, request: ApprovalRequest, form: TermsForm, send: Send) -> None:
+        super().__init__(desk, self.TITLES[0], _summary_arming(request), card_id="standing")
         self._request = request
         self._form = form
         self._send_answer = send
         self._deciding = False
         self._refused = ""
         self._line = self.line()
-        self._foot = Bar(self._keys, id="standing-keys")
+        self._foot = LineBar(self._keys, id="standing-keys")
 
     def compose(self) -> ComposeResult:
         """One box; form and summary share it."""
@@ -87,7 +87,7 @@ class StandingScreen(ArmedScreen[Answer], ModalScreen[Answer]):
         """A key of the fields, or one that decides the summary."""
         if self._deciding:
             self._decide(self._desk.keys.meant("card", key), now)
-        elif self._moved_line(key):
+        elif self._move_input_focus(key):
             self._card.rebuild()
         else:
             self._choose(key)
@@ -111,7 +111,7 @@ class StandingScreen(ArmedScreen[Answer], ModalScreen[Answer]):
         if not self._refused:
             self._deciding = True
             self._show_line(False)
-            self._card.ask(_arming(self._request))
+            self._card.ask(_summary_arming(self._request))
         self._card.rebuild()
 
     def to_form(self) -> None:
@@ -125,7 +125,7 @@ class StandingScreen(ArmedScreen[Answer], ModalScreen[Answer]):
             self._line.display = on
             self.set_focus(None)
 
-    def _moved_line(self, key: str) -> bool:
+    def _move_input_focus(self, key: str) -> bool:
         """Up and shift-tab leave the line of text; tab, and down from the last field, enter it."""
         if self._line is None:
             return False
@@ -151,7 +151,7 @@ class StandingScreen(ArmedScreen[Answer], ModalScreen[Answer]):
 
     def _decide(self, key: str, now: float) -> None:
         was_open = self._card.arming.open(now)
-        if self._card.press(key, now) is Pressed.APPROVED:
+        if self._card.press(key, now) is KeyEffect.APPROVED:
             self._start_sending(self._send(self.answer()))
         elif key == "escape" and not was_open:
             self.to_form()
@@ -204,6 +204,6 @@ class StandingScreen(ArmedScreen[Answer], ModalScreen[Answer]):
         return wrapped([line(readiness(arming, now)), keys_line(pairs)], width)
 
 
-def _arming(request: ApprovalRequest) -> Arming:
+def _summary_arming(request: ApprovalRequest) -> ArmingState:
     """A summary has to be read whole whatever the risk: it permits more than one call."""
-    return Arming(request.risk, request.letter, whole=True)
+    return ArmingState(request.risk, request.letter, whole=True)

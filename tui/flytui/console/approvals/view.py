@@ -22,20 +22,20 @@ from flytui.console.catalog.model import Heading
 from flytui.console.desk import Desk, Topic
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrapped
-from flytui.console.rows import RowsView
-from flytui.console.views import Bar, LinesView
-from flytui.console.words import RISK, age, clock, plural, said
+from flytui.console.rows import VirtualList
+from flytui.console.views import LineBar, LineView
+from flytui.console.words import RISK_LABELS, age, clock, plural, said
 
 TRY_TOOL = "mock.echo"
 TRY_CALL = f"flytui call {TRY_TOOL} message=hello"
-_STATES: dict[RequestState, tuple[str, Tone]] = {
+_STATE_LABELS: dict[RequestState, tuple[str, Tone]] = {
     RequestState.WAITING: ("▲ waiting", Tone.WARN),
     RequestState.APPROVED: ("✓ approved", Tone.GOOD),
     RequestState.DENIED: ("⊘ denied", Tone.WARN),
     RequestState.TIMED_OUT: ("◌ timed out", Tone.DIM),
     RequestState.WITHDRAWN: ("◌ withdrawn", Tone.DIM),
 }
-_EMPTY = (
+_EMPTY_TEXT = (
     "Nothing waits for you.",
     (
         "When an agent's call needs a person, it appears here as a card: who calls, what exactly would run,"
@@ -44,11 +44,11 @@ _EMPTY = (
     "",
     "See one without any risk: ! plays the demo here, on a folder of its own; q brings you back.",
 )
-_TRY = ("", "Or let one come here, from another terminal in this folder:", "", f"  {TRY_CALL}")
+_TRY_TEXT = ("", "Or let one come here, from another terminal in this folder:", "", f"  {TRY_CALL}")
 
 
 @dataclass(frozen=True, slots=True)
-class AskRow:
+class RequestRow:
     """A request in the list."""
 
     ask: Ask
@@ -62,7 +62,10 @@ class AskRow:
     def draw(self, width: int) -> Line:
         """State, risk, tool, what it would do, who asks."""
         request = self.ask.request
-        cells: list[tuple[Span, int]] = [(said(_STATES[self.ask.state]), 12), (said(RISK[request.risk]), 5)]
+        cells: list[tuple[Span, int]] = [
+            (said(_STATE_LABELS[self.ask.state]), 12),
+            (said(RISK_LABELS[request.risk]), 5),
+        ]
         cells += [(span(request.tool, Tone.STRONG), 20 if width < 90 else 24)]
         cells += [(span(self._when(), Tone.DIM), 12)] if width >= 70 else []
         row: Line = ()
@@ -127,8 +130,8 @@ class ApprovalsView(Vertical):
     def __init__(self, desk: Desk, *, id: str) -> None:
         super().__init__(id=id)
         self._desk = desk
-        self._list = RowsView(id="ask-rows")
-        self._empty = LinesView(self._empty_lines, id="asks-empty")
+        self._list = VirtualList(id="ask-rows")
+        self._empty = LineView(self._empty_lines, id="asks-empty")
 
     def compose(self) -> ComposeResult:
         """The list, or what will appear in it."""
@@ -147,8 +150,8 @@ class ApprovalsView(Vertical):
         if not topics & {Topic.ASKS, Topic.QUESTIONS}:
             return
         asks, now = self._desk.asks, self._desk.now()
-        waiting = [AskRow(ask, now) for ask in asks if ask.state is RequestState.WAITING]
-        recent = [AskRow(ask, now) for ask in asks if ask.state is not RequestState.WAITING]
+        waiting = [RequestRow(ask, now) for ask in asks if ask.state is RequestState.WAITING]
+        recent = [RequestRow(ask, now) for ask in asks if ask.state is not RequestState.WAITING]
         heading = [Heading("decided and ended")] if recent else []
         questions = [QuestionRow(question, now) for question in self._desk.questions]
         self._list.show([*questions, *waiting, *heading, *recent])
@@ -166,15 +169,15 @@ class ApprovalsView(Vertical):
             self.app.push_screen(BatchScreen(self._desk))
         else:
             self._desk.notice = "no request waits"
-            self.post_message(Bar.Stale())
+            self.post_message(LineBar.Stale())
 
-    @on(RowsView.Chosen)
-    def _chosen(self, event: RowsView.Chosen) -> None:
+    @on(VirtualList.Chosen)
+    def _chosen(self, event: VirtualList.Chosen) -> None:
         event.stop()
         row = self._list.row
         if isinstance(row, QuestionRow):
             self.post_message(self.OpenQuestion(row.question))
-        if not isinstance(row, AskRow):
+        if not isinstance(row, RequestRow):
             return
         if row.ask.state is RequestState.WAITING:
             self.post_message(self.OpenCard(row.ask))
@@ -182,7 +185,7 @@ class ApprovalsView(Vertical):
         ask = row.ask
 
         def lines(width: int) -> Sequence[Line]:
-            return ended_lines(ask, self._desk.now(), width, colours=not self.app.no_color)
+            return ended_request_lines(ask, self._desk.now(), width, colours=not self.app.no_color)
 
         self.app.push_screen(PageScreen(self._desk, ask.request.tool, lines))
 
@@ -191,11 +194,11 @@ class ApprovalsView(Vertical):
             self.changed(frozenset((Topic.ASKS,)))
 
     def _empty_lines(self, width: int) -> Sequence[Line]:
-        texts = (*_EMPTY, *(_TRY if self._desk.offers(TRY_TOOL) else ()))
+        texts = (*_EMPTY_TEXT, *(_TRY_TEXT if self._desk.offers(TRY_TOOL) else ()))
         return [(), *wrapped([line(span(f" {text}")) for text in texts], width, 1)]
 
 
-def ended_lines(ask: Ask, now: float, width: int, *, colours: bool = True) -> list[Line]:
+def ended_request_lines(ask: Ask, now: float, width: int, *, colours: bool = True) -> list[Line]:
     """What became of a request, and the card as it was."""
     text, good = outcome_of(ask)
     when = f"  {age(now - ask.decided_at)} ago" if ask.decided_at else ""

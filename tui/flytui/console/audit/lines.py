@@ -9,17 +9,17 @@ from datetime import datetime
 from itertools import islice
 from typing import overload
 
-from flycore.client.ledger import MOST_LINES, line_of, words_of
+from flycore.client.ledger import MOST_LINES, line_of, line_text
 from flycore.model.json import Json
 from flytui.console.paint import Line, Span, Tone, block, column, fit, line, span, table_row, wrap, wrapped
-from flytui.console.words import pretty
+from flytui.console.words import json_text
 
 MOST_BYTES = 64 * 1024 * 1024
 """Of the lines kept for the screen; the oldest go first."""
 TITLES = ("NUMBER", "TIME", "EVENT", "WHAT")
 _SIZES = (8, 15, 17)
 _LABEL = 14
-_BAD = frozenset(("UNREADABLE", "TAIL_TORN", "PANIC"))
+_BAD_EVENTS = frozenset(("UNREADABLE", "TAIL_TORN", "PANIC"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class AuditRow:
         cells = (
             span(found.get("seq", "?"), Tone.DIM),
             span(wall_time(found.get("time")), Tone.DIM),
-            span(event, Tone.BAD if event in _BAD else Tone.STRONG),
+            span(event, Tone.BAD if event in _BAD_EVENTS else Tone.STRONG),
         )
-        return fit((*in_columns(cells), span(words_of(found))), width)
+        return fit((*in_columns(cells), span(line_text(found))), width)
 
 
 def in_columns(cells: Sequence[Span]) -> Line:
@@ -66,14 +66,14 @@ def fields_lines(raw: bytes, width: int) -> list[Line]:
     for key, value in line_of(raw).items():
         label = column((Span(" "), span(key, Tone.DIM)), _LABEL)
         if isinstance(value, dict | list) and value:
-            rows += [label, *wrapped(block(pretty(value), margin=3), width, 5)]
+            rows += [label, *wrapped(block(json_text(value), margin=3), width, 5)]
         else:
             text = value if isinstance(value, str) else json.dumps(value)
             rows += wrap((*label, Span(" "), span(text)), width, _LABEL + 1)
     return rows
 
 
-class Shelf:
+class LineBuffer:
     """The lines that are kept, and those of them that the filter chose."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class Shelf:
             self.dropped += gone
 
 
-class Rows(Sequence[AuditRow]):
+class AuditRows(Sequence[AuditRow]):
     """Rows made when they are looked at: all lines, or those at the places `chosen`."""
 
     def __init__(self, lines: Sequence[bytes], first: int, chosen: Sequence[int] | None) -> None:
@@ -120,8 +120,8 @@ class Rows(Sequence[AuditRow]):
 def chosen(lines: Sequence[bytes], words: str, start: int, stop: int) -> list[int]:
     """Places, from `start` to before `stop`, of lines that hold every word; `!word` must not
     occur. Letters' case does not count; the chain's own members are not looked at."""
-    wanted = [_needle(word) for word in words.split() if not word.startswith("!")]
-    unwanted = [_needle(word[1:]) for word in words.split() if word.startswith("!") and len(word) > 1]
+    wanted = [_escaped_word(word) for word in words.split() if not word.startswith("!")]
+    unwanted = [_escaped_word(word[1:]) for word in words.split() if word.startswith("!") and len(word) > 1]
     places: list[int] = []
     for place, raw in enumerate(islice(lines, start, stop), start):
         end = raw.rfind(b',"prev":')
@@ -131,7 +131,7 @@ def chosen(lines: Sequence[bytes], words: str, start: int, stop: int) -> list[in
     return places
 
 
-def _needle(word: str) -> bytes:
+def _escaped_word(word: str) -> bytes:
     """The word as the log spells it."""
     return json.dumps(word)[1:-1].lower().encode("ascii")
 

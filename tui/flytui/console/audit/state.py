@@ -6,11 +6,13 @@ from flycore.model.audit import ApprovalMetrics, ApprovalReport, Verification
 from flytui.console.paint import Line, Span, Tone, fit, labelled, line, span, wrap
 from flytui.console.words import plural, took
 
-MANY_AT_ONCE = 0.2
+QUICK_APPROVAL_SHARE = 0.2
 """Share approved within a second from which the page says something."""
 
 
-def state_lines(found: Verification | None, checking: bool, lines: int, kept: str, width: int) -> list[Line]:
+def verification_lines(
+    found: Verification | None, checking: bool, lines: int, kept: str, width: int
+) -> list[Line]:
     """The head of the screen: how many lines, in which order, and whether they are as they were written."""
     head = span(f" {plural(lines, 'line')}, newest last{kept} · ")
     if found is None:
@@ -20,14 +22,14 @@ def state_lines(found: Verification | None, checking: bool, lines: int, kept: st
     if found.whole:
         words = f"● {found.message}, checked up to {found.lines}"
         return [fit(line(head, span(words, Tone.GOOD), again), width)]
-    word, tone, fix = _trouble(found)
+    word, tone, fix = _damage(found)
     where = f" ({found.file}:{found.line})" if found.file else ""
     first = line(head, span(f"{word} at number {found.seq}", tone), again)
     rest = line(span(f" {found.message}{where}"))
     return [fit(first, width), *wrap(rest, width, 3), *wrap(line(span(f" → {fix}", Tone.ACCENT)), width, 3)]
 
 
-def _trouble(found: Verification) -> tuple[str, Tone, str]:
+def _damage(found: Verification) -> tuple[str, Tone, str]:
     if found.torn:
         return "◐ torn tail", Tone.WARN, "nothing to do: the next start sets the torn end aside and notes it"
     keep = "keep a copy of it, and find out who wrote to it"
@@ -36,7 +38,7 @@ def _trouble(found: Verification) -> tuple[str, Tone, str]:
     return "✗ BROKEN", Tone.BAD, f"it was changed: {keep}. A kernel that starts now writes nothing to it"
 
 
-def fatigue_lines(report: ApprovalReport, width: int) -> list[Line]:
+def prompt_load_lines(report: ApprovalReport, width: int) -> list[Line]:
     """How much a person is asked, whether they still read, and who asks most."""
     total = report.total
     if not total.prompts:
@@ -44,7 +46,7 @@ def fatigue_lines(report: ApprovalReport, width: int) -> list[Line]:
     rows: list[Line] = [()]
     for label, words in _totals(total):
         rows += labelled(label, words, width, 20)
-    if total.approved_at_once_share >= MANY_AT_ONCE:
+    if total.approved_at_once_share >= QUICK_APPROVAL_SHARE:
         advice = " → nobody reads a card in a second: lease or allow what you always approve"
         rows += [(), *wrap(line(span(advice, Tone.WARN)), width, 3)]
     rows += [(), line(Span(" "), span("Who asks", Tone.STRONG))]

@@ -18,22 +18,22 @@ from flycore.model.audit import Verification
 from flytui.console.audit.lines import (
     TITLES,
     AuditRow,
-    Rows,
-    Shelf,
+    AuditRows,
+    LineBuffer,
     chosen,
     empty_lines,
     fields_lines,
     in_columns,
 )
-from flytui.console.audit.state import fatigue_lines, state_lines
+from flytui.console.audit.state import prompt_load_lines, verification_lines
 from flytui.console.desk import Desk, Topic
-from flytui.console.filterbox import FilterBox
+from flytui.console.filterbox import FilterInput
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, fit, span
-from flytui.console.rows import RowsView
-from flytui.console.views import Bar, LinesView
+from flytui.console.rows import VirtualList
+from flytui.console.views import LineBar, LineView
 
-MOST_AT_ONCE = 2_000
+MAX_LINES_ON_LOOP = 2_000
 """Lines that the filter looks through on the loop."""
 LOOK_SECONDS = 1.0
 """Between two looks at a log of which no event has told."""
@@ -61,21 +61,21 @@ class AuditView(Vertical):
     def __init__(self, desk: Desk, *, id: str) -> None:
         super().__init__(id=id)
         self._desk = desk
-        self._shelf = Shelf()
+        self._shelf = LineBuffer()
         self._chosen: list[int] | None = None
         self._filter = ""
         self._opened = self._reading = self._checking = False
         self._again = self._known = False
         self._found: Verification | None = None
-        self._box = FilterBox(
+        self._box = FilterInput(
             id="audit-filter",
             placeholder="words that must all occur, !word must not · Enter keeps · Esc clears",
             select_on_focus=False,
         )
-        self._state = Bar(self._state_lines, id="audit-state")
-        self._titles = Bar(self._title_lines, id="audit-titles")
-        self._list = RowsView(id="audit-rows")
-        self._empty = LinesView(self._empty_lines, id="audit-empty")
+        self._state = LineBar(self._state_lines, id="audit-state")
+        self._titles = LineBar(self._title_lines, id="audit-titles")
+        self._list = VirtualList(id="audit-rows")
+        self._empty = LineView(self._empty_lines, id="audit-empty")
 
     def compose(self) -> ComposeResult:
         """Filter line, state, column titles, lines."""
@@ -126,7 +126,7 @@ class AuditView(Vertical):
                 self._again = False
                 fresh = await ledger.more()
                 if fresh.anew:
-                    self._shelf, self._chosen = Shelf(), [] if self._filter else None
+                    self._shelf, self._chosen = LineBuffer(), [] if self._filter else None
                 first, self._known = not self._known, True
                 self._shelf.dropped += fresh.skipped
                 if fresh.lines or fresh.anew or first:
@@ -144,7 +144,7 @@ class AuditView(Vertical):
         tail = self._list.cursor >= self._list.row_count - 1
         shelf.add(lines)
         count, gone = len(shelf.lines), shelf.dropped - before
-        if self._chosen is not None and len(lines) <= MOST_AT_ONCE:
+        if self._chosen is not None and len(lines) <= MAX_LINES_ON_LOOP:
             kept = [place - gone for place in self._chosen if place >= gone]
             start = max(0, count - len(lines))
             self._chosen = [*kept, *chosen(shelf.lines, self._filter, start, count)]
@@ -156,7 +156,7 @@ class AuditView(Vertical):
 
     def _show(self) -> None:
         shelf = self._shelf
-        rows = Rows(shelf.lines, shelf.dropped, self._chosen)
+        rows = AuditRows(shelf.lines, shelf.dropped, self._chosen)
         self._list.show(rows, narrowed=bool(self._filter))
         self._list.display, self._empty.display = bool(rows), not rows
         self._empty.rebuild()
@@ -166,7 +166,7 @@ class AuditView(Vertical):
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def _focus_moved(self) -> None:
-        self.post_message(Bar.Stale())
+        self.post_message(LineBar.Stale())
 
     @on(Input.Changed, "#audit-filter")
     def _filtering(self, event: Input.Changed) -> None:
@@ -238,7 +238,7 @@ class AuditView(Vertical):
             self._say(f"the log cannot be read: {error.strerror}")
             return
         title = "How much you are asked"
-        self.app.push_screen(PageScreen(self._desk, title, lambda width: fatigue_lines(report, width)))
+        self.app.push_screen(PageScreen(self._desk, title, lambda width: prompt_load_lines(report, width)))
 
     def action_copy(self) -> None:
         """This line as JSON, to the terminal's clipboard."""
@@ -247,8 +247,8 @@ class AuditView(Vertical):
             self.app.copy_to_clipboard(_as_json(row))
             self._say("the line was sent as JSON to the terminal's clipboard")
 
-    @on(RowsView.Chosen)
-    def _open(self, event: RowsView.Chosen) -> None:
+    @on(VirtualList.Chosen)
+    def _open(self, event: VirtualList.Chosen) -> None:
         event.stop()
         row = self._list.row
         if isinstance(row, AuditRow):
@@ -262,13 +262,13 @@ class AuditView(Vertical):
 
     def _say(self, notice: str) -> None:
         self._desk.notice = notice
-        self.post_message(Bar.Stale())
+        self.post_message(LineBar.Stale())
 
     def _state_lines(self, width: int) -> Sequence[Line]:
         shelf = self._shelf
         count = len(shelf.lines) if self._chosen is None else len(self._chosen)
         kept = f", {shelf.dropped:,} older ones not shown" if shelf.dropped else ""
-        return state_lines(self._found, self._checking, count, kept, width)
+        return verification_lines(self._found, self._checking, count, kept, width)
 
     def _empty_lines(self, width: int) -> Sequence[Line]:
         return empty_lines(known=self._known, filtered=bool(self._filter))

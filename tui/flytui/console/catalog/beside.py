@@ -16,7 +16,7 @@ _PROGRAM = ("- /program", "+ /program")
 
 
 @dataclass(slots=True, eq=False)
-class Beside:
+class RowAnnotations:
     """Rows look here when they are drawn, so that a lease or a call makes no row anew."""
 
     now: Callable[[], float] = time.time
@@ -44,7 +44,7 @@ def leases_by_tool(catalog: Catalog, leases: Iterable[Lease]) -> dict[str, tuple
     """Each lease with the tools it covers: its own, or all of its sidecar's exclusive group."""
     found: dict[str, tuple[Lease, ...]] = {}
     for lease in leases:
-        for tool in _covered(catalog, lease):
+        for tool in _covered_tools(catalog, lease):
             found[tool] = (*found.get(tool, ()), lease)
     return found
 
@@ -64,7 +64,7 @@ def drifted_tools(asks: Iterable[Ask]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _covered(catalog: Catalog, lease: Lease) -> list[str]:
+def _covered_tools(catalog: Catalog, lease: Lease) -> list[str]:
     if lease.scope is not LeaseScope.GROUP:
         return [lease.tool]
     own = catalog.capability(lease.tool)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from flycore.model.audit import ToolMetrics
 from flycore.model.enums import Risk
 from flycore.model.stability import ProbeEvidence
-from flytui.console.catalog.reason import WhyFix
+from flytui.console.catalog.reason import ReasonSummary
 from flytui.console.paint import Line, Span, Tone, fit, line, span, table_row, width_of
-from flytui.console.words import RISK, age, said, took
+from flytui.console.words import RISK_LABELS, age, said, took
 
 ROOMY = 140
 """From this width, in cells, names have longer columns."""
@@ -18,10 +18,10 @@ WIDE = 110
 MIDDLE = 68
 """From this width POLICY is."""
 NAMES = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "PROBE", "CALLS/ERR")
-_LAST = "WHY / FIX"
+_LAST_COLUMN = "WHY / FIX"
 
 
-class Cells(NamedTuple):
+class RowCells(NamedTuple):
     """What one row has to say."""
 
     state: tuple[str, Tone]
@@ -33,34 +33,34 @@ class Cells(NamedTuple):
     policy: str
     probe: ProbeEvidence | None
     metrics: ToolMetrics | None
-    why: WhyFix
+    why: ReasonSummary
 
 
 def titles(width: int) -> Line:
     """The columns' names, over rows drawn for the same width."""
     row = _in_columns({name: (span(name, Tone.DIM),) for name in NAMES}, width)
-    return (*row, span(_LAST, Tone.DIM))
+    return (*row, span(_LAST_COLUMN, Tone.DIM))
 
 
-def drawn(cells: Cells, now: float, width: int) -> Line:
+def drawn(cells: RowCells, now: float, width: int) -> Line:
     """The columns that fit, why and the way out last; `now` in Unix seconds."""
-    risk = said(RISK[cells.risk]) if cells.risk else span("–", Tone.DIM)
+    risk = said(RISK_LABELS[cells.risk]) if cells.risk else span("–", Tone.DIM)
     row = _in_columns(
         {
             "STATE": (said(cells.state),),
-            "TOOL": _tool(cells),
+            "TOOL": _tool_cell(cells),
             "SIDECAR": (span(f"{cells.sidecar} {cells.version}".strip() or "–", Tone.DIM),),
             "RISK": (risk,),
             "POLICY": (span(cells.policy or "–", Tone.ACCENT if " " in cells.policy else Tone.PLAIN),),
-            "PROBE": (span(_probe(cells.probe, now), Tone.DIM),),
-            "CALLS/ERR": (_calls(cells.metrics),),
+            "PROBE": (span(_probe_text(cells.probe, now), Tone.DIM),),
+            "CALLS/ERR": (_calls_cell(cells.metrics),),
         },
         width,
     )
     return fit((*row, *cells.why.fitting(width - width_of(row))), width)
 
 
-def _tool(cells: Cells) -> Line:
+def _tool_cell(cells: RowCells) -> Line:
     if not cells.tool:
         return (span(f"({cells.sidecar})", Tone.DIM),)
     family, dot, rest = cells.tool.partition(".")
@@ -69,14 +69,14 @@ def _tool(cells: Cells) -> Line:
     return line(span(family + dot, Tone.DIM), span(rest, Tone.STRONG))
 
 
-def _probe(probe: ProbeEvidence | None, now: float) -> str:
+def _probe_text(probe: ProbeEvidence | None, now: float) -> str:
     """How long ago, and how long it took."""
     if probe is None or not probe.at:
         return "–"
     return f"{age(now - probe.at):<3} {took(probe.duration_ms)}"
 
 
-def _calls(metrics: ToolMetrics | None) -> Span:
+def _calls_cell(metrics: ToolMetrics | None) -> Span:
     """Calls, and of them those that failed by themselves."""
     if metrics is None or not metrics.calls:
         return Span("–", Tone.DIM)
@@ -85,11 +85,11 @@ def _calls(metrics: ToolMetrics | None) -> Span:
 
 def _in_columns(cells: dict[str, Line], width: int) -> Line:
     """The cells that have room at that width, each in its column."""
-    sizes = _sizes(width)
+    sizes = _column_sizes(width)
     return table_row((cells[name] for name in sizes), sizes.values())
 
 
-def _sizes(width: int) -> dict[str, int]:
+def _column_sizes(width: int) -> dict[str, int]:
     if width >= WIDE:
         tool, sidecar = (26, 24) if width >= ROOMY else (20, 16)
         sizes = {"STATE": 13, "TOOL": tool, "SIDECAR": sidecar, "RISK": 4, "POLICY": 10, "PROBE": 9}

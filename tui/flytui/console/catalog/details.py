@@ -16,21 +16,21 @@ from flycore.model.stability import SandboxReport
 from flytui.console.catalog.ladder import headline, ladder_lines
 from flytui.console.catalog.model import CatalogRow
 from flytui.console.catalog.schema import schema_lines
-from flytui.console.catalog.usage import Usage, usage_lines
+from flytui.console.catalog.usage import ToolUsage, usage_lines
 from flytui.console.changes import difference_lines
 from flytui.console.paint import Line, Span, Tone, block, column, labelled, line, span, wrap, wrapped
-from flytui.console.words import pretty
+from flytui.console.words import json_text
 
 _MARGIN = 1
-_LABEL = 13
-_WEIGHT = {
+_LABEL_CELLS = 13
+_SEVERITY_TONES = {
     Severity.ERROR: ("✗ error", Tone.BAD),
     Severity.WARNING: ("! warning", Tone.WARN),
     Severity.INFO: ("· note", Tone.DIM),
 }
 
 
-def details_lines(row: CatalogRow, now: float, width: int, usage: Usage | None = None) -> list[Line]:
+def details_lines(row: CatalogRow, now: float, width: int, usage: ToolUsage | None = None) -> list[Line]:
     """Ladder first, then what it is, how it was used, what it may touch, what it takes and gives."""
     rows: list[Line] = [headline(row.tool or row.sidecar, row.stability), ()]
     rows += ladder_lines(row.stability, now, width)
@@ -60,7 +60,7 @@ def diagnostics_lines(diagnostics: Sequence[Diagnostic], width: int) -> list[Lin
     """Each finding with its place, and what to write instead."""
     rows: list[Line] = []
     for finding in diagnostics:
-        word, tone = _WEIGHT[finding.severity]
+        word, tone = _SEVERITY_TONES[finding.severity]
         where = str(finding.position) if finding.position else finding.pointer
         owner = f"  {finding.sidecar}" if finding.sidecar else ""
         rows += wrap(
@@ -89,16 +89,16 @@ def _capability(capability: Capability, policy: str, width: int) -> list[Line]:
         "concurrency-safe" if capability.concurrency_safe else "",
     ]
     rows += wrap(line(Span(" "), span(capability.description or capability.summary)), width, 1)
-    rows += labelled("layer", capability.layer.value, width, _LABEL)
-    rows += labelled("risk", capability.risk.value, width, _LABEL)
+    rows += labelled("layer", capability.layer.value, width, _LABEL_CELLS)
+    rows += labelled("risk", capability.risk.value, width, _LABEL_CELLS)
     for rule in capability.risk_when:
         rows += labelled(
-            "", f"{rule.risk.value} when {msgspec.json.encode(rule.when).decode()}", width, _LABEL
+            "", f"{rule.risk.value} when {msgspec.json.encode(rule.when).decode()}", width, _LABEL_CELLS
         )
-    rows += labelled("approval", ", ".join(capability.approval_class), width, _LABEL)
-    rows += labelled("policy", policy, width, _LABEL)
-    rows += labelled("flags", ", ".join(flag for flag in flags if flag), width, _LABEL)
-    rows += labelled("tags", ", ".join(capability.tags), width, _LABEL)
+    rows += labelled("approval", ", ".join(capability.approval_class), width, _LABEL_CELLS)
+    rows += labelled("policy", policy, width, _LABEL_CELLS)
+    rows += labelled("flags", ", ".join(flag for flag in flags if flag), width, _LABEL_CELLS)
+    rows += labelled("tags", ", ".join(capability.tags), width, _LABEL_CELLS)
     return rows
 
 
@@ -107,43 +107,55 @@ def _permissions(wants: Permissions, report: SandboxReport | None, width: int) -
     rows = _section("Permissions")
     if report is None:
         return [*rows, *_declared(wants, width)]
-    rows += labelled("level", ", ".join(filter(None, (report.level.value, report.mechanism))), width, _LABEL)
+    rows += labelled(
+        "level", ", ".join(filter(None, (report.level.value, report.mechanism))), width, _LABEL_CELLS
+    )
     for item in report.permissions:
         held = span("✓ enforced", Tone.GOOD) if item.enforced else span("○ not enforced", Tone.WARN)
         why = f" · {item.why}" if item.why and item.why != "not enforced" else ""
-        label = column((Span(" "), span(item.name, Tone.DIM)), _LABEL)
-        rows += wrap((*label, span(f"{item.declared}  "), held, span(why, Tone.DIM)), width, _LABEL)
+        label = column((Span(" "), span(item.name, Tone.DIM)), _LABEL_CELLS)
+        rows += wrap((*label, span(f"{item.declared}  "), held, span(why, Tone.DIM)), width, _LABEL_CELLS)
     return rows
 
 
 def _declared(wants: Permissions, width: int) -> list[Line]:
     rows = list(
-        labelled("network", "yes: this machine's whole network" if wants.network else "none", width, _LABEL)
+        labelled(
+            "network", "yes: this machine's whole network" if wants.network else "none", width, _LABEL_CELLS
+        )
     )
-    rows += labelled("reads", ", ".join(wants.read) or "nothing", width, _LABEL)
-    rows += labelled("writes", ", ".join(wants.write) or "nothing", width, _LABEL)
-    rows += labelled("secrets", ", ".join(wants.secrets) or "none", width, _LABEL)
-    rows += labelled("desktop", "yes: keyboard, mouse and screen" if wants.desktop else "no", width, _LABEL)
+    rows += labelled("reads", ", ".join(wants.read) or "nothing", width, _LABEL_CELLS)
+    rows += labelled("writes", ", ".join(wants.write) or "nothing", width, _LABEL_CELLS)
+    rows += labelled("secrets", ", ".join(wants.secrets) or "none", width, _LABEL_CELLS)
+    rows += labelled(
+        "desktop", "yes: keyboard, mouse and screen" if wants.desktop else "no", width, _LABEL_CELLS
+    )
     return rows
 
 
 def _entry(entry: SidecarEntry, trusted: bool, width: int) -> list[Line]:
     rows = _section("Sidecar")
-    rows += labelled("id", f"{entry.id}  ({entry.source.value}, {entry.position})", width, _LABEL)
-    rows += labelled("trusted", "yes" if trusted else "no: T in the console, or flytui trust", width, _LABEL)
-    rows += labelled("kind", entry.kind.value, width, _LABEL)
-    rows += labelled("command", " ".join((entry.command, *entry.args)), width, _LABEL)
-    for name, delegate in entry.delegates.items():
-        rows += labelled("delegate", f"{name}: {' '.join((delegate.command, *delegate.args))}", width, _LABEL)
+    rows += labelled("id", f"{entry.id}  ({entry.source.value}, {entry.position})", width, _LABEL_CELLS)
     rows += labelled(
-        "disabled", "" if entry.enabled else entry.disabled_reason or "no reason given", width, _LABEL
+        "trusted", "yes" if trusted else "no: T in the console, or flytui trust", width, _LABEL_CELLS
     )
-    rows += labelled("tools", ", ".join(entry.tool_names), width, _LABEL)
-    rows += labelled("environment", ", ".join((*entry.env, *entry.pass_env)), width, _LABEL)
-    rows += labelled("time limit", f"{entry.timeout_ms} ms", width, _LABEL)
+    rows += labelled("kind", entry.kind.value, width, _LABEL_CELLS)
+    rows += labelled("command", " ".join((entry.command, *entry.args)), width, _LABEL_CELLS)
+    for name, delegate in entry.delegates.items():
+        rows += labelled(
+            "delegate", f"{name}: {' '.join((delegate.command, *delegate.args))}", width, _LABEL_CELLS
+        )
+    rows += labelled(
+        "disabled", "" if entry.enabled else entry.disabled_reason or "no reason given", width, _LABEL_CELLS
+    )
+    rows += labelled("tools", ", ".join(entry.tool_names), width, _LABEL_CELLS)
+    rows += labelled("environment", ", ".join((*entry.env, *entry.pass_env)), width, _LABEL_CELLS)
+    rows += labelled("time limit", f"{entry.timeout_ms} ms", width, _LABEL_CELLS)
     for problem in entry.problems:
-        rows += labelled("problem", f"{problem.position or ''} {problem.message}".strip(), width, _LABEL)
-        rows += labelled("", f"→ {problem.remedy}" if problem.remedy else "", width, _LABEL)
+        rows += labelled(
+            "problem", f"{problem.position or ''} {problem.message}".strip(), width, _LABEL_CELLS
+        )
+        rows += labelled("", f"→ {problem.remedy}" if problem.remedy else "", width, _LABEL_CELLS)
     return rows
 
 
@@ -161,4 +173,4 @@ def _schema(title: str, schema: Json, width: int) -> list[Line]:
 
 
 def _json(title: str, value: Json, width: int) -> list[Line]:
-    return [*_section(title), *wrapped(block(pretty(value), margin=_MARGIN), width, 3)] if value else []
+    return [*_section(title), *wrapped(block(json_text(value), margin=_MARGIN), width, 3)] if value else []

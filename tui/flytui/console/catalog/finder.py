@@ -14,16 +14,16 @@ from textual.widgets import Input
 from flycore.catalog.query import Listed, Query, parse_query
 from flytui.console.catalog.columns import titles
 from flytui.console.catalog.model import CatalogRow, CatalogRows, Grouping, ordered, with_headings
-from flytui.console.catalog.notes import found_lines
-from flytui.console.filterbox import FilterBox
+from flytui.console.catalog.notes import match_lines
+from flytui.console.filterbox import FilterInput
 from flytui.console.paint import Line, Span, Tone, fit, line, span
-from flytui.console.rows import RowsView
-from flytui.console.views import Bar, LinesView
+from flytui.console.rows import VirtualList
+from flytui.console.views import LineBar, LineView
 
-_HINT = "words  state: risk: sidecar: policy: source:  !not · Enter keeps · Esc clears"
+_FILTER_HINT = "words  state: risk: sidecar: policy: source:  !not · Enter keeps · Esc clears"
 
 
-class Finder(Vertical):
+class ToolListPane(Vertical):
     """Rows that match what is written. `notes` are the lines above the list while nothing is."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -43,11 +43,11 @@ class Finder(Vertical):
         self.query_now = Query()
         self._text = ""
         self.grouping = Grouping.FAMILY
-        self._box = FilterBox(id="filter", placeholder=_HINT, select_on_focus=False)
-        self._note_bar = Bar(self._note_lines, id="notes")
-        self._title_bar = Bar(self._titles, id="titles")
-        self.list = RowsView(id="catalog-rows")
-        self._empty = LinesView(self._empty_lines, id="catalog-empty")
+        self._box = FilterInput(id="filter", placeholder=_FILTER_HINT, select_on_focus=False)
+        self._note_bar = LineBar(self._note_lines, id="notes")
+        self._title_bar = LineBar(self._titles, id="titles")
+        self.list = VirtualList(id="catalog-rows")
+        self._empty = LineView(self._empty_lines, id="catalog-empty")
 
     def compose(self) -> ComposeResult:
         """Filter line, notes, titles, rows, and what stands there when there are none."""
@@ -60,14 +60,14 @@ class Finder(Vertical):
     def on_mount(self) -> None:
         """Start without the filter line."""
         self._box.display = False
-        self._apply()
+        self._refresh_list()
 
     def take(self, rows: CatalogRows) -> None:
         """Other rows; what was written, the cursor and the grouping stay."""
         self._given = rows
         self._rows = ordered(rows, self.grouping)
         self._items = None
-        self._apply()
+        self._refresh_list()
 
     @property
     def row(self) -> CatalogRow | None:
@@ -107,7 +107,7 @@ class Finder(Vertical):
         self._box.display = False
         self._text = ""
         self.focus_here()
-        self._apply()
+        self._refresh_list()
 
     def action_group(self) -> None:
         """By family, or by sidecar."""
@@ -118,22 +118,22 @@ class Finder(Vertical):
     @on(Input.Changed, "#filter")
     def _filtering(self, event: Input.Changed) -> None:
         self._text = event.value
-        self._apply()
+        self._refresh_list()
 
     @on(Input.Submitted, "#filter")
     def _filtered(self) -> None:
         self._box.display = False
         self.focus_here()
-        self._apply()
+        self._refresh_list()
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def _focus_moved(self) -> None:
-        self.post_message(Bar.Stale())
+        self.post_message(LineBar.Stale())
 
-    def _apply(self) -> None:
+    def _refresh_list(self) -> None:
         self.query_now = parse_query(self._text)
-        self.shown = self._matching() if self.query_now.terms else self._rows
+        self.shown = self._matching_rows() if self.query_now.terms else self._rows
         self.list.show(with_headings(self.shown, self.grouping), narrowed=bool(self._text))
         self.list.display = bool(self.shown)
         self._empty.display = not self.shown
@@ -141,7 +141,7 @@ class Finder(Vertical):
         self._note_bar.redraw()
         self._title_bar.redraw()
 
-    def _matching(self) -> CatalogRows:
+    def _matching_rows(self) -> CatalogRows:
         if self._items is None:
             self._items = [row.listed for row in self._rows]
         rows = self._rows
@@ -150,7 +150,7 @@ class Finder(Vertical):
     def _note_lines(self, width: int) -> Sequence[Line]:
         if not self._text:
             return self._notes(width)
-        return found_lines(self._text, self.query_now, len(self.shown), len(self._rows), width)
+        return match_lines(self._text, self.query_now, len(self.shown), len(self._rows), width)
 
     def _titles(self, width: int) -> Sequence[Line]:
         return [fit((Span("  "), *titles(width - 3)), width)] if self.shown else []

@@ -15,10 +15,10 @@ from textual.widgets import Input
 
 from flycore.catalog.query import in_order
 from flytui.console.catalog.model import CatalogRow
-from flytui.console.filterbox import FilterBox
+from flytui.console.filterbox import FilterInput
 from flytui.console.paint import Line, Span, column, fit, keys_fitting, line, span
-from flytui.console.rows import RowsView
-from flytui.console.views import Bar
+from flytui.console.rows import VirtualList
+from flytui.console.views import LineBar
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Place:
         return fit((*column((Span(*self.row.state),), 14), span(self.row.name)), width)
 
 
-def ranked(rows: Iterable[CatalogRow], text: str) -> list[CatalogRow]:
+def ranked_targets(rows: Iterable[CatalogRow], text: str) -> list[CatalogRow]:
     """Rows whose name holds the letters in order: those that begin so first, then those that hold them
     together, then the others; in their order among each other."""
     wanted = "".join(text.casefold().split())
@@ -65,15 +65,15 @@ class JumpScreen(ModalScreen[str]):
     def __init__(self, rows: Sequence[CatalogRow]) -> None:
         super().__init__()
         self._rows = rows
-        self._list = RowsView(id="jump-rows")
+        self._list = VirtualList(id="jump-rows")
         self._list.can_focus = False
 
     def compose(self) -> ComposeResult:
         """A line to write in, and what fits it."""
         with Vertical(classes="box"):
-            yield FilterBox(id="jump", placeholder="tool", select_on_focus=False)
+            yield FilterInput(id="jump", placeholder="tool", select_on_focus=False)
             yield self._list
-            yield Bar(self._keys, id="jump-keys")
+            yield LineBar(self._keys, id="jump-keys")
 
     def on_mount(self) -> None:
         """Everything, until something is written."""
@@ -88,8 +88,8 @@ class JumpScreen(ModalScreen[str]):
         row = self._list.row
         self.dismiss(row.key if row is not None else "")
 
-    @on(RowsView.Chosen)
-    def _clicked(self, event: RowsView.Chosen) -> None:
+    @on(VirtualList.Chosen)
+    def _clicked(self, event: VirtualList.Chosen) -> None:
         event.stop()
         self._entered()
 
@@ -102,9 +102,9 @@ class JumpScreen(ModalScreen[str]):
         self._list.action_move(step)
 
     def _show(self, text: str) -> None:
-        self._list.show([Place(row) for row in ranked(self._rows, text)])
+        self._list.show([Place(row) for row in ranked_targets(self._rows, text)])
         self._list.action_edge(False)
-        for bar in self.query(Bar):
+        for bar in self.query(LineBar):
             bar.redraw()
 
     def _keys(self, width: int) -> Sequence[Line]:

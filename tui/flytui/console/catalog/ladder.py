@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from flycore.model.enums import Effective
-from flycore.model.stability import PermissionReport, Reason, Stability, held_alike
+from flycore.model.stability import PermissionReport, Reason, Stability, group_equal_reports
 from flytui.console.paint import Line, Span, Tone, column, line, span, wrap
-from flytui.console.words import STATE, age, took
+from flytui.console.words import STATE_LABELS, age, took
 
 DIMENSIONS = (
     "discovery",
@@ -21,10 +21,12 @@ DIMENSIONS = (
     "upgrade",
     "effective",
 )
-_GOOD = frozenset(
+_GOOD_STATES = frozenset(
     ("configured", "valid", "resolved", "compatible", "healthy", "ready", "allowed", "idle", "available")
 )
-_FAIR = frozenset(("unknown", "degraded", "skipped", "approval-required", "quota-limited", "staged"))
+_LIMITED_STATES = frozenset(
+    ("unknown", "degraded", "skipped", "approval-required", "quota-limited", "staged")
+)
 NAME_CELLS = 11
 STDERR_LINES = 20
 
@@ -33,11 +35,11 @@ def ladder_lines(stability: Stability, now: float, width: int) -> list[Line]:
     """All rungs for that width; `now` in Unix seconds, for ages."""
     rows: list[Line] = []
     for dimension in DIMENSIONS:
-        rows += _rung(stability, dimension, now, width)
+        rows += _dimension_lines(stability, dimension, now, width)
     return rows
 
 
-def _rung(stability: Stability, dimension: str, now: float, width: int) -> Iterator[Line]:
+def _dimension_lines(stability: Stability, dimension: str, now: float, width: int) -> Iterator[Line]:
     value: StrEnum | None = getattr(stability, dimension)
     facts = [fact for fact in _facts(stability, dimension, now) if fact]
     name = column((Span(" "), span(dimension, Tone.DIM)), NAME_CELLS)
@@ -45,25 +47,25 @@ def _rung(stability: Stability, dimension: str, now: float, width: int) -> Itera
         yield (*name, Span(" "), span("· not checked", Tone.DIM))
         return
     first = facts[0] if facts else ""
-    word = span(*STATE[value]) if isinstance(value, Effective) else _word(value.value)
+    word = span(*STATE_LABELS[value]) if isinstance(value, Effective) else _state_word(value.value)
     head = (*name, Span(" "), word, span(f"  {first}" if first else "", Tone.DIM))
     yield from wrap(head, width, NAME_CELLS + 3)
     for fact in facts[1:]:
         yield from wrap((Span(" " * (NAME_CELLS + 3)), span(fact, Tone.DIM)), width, NAME_CELLS + 5)
     for reason in stability.reasons:
         if reason.dimension == dimension:
-            yield from _reason(reason, width)
+            yield from _reason_lines(reason, width)
 
 
-def _word(value: str) -> Span:
+def _state_word(value: str) -> Span:
     if value == Effective.DISABLED.value:
-        return span(*STATE[Effective.DISABLED])
-    if value in _GOOD:
+        return span(*STATE_LABELS[Effective.DISABLED])
+    if value in _GOOD_STATES:
         return span(f"✓ {value}", Tone.GOOD)
-    return span(f"◐ {value}", Tone.WARN) if value in _FAIR else span(f"✗ {value}", Tone.BAD)
+    return span(f"◐ {value}", Tone.WARN) if value in _LIMITED_STATES else span(f"✗ {value}", Tone.BAD)
 
 
-def _reason(reason: Reason, width: int) -> Iterator[Line]:
+def _reason_lines(reason: Reason, width: int) -> Iterator[Line]:
     margin = Span(" " * (NAME_CELLS + 3))
     yield from wrap((margin, span(f"{reason.code.value}: {reason.message}")), width, NAME_CELLS + 5)
     if reason.remedy:
@@ -111,7 +113,7 @@ def _facts(stability: Stability, dimension: str, now: float) -> Iterator[str]:
         case "sandbox" if evidence.sandbox:
             report = evidence.sandbox
             yield f"level {report.level.value}{', ' + report.mechanism if report.mechanism else ''}"
-            yield from (_permissions(group) for group in held_alike(report.permissions))
+            yield from (_permissions(group) for group in group_equal_reports(report.permissions))
         case _:
             pass
 
@@ -132,4 +134,4 @@ def _stderr(tail: str) -> Iterator[str]:
 
 def headline(tool: str, stability: Stability) -> Line:
     """Name and effective state."""
-    return line(Span(" "), span(tool, Tone.STRONG), Span("  "), span(*STATE[stability.effective]))
+    return line(Span(" "), span(tool, Tone.STRONG), Span("  "), span(*STATE_LABELS[stability.effective]))

@@ -14,12 +14,12 @@ from flycore.model.catalog import CapabilityView, Catalog, SidecarView
 from flycore.model.enums import Discovery, Effective, ReasonCode
 from flycore.model.stability import Stability
 from flycore.model.trust import TrustItem
-from flytui.console.catalog.beside import Beside
-from flytui.console.catalog.columns import Cells, drawn
-from flytui.console.catalog.reason import why_fix
+from flytui.console.catalog.beside import RowAnnotations
+from flytui.console.catalog.columns import RowCells, drawn
+from flytui.console.catalog.reason import summarise_reason
 from flytui.console.paint import Line, Span, Tone, fit, span
 from flytui.console.words import CHANGED as CHANGED_WORD
-from flytui.console.words import STATE
+from flytui.console.words import STATE_LABELS
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +34,7 @@ class CatalogRow:
     changed: bool
     """Its entry or program is not the one that was trusted or approved."""
     leased: bool
-    beside: Beside
+    beside: RowAnnotations
     stability: Stability
     """The snapshot of the tool, or of the sidecar without tools."""
     part: int
@@ -51,7 +51,7 @@ class CatalogRow:
         """Glyph and word."""
         if self.changed:
             return CHANGED_WORD
-        said = STATE[self.stability.effective]
+        said = STATE_LABELS[self.stability.effective]
         return (said[0], Tone.DIM) if self.stability.discovery is Discovery.MISSING else said
 
     @property
@@ -78,7 +78,7 @@ class CatalogRow:
         reasons = self.stability.reasons
         summary = self.view.capability.summary if self.view else ""
         entry = self.offered_by.entry if self.offered_by else None
-        cells = Cells(
+        cells = RowCells(
             state=self.state,
             tool=self.tool,
             sidecar=self.sidecar,
@@ -87,7 +87,7 @@ class CatalogRow:
             policy=self.policy,
             probe=self.stability.evidence.probe,
             metrics=self.beside.metrics.get(self.tool),
-            why=why_fix(reasons, entry, summary, changed=self.changed),
+            why=summarise_reason(reasons, entry, summary, changed=self.changed),
         )
         return drawn(cells, self.beside.now(), width)
 
@@ -120,7 +120,7 @@ def rows_of(
     catalog: Catalog,
     changed: frozenset[str],
     before: Mapping[str, CatalogRow],
-    beside: Beside | None = None,
+    beside: RowAnnotations | None = None,
     drifted: frozenset[str] = frozenset(),
 ) -> CatalogRows:
     """Tools that something offers, by name; then sidecars without tools; then what nothing offers.
@@ -129,7 +129,7 @@ def rows_of(
     not the one that was approved. `before` are rows by key: a row whose values are equal is taken over as it
     is.
     """
-    beside = beside or Beside()
+    beside = beside or RowAnnotations()
     sidecars = {view.id: view for view in catalog.sidecars}
     changed |= {view.id for view in catalog.sidecars if view.changed}
     leased = beside.leased
@@ -150,13 +150,13 @@ def rows_of(
             stability,
             part,
         )
-        parts[part].append(_kept(before.get(made.key), made))
+        parts[part].append(_reuse_row(before.get(made.key), made))
     offering = {view.sidecar for view in catalog.capabilities}
     for own in catalog.sidecars:
         if own.id not in offering:
             key = f"sidecar {own.id}"
             made = CatalogRow(key, "", own.id, None, own, own.id in changed, False, beside, own.stability, 1)
-            parts[1].append(_kept(before.get(key), made))
+            parts[1].append(_reuse_row(before.get(key), made))
     for rows in parts:
         rows.sort(key=lambda row: row.tool or row.sidecar)
     return (*parts[0], *parts[1], *parts[2])
@@ -218,11 +218,11 @@ def _sidecar_heading(row: CatalogRow) -> str:
     if row.offered_by is None:
         return row.sidecar
     version = row.offered_by.entry.package_version or ""
-    state = CHANGED_WORD if row.offered_by.changed else STATE[row.offered_by.stability.effective]
+    state = CHANGED_WORD if row.offered_by.changed else STATE_LABELS[row.offered_by.stability.effective]
     return " ".join(word for word in (row.sidecar, version, "·", state[0]) if word)
 
 
-def _kept(known: CatalogRow | None, made: CatalogRow) -> CatalogRow:
+def _reuse_row(known: CatalogRow | None, made: CatalogRow) -> CatalogRow:
     """The row as it was, where it would say the same; the views are looked at last, they are large."""
     if known is None or (known.changed, known.leased) != (made.changed, made.leased):
         return made

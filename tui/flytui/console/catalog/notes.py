@@ -5,14 +5,14 @@ from __future__ import annotations
 from flycore.catalog.query import Query
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Diagnostic
-from flytui.console.keymap import Keys
+from flytui.console.keymap import KeyBindings
 from flytui.console.paint import Line, Tone, fit, line, span, wrapped
 from flytui.console.words import plural
 
-_KEY = "‹key›"
-_FIRST = (
+_KEY_MARK = "‹key›"
+_FIRST_REGISTRY = (
     "No sidecar is declared here yet, so no tool can run.",
-    f"Press {_KEY} for a first registry: it is shown, then written.",
+    f"Press {_KEY_MARK} for a first registry: it is shown, then written.",
     "Or save this as tools/external.tools.jsonc:",
     "",
     '  {"schemaVersion": 2, "sidecars": {"utility.local": {',
@@ -22,7 +22,7 @@ _FIRST = (
 )
 
 
-def problems_of(catalog: Catalog | None) -> tuple[Diagnostic, ...]:
+def catalog_problems(catalog: Catalog | None) -> tuple[Diagnostic, ...]:
     """What is wrong in files a person wrote, the files' own problems first."""
     if catalog is None:
         return ()
@@ -31,21 +31,21 @@ def problems_of(catalog: Catalog | None) -> tuple[Diagnostic, ...]:
 
 
 def note_lines(
-    catalog: Catalog | None, problems: tuple[Diagnostic, ...], summary: str, keys: Keys, width: int
+    catalog: Catalog | None, problems: tuple[Diagnostic, ...], summary: str, keys: KeyBindings, width: int
 ) -> list[Line]:
     """What is wrong, how many tools there are in which state, and how to begin where there is none."""
     notes = _problem_note(problems, keys.shown("catalog.problems"))
     if catalog is None:
         notes.append(line(span(" reading the registry…", Tone.DIM)))
     elif not catalog.sidecars:
-        first = (text.replace(_KEY, keys.shown("catalog.init")) for text in _FIRST)
+        first = (text.replace(_KEY_MARK, keys.shown("catalog.init")) for text in _FIRST_REGISTRY)
         notes += wrapped([line(span(f" {text}")) for text in first], width, 1)
     else:
         notes.append(line(span(f" {summary}", Tone.DIM)))
     return [fit(note, width) for note in notes]
 
 
-def found_lines(text: str, query: Query, shown: int, count: int, width: int) -> list[Line]:
+def match_lines(text: str, query: Query, shown: int, count: int, width: int) -> list[Line]:
     """How many match, and which words of the filter mean nothing."""
     found = f" {shown} of {count} match “{text}”"
     rows = [line(span(found, Tone.ACCENT), span(" · Esc clears", Tone.DIM))]

@@ -11,7 +11,7 @@ from flycore.model.stability import Reason
 from flytui.console.paint import Line, Span, Tone, span, width_of
 
 _CHANGED = "changed since it was approved"
-_KEYS = {
+_FIX_KEYS = {
     FixKind.COMMAND: "F",
     FixKind.EDIT: "F",
     FixKind.ENABLE: "E",
@@ -20,11 +20,11 @@ _KEYS = {
     FixKind.INIT: "i",
 }
 """The shortest way to each kind of fix from the Catalog."""
-_WORDS = {FixKind.ENABLE: "enable", FixKind.TRUST: "trust", FixKind.PROBE: "probe again"}
+_FIX_WORDS = {FixKind.ENABLE: "enable", FixKind.TRUST: "trust", FixKind.PROBE: "probe again"}
 """Short words for what needs no details; the others have their own."""
 
 
-class WhyFix(NamedTuple):
+class ReasonSummary(NamedTuple):
     """Why, and what to press or do."""
 
     why: str
@@ -55,14 +55,14 @@ _BRIEF = 30
 """Cells below which the reason stands alone: of the way out only a word or two would be left."""
 
 
-def why_fix(
+def summarise_reason(
     reasons: tuple[Reason, ...], entry: SidecarEntry | None, summary: str, *, changed: bool
-) -> WhyFix:
+) -> ReasonSummary:
     """The first reason; what the tool does where there is none."""
     if changed:
-        return WhyFix(_CHANGED, "D", "difference", len(reasons), "changed")
+        return ReasonSummary(_CHANGED, "D", "difference", len(reasons), "changed")
     if not reasons:
-        return WhyFix(summary)
+        return ReasonSummary(summary)
     first, more = reasons[0], len(reasons) - 1
     why, brief = first.code.value, ""
     if first.code is ReasonCode.DISABLED and entry is not None:
@@ -70,5 +70,5 @@ def why_fix(
         why = f"disabled in {brief}"
     fix = first.fix
     if fix is None:
-        return WhyFix(why, "", first.remedy or first.message, more, brief)
-    return WhyFix(why, _KEYS[fix.kind], _WORDS.get(fix.kind, fix.words), more, brief)
+        return ReasonSummary(why, "", first.remedy or first.message, more, brief)
+    return ReasonSummary(why, _FIX_KEYS[fix.kind], _FIX_WORDS.get(fix.kind, fix.words), more, brief)

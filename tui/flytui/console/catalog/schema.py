@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from flycore.model.json import Json
 from flytui.console.paint import Line, Span, Tone, block, span, wrap, wrapped
-from flytui.console.words import pretty
+from flytui.console.words import json_text
 
 DEEPEST = 6
 """Levels of fields in fields that are drawn; what lies deeper is given as JSON."""
@@ -49,29 +49,29 @@ def schema_lines(schema: Json, width: int) -> list[Line]:
     if not isinstance(schema, dict) or not schema:
         return []
     if not isinstance(schema.get("properties"), dict) or not schema["properties"]:
-        return _raw(schema, width, 1)
-    rows = list(_fields(schema, width, 1))
+        return _json_block(schema, width, 1)
+    rows = list(_field_lines(schema, width, 1))
     if others := {key: value for key, value in schema.items() if key not in _DRAWN}:
-        rows += _raw(others, width, 1)
+        rows += _json_block(others, width, 1)
     if schema.get("additionalProperties") is False:
         rows += wrap((Span("   "), span("no other fields", Tone.DIM)), width, 3)
     return rows
 
 
-def _fields(schema: Mapping[str, Json], width: int, depth: int) -> Iterator[Line]:
+def _field_lines(schema: Mapping[str, Json], width: int, depth: int) -> Iterator[Line]:
     properties, required = schema.get("properties"), schema.get("required")
     musts = required if isinstance(required, list) else []
     for name, field in properties.items() if isinstance(properties, dict) else ():
-        yield from _field(name, field, name in musts, width, depth)
+        yield from _one_field_lines(name, field, name in musts, width, depth)
 
 
-def _field(name: str, field: Json, must: bool, width: int, depth: int) -> Iterator[Line]:
+def _one_field_lines(name: str, field: Json, must: bool, width: int, depth: int) -> Iterator[Line]:
     margin = 1 + _STEP * depth
     if not isinstance(field, dict):
         yield from wrap((Span(" " * margin), span(name, Tone.STRONG), span(f"  {field}")), width, margin + 2)
         return
     marks = (Span("  required", Tone.ACCENT),) if must else ()
-    facts = " · ".join(_facts(field))
+    facts = " · ".join(_limit_words(field))
     head = (Span(" " * margin), span(name, Tone.STRONG), span(f"  {_type(field)}"), *marks)
     yield from wrap((*head, span(f"  {facts}" if facts else "", Tone.DIM)), width, margin + 2)
     if isinstance(text := field.get("description"), str) and text:
@@ -79,11 +79,11 @@ def _field(name: str, field: Json, must: bool, width: int, depth: int) -> Iterat
     inner = field.get("items") if isinstance(field.get("items"), dict) else field
     if isinstance(inner, dict) and inner.get("properties"):
         if depth < DEEPEST:
-            yield from _fields(inner, width, depth + 1)
+            yield from _field_lines(inner, width, depth + 1)
         else:
-            yield from _raw(inner, width, margin + 2)
+            yield from _json_block(inner, width, margin + 2)
     if others := {key: value for key, value in field.items() if key not in _DRAWN}:
-        yield from _raw(others, width, margin + 2)
+        yield from _json_block(others, width, margin + 2)
 
 
 def _type(field: Mapping[str, Json]) -> str:
@@ -95,7 +95,7 @@ def _type(field: Mapping[str, Json]) -> str:
     return words
 
 
-def _facts(field: Mapping[str, Json]) -> Iterator[str]:
+def _limit_words(field: Mapping[str, Json]) -> Iterator[str]:
     if isinstance(choices := field.get("enum"), list):
         yield f"one of {', '.join(_plain(choice) for choice in choices)}"
     if "const" in field:
@@ -106,12 +106,12 @@ def _facts(field: Mapping[str, Json]) -> Iterator[str]:
     if "default" in field:
         yield f"default {_plain(field['default'])}"
     if isinstance(items := field.get("items"), dict):
-        yield from _facts({key: value for key, value in items.items() if key != "default"})
+        yield from _limit_words({key: value for key, value in items.items() if key != "default"})
 
 
 def _plain(value: Json) -> str:
     return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 
-def _raw(value: Json, width: int, margin: int) -> list[Line]:
-    return wrapped(block(pretty(value), margin=margin), width, margin + 2)
+def _json_block(value: Json, width: int, margin: int) -> list[Line]:
+    return wrapped(block(json_text(value), margin=margin), width, margin + 2)

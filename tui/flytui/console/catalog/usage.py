@@ -9,13 +9,13 @@ from typing import NamedTuple
 from flycore.model.audit import ToolMetrics
 from flycore.model.call import Activity
 from flytui.console.paint import Line, Span, Tone, column, fit, labelled, line, span
-from flytui.console.words import PHASE, STATUS, age, plural, said, took
+from flytui.console.words import PHASE_LABELS, STATUS, age, plural, said, took
 
 RECENT = 10
-_LABEL = 13
+_USAGE_LABEL_CELLS = 13
 
 
-class Usage(NamedTuple):
+class ToolUsage(NamedTuple):
     """What is known of one tool's calls."""
 
     metrics: ToolMetrics | None
@@ -24,35 +24,40 @@ class Usage(NamedTuple):
     """Newest first."""
 
 
-def usage_of(tool: str, metrics: Iterable[ToolMetrics], calls: Iterable[Activity]) -> Usage:
+def usage_of(tool: str, metrics: Iterable[ToolMetrics], calls: Iterable[Activity]) -> ToolUsage:
     """The tool's own among all."""
     own = next((item for item in metrics if item.tool == tool), None)
-    return Usage(own, [call for call in calls if call.tool == tool][:RECENT])
+    return ToolUsage(own, [call for call in calls if call.tool == tool][:RECENT])
 
 
-def usage_lines(usage: Usage, now: float, width: int) -> list[Line]:
+def usage_lines(usage: ToolUsage, now: float, width: int) -> list[Line]:
     """Counts, durations, the last error and the latest calls; `now` in Unix seconds."""
     rows: list[Line] = [(), line(Span(" "), span("Calls", Tone.STRONG))]
     metrics = usage.metrics
     if metrics is None and not usage.recent:
         return [*rows, line(span(" none yet", Tone.DIM))]
     if metrics is not None:
-        rows += labelled("counted", _counts(metrics), width, _LABEL)
+        rows += labelled("counted", _count_words(metrics), width, _USAGE_LABEL_CELLS)
         if metrics.ran:
             times = f"{took(round(metrics.average_ms))} average, {took(metrics.p95_ms)} p95"
-            rows += labelled("took", f"{times}, {took(metrics.total_ms)} in all", width, _LABEL)
-            rows += labelled("last ran", f"{_ago(metrics.last_executed, now)} ago", width, _LABEL)
+            rows += labelled("took", f"{times}, {took(metrics.total_ms)} in all", width, _USAGE_LABEL_CELLS)
+            rows += labelled(
+                "last ran", f"{_age_of(metrics.last_executed, now)} ago", width, _USAGE_LABEL_CELLS
+            )
         if metrics.last_error is not None:
             error = metrics.last_error
             rows += labelled(
-                "last error", f"{error.code}: {error.message} ({_ago(error.at, now)} ago)", width, _LABEL
+                "last error",
+                f"{error.code}: {error.message} ({_age_of(error.at, now)} ago)",
+                width,
+                _USAGE_LABEL_CELLS,
             )
     for call in usage.recent:
-        rows.append(fit(_recent(call, now), width))
+        rows.append(fit(_recent_line(call, now), width))
     return rows
 
 
-def _counts(metrics: ToolMetrics) -> str:
+def _count_words(metrics: ToolMetrics) -> str:
     ends = (
         (metrics.success, "success"),
         (metrics.failed, "failed"),
@@ -65,20 +70,20 @@ def _counts(metrics: ToolMetrics) -> str:
     )
 
 
-def _recent(call: Activity, now: float) -> Line:
+def _recent_line(call: Activity, now: float) -> Line:
     result = call.result
-    state = said(STATUS[result.status] if result is not None else PHASE[call.phase])
+    state = said(STATUS[result.status] if result is not None else PHASE_LABELS[call.phase])
     ran = took(result.duration_ms) if result is not None else ""
     error = f"  {result.error.code}" if result is not None and result.error is not None else ""
     return (
-        *column((Span(" "), span(f"{age(now - call.started_at)} ago", Tone.DIM)), _LABEL),
+        *column((Span(" "), span(f"{age(now - call.started_at)} ago", Tone.DIM)), _USAGE_LABEL_CELLS),
         *column((state,), 14),
         *column((span(ran, Tone.DIM),), 9),
         span(f"{call.caller}{error}", Tone.DIM),
     )
 
 
-def _ago(time: str, now: float) -> str:
+def _age_of(time: str, now: float) -> str:
     try:
         return age(now - datetime.fromisoformat(time).timestamp())
     except (ValueError, OverflowError):

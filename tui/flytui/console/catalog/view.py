@@ -13,31 +13,31 @@ from textual.containers import Horizontal
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.errors import FlyError
-from flytui.console.catalog.beside import Beside, drifted_tools, leases_by_tool
+from flytui.console.catalog.beside import RowAnnotations, drifted_tools, leases_by_tool
 from flytui.console.catalog.details import as_json, details_lines, diagnostics_lines
-from flytui.console.catalog.finder import Finder
+from flytui.console.catalog.finder import ToolListPane
 from flytui.console.catalog.jump import JumpScreen
 from flytui.console.catalog.ladder import headline, ladder_lines
 from flytui.console.catalog.model import CatalogRow, CatalogRows, by_key, changed_parts, counts, rows_of
-from flytui.console.catalog.notes import note_lines, problems_of
+from flytui.console.catalog.notes import note_lines, catalog_problems
 from flytui.console.catalog.usage import usage_of
-from flytui.console.catalog.why import changed_since, why_json, why_lines
+from flytui.console.catalog.why import change_lines, why_json, why_lines
 from flytui.console.desk import Desk, Topic
-from flytui.console.fix.actions import Mending
+from flytui.console.fix.actions import CatalogFixActions
 from flytui.console.form.screen import FormScreen
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, line, span, wrapped
-from flytui.console.rows import RowsView
-from flytui.console.views import LinesView
+from flytui.console.rows import VirtualList
+from flytui.console.views import LineView
 
-NOTHING_TO_ASK = frozenset(("discovery", "manifest"))
+NOT_PROBED_DIMENSIONS = frozenset(("discovery", "manifest"))
 """Dimensions that only an edit of the registry makes well."""
-BESIDE = 100
+SIDE_BY_SIDE_WIDTH = 100
 """From this width the ladder stands beside the list."""
-_OF_ROWS = frozenset((Topic.CATALOG, Topic.TRUST, Topic.GRANTS, Topic.ASKS))
+_ROW_TOPICS = frozenset((Topic.CATALOG, Topic.TRUST, Topic.GRANTS, Topic.ASKS))
 
 
-class CatalogView(Mending):
+class CatalogView(CatalogFixActions):
     """Every tool there is, its state as glyph and word, and why."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -55,7 +55,7 @@ class CatalogView(Mending):
         ("catalog.filter", "filter"),
         ("catalog.test-call", "test call"),
         ("catalog.why", "why"),
-        *Mending.HINTS,
+        *CatalogFixActions.HINTS,
         ("catalog.probe", "probe again"),
         ("catalog.group", "group"),
         ("catalog.jump", "jump"),
@@ -71,7 +71,7 @@ class CatalogView(Mending):
     def __init__(self, desk: Desk, *, id: str) -> None:
         super().__init__(id=id)
         self._desk = desk
-        self._beside = Beside(now=desk.now)
+        self._beside = RowAnnotations(now=desk.now)
         self._rows: CatalogRows = ()
         self._drift: dict[str, tuple[str, ...]] = {}
         self._problems: tuple[Diagnostic, ...] = ()
@@ -82,8 +82,8 @@ class CatalogView(Mending):
         self._side = True
         self._wide = True
         self._under = ""
-        self.finder = Finder(self._notes, id="list-side")
-        self._side_view = LinesView(self._ladder, id="ladder")
+        self.finder = ToolListPane(self._notes, id="list-side")
+        self._side_view = LineView(self._ladder, id="ladder")
         self._side_view.can_focus = False
 
     def compose(self) -> ComposeResult:
@@ -95,8 +95,8 @@ class CatalogView(Mending):
     def on_mount(self) -> None:
         """Draw what is known; calls are counted when the kernel has read its log."""
         self._place(self.app.size.width)
-        self.set_interval(1.0, self._older)
-        self.changed(_OF_ROWS)
+        self.set_interval(1.0, self._on_second)
+        self.changed(_ROW_TOPICS)
         self.run_worker(self._count(), group="metrics", exclusive=True)
 
     def changed(self, topics: frozenset[Topic]) -> None:
@@ -105,20 +105,23 @@ class CatalogView(Mending):
         if Topic.METRICS in topics:
             self._beside.metrics = {item.tool: item for item in desk.metrics}
             self.finder.list.refresh()
-        if topics & _OF_ROWS and desk.catalog is not None:
+        if topics & _ROW_TOPICS and desk.catalog is not None:
             self._beside.leases = leases_by_tool(desk.catalog, desk.leases)
             self._drift = drifted_tools(desk.asks)
             changed, waiting = changed_parts(desk.catalog, desk.trust)
             marks = (changed, waiting | frozenset(self._drift), self._beside.leased)
             if self._catalog is not desk.catalog or self._marks != marks:
                 self._catalog, self._marks = desk.catalog, marks
-                self._remake(desk.catalog, *marks[:2])
+                self._rebuild_rows(desk.catalog, *marks[:2])
             self.finder.list.refresh()
 
-    def _remake(self, catalog: Catalog, changed: frozenset[str], drifted: frozenset[str]) -> None:
+    def _rebuild_rows(self, catalog: Catalog, changed: frozenset[str], drifted: frozenset[str]) -> None:
         known = by_key(self._rows)
         self._rows = rows_of(catalog, changed, known, self._beside, drifted)
-        self._problems, self._summary = (*problems_of(catalog), *self._desk.own.problems), counts(self._rows)
+        self._problems, self._summary = (
+            (*catalog_problems(catalog), *self._desk.own.problems),
+            counts(self._rows),
+        )
         self.finder.take(self._rows)
 
     def focus_here(self) -> None:
@@ -139,7 +142,7 @@ class CatalogView(Mending):
         """Whether keys go to the filter line, where letters are text."""
         return self.finder.typing
 
-    @on(RowsView.Moved)
+    @on(VirtualList.Moved)
     def _moved(self) -> None:
         ladder = self._side_view
         ladder.rebuild()
@@ -148,8 +151,8 @@ class CatalogView(Mending):
             self._under = key
             ladder.scroll_to(y=0, animate=False)
 
-    @on(RowsView.Chosen)
-    def _chosen(self, event: RowsView.Chosen) -> None:
+    @on(VirtualList.Chosen)
+    def _chosen(self, event: VirtualList.Chosen) -> None:
         event.stop()
         row = self.row
         if row is None:
@@ -207,7 +210,7 @@ class CatalogView(Mending):
         """What changed since it was trusted and approved."""
 
         def lines(now: CatalogRow, width: int) -> Sequence[Line]:
-            return changed_since(now, self._drift.get(now.tool, ()), width)
+            return change_lines(now, self._drift.get(now.tool, ()), width)
 
         if self.row is not None:
             self._page(self.row, lines, as_json)
@@ -226,7 +229,9 @@ class CatalogView(Mending):
         row = self.row
         if row is None:
             return
-        first = next((reason for reason in row.stability.reasons if reason.dimension in NOTHING_TO_ASK), None)
+        first = next(
+            (reason for reason in row.stability.reasons if reason.dimension in NOT_PROBED_DIMENSIONS), None
+        )
         if first is not None:
             self._notice(f"not probed: {first.message}")
             return
@@ -255,7 +260,7 @@ class CatalogView(Mending):
             self.app.copy_to_clipboard(as_json(self.row))
             self._notice(f"{self.row.name} sent as JSON to the terminal's clipboard")
 
-    def _older(self) -> None:
+    def _on_second(self) -> None:
         """Ages grow and leases run out while nothing else changes."""
         if self.display:
             self.finder.list.refresh()
@@ -263,7 +268,7 @@ class CatalogView(Mending):
                 self._side_view.rebuild()
 
     def _place(self, width: int) -> None:
-        self._wide = width >= BESIDE
+        self._wide = width >= SIDE_BY_SIDE_WIDTH
         self._side_view.display = self._side and self._wide
 
     def _notes(self, width: int) -> Sequence[Line]:

@@ -24,28 +24,28 @@ _POLICY = {
     "deny": "it would be refused",
     BLOCKED: "it would be refused, because it is blocked",
 }
-_MARGIN = Span("   ")
+_INDENT = Span("   ")
 
 
 def why_lines(row: CatalogRow, width: int) -> list[Line]:
     """State with every reason and its way out; then policy with its rule; then leases; then who sees it."""
-    rows: list[Line] = [headline(row.name, row.stability), *_head("Why it is so")]
+    rows: list[Line] = [headline(row.name, row.stability), *_heading_line("Why it is so")]
     reasons = row.stability.reasons
     if not reasons:
-        rows += _text("nothing speaks against it: every dimension that was looked at is well", width)
+        rows += _text_lines("nothing speaks against it: every dimension that was looked at is well", width)
     for reason in reasons:
-        rows += _reason(reason, width)
+        rows += _first_reason_lines(reason, width)
     if row.changed:
-        rows += _text("± it changed since it was trusted or approved: D shows the difference", width)
+        rows += _text_lines("± it changed since it was trusted or approved: D shows the difference", width)
     if row.view is None:
         return rows
-    rows += _head("If it were called now")
-    for text in _called(row):
-        rows += _text(text, width)
-    rows += _head("Who sees it")
+    rows += _heading_line("If it were called now")
+    for text in _call_lines(row):
+        rows += _text_lines(text, width)
+    rows += _heading_line("Who sees it")
     usable = row.stability.effective in (Effective.AVAILABLE, Effective.DEGRADED)
     seen = "agents are shown this tool" if usable else "agents are not shown this tool; people are, here"
-    return [*rows, *_text(seen, width)]
+    return [*rows, *_text_lines(seen, width)]
 
 
 def why_json(row: CatalogRow) -> str:
@@ -62,21 +62,21 @@ def why_json(row: CatalogRow) -> str:
     return json.dumps(told, indent=2)
 
 
-def changed_since(row: CatalogRow, drift: Sequence[str], width: int) -> list[Line]:
+def change_lines(row: CatalogRow, drift: Sequence[str], width: int) -> list[Line]:
     """What differs from what was approved: the entry, the program; in plain words where nothing does."""
     entry = row.offered_by.changed if row.offered_by else ()
     rows: list[Line] = [headline(row.name, row.stability)]
     if entry:
-        rows += _head("The entry, from the value trusted last to what the registry says now")
+        rows += _heading_line("The entry, from the value trusted last to what the registry says now")
         rows += difference_lines(entry, width, 1)
-        rows += _text("the trusted value stays in force until you trust the new one (T)", width)
+        rows += _text_lines("the trusted value stays in force until you trust the new one (T)", width)
     if drift:
-        rows += _head("A call, from what was approved before to what would run now")
+        rows += _heading_line("A call, from what was approved before to what would run now")
         rows += difference_lines(tuple(drift), width, 1)
     if not entry and not drift:
         trusted = row.offered_by is None or row.offered_by.trusted
-        rows += _head("Difference since approval")
-        rows += _text(
+        rows += _heading_line("Difference since approval")
+        rows += _text_lines(
             "nothing changed: entry and program are what was trusted and approved"
             if trusted
             else "it was never trusted, so there is nothing to compare with: T shows what it would run",
@@ -85,7 +85,7 @@ def changed_since(row: CatalogRow, drift: Sequence[str], width: int) -> list[Lin
     return rows
 
 
-def _called(row: CatalogRow) -> Iterator[str]:
+def _call_lines(row: CatalogRow) -> Iterator[str]:
     view = row.view
     if view is None or not view.decision:
         yield "nothing here offers it, so a call ends unavailable"
@@ -106,16 +106,16 @@ def _lease(lease: Lease, now: float) -> str:
     return f"a lease lets {lease.caller} call it without asking, {ends}, {calls} left"
 
 
-def _reason(reason: Reason, width: int) -> list[Line]:
+def _first_reason_lines(reason: Reason, width: int) -> list[Line]:
     where = span(f"{reason.dimension}  ", Tone.DIM)
-    rows = wrap(line(_MARGIN, where, span(reason.code.value, Tone.STRONG)), width, 5)
-    rows += _text(reason.message, width)
-    return rows + (_text(f"→ {reason.remedy}", width, Tone.ACCENT) if reason.remedy else [])
+    rows = wrap(line(_INDENT, where, span(reason.code.value, Tone.STRONG)), width, 5)
+    rows += _text_lines(reason.message, width)
+    return rows + (_text_lines(f"→ {reason.remedy}", width, Tone.ACCENT) if reason.remedy else [])
 
 
-def _head(title: str) -> list[Line]:
+def _heading_line(title: str) -> list[Line]:
     return [(), line(Span(" "), span(title, Tone.STRONG))]
 
 
-def _text(text: str, width: int, tone: Tone = Tone.PLAIN) -> list[Line]:
-    return wrap((_MARGIN, span(text, tone)), width, 5)
+def _text_lines(text: str, width: int, tone: Tone = Tone.PLAIN) -> list[Line]:
+    return wrap((_INDENT, span(text, tone)), width, 5)

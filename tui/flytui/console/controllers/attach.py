@@ -8,9 +8,9 @@ from flycore.model.events import Event
 from flytui.console.controllers.decision_screens import DecisionScreens
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.desk import ALL_TOPICS, Desk, update_screens
-from flytui.console.joined import Asking
-from flytui.console.pairing import AskedScreen, PairScreen
-from flytui.console.pump import Pump
+from flytui.console.joined import PairingRequest
+from flytui.console.pairing import PairingRequestScreen, EnterCodeScreen
+from flytui.console.pump import StateSync
 
 
 class AttachController:
@@ -22,7 +22,7 @@ class AttachController:
         state: Desk,
         notifications: Notifications,
         screens: DecisionScreens,
-        sync: Pump,
+        sync: StateSync,
     ) -> None:
         self._app = app
         self._state = state
@@ -33,14 +33,14 @@ class AttachController:
     def on_event(self, event: Event) -> None:
         """Keep the list of consoles that ask to decide here, too: it cannot be fetched."""
         if event.type == "console.pairing":
-            asking = asking_of(event)
+            asking = parse_pairing_request(event)
             if asking is not None:
-                others = tuple(it for it in self._state.askers if it.pid != asking.pid)
+                others = tuple(it for it in self._state.open_pairing_requests if it.pid != asking.pid)
                 self._state.asking = (*others, asking)
                 self._app.bell()
         elif event.type in ("console.attached", "console.refused", "console.left"):
             pid = event.payload.get("pid")
-            self._state.asking = tuple(it for it in self._state.askers if it.pid != pid)
+            self._state.asking = tuple(it for it in self._state.open_pairing_requests if it.pid != pid)
 
     def offer_pairing(self) -> None:
         """Ask for the code by itself, once at every kernel, when nobody is busy; a key asks later."""
@@ -49,7 +49,7 @@ class AttachController:
             return
         joined.offered = True
         if self._screens.idle and self._screens.on_main_or_page:
-            self._app.push_screen(PairScreen(self._state, joined), self._on_paired)
+            self._app.push_screen(EnterCodeScreen(self._state, joined), self._on_paired)
 
     def pair(self) -> None:
         """Open the line for a code; or show who asks for one to be typed."""
@@ -59,9 +59,9 @@ class AttachController:
         if state.gone is not None:
             self._notifications.show("the kernel is gone")
         elif state.joined is not None and not state.joined.paired:
-            self._app.push_screen(PairScreen(state, state.joined), self._on_paired)
-        elif state.askers:
-            self._app.push_screen(AskedScreen(state, state.askers[0], self._refuse))
+            self._app.push_screen(EnterCodeScreen(state, state.joined), self._on_paired)
+        elif state.open_pairing_requests:
+            self._app.push_screen(PairingRequestScreen(state, state.open_pairing_requests[0], self._refuse))
         else:
             self._notifications.show("no console asks to be paired")
 
@@ -73,20 +73,20 @@ class AttachController:
             self._sync.again(ALL_TOPICS)
         update_screens(self._app, frozenset())
 
-    async def _refuse(self, asking: Asking) -> str:
+    async def _refuse(self, asking: PairingRequest) -> str:
         """Refuse that console its code; why it could not be refused, `""` where it was."""
         done = await self._state.approver.refuse_pairing(asking.pid)
         if done:
-            self._state.asking = tuple(it for it in self._state.askers if it != asking)
+            self._state.asking = tuple(it for it in self._state.open_pairing_requests if it != asking)
             update_screens(self._app, frozenset())
         return "" if done else f"{asking.who} does not ask any more"
 
 
-def asking_of(event: Event) -> Asking | None:
+def parse_pairing_request(event: Event) -> PairingRequest | None:
     """The console that asks, read out of an event; None where the event does not hold all of it."""
     code, who, pid, until = (event.payload.get(name) for name in ("code", "who", "pid", "expiresAt"))
     if not (isinstance(code, str) and isinstance(who, str)):
         return None
     if not (isinstance(pid, int) and isinstance(until, (int, float))):
         return None
-    return Asking(code, who, pid, float(until))
+    return PairingRequest(code, who, pid, float(until))

@@ -19,14 +19,14 @@ from flycore.model.errors import FlyError, KernelUnreachable, RootBusy
 from flycore.rpc.proxies import DeferredClient
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.desk import Desk, update_screens
-from flytui.console.joined import Gone, Joined, Joining
-from flytui.console.pump import Pump
+from flytui.console.joined import LostKernel, AttachedKernel, OpenAttachment
+from flytui.console.pump import StateSync
 from flytui.console.screens.traits import kernel_values_open
 
-LOOK_AGAIN_S = 0.5
+RETRY_S = 0.5
 SETTLE_S = 10.0
 """How long the root may be held before its kernel answers, while that starts or ends."""
-Opening = Callable[[Callable[[str], None]], AbstractAsyncContextManager[tuple[Client, Approver]]]
+OpenKernel = Callable[[Callable[[str], None]], AbstractAsyncContextManager[tuple[Client, Approver]]]
 """Opens the kernel; is handed a function that shows whom it waits for meanwhile."""
 Seat = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
 """Looks for the console's own windows and processes, which no desktop tool may touch."""
@@ -35,7 +35,7 @@ Seat = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
 class KernelConnection:
     """The kernel that the application is at now. It may be lost, and another one take its place."""
 
-    def __init__(self, app: App[None], state: Desk, notifications: Notifications, sync: Pump) -> None:
+    def __init__(self, app: App[None], state: Desk, notifications: Notifications, sync: StateSync) -> None:
         self._app = app
         self._state = state
         self._notifications = notifications
@@ -66,7 +66,7 @@ class KernelConnection:
         self._state.awaited = whom
         self._notifications.redraw_bars()
 
-    def use(self, client: Client, approver: Approver, joined: Joined | None = None) -> None:
+    def use(self, client: Client, approver: Approver, joined: AttachedKernel | None = None) -> None:
         """Work with that kernel, which is another's where it is `joined`. Open screens about values of one
         before are closed: its ids mean other requests now."""
         state = self._state
@@ -83,7 +83,7 @@ class KernelConnection:
     def mark_gone(self) -> None:
         """Keep what is known of a kernel that has gone to be read; nothing of it can be decided."""
         state = self._state
-        state.gone = Gone(state.clock())
+        state.gone = LostKernel(state.clock())
         state.hands_on = False
         if state.joined is not None:
             state.joined.paired = state.joined.offered = False
@@ -99,7 +99,7 @@ class KernelConnection:
     def tick(self) -> None:
         """Draw the times that run: how long a code counts, how long a kernel is looked for."""
         if self._state.asking or self.gone:
-            self._state.asking = self._state.askers
+            self._state.asking = self._state.open_pairing_requests
             self._notifications.redraw_bars()
 
     async def _listen(self) -> None:
@@ -115,9 +115,9 @@ class KernelConnectionController:
         self,
         connection: KernelConnection,
         deferred: DeferredClient,
-        opening: Opening,
+        opening: OpenKernel,
         seat: Seat,
-        joining: Joining | None,
+        joining: OpenAttachment | None,
     ) -> None:
         """`deferred` is the client that the application was drawn with; `joining` attaches to the kernel that
         holds the root, and is None where attaching is not possible."""
@@ -125,7 +125,7 @@ class KernelConnectionController:
         self._deferred = deferred
         self._opening = opening
         self._seat = seat
-        self._joining = joining
+        self._open_attachment = joining
         self._connected = False
         """Whether the console has been at a kernel."""
         self._patience = 0.0
@@ -139,54 +139,54 @@ class KernelConnectionController:
         self._patience = anyio.current_time() + SETTLE_S
         while not over.is_set():
             try:
-                await self._at_own(over)
+                await self._run_own_kernel(over)
             except RootBusy as busy:
-                if self._joining is None:
+                if self._open_attachment is None:
                     raise
-                await self._at_others(self._joining, busy, over)
+                await self._run_attached(self._open_attachment, busy, over)
 
-    async def _at_own(self, over: anyio.Event) -> None:
+    async def _run_own_kernel(self, over: anyio.Event) -> None:
         async with self._opening(self._connection.show_wait) as (client, approver):
             approver.attach(*await anyio.to_thread.run_sync(self._seat))
             try:
-                self._use(client, approver)
+                self._use_kernel(client, approver)
                 await over.wait()
             finally:
                 approver.detach()
 
-    async def _at_others(self, joining: Joining, busy: RootBusy, over: anyio.Event) -> None:
+    async def _run_attached(self, joining: OpenAttachment, busy: RootBusy, over: anyio.Event) -> None:
         """Be attached, for as long as there is something to be attached to; return when the person wants the
         root. Raises RootBusy where the holder does not answer a console that was at no kernel before."""
         while not over.is_set():
             try:
                 async with joining() as joined:
-                    self._use(joined.client, joined.approver, joined)
+                    self._use_kernel(joined.client, joined.approver, joined)
                     await first_of(over, self._connection.ended)
             except KernelUnreachable:
                 if not self._connected:
                     if anyio.current_time() >= self._patience:
                         raise busy from None
-                    await anyio.sleep(LOOK_AGAIN_S)
+                    await anyio.sleep(RETRY_S)
                     return  # it may have left in between: then the root is ours
             except FlyError:
                 if not self._connected:
                     raise
-            if not over.is_set() and await self._takes_root(over):
+            if not over.is_set() and await self._wait_for_root(over):
                 return
 
-    def _use(self, client: Client, approver: Approver, joined: Joined | None = None) -> None:
+    def _use_kernel(self, client: Client, approver: Approver, joined: AttachedKernel | None = None) -> None:
         self._connected = True
         self._connection.show_wait("")
         self._connection.use(client, approver, joined)
         self._deferred.set_client(client)
 
-    async def _takes_root(self, over: anyio.Event) -> bool:
+    async def _wait_for_root(self, over: anyio.Event) -> bool:
         """Whether the person takes the root after a kernel went. False when it is time to try to attach
-        again, which is every LOOK_AGAIN_S for SILENT_S, and never after that."""
+        again, which is every RETRY_S for SEARCH_S, and never after that."""
         connection = self._connection
         if not connection.gone:
             connection.mark_gone()
-        with anyio.move_on_after(LOOK_AGAIN_S if connection.looked_for else None):
+        with anyio.move_on_after(RETRY_S if connection.looked_for else None):
             await first_of(over, connection.root_wanted)
         return connection.root_wanted.is_set()
 

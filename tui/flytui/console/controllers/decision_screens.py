@@ -8,7 +8,7 @@ from textual.widgets import Input
 from flycore.model.approval import Ask
 from flycore.model.enums import QuestionKind
 from flycore.model.question import Question
-from flytui.console.approvals.card import CardScreen
+from flytui.console.approvals.card import RequestScreen
 from flytui.console.approvals.question import QuestionScreen
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.desk import Desk, Topic
@@ -48,7 +48,7 @@ class DecisionScreens:
     def open_request(self, ask: Ask) -> None:
         """Open the card of that request, unless a decision is on the screen already."""
         if self._free():
-            self._app.push_screen(CardScreen(self._state, ask))
+            self._app.push_screen(RequestScreen(self._state, ask))
 
     def open_question(self, question: Question) -> None:
         """Open that question, unless a decision is on the screen already."""

@@ -6,8 +6,8 @@ from textual.app import App
 
 from flycore.model.events import Event
 from flytui.console.desk import Desk
-from flytui.console.title import away_sequence, title_sequence
-from flytui.console.views import Bar
+from flytui.console.title import notice_sequence, title_sequence
+from flytui.console.views import LineBar
 
 NOTICE_S = 2.0
 """How long a notice stays on a screen that has no line for one."""
@@ -27,7 +27,7 @@ class Notifications:
     def show(self, notice: str) -> None:
         """Answer a key with a sentence, so that the key does not seem dead. It lasts until the next key."""
         self._state.notice = notice
-        bars = list(self._app.screen.query(_NOTICE_BARS).results(Bar))
+        bars = list(self._app.screen.query(_NOTICE_BARS).results(LineBar))
         for bar in bars:
             bar.redraw()
         if not bars:
@@ -37,12 +37,12 @@ class Notifications:
         """Remove the notice, because another key came."""
         if self._state.notice:
             self._state.notice = ""
-            for bar in self._app.screen.query(_NOTICE_BARS).results(Bar):
+            for bar in self._app.screen.query(_NOTICE_BARS).results(LineBar):
                 bar.redraw()
 
     def redraw_bars(self) -> None:
         """Draw header, alerts and key line of the screen on top again."""
-        for bar in self._app.screen.query(Bar):
+        for bar in self._app.screen.query(LineBar):
             bar.redraw()
 
     def show_token_change(self, event: Event) -> None:
@@ -72,7 +72,7 @@ class Notifications:
         """Ring for new requests; a terminal that is not looked at gets a notice of its own, too."""
         self._app.bell()
         if not self._app.app_focus:
-            self._write(away_sequence(self._state))
+            self._write(notice_sequence(self._state))
 
     def _write(self, sequence: str) -> None:
         """Write to the terminal itself, past the screen."""

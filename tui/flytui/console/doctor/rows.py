@@ -33,7 +33,7 @@ class CheckRow:
         """State, name, and the first line of what was found."""
         word, tone = STATES[self.check.state]
         name = self.check.name if width >= ROOMY else self.check.sidecar or self.check.name
-        return columns(span(word, tone), span(name), span(_first(self.check)), width)
+        return columns(span(word, tone), span(name), span(_first_line(self.check)), width)
 
 
 def columns(state: Span, name: Span, message: Span, width: int) -> Line:
@@ -80,5 +80,5 @@ def check_lines(check: Check, width: int) -> list[Line]:
     return [*rows, *fix_lines(check, width)]
 
 
-def _first(check: Check) -> str:
+def _first_line(check: Check) -> str:
     return check.message.split("\n", 1)[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from flycore.model.check import Check, CheckState
 from flycore.model.fix import Fix, FixKind
 
-SMALLEST = (60, 20)
+MIN_SIZE = (60, 20)
 """Columns and rows below which the console is hard to read."""
 
 
@@ -36,20 +36,20 @@ class TerminalFacts:
 
 def terminal_checks(facts: TerminalFacts) -> Iterator[Check]:
     """Size and encoding, colours, and what tmux between here and there lets through."""
-    yield _drawing(facts)
+    yield _glyph_check(facts)
     if facts.size is not None:
-        yield _colours(facts.environ)
+        yield _colour_check(facts.environ)
     if facts.tmux is not None:
-        yield from _tmux(facts.tmux)
+        yield from _tmux_checks(facts.tmux)
 
 
-def _drawing(facts: TerminalFacts) -> Check:
+def _glyph_check(facts: TerminalFacts) -> Check:
     """Whether the console can be drawn here."""
     size, name = facts.size, "terminal"
     if size is None:
         return Check(name=name, state=CheckState.OK, message="none: commands print plain text")
-    if size[0] < SMALLEST[0] or size[1] < SMALLEST[1]:
-        wanted = "×".join(map(str, SMALLEST))
+    if size[0] < MIN_SIZE[0] or size[1] < MIN_SIZE[1]:
+        wanted = "×".join(map(str, MIN_SIZE))
         return Check(
             name=name,
             state=CheckState.WARN,
@@ -67,7 +67,7 @@ def _drawing(facts: TerminalFacts) -> Check:
     return Check(name=name, state=CheckState.OK, message=f"{kind}, {size[0]}×{size[1]}")
 
 
-def _colours(environ: Mapping[str, str]) -> Check:
+def _colour_check(environ: Mapping[str, str]) -> Check:
     """How many colours are drawn. Fewer take nothing away but pictures: states are words."""
     name, kind = "colours", environ.get("TERM", "")
     if environ.get("NO_COLOR"):
@@ -84,7 +84,7 @@ def _colours(environ: Mapping[str, str]) -> Check:
     )
 
 
-def _tmux(tmux: Tmux) -> Iterator[Check]:
+def _tmux_checks(tmux: Tmux) -> Iterator[Check]:
     """The program, which tells where this console is shown, and whether it passes on what is copied."""
     if not tmux.found:
         yield Check(

@@ -18,14 +18,14 @@ from flycore.model.fix import FixKind
 from flytui.console.desk import Desk, Topic
 from flytui.console.doctor.rows import TITLES, CheckRow, check_lines, check_rows, columns, fix_lines, summary
 from flytui.console.doctor.terminal import terminal_checks
-from flytui.console.fix.actions import Fixing
+from flytui.console.fix.actions import FixActions
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
-from flytui.console.rows import RowsView
-from flytui.console.views import Bar, LinesView
+from flytui.console.rows import VirtualList
+from flytui.console.views import LineBar, LineView
 from flytui.console.words import age
 
-MOST_BELOW = 4
+MAX_DETAIL_LINES = 4
 """Lines the fix under the list may take; Enter shows all of it."""
 _EMPTY = (
     (
@@ -37,7 +37,7 @@ _EMPTY = (
 )
 
 
-class DoctorView(Fixing):
+class DoctorView(FixActions):
     """The checks as they were found last; the first look is made when the screen is first shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -58,10 +58,10 @@ class DoctorView(Fixing):
         self._checks: tuple[Check, ...] = ()
         self._looked_at: float | None = None
         self._looking = False
-        self._list = RowsView(id="check-rows")
-        self._empty = LinesView(self._empty_lines, id="doctor-empty")
-        self._top = Bar(self._top_lines, id="check-titles")
-        self._below = Bar(self._below_lines, id="check-fix")
+        self._list = VirtualList(id="check-rows")
+        self._empty = LineView(self._empty_lines, id="doctor-empty")
+        self._top = LineBar(self._top_lines, id="check-titles")
+        self._below = LineBar(self._below_lines, id="check-fix")
 
     def compose(self) -> ComposeResult:
         """How it stands, the checks, and the fix of the one under the cursor."""
@@ -124,7 +124,7 @@ class DoctorView(Fixing):
 
     async def _look(self) -> None:
         try:
-            found = [*await self._desk.client.checks(), *await self._own()]
+            found = [*await self._desk.client.checks(), *await self._terminal_checks()]
         except FlyError as error:
             self._notice(f"not looked at: {error}")
         else:
@@ -133,19 +133,19 @@ class DoctorView(Fixing):
             self._looking = False
             self._show()
 
-    async def _own(self) -> list[Check]:
+    async def _terminal_checks(self) -> list[Check]:
         """What is to be said of this terminal."""
         look, size = self._desk.terminal, self.app.size
         if look is None:
             return []
         return list(terminal_checks(await anyio.to_thread.run_sync(look, (size.width, size.height))))
 
-    @on(RowsView.Moved)
+    @on(VirtualList.Moved)
     def _moved(self) -> None:
         self._below.redraw()
 
-    @on(RowsView.Chosen)
-    def _chosen(self, event: RowsView.Chosen) -> None:
+    @on(VirtualList.Chosen)
+    def _chosen(self, event: VirtualList.Chosen) -> None:
         event.stop()
         check = self._check
         if check is not None:
@@ -157,7 +157,7 @@ class DoctorView(Fixing):
             self.app.push_screen(page)
 
     @property
-    def _shown(self) -> RowsView | LinesView:
+    def _shown(self) -> VirtualList | LineView:
         return self._list if self._list.display else self._empty
 
     @property
@@ -198,7 +198,9 @@ class DoctorView(Fixing):
             return []
         rows = fix_lines(check, width)
         return (
-            rows if len(rows) <= MOST_BELOW else [*rows[: MOST_BELOW - 1], line(span("   … Enter", Tone.DIM))]
+            rows
+            if len(rows) <= MAX_DETAIL_LINES
+            else [*rows[: MAX_DETAIL_LINES - 1], line(span("   … Enter", Tone.DIM))]
         )
 
     def _empty_lines(self, width: int) -> Sequence[Line]:

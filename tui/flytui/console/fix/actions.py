@@ -15,21 +15,21 @@ from flycore.model.approval import Outcome
 from flycore.model.errors import FlyError
 from flycore.model.fix import Fix, FixKind
 from flycore.model.stability import Reason
-from flytui.console.approvals.reason import WordsScreen
+from flytui.console.approvals.reason import TextPromptScreen
 from flytui.console.catalog.model import CatalogRow
-from flytui.console.desk import Desk, Topic, Watching
-from flytui.console.fix.screen import ActScreen
-from flytui.console.fix.words import program_lines, quoted, reason_lines, switch_lines
-from flytui.console.lending import lend_terminal
+from flytui.console.desk import Desk, Topic, StateView
+from flytui.console.fix.screen import ConfirmActionScreen
+from flytui.console.fix.words import program_lines, quoted, fix_reason_lines, switch_lines
+from flytui.console.lending import suspend_for
 from flytui.console.paint import Line, block, wrapped
 from flytui.console.sources.screen import SourcesScreen
 from flytui.console.trust import TrustScreen
-from flytui.console.views import Bar, Build
+from flytui.console.views import LineBar, LineBuilder
 
 REGISTRY = "tools/external.tools.jsonc"
 
 
-class Fixing(Vertical):
+class FixActions(Vertical):
     """A view that can have something done: programs on the terminal, trust, a probe, a first registry."""
 
     _desk: Desk
@@ -40,7 +40,7 @@ class Fixing(Vertical):
         else:
             self._notice("nothing waits for trust")
 
-    def _program(self, sidecar: str, heading: str, why: Build, fix: Fix) -> None:
+    def _program(self, sidecar: str, heading: str, why: LineBuilder, fix: Fix) -> None:
         """A program that is run on the terminal, once seen."""
         bench = self._desk.bench
         argv = bench.argv(fix) if bench is not None else fix.argv
@@ -53,14 +53,16 @@ class Fixing(Vertical):
 
         def answered(yes: bool | None) -> None:
             if yes:
-                self.run_worker(self._lend(sidecar, argv, fix.kind is FixKind.COMMAND), group="lend")
+                self.run_worker(
+                    self._run_on_terminal(sidecar, argv, fix.kind is FixKind.COMMAND), group="lend"
+                )
 
         act = nothing if argv and bench is not None else None
         does = "run it" if fix.kind is FixKind.COMMAND else "open it"
-        screen = ActScreen(self._desk, "Fix", heading, lines, does, act, copy=shlex.join(argv))
+        screen = ConfirmActionScreen(self._desk, "Fix", heading, lines, does, act, copy=shlex.join(argv))
         self.app.push_screen(screen, answered)
 
-    async def _lend(self, sidecar: str, argv: tuple[str, ...], read: bool) -> None:
+    async def _run_on_terminal(self, sidecar: str, argv: tuple[str, ...], read: bool) -> None:
         """Let the program have the terminal; say how it ended, and look again."""
         desk, bench = self._desk, self._desk.bench
         if bench is None or desk.lent:
@@ -72,7 +74,7 @@ class Fixing(Vertical):
             ended = await bench.run(argv, read)
 
         try:
-            await lend_terminal(self.app, desk, play, self._told)
+            await suspend_for(self.app, desk, play, self._told)
         except SuspendNotSupported:
             self._notice(f"this terminal cannot be lent; run it yourself: {quoted(argv)}")
             return
@@ -82,7 +84,7 @@ class Fixing(Vertical):
 
     async def _told(self, topics: frozenset[Topic]) -> None:
         for screen in self.app.screen_stack:
-            if isinstance(screen, Watching) and screen.is_mounted:
+            if isinstance(screen, StateView) and screen.is_mounted:
                 screen.changed(topics)
 
     async def _ask_again(self, sidecar: str) -> None:
@@ -105,22 +107,24 @@ class Fixing(Vertical):
             return wrapped(block(bench.starter, margin=1), width, 3)
 
         async def write() -> str:
-            return _why_not(await self._desk.approver.write_starter())
+            return _refusal(await self._desk.approver.write_starter())
 
         def answered(yes: bool | None) -> None:
             if yes:
                 self._notice(f"{REGISTRY} is written, and trusted as you read it")
 
         heading = f"A first registry, written to {REGISTRY}: every program that flytui brings"
-        screen = ActScreen(self._desk, "First registry", heading, lines, "write and trust it", write)
+        screen = ConfirmActionScreen(
+            self._desk, "First registry", heading, lines, "write and trust it", write
+        )
         self.app.push_screen(screen, answered)
 
     def _notice(self, words: str) -> None:
         self._desk.notice = words
-        self.post_message(Bar.Stale())
+        self.post_message(LineBar.Stale())
 
 
-class Mending(Fixing):
+class CatalogFixActions(FixActions):
     """What a view with a row of the catalog under its cursor can have done about it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -152,7 +156,7 @@ class Mending(Fixing):
         match reason.fix.kind:
             case FixKind.COMMAND | FixKind.EDIT:
                 heading = f"{reason.code.value} · {reason.fix.words}"
-                self._program(row.sidecar, heading, lambda width: reason_lines(reason, width), reason.fix)
+                self._program(row.sidecar, heading, lambda width: fix_reason_lines(reason, width), reason.fix)
             case FixKind.ENABLE:
                 self._switch_on(row, reason)
             case FixKind.TRUST:
@@ -167,21 +171,23 @@ class Mending(Fixing):
         file = row.offered_by.entry.position.file if row.offered_by else REGISTRY
 
         def lines(width: int) -> Sequence[Line]:
-            return [(), *reason_lines(reason, width), *switch_lines(row.sidecar, file, width)]
+            return [(), *fix_reason_lines(reason, width), *switch_lines(row.sidecar, file, width)]
 
         async def switch() -> str:
-            return _why_not(await self._desk.approver.enable(row.sidecar, True, ""))
+            return _refusal(await self._desk.approver.enable(row.sidecar, True, ""))
 
         def answered(yes: bool | None) -> None:
             if yes:
                 self._notice(f"{row.sidecar} is on")
 
         heading = f"{row.sidecar} is switched off"
-        self.app.push_screen(ActScreen(self._desk, "Fix", heading, lines, "switch it on", switch), answered)
+        self.app.push_screen(
+            ConfirmActionScreen(self._desk, "Fix", heading, lines, "switch it on", switch), answered
+        )
 
     def action_enable(self) -> None:
         """Switch this row's sidecar on; words of the person's own go to the log."""
-        row = self._switchable()
+        row = self._row_with_entry()
         if row is not None and row.offered_by is not None:
             if row.offered_by.entry.enabled:
                 self._notice(f"{row.sidecar} is on already")
@@ -191,16 +197,16 @@ class Mending(Fixing):
 
     def action_disable(self) -> None:
         """Switch this row's sidecar off: nothing of it is started any more, calls that run end."""
-        row = self._switchable()
+        row = self._row_with_entry()
         if row is not None:
             note = "Why it is off, for whoever looks. Calls that run now come to their end."
             self._switch(row.sidecar, False, note)
 
-    def _switchable(self) -> CatalogRow | None:
+    def _row_with_entry(self) -> CatalogRow | None:
         """The row, if a registry's entry is behind it."""
         row = self.row
-        if self._desk.cannot:
-            self._notice(self._desk.cannot)
+        if self._desk.no_decision_reason:
+            self._notice(self._desk.no_decision_reason)
             return None
         if row is None or row.offered_by is None:
             self._notice("no entry of a registry offers this")
@@ -213,14 +219,14 @@ class Mending(Fixing):
                 self.run_worker(self._send_switch(sidecar, enabled, reason), group="switch")
 
         word = "on" if enabled else "off"
-        screen = WordsScreen(
+        screen = TextPromptScreen(
             f"Switch {sidecar} {word}", note, f"switch {word}", "leave it as it is", may_be_empty=enabled
         )
         self.app.push_screen(screen, answered)
 
     async def _send_switch(self, sidecar: str, enabled: bool, reason: str) -> None:
         try:
-            why_not = _why_not(await self._desk.approver.enable(sidecar, enabled, reason))
+            why_not = _refusal(await self._desk.approver.enable(sidecar, enabled, reason))
         except FlyError as error:
             why_not = str(error)
         done = f"{sidecar} is {'on' if enabled else 'off'}"
@@ -232,5 +238,5 @@ def offered(reasons: Sequence[Reason]) -> Reason | None:
     return next((reason for reason in reasons if reason.fix is not None), None)
 
 
-def _why_not(outcome: Outcome) -> str:
+def _refusal(outcome: Outcome) -> str:
     return "" if outcome.accepted else outcome.why_not or "refused"

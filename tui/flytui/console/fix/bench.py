@@ -12,15 +12,15 @@ Run = Callable[[tuple[str, ...], bool], Awaitable[int]]
 """Runs a program on the terminal that was lent, to its end: argv, and whether its output is to be read before
 the console comes back. Gives the exit status, 127 where it could not be started."""
 
-_PLUS = frozenset(
+_PLUS_LINE_EDITORS = frozenset(
     ("vi", "vim", "nvim", "view", "nano", "pico", "emacs", "emacsclient", "joe", "mg", "ne", "kak")
 )
-_COLON = frozenset(("hx", "helix", "micro", "subl", "zed"))
-_GOTO = frozenset(("code", "codium", "code-insiders", "cursor"))
+_COLON_LINE_EDITORS = frozenset(("hx", "helix", "micro", "subl", "zed"))
+_GOTO_EDITORS = frozenset(("code", "codium", "code-insiders", "cursor"))
 
 
 @dataclass(frozen=True, slots=True)
-class Workbench:
+class TerminalPrograms:
     """Handed in by whoever opened the console on a terminal."""
 
     root: str
@@ -52,10 +52,10 @@ def edit_argv(editor: tuple[str, ...], path: str, line: int) -> tuple[str, ...]:
     name = os.path.basename(editor[0])
     if line < 1:
         return (*editor, path)
-    if name in _PLUS:
+    if name in _PLUS_LINE_EDITORS:
         return (*editor, f"+{line}", path)
-    if name in _COLON:
+    if name in _COLON_LINE_EDITORS:
         return (*editor, f"{path}:{line}")
-    if name in _GOTO:
+    if name in _GOTO_EDITORS:
         return (*editor, "--wait", "--goto", f"{path}:{line}")
     return (*editor, path)

@@ -7,26 +7,34 @@ from typing import Any
 
 from flycore.model.enums import Risk
 from flycore.model.errors import FlyError
-from flytui.console.approvals.keys import Arming
+from flytui.console.approvals.keys import ArmingState
 from flytui.console.desk import Desk
 from flytui.console.paint import Line, Span, Tone, line, span, wrap
 from flytui.console.screens.armed import ArmedScreen, foot
-from flytui.console.views import Build
+from flytui.console.views import LineBuilder
 
-Act = Callable[[], Awaitable[str]]
+Action = Callable[[], Awaitable[str]]
 """Does it; a sentence says why it was not done, nothing that it was."""
 COPY_KEY = "y"
 
 
-class ActScreen(ArmedScreen[bool]):
+class ConfirmActionScreen(ArmedScreen[bool]):
     """True once it was done. Enter, a click and pasted text do nothing."""
 
     def __init__(
-        self, desk: Desk, title: str, heading: str, body: Build, does: str, act: Act | None, *, copy: str = ""
+        self,
+        desk: Desk,
+        title: str,
+        heading: str,
+        body: LineBuilder,
+        does: str,
+        act: Action | None,
+        *,
+        copy: str = "",
     ) -> None:
         """`does` says what the approve key does; without `act` nothing can be done here but `copy` what is
         shown."""
-        super().__init__(desk, title, Arming(Risk.MEDIUM, whole=True))
+        super().__init__(desk, title, ArmingState(Risk.MEDIUM, whole=True))
         self._subject = heading
         self._shown = body
         self._does = does
@@ -35,14 +43,14 @@ class ActScreen(ArmedScreen[bool]):
         self._outcome = ""
 
     def _press(self, key: str, now: float) -> None:
-        if self._copies(key):
+        if self._is_copy_key(key):
             self._card.note(now)
             self.app.copy_to_clipboard(self._copy)
             self._outcome = "copied"
         else:
             super()._press(key, now)
 
-    def _copies(self, key: str) -> bool:
+    def _is_copy_key(self, key: str) -> bool:
         """Whether the key copies: not where it is the person's own approve key."""
         free = COPY_KEY not in self._desk.keys.of("card.approve")
         return bool(self._copy) and free and key == COPY_KEY
@@ -50,7 +58,7 @@ class ActScreen(ArmedScreen[bool]):
     def _approve(self) -> Coroutine[Any, Any, None] | None:
         return None if self._act is None else self._send(self._act)
 
-    async def _send(self, act: Act) -> None:
+    async def _send(self, act: Action) -> None:
         try:
             why_not = await act()
         except FlyError as error:
@@ -73,7 +81,7 @@ class ActScreen(ArmedScreen[bool]):
             state = Span("") if self._act is None else self._readiness()
         pairs = [
             *([(self._desk.keys.shown("card.approve"), self._does)] if self._act is not None else []),
-            *([(COPY_KEY, "copy it")] if self._copies(COPY_KEY) else []),
+            *([(COPY_KEY, "copy it")] if self._is_copy_key(COPY_KEY) else []),
             ("↑↓ PgUp PgDn", "read"),
             ("Esc", "leave it as it is"),
         ]

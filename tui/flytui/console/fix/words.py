@@ -19,7 +19,7 @@ def quoted(argv: Sequence[str]) -> str:
     return strict_text(shlex.join(argv))
 
 
-def reason_lines(reason: Reason, width: int) -> list[Line]:
+def fix_reason_lines(reason: Reason, width: int) -> list[Line]:
     """What is mended."""
     rows = wrap(line(Span(" "), span(f"{reason.code.value}: {reason.message}")), width, 3)
     return [*rows, *wrap(line(Span(" "), span(f"→ {reason.remedy}", Tone.DIM)), width, 3), ()]

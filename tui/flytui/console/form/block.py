@@ -13,41 +13,51 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from flytui.console.approvals.edit import JsonArea
-from flytui.console.form.boxes import SafeArea, SafeInput, Tally, Turn
-from flytui.console.form.drafts import MOST_ITEMS, Draft, Items, Leaf, Path, Pick, Way, chosen, fresh
+from flytui.console.form.boxes import VisibleTextArea, VisibleInput, Tally, ChoiceInput
+from flytui.console.form.drafts import (
+    MAX_ITEMS,
+    FormValue,
+    ArrayValue,
+    TextValue,
+    Path,
+    ChoiceValue,
+    Way,
+    chosen,
+    fresh,
+)
 from flytui.console.form.entries import (
     Control,
     Entry,
-    branch_words,
+    branch_labels,
     label_line,
     note_lines,
-    option_words,
+    option_labels,
 )
-from flytui.console.form.pick import PickScreen
-from flytui.console.form.reading import Problem
+from flytui.console.form.pick import OptionListScreen
+from flytui.console.form.reading import InputProblem
 from flytui.console.paint import wrap
-from flytui.console.views import Bar
+from flytui.console.views import LineBar
 
 INDENT = 2
-MOST_INDENT = 12
+MAX_INDENT = 12
 """Cells; deeper groups are not drawn further in."""
 
 
-class FieldBlock(Vertical):
+class FieldWidget(Vertical):
     """Shows an entry; what the person does to it goes out as `Edited`."""
 
     DEFAULT_CSS = """
-    FieldBlock { height: auto; margin-bottom: 1; }
-    FieldBlock JsonArea {
+    FieldWidget { height: auto; margin-bottom: 1; }
+    FieldWidget JsonArea {
         height: auto; min-height: 3; max-height: 10; border: none; padding: 0 1; background: $panel;
     }
-    FieldBlock JsonArea:focus { border: none; background: $panel-lighten-1; }
+    FieldWidget JsonArea:focus { border: none; background: $panel-lighten-1; }
     """
 
     class Edited(Message):
         """The person wrote or chose something else at `path`."""
 
-        def __init__(self, path: Path, draft: Draft) -> None:
+        def __init__(self, path: Path, draft: FormValue) -> None:
             self.path = path
             self.draft = draft
             super().__init__()
@@ -55,12 +65,12 @@ class FieldBlock(Vertical):
     def __init__(self, entry: Entry) -> None:
         super().__init__()
         self.entry = entry
-        self._problems: Sequence[Problem] = ()
+        self._problems: Sequence[InputProblem] = ()
         self._tried = False
-        self._label = Bar(lambda width: wrap(label_line(self.entry), width, INDENT))
+        self._label = LineBar(lambda width: wrap(label_line(self.entry), width, INDENT))
         self.control = self._control()
-        self._notes = Bar(lambda width: note_lines(self.entry, self._problems, width, self._tried))
-        self.styles.margin = (0, 1, 1, min(MOST_INDENT, INDENT * entry.depth))
+        self._notes = LineBar(lambda width: note_lines(self.entry, self._problems, width, self._tried))
+        self.styles.margin = (0, 1, 1, min(MAX_INDENT, INDENT * entry.depth))
 
     def compose(self) -> ComposeResult:
         """Label, control, notes."""
@@ -73,47 +83,47 @@ class FieldBlock(Vertical):
         """The same place with other things in it."""
         self.entry = entry
         match self.control, entry.draft:
-            case (SafeInput() | SafeArea()) as box, Leaf(text):
+            case (VisibleInput() | VisibleTextArea()) as box, TextValue(text):
                 box.take(text)
-            case JsonArea() as area, Leaf(text):
+            case JsonArea() as area, TextValue(text):
                 if area.text != text:
                     area.text = text
-            case Turn() as turn, (Pick(at) | Way(at)):
+            case ChoiceInput() as turn, (ChoiceValue(at) | Way(at)):
                 turn.take(self._words(), at)
             case Tally() as tally, _:
                 tally.refresh()
         self._label.redraw()
         self._notes.redraw()
 
-    def say(self, problems: Sequence[Problem], tried: bool) -> None:
+    def say(self, problems: Sequence[InputProblem], tried: bool) -> None:
         """What is wrong with it now; `tried`: whether the person wanted to send already."""
         self._problems, self._tried = problems, tried
         self._notes.redraw()
 
     def _control(self) -> Widget | None:
         entry = self.entry
-        text = entry.draft.text if isinstance(entry.draft, Leaf) else ""
+        text = entry.draft.text if isinstance(entry.draft, TextValue) else ""
         match entry.control:
             case Control.LINE | Control.SECRET:
-                return SafeInput(text, password=entry.control is Control.SECRET)
+                return VisibleInput(text, password=entry.control is Control.SECRET)
             case Control.AREA:
-                return SafeArea(text)
+                return VisibleTextArea(text)
             case Control.JSON:
                 return JsonArea(text, soft_wrap=True)
             case Control.CHOICE | Control.BRANCH:
-                at = entry.draft.at if isinstance(entry.draft, Pick | Way) else -1
-                return Turn(self._words(), at)
+                at = entry.draft.at if isinstance(entry.draft, ChoiceValue | Way) else -1
+                return ChoiceInput(self._words(), at)
             case Control.ITEMS:
                 return Tally(self._count)
         return None
 
     def _count(self) -> int:
-        return len(self.entry.draft.items) if isinstance(self.entry.draft, Items) else 0
+        return len(self.entry.draft.items) if isinstance(self.entry.draft, ArrayValue) else 0
 
     def _words(self) -> Sequence[str]:
         field = self.entry.field
         branch = self.entry.control is Control.BRANCH
-        return branch_words(field) if branch else option_words(field.options)
+        return branch_labels(field) if branch else option_labels(field.options)
 
     @on(Input.Changed)
     @on(TextArea.Changed)
@@ -121,57 +131,57 @@ class FieldBlock(Vertical):
         """What stands there now counts, not what stood there when the message was sent."""
         event.stop()
         draft = self.entry.draft
-        if not isinstance(draft, Leaf):
+        if not isinstance(draft, TextValue):
             return
         text = self.control.text if isinstance(self.control, JsonArea) else ""
-        if isinstance(self.control, SafeInput | SafeArea):
+        if isinstance(self.control, VisibleInput | VisibleTextArea):
             text = self.control.plain
         if text != draft.text:
             self._edit(replace(draft, text=text, given=False))
 
-    @on(Turn.Turned)
-    def _turned(self, event: Turn.Turned) -> None:
+    @on(ChoiceInput.Changed)
+    def _turned(self, event: ChoiceInput.Changed) -> None:
         event.stop()
         self._choose(event.at)
 
-    @on(Turn.Listed)
-    def _listed(self, event: Turn.Listed) -> None:
+    @on(ChoiceInput.Listed)
+    def _listed(self, event: ChoiceInput.Listed) -> None:
         event.stop()
 
         def answered(at: int | None) -> None:
             if at is not None:
                 self._choose(at)
 
-        at = self.entry.draft.at if isinstance(self.entry.draft, Pick | Way) else -1
-        self.app.push_screen(PickScreen(self.entry.label, self._words(), at), answered)
+        at = self.entry.draft.at if isinstance(self.entry.draft, ChoiceValue | Way) else -1
+        self.app.push_screen(OptionListScreen(self.entry.label, self._words(), at), answered)
 
     @on(Tally.Counted)
     def _counted(self, event: Tally.Counted) -> None:
         event.stop()
         draft, item = self.entry.draft, self.entry.field.item
-        if not isinstance(draft, Items) or item is None:
+        if not isinstance(draft, ArrayValue) or item is None:
             return
         if not event.more:
             self._edit(replace(draft, items=draft.items[:-1], given=False))
-        elif len(draft.items) < MOST_ITEMS:
+        elif len(draft.items) < MAX_ITEMS:
             self._edit(replace(draft, items=(*draft.items, fresh(item))))
 
     def _choose(self, at: int) -> None:
         if at == -1 and self.entry.control is Control.BRANCH and not self.entry.path:
             return  # the whole input is one of its branches
         branch = self.entry.control is Control.BRANCH
-        self._edit(chosen(self.entry.field, at) if branch else Pick(at))
+        self._edit(chosen(self.entry.field, at) if branch else ChoiceValue(at))
 
-    def _edit(self, draft: Draft) -> None:
+    def _edit(self, draft: FormValue) -> None:
         self.post_message(self.Edited(self.entry.path, draft))
 
 
-class FormBody(VerticalScroll, can_focus=False):
+class FieldList(VerticalScroll, can_focus=False):
     """All fields; a field that stays keeps its widget, its cursor and the focus."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._blocks: dict[tuple[Path, Control], FieldBlock] = {}
+        self._blocks: dict[tuple[Path, Control], FieldWidget] = {}
 
     @on(events.DescendantFocus)
     def _show_focused(self) -> None:
@@ -181,18 +191,18 @@ class FormBody(VerticalScroll, can_focus=False):
             self.call_after_refresh(block.scroll_visible, animate=False)
 
     @property
-    def blocks(self) -> Sequence[FieldBlock]:
+    def blocks(self) -> Sequence[FieldWidget]:
         """From top to bottom."""
         return tuple(self._blocks.values())
 
-    async def set_out(self, entries: Sequence[Entry]) -> None:
+    async def set_entries(self, entries: Sequence[Entry]) -> None:
         """Show these entries."""
         before = self._blocks
         wanted = {(entry.path, entry.control): entry for entry in entries}
         await self.remove_children([block for key, block in before.items() if key not in wanted])
-        self._blocks = {key: before.get(key) or FieldBlock(entry) for key, entry in wanted.items()}
-        last: FieldBlock | None = None
-        new: list[FieldBlock] = []
+        self._blocks = {key: before.get(key) or FieldWidget(entry) for key, entry in wanted.items()}
+        last: FieldWidget | None = None
+        new: list[FieldWidget] = []
         for key, block in self._blocks.items():
             if key not in before:
                 new.append(block)
@@ -202,7 +212,7 @@ class FormBody(VerticalScroll, can_focus=False):
             block.take(wanted[key])
         await self._mount(new, last)
 
-    async def _mount(self, new: Sequence[FieldBlock], after: FieldBlock | None) -> None:
+    async def _mount(self, new: Sequence[FieldWidget], after: FieldWidget | None) -> None:
         if new and (after is not None or not self.children):
             await self.mount(*new, after=after)
         elif new:
@@ -215,13 +225,13 @@ class FormBody(VerticalScroll, can_focus=False):
             if block.entry != entry:
                 block.take(entry)
 
-    def say(self, problems: Mapping[Path, Sequence[Problem]], tried: bool) -> None:
+    def say(self, problems: Mapping[Path, Sequence[InputProblem]], tried: bool) -> None:
         """What is wrong, each beside its field."""
         for block in self.blocks:
             block.say(problems.get(block.entry.path, ()), tried)
         self._show_focused()
 
-    def focused(self) -> FieldBlock | None:
+    def focused(self) -> FieldWidget | None:
         """The field that keys go to."""
         at = self.screen.focused
         return next((block for block in self.blocks if at is not None and block.control is at), None)

@@ -15,19 +15,19 @@ from textual.widgets import Input, TextArea
 from textual.widgets.text_area import Edit, EditResult
 
 from flysafe.text import safe_lines, safe_text
-from flytui.console.form.drafts import plain_of
+from flytui.console.form.drafts import without_tokens
 from flytui.console.paint import Line, Span, Tone, column, line, span, width_of
-from flytui.console.views import Toned, to_strip
+from flytui.console.views import ThemedWidget, to_strip
 
 MOST_CHARACTERS = 1_000_000
 
 
-class SafeInput(Input):
+class VisibleInput(Input):
     """A line of text. `plain` is what was written; on screen stands its `safe_text`."""
 
     DEFAULT_CSS = """
-    SafeInput { height: 1; border: none; padding: 0 1; background: $panel; }
-    SafeInput:focus { border: none; background: $panel-lighten-1; }
+    VisibleInput { height: 1; border: none; padding: 0 1; background: $panel; }
+    VisibleInput:focus { border: none; background: $panel-lighten-1; }
     """
 
     def __init__(self, plain: str, *, password: bool = False) -> None:
@@ -36,7 +36,7 @@ class SafeInput(Input):
     @property
     def plain(self) -> str:
         """What was written."""
-        return plain_of(self.value)
+        return without_tokens(self.value)
 
     def take(self, plain: str) -> None:
         """Another text; nothing happens where it is the same."""
@@ -55,30 +55,30 @@ class SafeInput(Input):
         self.replace(event.text[:MOST_CHARACTERS], start, end)
 
 
-class SafeArea(TextArea):
+class VisibleTextArea(TextArea):
     """Text of several lines, each drawn as its `safe_text`."""
 
     DEFAULT_CSS = """
-    SafeArea { height: auto; min-height: 3; max-height: 10; border: none; padding: 0 1; background: $panel; }
-    SafeArea:focus { border: none; background: $panel-lighten-1; }
+    VisibleTextArea { height: auto; min-height: 3; max-height: 10; border: none; padding: 0 1; background: $panel; }
+    VisibleTextArea:focus { border: none; background: $panel-lighten-1; }
     """
 
     def __init__(self, plain: str) -> None:
-        super().__init__(_safe(plain), soft_wrap=True)
+        super().__init__(_visible(plain), soft_wrap=True)
 
     @property
     def plain(self) -> str:
         """What was written."""
-        return plain_of(self.text)
+        return without_tokens(self.text)
 
     def take(self, plain: str) -> None:
         """Another text; nothing happens where it is the same."""
         if self.plain != plain:
-            self.text = _safe(plain)
+            self.text = _visible(plain)
 
     def edit(self, edit: Edit) -> EditResult:
         """Every way in which text is put in ends here."""
-        return super().edit(replace(edit, text=_safe(edit.text)))
+        return super().edit(replace(edit, text=_visible(edit.text)))
 
     async def _on_paste(self, event: events.Paste) -> None:
         """A terminal sends the ends of pasted lines as carriage returns."""
@@ -87,11 +87,11 @@ class SafeArea(TextArea):
         self.insert(event.text[:MOST_CHARACTERS].replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def _safe(text: str) -> str:
+def _visible(text: str) -> str:
     return "\n".join(safe_lines(text))
 
 
-class Turn(Toned, can_focus=True):
+class ChoiceInput(ThemedWidget, can_focus=True):
     """One of several, by the arrow keys; Enter opens the whole list."""
 
     ALLOW_SELECT = False
@@ -103,7 +103,7 @@ class Turn(Toned, can_focus=True):
         Binding("backspace,delete", "leave_out", "Leave out", show=False, id="form.leave-out"),
     ]
 
-    class Turned(Message):
+    class Changed(Message):
         """Another option is chosen; -1 is none."""
 
         def __init__(self, at: int) -> None:
@@ -148,7 +148,7 @@ class Turn(Toned, can_focus=True):
     def action_turn(self, by: int) -> None:
         """The next one or the one before; from either end to the other."""
         count = len(self.words)
-        self.post_message(self.Turned((max(self.at, 0 if by < 0 else -1) + by) % count))
+        self.post_message(self.Changed((max(self.at, 0 if by < 0 else -1) + by) % count))
 
     def action_list(self) -> None:
         """All of them."""
@@ -156,10 +156,10 @@ class Turn(Toned, can_focus=True):
 
     def action_leave_out(self) -> None:
         """None of them."""
-        self.post_message(self.Turned(-1))
+        self.post_message(self.Changed(-1))
 
 
-class Tally(Toned, can_focus=True):
+class Tally(ThemedWidget, can_focus=True):
     """How many items an array has; `+` adds one, `-` takes the last out."""
 
     ALLOW_SELECT = False

@@ -13,11 +13,11 @@ from enum import Enum, auto
 
 from flycore.model.json import Json, escape_key
 from flysafe.codepoints import CLOSE, OPEN
-from flytui.console.approvals.edit import spelled_out
+from flytui.console.approvals.edit import escape_invisible
 from flytui.console.form.fields import MISSING, Field, Kind, Missing
 
-LONG_TEXT = 200
-MOST_ITEMS = 50
+LONG_TEXT_CHARACTERS = 200
+MAX_ITEMS = 50
 """An array with more is written as JSON."""
 _TOKEN = re.compile(rf"{OPEN}U\+([0-9A-F]{{4,6}}){CLOSE}")
 
@@ -35,7 +35,7 @@ Path = tuple[str | int | Step, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class TextValue:
     """Text. Empty text is no value, unless `given`."""
 
     text: str = ""
@@ -47,27 +47,27 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class ChoiceValue:
     """An option by its place, -1 for none."""
 
     at: int = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ObjectValue:
     """An object: its fields in their order, and other keys as JSON text."""
 
-    parts: tuple[tuple[str, Draft], ...] = ()
-    rest: Leaf = Leaf(as_json=True)
+    parts: tuple[tuple[str, FormValue], ...] = ()
+    rest: TextValue = TextValue(as_json=True)
     given: bool = False
     """Whether it is sent even where nothing in it was written."""
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class ArrayValue:
     """An array."""
 
-    items: tuple[Draft, ...] = ()
+    items: tuple[FormValue, ...] = ()
     given: bool = False
 
 
@@ -76,27 +76,27 @@ class Way:
     """A branch by its place, -1 for none, and what stands in it."""
 
     at: int = -1
-    inner: Draft = Leaf()
+    inner: FormValue = TextValue()
 
 
-Draft = Leaf | Pick | Group | Items | Way
+FormValue = TextValue | ChoiceValue | ObjectValue | ArrayValue | Way
 
 
-def fresh(field: Field) -> Draft:
+def fresh(field: Field) -> FormValue:
     """What a new form has in the field: its default; a required constant is chosen already."""
     if not isinstance(field.default, Missing):
-        return draft_of(field, field.default)
+        return value_from_json(field, field.default)
     match field.kind:
         case Kind.CHOICE:
-            return Pick(0 if field.required and len(field.options) == 1 else -1)
+            return ChoiceValue(0 if field.required and len(field.options) == 1 else -1)
         case Kind.OBJECT:
-            return Group(tuple((part.name, fresh(part)) for part in field.fields))
+            return ObjectValue(tuple((part.name, fresh(part)) for part in field.fields))
         case Kind.ARRAY:
-            return Items()
+            return ArrayValue()
         case Kind.UNION:
             return chosen(field, 0) if field.required else Way()
         case _:
-            return Leaf(as_json=field.kind is Kind.JSON)
+            return TextValue(as_json=field.kind is Kind.JSON)
 
 
 def chosen(field: Field, at: int) -> Way:
@@ -104,46 +104,46 @@ def chosen(field: Field, at: int) -> Way:
     return Way(at, fresh(field.branches[at])) if at >= 0 else Way()
 
 
-def draft_of(field: Field, value: Json) -> Draft:
+def value_from_json(field: Field, value: Json) -> FormValue:
     """The value in the field."""
     match field.kind:
         case Kind.TEXT if isinstance(value, str):
-            return Leaf(value, given=not value, long="\n" in value or len(value) > LONG_TEXT)
+            return TextValue(value, given=not value, long="\n" in value or len(value) > LONG_TEXT_CHARACTERS)
         case Kind.NUMBER if isinstance(value, int | float) and not isinstance(value, bool):
-            return Leaf(json.dumps(value))
+            return TextValue(json.dumps(value))
         case Kind.CHOICE:
-            at = _place(field.options, value)
-            return Pick(at) if at >= 0 else written(value)
+            at = _index_of(field.options, value)
+            return ChoiceValue(at) if at >= 0 else written(value)
         case Kind.OBJECT if isinstance(value, dict):
-            return _group_of(field, value)
-        case Kind.ARRAY if isinstance(value, list) and len(value) <= MOST_ITEMS and field.item is not None:
+            return _object_value_of(field, value)
+        case Kind.ARRAY if isinstance(value, list) and len(value) <= MAX_ITEMS and field.item is not None:
             item = field.item
-            return Items(tuple(draft_of(item, each) for each in value), given=not value)
+            return ArrayValue(tuple(value_from_json(item, each) for each in value), given=not value)
         case Kind.UNION:
-            return _way_of(field, value)
+            return _union_value_of(field, value)
     return written(value)
 
 
-def written(value: Json) -> Leaf:
+def written(value: Json) -> TextValue:
     """The value as JSON text, all of which can be seen."""
-    return Leaf(spelled_out(json.dumps(value, indent=2, ensure_ascii=False)), as_json=True)
+    return TextValue(escape_invisible(json.dumps(value, indent=2, ensure_ascii=False)), as_json=True)
 
 
-def untouched(field: Field, draft: Group) -> bool:
+def untouched(field: Field, draft: ObjectValue) -> bool:
     """Whether a group is as a new form has it."""
     return draft.parts == tuple((part.name, fresh(part)) for part in field.fields) and not draft.rest.text
 
 
-def at_path(draft: Draft, path: Path) -> Draft | None:
+def value_at(draft: FormValue, path: Path) -> FormValue | None:
     """What stands there; None where nothing does any more."""
     for step in path:
-        found: Draft | None = None
+        found: FormValue | None = None
         match draft, step:
-            case Group(), Step.REST:
+            case ObjectValue(), Step.REST:
                 found = draft.rest
-            case Group(), str():
+            case ObjectValue(), str():
                 found = next((part for name, part in draft.parts if name == step), None)
-            case Items(), int() if step < len(draft.items):
+            case ArrayValue(), int() if step < len(draft.items):
                 found = draft.items[step]
             case Way(), Step.BRANCH if draft.at >= 0:
                 found = draft.inner
@@ -153,18 +153,18 @@ def at_path(draft: Draft, path: Path) -> Draft | None:
     return draft
 
 
-def put(draft: Draft, path: Path, new: Draft) -> Draft:
+def put(draft: FormValue, path: Path, new: FormValue) -> FormValue:
     """The draft with `new` at the path; unchanged where the path leads nowhere."""
     if not path:
         return new
     step, rest = path[0], path[1:]
     match draft:
-        case Group() if step is Step.REST:
-            return replace(draft, rest=new) if isinstance(new, Leaf) else draft
-        case Group():
+        case ObjectValue() if step is Step.REST:
+            return replace(draft, rest=new) if isinstance(new, TextValue) else draft
+        case ObjectValue():
             parts = ((name, put(part, rest, new) if name == step else part) for name, part in draft.parts)
             return replace(draft, parts=tuple(parts))
-        case Items():
+        case ArrayValue():
             items = (put(item, rest, new) if at == step else item for at, item in enumerate(draft.items))
             return replace(draft, items=tuple(items))
         case Way() if step is Step.BRANCH:
@@ -177,44 +177,44 @@ def pointer_of(path: Path) -> str:
     return "".join(f"/{escape_key(step)}" for step in path if not isinstance(step, Step))
 
 
-def plain_of(text: str) -> str:
+def without_tokens(text: str) -> str:
     """The text that `safe_text` made into what is shown: every token as the character it names."""
-    return _TOKEN.sub(lambda found: _character(found[0], int(found[1], 16)), text)
+    return _TOKEN.sub(lambda found: _token_character(found[0], int(found[1], 16)), text)
 
 
-def _character(token: str, number: int) -> str:
+def _token_character(token: str, number: int) -> str:
     return chr(number) if number <= 0x10FFFF else token
 
 
-def _place(options: Sequence[Json], value: Json) -> int:
-    return next((at for at, option in enumerate(options) if _same(option, value)), -1)
+def _index_of(options: Sequence[Json], value: Json) -> int:
+    return next((at for at, option in enumerate(options) if _same_json(option, value)), -1)
 
 
-def _same(one: Json, other: Json) -> bool:
+def _same_json(one: Json, other: Json) -> bool:
     """Equal in JSON's eyes and in Python's spelling: 1 is not true here, nor 1.0."""
     return bool(one == other) and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def _group_of(field: Field, value: dict[str, Json]) -> Group:
+def _object_value_of(field: Field, value: dict[str, Json]) -> ObjectValue:
     names = {part.name for part in field.fields}
     parts = tuple(
-        (part.name, draft_of(part, value[part.name]) if part.name in value else _nothing(part))
+        (part.name, value_from_json(part, value[part.name]) if part.name in value else _absent_value(part))
         for part in field.fields
     )
     others = {name: other for name, other in value.items() if name not in names}
-    group = Group(parts, written(others) if others else Leaf(as_json=True))
+    group = ObjectValue(parts, written(others) if others else TextValue(as_json=True))
     return replace(group, given=not value or untouched(field, group))
 
 
-def _nothing(field: Field) -> Draft:
+def _absent_value(field: Field) -> FormValue:
     """The field of a value that has nothing for it: not even the default, nor an empty object or array."""
     if field.required and field.kind in (Kind.OBJECT, Kind.ARRAY):
-        return Leaf(as_json=True)
+        return TextValue(as_json=True)
     return fresh(replace(field, default=MISSING, required=False))
 
 
-def _way_of(field: Field, value: Json) -> Draft:
-    drafts = [draft_of(branch, value) for branch in field.branches]
+def _union_value_of(field: Field, value: Json) -> FormValue:
+    drafts = [value_from_json(branch, value) for branch in field.branches]
     for strict in (True, False):
         for at, (branch, draft) in enumerate(zip(field.branches, drafts, strict=True)):
             if fits(branch, draft, strict):
@@ -222,12 +222,12 @@ def _way_of(field: Field, value: Json) -> Draft:
     return written(value)
 
 
-def fits(field: Field, draft: Draft, strict: bool) -> bool:
+def fits(field: Field, draft: FormValue, strict: bool) -> bool:
     """Whether a draft stands in the fields that were made for it; `strict`: with no key left over."""
     match draft:
-        case Leaf():
+        case TextValue():
             return not draft.as_json or field.kind is Kind.JSON
-        case Group():
+        case ObjectValue():
             if strict and draft.rest.text:
                 return False
             parts = zip(field.fields, draft.parts, strict=True)
@@ -235,24 +235,24 @@ def fits(field: Field, draft: Draft, strict: bool) -> bool:
                 fits(part, inner, strict) if not empty(inner) else not part.required
                 for part, (_, inner) in parts
             )
-        case Items():
+        case ArrayValue():
             return field.item is not None and all(fits(field.item, item, strict) for item in draft.items)
         case Way():
             return draft.at < 0 or fits(field.branches[draft.at], draft.inner, strict)
     return True
 
 
-def empty(draft: Draft) -> bool:
+def empty(draft: FormValue) -> bool:
     """Whether nothing at all was written there."""
     match draft:
-        case Leaf():
+        case TextValue():
             return not draft.text and not draft.given
-        case Pick():
+        case ChoiceValue():
             return draft.at < 0
-        case Group():
+        case ObjectValue():
             parts = all(empty(part) for _, part in draft.parts)
             return parts and not draft.rest.text and not draft.given
-        case Items():
+        case ArrayValue():
             return not draft.items and not draft.given
         case Way():
             return draft.at < 0

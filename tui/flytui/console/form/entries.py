@@ -8,14 +8,24 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from flycore.model.json import Json
-from flytui.console.form.drafts import Draft, Group, Items, Leaf, Path, Pick, Step, Way, pointer_of
+from flytui.console.form.drafts import (
+    FormValue,
+    ObjectValue,
+    ArrayValue,
+    TextValue,
+    Path,
+    ChoiceValue,
+    Step,
+    Way,
+    pointer_of,
+)
 from flytui.console.form.fields import Field, Kind, Missing
-from flytui.console.form.reading import Problem
+from flytui.console.form.reading import InputProblem
 from flytui.console.paint import Line, Span, Tone, line, span, wrap
 
-MOST_ENTRIES = 200
+MAX_ENTRIES = 200
 """More are not drawn: such an input is written as JSON."""
-_SHOWN = 60
+_MAX_DEFAULT_CHARACTERS = 60
 """Characters of a default that are shown."""
 
 
@@ -40,7 +50,7 @@ class Entry:
     depth: int
     label: str
     field: Field
-    draft: Draft
+    draft: FormValue
     control: Control
     required: bool = False
 
@@ -50,22 +60,22 @@ class Entry:
         return pointer_of(self.path)
 
 
-def entries_of(field: Field, draft: Draft) -> tuple[Entry, ...]:
+def layout_entries(field: Field, draft: FormValue) -> tuple[Entry, ...]:
     """All entries of a form."""
-    return tuple(_walk(field, draft, (), 0, "", True))
+    return tuple(_entries(field, draft, (), 0, "", True))
 
 
-def shape_of(entries: Sequence[Entry]) -> tuple[tuple[Path, Control], ...]:
+def layout_shape(entries: Sequence[Entry]) -> tuple[tuple[Path, Control], ...]:
     """What the widgets rest on: as long as it is the same, no widget comes or goes."""
     return tuple((entry.path, entry.control) for entry in entries)
 
 
 def placed(
-    entries: Sequence[Entry], problems: Sequence[Problem]
-) -> tuple[Mapping[Path, Sequence[Problem]], Sequence[Problem]]:
+    entries: Sequence[Entry], problems: Sequence[InputProblem]
+) -> tuple[Mapping[Path, Sequence[InputProblem]], Sequence[InputProblem]]:
     """Each problem at the deepest entry whose place holds it, and those that no entry is for."""
-    at: dict[Path, list[Problem]] = {}
-    nowhere: list[Problem] = []
+    at: dict[Path, list[InputProblem]] = {}
+    nowhere: list[InputProblem] = []
     by_pointer: dict[str, Path] = {
         entry.pointer: entry.path for entry in entries if entry.pointer and Step.REST not in entry.path
     }
@@ -82,22 +92,22 @@ def placed(
     return at, nowhere
 
 
-def option_words(options: Sequence[Json]) -> tuple[str, ...]:
+def option_labels(options: Sequence[Json]) -> tuple[str, ...]:
     """Options as a person reads them: texts as they are, all of them as JSON where some are no texts."""
     if all(isinstance(option, str) and option for option in options):
         return tuple(str(option) for option in options)
     return tuple(json.dumps(option, ensure_ascii=False) for option in options)
 
 
-def branch_words(field: Field) -> tuple[str, ...]:
+def branch_labels(field: Field) -> tuple[str, ...]:
     """Branches by their titles, else by what they hold."""
-    return tuple(branch.title or _kind_words(branch) for branch in field.branches)
+    return tuple(branch.title or _kind_label(branch) for branch in field.branches)
 
 
 def label_line(entry: Entry) -> Line:
     """Name, whether it has to be there, and what belongs there."""
     mark = span(" *", Tone.WARN) if entry.required else Span("")
-    words = [] if entry.control is Control.BRANCH else [_kind_words(entry.field)]
+    words = [] if entry.control is Control.BRANCH else [_kind_label(entry.field)]
     if entry.control is Control.JSON and entry.field.kind is not Kind.JSON:
         words.append("as JSON")
     kind = span("  " + ", ".join((*words, *entry.field.bounds)), Tone.DIM)
@@ -105,7 +115,7 @@ def label_line(entry: Entry) -> Line:
     return line(head, mark, kind)
 
 
-def note_lines(entry: Entry, problems: Sequence[Problem], width: int, tried: bool) -> list[Line]:
+def note_lines(entry: Entry, problems: Sequence[InputProblem], width: int, tried: bool) -> list[Line]:
     """Below a field: what it is for, and what is wrong with it."""
     rows: list[Line] = []
     field = entry.field
@@ -113,11 +123,16 @@ def note_lines(entry: Entry, problems: Sequence[Problem], width: int, tried: boo
     about = " · ".join(text for text in (title, field.about) if text)
     if about:
         rows += wrap(line(span(about, Tone.DIM)), width)
-    if not isinstance(field.default, Missing) and entry.draft in (Leaf(), Pick(), Items(), Way()):
+    if not isinstance(field.default, Missing) and entry.draft in (
+        TextValue(),
+        ChoiceValue(),
+        ArrayValue(),
+        Way(),
+    ):
         text = json.dumps(field.default, ensure_ascii=False)
-        cut = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+        cut = text if len(text) <= _MAX_DEFAULT_CHARACTERS else text[: _MAX_DEFAULT_CHARACTERS - 1] + "…"
         rows += wrap(line(span(f"left out, it becomes {cut}", Tone.DIM)), width)
-    if isinstance(entry.draft, Leaf) and entry.draft.given and not entry.draft.text:
+    if isinstance(entry.draft, TextValue) and entry.draft.given and not entry.draft.text:
         rows.append(line(span("an empty text is sent", Tone.DIM)))
     for problem in problems:
         quiet = problem.missing and not tried
@@ -126,7 +141,9 @@ def note_lines(entry: Entry, problems: Sequence[Problem], width: int, tried: boo
     return rows
 
 
-def _walk(field: Field, draft: Draft, path: Path, depth: int, label: str, required: bool) -> Iterator[Entry]:
+def _entries(
+    field: Field, draft: FormValue, path: Path, depth: int, label: str, required: bool
+) -> Iterator[Entry]:
     entry = Entry(
         path=path,
         depth=depth,
@@ -138,27 +155,27 @@ def _walk(field: Field, draft: Draft, path: Path, depth: int, label: str, requir
     )
     inner = depth + 1 if path else depth
     match draft:
-        case Group():
+        case ObjectValue():
             if path and label:
                 yield entry
-            yield from _within(field, draft, path, inner if label else depth)
-        case Items() if field.item is not None:
+            yield from _object_entries(field, draft, path, inner if label else depth)
+        case ArrayValue() if field.item is not None:
             yield entry
             for at, item in enumerate(draft.items):
-                yield from _walk(field.item, item, (*path, at), depth + 1, f"{label} {at + 1}", True)
+                yield from _entries(field.item, item, (*path, at), depth + 1, f"{label} {at + 1}", True)
         case Way():
             yield entry
             if draft.at >= 0:
                 branch = field.branches[draft.at]
-                if not _settled(branch):
-                    yield from _walk(branch, draft.inner, (*path, Step.BRANCH), inner, "", False)
+                if not _is_constant(branch):
+                    yield from _entries(branch, draft.inner, (*path, Step.BRANCH), inner, "", False)
         case _:
             yield entry
 
 
-def _within(field: Field, draft: Group, path: Path, depth: int) -> Iterator[Entry]:
+def _object_entries(field: Field, draft: ObjectValue, path: Path, depth: int) -> Iterator[Entry]:
     for part, (name, inner) in zip(field.fields, draft.parts, strict=True):
-        yield from _walk(part, inner, (*path, name), depth, name, part.required)
+        yield from _entries(part, inner, (*path, name), depth, name, part.required)
     if field.open or draft.rest.text:
         rest = Field(kind=Kind.JSON, about="An object; its keys are sent beside the fields above.")
         yield Entry(
@@ -171,35 +188,35 @@ def _within(field: Field, draft: Group, path: Path, depth: int) -> Iterator[Entr
         )
 
 
-def _settled(branch: Field) -> bool:
+def _is_constant(branch: Field) -> bool:
     """Whether choosing the branch says it all."""
     return branch.kind is Kind.CHOICE and len(branch.options) == 1
 
 
-def _control(field: Field, draft: Draft) -> Control:
+def _control(field: Field, draft: FormValue) -> Control:
     match draft:
-        case Leaf(as_json=True):
+        case TextValue(as_json=True):
             return Control.JSON
-        case Leaf():
+        case TextValue():
             if field.secret:
                 return Control.SECRET
             long = field.kind is Kind.TEXT and (field.long or draft.long)
             return Control.AREA if long else Control.LINE
-        case Pick():
+        case ChoiceValue():
             return Control.CHOICE
         case Way():
             return Control.BRANCH
-        case Items():
+        case ArrayValue():
             return Control.ITEMS
     return Control.NONE
 
 
-def _kind_words(field: Field) -> str:
+def _kind_label(field: Field) -> str:
     match field.kind:
         case Kind.TEXT:
             return "secret text" if field.secret else "text"
         case Kind.CHOICE if len(field.options) == 1:
-            return option_words(field.options)[0]
+            return option_labels(field.options)[0]
         case Kind.CHOICE if field.options == (True, False):
             return "true or false"
         case Kind.CHOICE:

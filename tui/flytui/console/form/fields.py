@@ -13,16 +13,16 @@ from urllib.parse import unquote
 
 from flycore.model.json import Json, JsonObject, pointer_keys
 
-MOST_FIELDS = 120
+MAX_FIELDS = 120
 """A form with more is one JSON field."""
-MOST_DEPTH = 6
+MAX_DEPTH = 6
 """Groups within groups that are drawn; what lies deeper is a JSON field."""
-MOST_STEPS = 4_000
+MAX_STEPS = 4_000
 """Schemas looked at while one form is made: references may branch without end."""
 LONG = 5_000
 """A text that may have so many characters is written on several lines."""
-_SIMPLE = ("string", "number", "integer", "boolean", "null", "object", "array")
-_BOUNDS = (
+_JSON_TYPES = ("string", "number", "integer", "boolean", "null", "object", "array")
+_BOUND_LABELS = (
     ("minLength", "at least {} character"),
     ("maxLength", "at most {} character"),
     ("minimum", "at least {}"),
@@ -33,7 +33,7 @@ _BOUNDS = (
     ("minItems", "at least {} item"),
     ("maxItems", "at most {} item"),
 )
-_TELLING = ("type", "properties", "enum", "const", "items", "$ref", "allOf", "anyOf", "oneOf")
+_SHAPE_KEYWORDS = ("type", "properties", "enum", "const", "items", "$ref", "allOf", "anyOf", "oneOf")
 """Keywords that say what a value looks like. A branch with none of them only narrows, and is not drawn."""
 
 
@@ -82,17 +82,17 @@ class Field:
     """Whether an object says that it takes other keys too."""
 
 
-class _TooMuch(Exception):
+class _SchemaTooLargeError(Exception):
     """This schema makes no form of a size that a person can use."""
 
 
-def fields_of(schema: Json) -> Field:
+def schema_fields(schema: Json) -> Field:
     """The whole form: an object or a union of objects, else one JSON field. The more fields there are, the
     fewer groups within groups are drawn."""
-    for depth in range(MOST_DEPTH, 0, -1):
+    for depth in range(MAX_DEPTH, 0, -1):
         try:
-            field = _Builder(schema).field(schema, "", True, depth)
-        except (_TooMuch, RecursionError):
+            field = _FieldBuilder(schema).field(schema, "", True, depth)
+        except (_SchemaTooLargeError, RecursionError):
             continue
         ways = field.branches if field.kind is Kind.UNION else (field,)
         if any(way.kind is Kind.OBJECT for way in ways):
@@ -101,7 +101,7 @@ def fields_of(schema: Json) -> Field:
     return Field(kind=Kind.JSON, required=True)
 
 
-class _Builder:
+class _FieldBuilder:
     """One way down the schema, with a bound on its steps."""
 
     def __init__(self, root: Json) -> None:
@@ -112,8 +112,8 @@ class _Builder:
     def field(self, schema: Json, name: str, required: bool, depth: int) -> Field:
         """The field for a schema."""
         self._fields += 1
-        if self._fields > MOST_FIELDS:
-            raise _TooMuch
+        if self._fields > MAX_FIELDS:
+            raise _SchemaTooLargeError
         plain = self._plain(schema)
         if plain is None:
             return Field(kind=Kind.JSON, name=name, required=required)
@@ -124,7 +124,7 @@ class _Builder:
         fields: tuple[Field, ...] = ()
         item: Field | None = None
         branches: tuple[Field, ...] = ()
-        ways = self._ways(schema)
+        ways = self._branch_schemas(schema)
         if ways and depth > 0:
             kind, options = Kind.UNION, ()
             branches = tuple(self.field(way, "", True, depth - 1) for way in ways)
@@ -141,9 +141,9 @@ class _Builder:
         return Field(
             kind=kind,
             name=name,
-            title=_words(schema, "title"),
-            about=_words(schema, "description"),
-            bounds=tuple(_bounds(schema)),
+            title=_text_keyword(schema, "title"),
+            about=_text_keyword(schema, "description"),
+            bounds=tuple(_bound_labels(schema)),
             required=required,
             default=schema.get("default", MISSING),
             secret=schema.get("writeOnly") is True,
@@ -155,35 +155,35 @@ class _Builder:
             open=bool(schema.get("additionalProperties")) or "patternProperties" in schema,
         )
 
-    def _ways(self, schema: JsonObject) -> list[JsonObject]:
+    def _branch_schemas(self, schema: JsonObject) -> list[JsonObject]:
         """The branches to choose from, each with what holds for all; none where nothing is to choose."""
         types = schema.get("type")
         if isinstance(types, list) and "enum" not in schema and "const" not in schema:
-            return [{**schema, "type": kind} for kind in types if kind in _SIMPLE]
+            return [{**schema, "type": kind} for kind in types if kind in _JSON_TYPES]
         if "enum" in schema or "const" in schema:
             return []
         for word in ("oneOf", "anyOf"):
             found = schema.get(word)
-            if not isinstance(found, list) or not 0 < len(found) <= MOST_FIELDS:
+            if not isinstance(found, list) or not 0 < len(found) <= MAX_FIELDS:
                 continue
-            if not all(isinstance(way, dict) and any(key in way for key in _TELLING) for way in found):
+            if not all(isinstance(way, dict) and any(key in way for key in _SHAPE_KEYWORDS) for way in found):
                 continue
             base = {key: value for key, value in schema.items() if key not in (word, "default", "title")}
             ways = [self._plain(way) for way in found]
-            return [self._both(base, way) for way in ways if way is not None]
+            return [self._merged(base, way) for way in ways if way is not None]
         return []
 
     def _plain(self, schema: Json) -> JsonObject | None:
         """The schema with its references within the document followed and `allOf` laid together."""
         self._steps += 1
-        if self._steps > MOST_STEPS:
-            raise _TooMuch
+        if self._steps > MAX_STEPS:
+            raise _SchemaTooLargeError
         if not isinstance(schema, dict) or "$dynamicRef" in schema:
             return None
         if "$ref" in schema:
-            target = self._plain(self._pointed(schema["$ref"]))
+            target = self._plain(self._reference_target(schema["$ref"]))
             rest = {key: value for key, value in schema.items() if key != "$ref"}
-            return None if target is None else self._plain(self._both(target, rest))
+            return None if target is None else self._plain(self._merged(target, rest))
         parts = schema.get("allOf")
         if not isinstance(parts, list):
             return schema
@@ -192,10 +192,10 @@ class _Builder:
             plain = self._plain(part)
             if plain is None:
                 return None
-            whole = self._both(plain, whole)
+            whole = self._merged(plain, whole)
         return whole
 
-    def _both(self, first: JsonObject, second: JsonObject) -> JsonObject:
+    def _merged(self, first: JsonObject, second: JsonObject) -> JsonObject:
         """Two schemas that both hold, as far as fields can show it; the second speaks last."""
         made = {**first, **second}
         ours, theirs = _properties(first), _properties(second)
@@ -207,7 +207,7 @@ class _Builder:
             made["required"] = [*needed, *also]
         return made
 
-    def _pointed(self, reference: Json) -> Json:
+    def _reference_target(self, reference: Json) -> Json:
         """What a reference within this document points to; None for any other."""
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None
@@ -255,10 +255,10 @@ def _has_fields(schema: JsonObject) -> bool:
 def _properties(schema: Mapping[str, Json]) -> JsonObject | None:
     """The named keys; None where there are too many to draw, or they are no object."""
     properties = schema.get("properties", {})
-    return properties if isinstance(properties, dict) and len(properties) <= MOST_FIELDS else None
+    return properties if isinstance(properties, dict) and len(properties) <= MAX_FIELDS else None
 
 
-def _words(schema: JsonObject, key: str) -> str:
+def _text_keyword(schema: JsonObject, key: str) -> str:
     words = schema.get(key)
     return words if isinstance(words, str) else ""
 
@@ -268,8 +268,8 @@ def _is_long(schema: JsonObject) -> bool:
     return (isinstance(most, int) and most >= LONG) or (isinstance(default, str) and "\n" in default)
 
 
-def _bounds(schema: JsonObject) -> Iterator[str]:
-    for key, words in _BOUNDS:
+def _bound_labels(schema: JsonObject) -> Iterator[str]:
+    for key, words in _BOUND_LABELS:
         bound = schema.get(key)
         if isinstance(bound, int | float) and not isinstance(bound, bool):
             counted = key.startswith(("minL", "maxL", "minI", "maxI")) and bound != 1
@@ -279,5 +279,5 @@ def _bounds(schema: JsonObject) -> Iterator[str]:
     if schema.get("uniqueItems") is True:
         yield "no item twice"
     for key, words in (("format", "{}"), ("pattern", "pattern {}")):
-        if text := _words(schema, key):
+        if text := _text_keyword(schema, key):
             yield words.format(text)

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flytui.console.form.drafts import MOST_ITEMS, Draft, Group, Items, Path, Step, Way, at_path, fresh, put
+from flytui.console.form.drafts import (
+    MAX_ITEMS,
+    FormValue,
+    ObjectValue,
+    ArrayValue,
+    Path,
+    Step,
+    Way,
+    value_at,
+    fresh,
+    put,
+)
 from flytui.console.form.fields import Field
 
 
-def changed_items(field: Field, draft: Draft, path: Path, more: bool) -> tuple[Draft, Path] | None:
+def with_item_added_or_removed(
+    field: Field, draft: FormValue, path: Path, more: bool
+) -> tuple[FormValue, Path] | None:
     """The form with one item more after the one that the path leads to or through, or without that one;
     and where keys should go then. None where the path leads through no array, or that is full or empty."""
     for length in range(len(path), -1, -1):
-        items, owner = at_path(draft, path[:length]), field_at(field, draft, path[:length])
-        if not isinstance(items, Items) or owner is None or owner.item is None:
+        items, owner = value_at(draft, path[:length]), field_at(field, draft, path[:length])
+        if not isinstance(items, ArrayValue) or owner is None or owner.item is None:
             continue
         step = path[length] if length < len(path) else None
         last = len(items.items) - 1
         at = step if isinstance(step, int) else last
-        if (more and len(items.items) >= MOST_ITEMS) or (not more and last < 0):
+        if (more and len(items.items) >= MAX_ITEMS) or (not more and last < 0):
             return None
         new = (fresh(owner.item),) if more else ()
         kept = items.items[: at + 1] if more else items.items[:at]
@@ -28,14 +41,14 @@ def changed_items(field: Field, draft: Draft, path: Path, more: bool) -> tuple[D
     return None
 
 
-def field_at(field: Field, draft: Draft, path: Path) -> Field | None:
+def field_at(field: Field, draft: FormValue, path: Path) -> Field | None:
     """The field that stands at a path of the draft; None where none does."""
     for place, step in enumerate(path):
-        here = at_path(draft, path[:place])
+        here = value_at(draft, path[:place])
         found: Field | None = None
-        if isinstance(here, Group) and not isinstance(step, Step):
+        if isinstance(here, ObjectValue) and not isinstance(step, Step):
             found = next((part for part in field.fields if part.name == step), None)
-        elif isinstance(here, Items):
+        elif isinstance(here, ArrayValue):
             found = field.item
         elif isinstance(here, Way) and here.at >= 0:
             found = field.branches[here.at]

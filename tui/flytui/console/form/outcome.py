@@ -18,17 +18,17 @@ from flycore.model.errors import FlyError
 from flycore.model.json import JsonObject
 from flytui.console.activity.details import call_lines
 from flytui.console.desk import Desk, Topic
-from flytui.console.keymap import Keys
+from flytui.console.keymap import KeyBindings
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, Tone, keys_fitting, line, span, wrap, wrapped
-from flytui.console.words import PHASE, STATUS, clock, said
+from flytui.console.words import PHASE_LABELS, STATUS, clock, said
 
 WAIT_MS = 24 * 60 * 60 * 1000
 """The console stays to the end: it never comes back for an answer, as an agent would."""
 
 
 @dataclass(slots=True, eq=False)
-class Sent:
+class TestCall:
     """A call that this console made."""
 
     tool: str
@@ -75,8 +75,10 @@ class CallPage(PageScreen):
         Binding("t", "again", "Again", show=False, id="call.again"),
     ]
 
-    def __init__(self, desk: Desk, sent: Sent, again: Callable[[], Screen[None]]) -> None:
-        super().__init__(desk, "Test call", lambda width: sent_lines(sent, desk, width), copy=sent.as_json)
+    def __init__(self, desk: Desk, sent: TestCall, again: Callable[[], Screen[None]]) -> None:
+        super().__init__(
+            desk, "Test call", lambda width: test_call_lines(sent, desk, width), copy=sent.as_json
+        )
         self._sent = sent
         self._again = again
 
@@ -113,37 +115,37 @@ def begin_call(
 ) -> CallPage:
     """Make the call beside everything else that the console does; its page, to be shown. `again` makes the
     form anew."""
-    sent = Sent(tool, input, desk.now())
+    sent = TestCall(tool, input, desk.now())
     page = CallPage(desk, sent, again)
     app.run_worker(sent.run(desk, page.news), group="test-call")
     return page
 
 
-def sent_lines(sent: Sent, desk: Desk, width: int) -> list[Line]:
+def test_call_lines(sent: TestCall, desk: Desk, width: int) -> list[Line]:
     """How it goes; then everything that is known of the call."""
     now = desk.now()
     call = next((call for call in desk.activity if call.call_id == sent.call_id), None)
     rows = [*wrapped(_state(sent, now, desk.keys), width, 1), ()]
     if call is None:
-        return [*rows, *_alone(sent, width)]
+        return [*rows, *_error_lines(sent, width)]
     ended = sent.result is not None
-    return [*([] if ended else rows), *call_lines(_latest(call, sent), now, width)]
+    return [*([] if ended else rows), *call_lines(_latest_activity(call, sent), now, width)]
 
 
-def _latest(call: Activity, sent: Sent) -> Activity:
+def _latest_activity(call: Activity, sent: TestCall) -> Activity:
     if sent.result is None or call.result is not None:
         return call
     return msgspec.structs.replace(call, result=sent.result, phase=Phase.FINISHED)
 
 
-def _state(sent: Sent, now: float, keys: Keys) -> list[Line]:
+def _state(sent: TestCall, now: float, keys: KeyBindings) -> list[Line]:
     tool = span(f" {sent.tool}  ", Tone.STRONG)
     if sent.lost:
         return [line(tool, span(f"✗ not known how it ended: {sent.lost}", Tone.WARN))]
     if sent.result is not None:
         return [line(tool, said(STATUS[sent.result.status]))]
     phase = sent.progress.phase if sent.progress else Phase.CHECKING
-    rows = [line(tool, said(PHASE[phase]), span(f"  {clock(now - sent.started)}", Tone.DIM))]
+    rows = [line(tool, said(PHASE_LABELS[phase]), span(f"  {clock(now - sent.started)}", Tone.DIM))]
     if phase is Phase.WAITING_APPROVAL:
         rows.append(
             line(
@@ -157,7 +159,7 @@ def _state(sent: Sent, now: float, keys: Keys) -> list[Line]:
     return rows
 
 
-def _alone(sent: Sent, width: int) -> list[Line]:
+def _error_lines(sent: TestCall, width: int) -> list[Line]:
     """What its own answer says, while Activity does not have the call."""
     error = sent.result.error if sent.result else None
     if error is None:

@@ -13,10 +13,10 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from flytui.console.form.boxes import SafeInput
+from flytui.console.form.boxes import VisibleInput
 from flytui.console.paint import Line, Tone, keys_fitting, line, span
-from flytui.console.rows import RowsView
-from flytui.console.views import Bar
+from flytui.console.rows import VirtualList
+from flytui.console.views import LineBar
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class OptionRow:
         return line(span(self.words))
 
 
-class PickScreen(ModalScreen[int | None]):
+class OptionListScreen(ModalScreen[int | None]):
     """Gives the place of the chosen option, None when the person goes back."""
 
     DEFAULT_CSS = """
-    PickScreen { align: center middle; background: $background 70%; }
-    PickScreen .box { height: 80%; }
+    OptionListScreen { align: center middle; background: $background 70%; }
+    OptionListScreen .box { height: 80%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", show=False, priority=True, id="pick.back"),
@@ -57,17 +57,17 @@ class PickScreen(ModalScreen[int | None]):
         self._rows = [OptionRow(place, text) for place, text in enumerate(words)]
         self._folded = [text.casefold() for text in words]
         self._at = at
-        self._list = RowsView(id="pick-rows")
+        self._list = VirtualList(id="pick-rows")
         self._list.can_focus = False
-        self._box = SafeInput("")
+        self._box = VisibleInput("")
 
     def compose(self) -> ComposeResult:
         """Title, words, options, keys."""
         with Vertical(classes="box"):
-            yield Bar(lambda _: [line(span(self._heading, Tone.STRONG))])
+            yield LineBar(lambda _: [line(span(self._heading, Tone.STRONG))])
             yield self._box
             yield self._list
-            yield Bar(self._keys)
+            yield LineBar(self._keys)
 
     def on_mount(self) -> None:
         """Start on the option that is chosen."""
@@ -91,8 +91,8 @@ class PickScreen(ModalScreen[int | None]):
         event.stop()
         self._choose()
 
-    @on(RowsView.Chosen)
-    def _clicked(self, event: RowsView.Chosen) -> None:
+    @on(VirtualList.Chosen)
+    def _clicked(self, event: VirtualList.Chosen) -> None:
         event.stop()
         self._choose()
 

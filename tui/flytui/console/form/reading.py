@@ -11,15 +11,15 @@ from flycore.catalog.schemas import Violation, check_input
 from flycore.model.json import Json, JsonObject, canonical_json, pointer_join, pointer_keys
 from flytui.console.approvals.edit import read_object
 from flytui.console.form.drafts import (
-    Draft,
-    Group,
-    Items,
-    Leaf,
+    FormValue,
+    ObjectValue,
+    ArrayValue,
+    TextValue,
     Path,
-    Pick,
+    ChoiceValue,
     Step,
     Way,
-    draft_of,
+    value_from_json,
     empty,
     pointer_of,
     untouched,
@@ -28,15 +28,15 @@ from flytui.console.form.drafts import (
 from flytui.console.form.fields import MISSING, Field, Kind, Missing
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_MOST_DIGITS = 4_300
-_WANTED = " is a required property"
+_MAX_DIGITS = 4_300
+_REQUIRED_SUFFIX = " is a required property"
 """How the validator's sentence ends, behind the name as JSON."""
-_FILLINGS = 64
+_MAX_DEFAULT_PASSES = 64
 """Defaults within defaults that are filled in."""
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class InputProblem:
     """One thing that is wrong, and where."""
 
     pointer: str
@@ -48,69 +48,69 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FormResult:
     """What would be sent: exactly this, defaults filled in."""
 
     input: JsonObject
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[InputProblem, ...] = ()
 
     @property
-    def broken(self) -> Problem | None:
+    def broken(self) -> InputProblem | None:
         """Why nothing can be sent; None where something can."""
         return next((problem for problem in self.problems if problem.broken), None)
 
 
-def read_form(field: Field, draft: Draft, schema: Json) -> Reading:
+def read_form(field: Field, draft: FormValue, schema: Json) -> FormResult:
     """The input that the fields hold."""
-    reader = _Reader()
+    reader = _FormReader()
     value = reader.read(field, draft, (), True)
     if reader.problems and any(problem.broken for problem in reader.problems):
-        return Reading({}, tuple(reader.problems))
+        return FormResult({}, tuple(reader.problems))
     if not isinstance(value, dict):
-        return Reading({}, (Problem("", "the input of a tool is an object: { … }", broken=True),))
+        return FormResult({}, (InputProblem("", "the input of a tool is an object: { … }", broken=True),))
     return checked(value, schema, reader.problems)
 
 
-def draft_for(field: Field, value: JsonObject) -> Draft:
+def value_for(field: Field, value: JsonObject) -> FormValue:
     """The input in the fields; as JSON text where they would send another one."""
-    draft = draft_of(field, value)
-    reader = _Reader()
+    draft = value_from_json(field, value)
+    reader = _FormReader()
     return draft if reader.read(field, draft, (), True) == value else written(value)
 
 
-def read_json(text: str, schema: Json) -> Reading:
+def read_json(text: str, schema: Json) -> FormResult:
     """The input that a JSON text is."""
     value = read_object(text)
     if isinstance(value, str):
-        return Reading({}, (Problem("", value, broken=True),))
+        return FormResult({}, (InputProblem("", value, broken=True),))
     return checked(value, schema)
 
 
-def checked(value: JsonObject, schema: Json, known: Sequence[Problem] = ()) -> Reading:
+def checked(value: JsonObject, schema: Json, known: Sequence[InputProblem] = ()) -> FormResult:
     """The input as the kernel would run it, and all that the kernel would say against it."""
     try:
         canonical_json(value)
     except (ValueError, RecursionError):
         words = "holds what JSON has no word for: half a character, or a number beyond all bounds"
-        return Reading({}, (*known, Problem("", words, broken=True)))
+        return FormResult({}, (*known, InputProblem("", words, broken=True)))
     whole = schema if isinstance(schema, dict) else {} if schema is True else {"not": {}}
     filled, found = check_input(whole, value)
-    for _ in range(_FILLINGS):
+    for _ in range(_MAX_DEFAULT_PASSES):
         before, (filled, found) = filled, check_input(whole, filled)
         if before == filled:
             break
     known = [
         problem
         for problem in known
-        if not problem.missing or (found and not _stands(filled, problem.pointer))
+        if not problem.missing or (found and not _exists_at(filled, problem.pointer))
     ]
     lacking = {problem.pointer for problem in known if problem.missing}
-    found_here = (_problem(item) for item in found)
+    found_here = (_problem_of(item) for item in found)
     others = (item for item in found_here if not (item.missing and item.pointer in lacking))
-    return Reading(filled, (*known, *dict.fromkeys(others)))
+    return FormResult(filled, (*known, *dict.fromkeys(others)))
 
 
-def _stands(value: Json, pointer: str) -> bool:
+def _exists_at(value: Json, pointer: str) -> bool:
     """Whether something is there: a default may have filled in what the fields lack."""
     for name in pointer_keys(pointer):
         if isinstance(value, dict) and name in value:
@@ -122,53 +122,53 @@ def _stands(value: Json, pointer: str) -> bool:
     return True
 
 
-def _problem(item: Violation) -> Problem:
+def _problem_of(item: Violation) -> InputProblem:
     """What the validator says; that something is missing stands where it is missing."""
-    said, wanted, _ = item.message.partition(_WANTED)
+    said, wanted, _ = item.message.partition(_REQUIRED_SUFFIX)
     try:
         name = json.loads(said) if wanted else None
     except ValueError:
         name = None
     if not isinstance(name, str):
-        return Problem(item.pointer, item.message)
-    return Problem(pointer_join(item.pointer, name), "is required", missing=True)
+        return InputProblem(item.pointer, item.message)
+    return InputProblem(pointer_join(item.pointer, name), "is required", missing=True)
 
 
-class _Reader:
+class _FormReader:
     """One way down a form; problems are collected, none ends it."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[InputProblem] = []
 
-    def read(self, field: Field, draft: Draft, path: Path, required: bool) -> Json | Missing:
+    def read(self, field: Field, draft: FormValue, path: Path, required: bool) -> Json | Missing:
         """The value at the path, MISSING where there is none."""
         value: Json | Missing = MISSING
         match draft:
-            case Leaf():
+            case TextValue():
                 value = self._leaf(field, draft, path, required)
-            case Pick():
+            case ChoiceValue():
                 value = field.options[draft.at] if draft.at >= 0 else MISSING
-            case Group():
+            case ObjectValue():
                 return self._group(field, draft, path, required)
-            case Items():
+            case ArrayValue():
                 return self._items(field, draft, path, required)
             case Way() if draft.at >= 0:
                 branch = field.branches[draft.at]
                 needed = required or branch.kind in (Kind.OBJECT, Kind.ARRAY)
                 return self.read(branch, draft.inner, (*path, Step.BRANCH), needed)
         if isinstance(value, Missing) and required:
-            self._lacks(path)
+            self._report_missing(path)
         return value
 
-    def _lacks(self, path: Path) -> None:
+    def _report_missing(self, path: Path) -> None:
         steps = [step for step in path if not isinstance(step, Step)]
         if steps and isinstance(steps[-1], int):
             words = "write a value, or take the item out"
-            self.problems.append(Problem(pointer_of(path), words, broken=True))
+            self.problems.append(InputProblem(pointer_of(path), words, broken=True))
         else:
-            self.problems.append(Problem(pointer_of(path), "is required", missing=True))
+            self.problems.append(InputProblem(pointer_of(path), "is required", missing=True))
 
-    def _leaf(self, field: Field, draft: Leaf, path: Path, required: bool) -> Json | Missing:
+    def _leaf(self, field: Field, draft: TextValue, path: Path, required: bool) -> Json | Missing:
         steps = [step for step in path if not isinstance(step, Step)]
         item = bool(steps) and isinstance(steps[-1], int)
         if empty(draft):
@@ -176,18 +176,18 @@ class _Reader:
         if draft.as_json:
             return self._json(draft.text, path)
         if field.kind is Kind.NUMBER:
-            return _number(draft.text)
+            return _number_from_text(draft.text)
         return draft.text
 
     def _json(self, text: str, path: Path) -> Json | Missing:
         read = read_object(f'{{"value":{text}\n}}')
         if isinstance(read, str) or len(read) != 1:
             said = read if isinstance(read, str) else "no JSON: one value is wanted"
-            self.problems.append(Problem(pointer_of(path), said, broken=True))
+            self.problems.append(InputProblem(pointer_of(path), said, broken=True))
             return MISSING
         return read["value"]
 
-    def _group(self, field: Field, draft: Group, path: Path, required: bool) -> Json | Missing:
+    def _group(self, field: Field, draft: ObjectValue, path: Path, required: bool) -> Json | Missing:
         if not required and not draft.given and (untouched(field, draft) or empty(draft)):
             return MISSING
         made: JsonObject = {}
@@ -200,16 +200,16 @@ class _Reader:
             made.update(others)
         elif not isinstance(others, Missing):
             words = "other keys: an object, without the keys that have a field of their own"
-            self.problems.append(Problem(pointer_of(path), words, broken=True))
+            self.problems.append(InputProblem(pointer_of(path), words, broken=True))
         return made
 
-    def _items(self, field: Field, draft: Items, path: Path, required: bool) -> Json | Missing:
+    def _items(self, field: Field, draft: ArrayValue, path: Path, required: bool) -> Json | Missing:
         if field.item is None or (empty(draft) and not required):
             return MISSING
         values = [self.read(field.item, item, (*path, at), True) for at, item in enumerate(draft.items)]
         return [value for value in values if not isinstance(value, Missing)]
 
 
-def _number(text: str) -> Json:
+def _number_from_text(text: str) -> Json:
     """A number; text that is none stays text, and the validator says so."""
-    return json.loads(text) if _NUMBER.fullmatch(text.strip()) and len(text) < _MOST_DIGITS else text
+    return json.loads(text) if _NUMBER.fullmatch(text.strip()) and len(text) < _MAX_DIGITS else text

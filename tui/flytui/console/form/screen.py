@@ -18,18 +18,18 @@ from flycore.model.catalog import CapabilityView
 from flycore.model.json import JsonObject
 from flytui.console.approvals.edit import JsonArea, json_text
 from flytui.console.desk import Desk, Topic
-from flytui.console.form.block import FieldBlock, FormBody
-from flytui.console.form.drafts import Draft, Group, Items, Way, at_path, fresh, put
-from flytui.console.form.entries import MOST_ENTRIES, Entry, entries_of, placed, shape_of
-from flytui.console.form.fields import Kind, fields_of
-from flytui.console.form.items import changed_items
+from flytui.console.form.block import FieldWidget, FieldList
+from flytui.console.form.drafts import FormValue, ObjectValue, ArrayValue, Way, value_at, fresh, put
+from flytui.console.form.entries import MAX_ENTRIES, Entry, layout_entries, placed, layout_shape
+from flytui.console.form.fields import Kind, schema_fields
+from flytui.console.form.items import with_item_added_or_removed
 from flytui.console.form.outcome import begin_call
-from flytui.console.form.reading import Reading, draft_for, read_form, read_json
-from flytui.console.form.showing import count_words, foot_lines, key_pairs, top_lines
+from flytui.console.form.reading import FormResult, value_for, read_form, read_json
+from flytui.console.form.showing import problem_count, foot_lines, key_pairs, tool_lines
 from flytui.console.header import alert_lines, header_lines
 from flytui.console.paint import Line, keys_fitting
 from flytui.console.screens.traits import ScreenTraits
-from flytui.console.views import Bar
+from flytui.console.views import LineBar
 
 
 class FormScreen(ScreenTraits, Screen[None]):
@@ -57,25 +57,25 @@ class FormScreen(ScreenTraits, Screen[None]):
         self._desk = desk
         self._view = view
         self._schema = view.capability.input_schema
-        self._field = fields_of(self._schema)
-        self._draft: Draft = fresh(self._field)
+        self._field = schema_fields(self._schema)
+        self._draft: FormValue = fresh(self._field)
         self._entries: Sequence[Entry] = ()
-        self._reading = Reading({})
+        self._reading = FormResult({})
         self._raw = False
         self._tried = self._sent = False
         self._example = -1
-        self._body = FormBody(id="form")
+        self._body = FieldList(id="form")
         self._area = JsonArea("", id="form-json", soft_wrap=True)
 
     def compose(self) -> ComposeResult:
         """Header, the tool, its fields or its JSON, what is wrong, what waits, keys."""
-        yield Bar(lambda width: header_lines(self._desk, "Test call", width), id="header")
-        yield Bar(self._top, id="form-top")
+        yield LineBar(lambda width: header_lines(self._desk, "Test call", width), id="header")
+        yield LineBar(self._top, id="form-top")
         yield self._body
         yield self._area
-        yield Bar(self._foot, id="form-foot")
-        yield Bar(lambda width: alert_lines(self._desk, width), id="alert")
-        yield Bar(self._keys, id="keys")
+        yield LineBar(self._foot, id="form-foot")
+        yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield LineBar(self._keys, id="keys")
 
     async def on_mount(self) -> None:
         """Start with what was written here last."""
@@ -95,10 +95,10 @@ class FormScreen(ScreenTraits, Screen[None]):
         self._view = view or self._view
         self._redraw()
 
-    @on(FieldBlock.Edited)
-    async def _edited(self, event: FieldBlock.Edited) -> None:
+    @on(FieldWidget.Edited)
+    async def _edited(self, event: FieldWidget.Edited) -> None:
         event.stop()
-        if at_path(self._draft, event.path) is not None:
+        if value_at(self._draft, event.path) is not None:
             await self._fill(put(self._draft, event.path, event.draft))
 
     @on(TextArea.Changed, "#form-json")
@@ -134,7 +134,7 @@ class FormScreen(ScreenTraits, Screen[None]):
             self._show()
             self._to_first_problem()
             key = self._desk.keys.shown("form.insist")
-            self._say(f"not sent: {count_words(self._reading)}. {key} sends it all the same")
+            self._say(f"not sent: {problem_count(self._reading)}. {key} sends it all the same")
         else:
             self.action_insist()
 
@@ -183,7 +183,7 @@ class FormScreen(ScreenTraits, Screen[None]):
     async def action_item(self, more: bool) -> None:
         """An item more after the one that keys go to, or without it."""
         block = None if self._raw else self._body.focused()
-        found = changed_items(self._field, self._draft, block.entry.path if block else (), more)
+        found = with_item_added_or_removed(self._field, self._draft, block.entry.path if block else (), more)
         if found is None:
             self._say("keys go to no item of an array")
         else:
@@ -193,8 +193,10 @@ class FormScreen(ScreenTraits, Screen[None]):
 
     async def _load(self, value: JsonObject) -> bool:
         """Show an input: in the fields where they hold it, else as JSON. Whether it is in the fields."""
-        draft = draft_for(self._field, value)
-        drawn = isinstance(draft, Group | Way) and len(entries_of(self._field, draft)) <= MOST_ENTRIES
+        draft = value_for(self._field, value)
+        drawn = (
+            isinstance(draft, ObjectValue | Way) and len(layout_entries(self._field, draft)) <= MAX_ENTRIES
+        )
         if drawn:
             self._raw = False
             await self._fill(draft)
@@ -208,19 +210,19 @@ class FormScreen(ScreenTraits, Screen[None]):
         self._reading = read_json(self._area.text, self._schema)
         self._show()
 
-    async def _fill(self, draft: Draft) -> None:
+    async def _fill(self, draft: FormValue) -> None:
         """Take what stands in the fields; widgets come and go only where the fields do."""
-        entries = entries_of(self._field, draft)
-        if len(entries) > MOST_ENTRIES:
+        entries = layout_entries(self._field, draft)
+        if len(entries) > MAX_ENTRIES:
             self._say("more fields than can be drawn: write it as JSON")
             return
-        same = shape_of(entries) == shape_of(self._entries)
+        same = layout_shape(entries) == layout_shape(self._entries)
         self._draft, self._entries = draft, entries
         self._reading = read_form(self._field, draft, self._schema)
         if same:
             self._body.take(entries)
         else:
-            await self._body.set_out(entries)
+            await self._body.set_entries(entries)
         self._show()
 
     def _show(self) -> None:
@@ -232,7 +234,7 @@ class FormScreen(ScreenTraits, Screen[None]):
         self._redraw()
 
     def _redraw(self) -> None:
-        for bar in self.query("FormScreen > Bar").results(Bar):
+        for bar in self.query("FormScreen > Bar").results(LineBar):
             bar.redraw()
 
     def _focus_first(self) -> None:
@@ -252,7 +254,7 @@ class FormScreen(ScreenTraits, Screen[None]):
         self._redraw()
 
     def _top(self, width: int) -> Sequence[Line]:
-        return top_lines(self._view, self._raw, width)
+        return tool_lines(self._view, self._raw, width)
 
     def _foot(self, width: int) -> Sequence[Line]:
         _, nowhere = placed(self._entries, self._reading.problems)
@@ -262,7 +264,7 @@ class FormScreen(ScreenTraits, Screen[None]):
         block = None if self._raw else self._body.focused()
         path = block.entry.path if block else ()
         in_array = any(
-            isinstance(at_path(self._draft, path[:length]), Items) for length in range(1, len(path) + 1)
+            isinstance(value_at(self._draft, path[:length]), ArrayValue) for length in range(1, len(path) + 1)
         )
         json_only = self._field.kind is Kind.JSON
         pairs = key_pairs(self._reading, self._raw, json_only, in_array)

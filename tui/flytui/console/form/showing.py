@@ -6,22 +6,26 @@ from collections.abc import Sequence
 
 from flycore.model.catalog import CapabilityView
 from flycore.model.enums import Effective
-from flytui.console.form.reading import Problem, Reading
+from flytui.console.form.reading import InputProblem, FormResult
 from flytui.console.paint import Line, Span, Tone, fit, line, span, wrap
-from flytui.console.words import STATE, plural, said
+from flytui.console.words import STATE_LABELS, plural, said
 
-MOST_PROBLEMS = 4
+MAX_PROBLEMS = 4
 """Listed below a form; more are counted."""
 
 
-def top_lines(view: CapabilityView, raw: bool, width: int) -> list[Line]:
+def tool_lines(view: CapabilityView, raw: bool, width: int) -> list[Line]:
     """The tool, how it is, and what policy says of it."""
     tool, stability = view.capability, view.stability
     policy = span(f"  policy {view.decision}" if view.decision else "", Tone.DIM)
     rows = [
         fit(
             line(
-                Span(" "), span(tool.name, Tone.STRONG), Span("  "), said(STATE[stability.effective]), policy
+                Span(" "),
+                span(tool.name, Tone.STRONG),
+                Span("  "),
+                said(STATE_LABELS[stability.effective]),
+                policy,
             ),
             width,
         )
@@ -34,7 +38,7 @@ def top_lines(view: CapabilityView, raw: bool, width: int) -> list[Line]:
     return rows
 
 
-def count_words(reading: Reading) -> str:
+def problem_count(reading: FormResult) -> str:
     """How much is wrong, in few words."""
     missing = sum(problem.missing for problem in reading.problems)
     wrong = len(reading.problems) - missing
@@ -43,26 +47,26 @@ def count_words(reading: Reading) -> str:
     return ", ".join(words)
 
 
-def foot_lines(reading: Reading, nowhere: Sequence[Problem], width: int) -> list[Line]:
+def foot_lines(reading: FormResult, nowhere: Sequence[InputProblem], width: int) -> list[Line]:
     """Whether the input fits; and what is wrong that no field stands for."""
     rows: list[Line] = []
-    for problem in nowhere[:MOST_PROBLEMS]:
+    for problem in nowhere[:MAX_PROBLEMS]:
         where = f"{problem.pointer}: " if problem.pointer else ""
         rows += wrap(line(span(f" ✗ {where}{problem.message}", Tone.WARN)), width, 3)[:3]
-    if len(nowhere) > MOST_PROBLEMS:
-        rows.append(line(span(f" and {len(nowhere) - MOST_PROBLEMS} more", Tone.WARN)))
+    if len(nowhere) > MAX_PROBLEMS:
+        rows.append(line(span(f" and {len(nowhere) - MAX_PROBLEMS} more", Tone.WARN)))
     if reading.broken is not None:
         state = span(" ✗ nothing can be sent yet", Tone.WARN)
     elif reading.problems:
         only_missing = all(problem.missing for problem in reading.problems)
         mark, tone = ("◌", Tone.DIM) if only_missing else ("✗", Tone.WARN)
-        state = span(f" {mark} {count_words(reading)}", tone)
+        state = span(f" {mark} {problem_count(reading)}", tone)
     else:
         state = span(" ✓ the input fits", Tone.GOOD)
     return [*rows, line(state)]
 
 
-def key_pairs(reading: Reading, raw: bool, json_only: bool, in_array: bool) -> list[tuple[str, str]]:
+def key_pairs(reading: FormResult, raw: bool, json_only: bool, in_array: bool) -> list[tuple[str, str]]:
     """Ids of the keys that do something now, most needed first."""
     insist = bool(reading.problems) and reading.broken is None
     return [

@@ -54,11 +54,11 @@ class LeaseRow:
         lease = self.lease
         used = f"{lease.used} of {lease.used + lease.calls_left}"
         cells = (
-            span(_covered(lease), Tone.STRONG),
+            span(_coverage(lease), Tone.STRONG),
             span(lease.caller),
             span(used),
-            span(_ago(lease.last_used, self.now), Tone.DIM),
-            span(_left(lease, self.now), Tone.ACCENT),
+            span(_since(lease.last_used, self.now), Tone.DIM),
+            span(_time_left(lease, self.now), Tone.ACCENT),
             span(lease.from_request, Tone.DIM),
         )
         return columns(cells, width)
@@ -68,16 +68,16 @@ class LeaseRow:
         lease = self.lease
         facts = [
             ("lease", lease.id),
-            ("covers", _covered(lease)),
+            ("covers", _coverage(lease)),
             ("caller", str(lease.caller)),
             ("group kept", lease.group or "none"),
             ("condition", "none" if lease.condition is None else json.dumps(lease.condition)),
-            ("used", f"{plural(lease.used, 'call')}, {_ago(lease.last_used, self.now)} ago"),
-            ("left", f"{plural(lease.calls_left, 'call')}, {_left(lease, self.now)}"),
+            ("used", f"{plural(lease.used, 'call')}, {_since(lease.last_used, self.now)} ago"),
+            ("left", f"{plural(lease.calls_left, 'call')}, {_time_left(lease, self.now)}"),
             ("from", f"request {lease.from_request}, {age(self.now - lease.created_at)} ago"),
         ]
         note = "It also ends when the program, its entry, its permissions or its level changes."
-        return _page(facts, note, width)
+        return _detail_lines(facts, note, width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +109,14 @@ class RuleRow:
     def draw(self, width: int) -> Line:
         """One row."""
         rule = self.rule
-        tone = Tone.DIM if rule.note or self._over else _tone(rule.decision)
+        tone = Tone.DIM if rule.note or self._over else _decision_tone(rule.decision)
         what = (span(f"{rule.decision} ", tone), span(rule.tool, Tone.STRONG))
         text = Span("".join(part.text for part in what), tone)
         cells = (
             text,
             span(rule.caller or "every caller"),
             span(str(rule.used) if rule.used else "–", Tone.DIM),
-            span(_ago(rule.last_used, self.now), Tone.DIM),
+            span(_since(rule.last_used, self.now), Tone.DIM),
             span(self._ends(), Tone.WARN if rule.note or self._over else Tone.DIM),
             span(rule.from_request or self._place, Tone.DIM),
         )
@@ -135,7 +135,7 @@ class RuleRow:
             ("used", f"{plural(rule.used, 'call')} in this session"),
             ("from", f"request {rule.from_request}" if rule.from_request else "the file, as it was found"),
         ]
-        return _page(facts, rule.note, width)
+        return _detail_lines(facts, rule.note, width)
 
     @property
     def _over(self) -> bool:
@@ -180,7 +180,7 @@ class BlockRow:
             span(f"⊘ {tool}", Tone.BAD),
             span("every caller"),
             span("–", Tone.DIM),
-            span(_ago(block.since or None, self.now), Tone.DIM),
+            span(_since(block.since or None, self.now), Tone.DIM),
             span("unblocked", Tone.DIM),
             span(block.reason, Tone.DIM),
         )
@@ -194,19 +194,19 @@ class BlockRow:
             ("since", f"{age(self.now - block.since)} ago" if block.since else "unknown"),
             ("reason", block.reason or "none given"),
         ]
-        return _page(facts, "Unblocked, it is asked again like any other tool.", width)
+        return _detail_lines(facts, "Unblocked, it is asked again like any other tool.", width)
 
 
 GrantRow = LeaseRow | RuleRow | BlockRow
 
 
-def _page(facts: Sequence[tuple[str, str]], note: str, width: int) -> list[Line]:
+def _detail_lines(facts: Sequence[tuple[str, str]], note: str, width: int) -> list[Line]:
     rows = [line(*column((span(f" {name}", Tone.DIM),), 13), span(value)) for name, value in facts if value]
     notes = [line(span(f" {note}", Tone.DIM))] if note else []
     return wrapped([*rows, *notes], width, 13)
 
 
-def _covered(lease: Lease) -> str:
+def _coverage(lease: Lease) -> str:
     if lease.scope is LeaseScope.GROUP:
         return f"group {lease.group} ({lease.tool})"
     if lease.scope is LeaseScope.HOST:
@@ -214,13 +214,13 @@ def _covered(lease: Lease) -> str:
     return f"{lease.tool} if…" if lease.condition is not None else lease.tool
 
 
-def _left(lease: Lease, now: float) -> str:
+def _time_left(lease: Lease, now: float) -> str:
     return f"in {clock(lease.expires_at - now)}" if lease.expires_at else "with caller"
 
 
-def _ago(moment: float | None, now: float) -> str:
+def _since(moment: float | None, now: float) -> str:
     return "–" if moment is None else age(now - moment)
 
 
-def _tone(decision: str) -> Tone:
+def _decision_tone(decision: str) -> Tone:
     return next((tone for known, tone in _DECISIONS.items() if known == decision), Tone.DIM)

@@ -19,12 +19,12 @@ from flycore.model.errors import FlyError
 from flytui.console.catalog.model import Heading
 from flytui.console.desk import Desk, Topic
 from flytui.console.grants.rows import TITLES, BlockRow, GrantRow, LeaseRow, RuleRow, columns
-from flytui.console.pages import AgainScreen, PageScreen
+from flytui.console.pages import PressAgainScreen, PageScreen
 from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
-from flytui.console.rows import RowsView
-from flytui.console.views import Bar, LinesView
+from flytui.console.rows import VirtualList
+from flytui.console.views import LineBar, LineView
 
-_EMPTY = (
+_EMPTY_TEXT = (
     "Nothing stands: every call that needs a person asks you.",
     "",
     (
@@ -51,9 +51,9 @@ class GrantsView(Vertical):
     def __init__(self, desk: Desk, *, id: str) -> None:
         super().__init__(id=id)
         self._desk = desk
-        self._list = RowsView(id="grant-rows")
-        self._empty = LinesView(self._empty_lines, id="grants-empty")
-        self._titles = Bar(self._title_lines, id="grant-titles")
+        self._list = VirtualList(id="grant-rows")
+        self._empty = LineView(self._empty_lines, id="grants-empty")
+        self._titles = LineBar(self._title_lines, id="grant-titles")
         self._done: list[GrantRow] = []
         """What was taken away here, the last one last."""
 
@@ -88,8 +88,8 @@ class GrantsView(Vertical):
         row = self._row
         if row is None:
             return
-        if self._desk.cannot:
-            self._say(self._desk.cannot)
+        if self._desk.no_decision_reason:
+            self._say(self._desk.no_decision_reason)
             return
         if not row.loosens:
             self.run_worker(self._take_away(row), group="grants")
@@ -100,8 +100,8 @@ class GrantsView(Vertical):
     def action_undo(self) -> None:
         """Take back what was taken away last."""
         last = self._done[-1] if self._done else None
-        if self._desk.cannot:
-            self._say(self._desk.cannot)
+        if self._desk.no_decision_reason:
+            self._say(self._desk.no_decision_reason)
         elif last is None:
             self._say("nothing was taken away here")
         elif last.loosens:
@@ -117,7 +117,7 @@ class GrantsView(Vertical):
                 self.run_worker(then, group="grants")
 
         lines = (question, "More is let through than now.")
-        self.app.push_screen(AgainScreen(self._desk.keys.of(id), lines, does, "leaves it"), answered)
+        self.app.push_screen(PressAgainScreen(self._desk.keys.of(id), lines, does, "leaves it"), answered)
 
     async def _take_away(self, row: GrantRow) -> None:
         approver = self._desk.approver
@@ -148,8 +148,8 @@ class GrantsView(Vertical):
             self._done.pop()
         self._say(f"stands again: {row.words}" if outcome.accepted else f"not taken back: {outcome.why_not}")
 
-    @on(RowsView.Chosen)
-    def _chosen(self, event: RowsView.Chosen) -> None:
+    @on(VirtualList.Chosen)
+    def _chosen(self, event: VirtualList.Chosen) -> None:
         event.stop()
         first = self._row
         if first is None:
@@ -169,7 +169,7 @@ class GrantsView(Vertical):
 
     def _say(self, notice: str) -> None:
         self._desk.notice = notice
-        self.post_message(Bar.Stale())
+        self.post_message(LineBar.Stale())
 
     def _tick(self) -> None:
         if self.display and self._list.display:
@@ -181,19 +181,19 @@ class GrantsView(Vertical):
         return [fit((Span("  "), *columns([span(title, Tone.DIM) for title in TITLES], width - 4)), width)]
 
     def _empty_lines(self, width: int) -> Sequence[Line]:
-        return [(), *wrapped([line(span(f" {text}")) for text in _EMPTY], width, 1)]
+        return [(), *wrapped([line(span(f" {text}")) for text in _EMPTY_TEXT], width, 1)]
 
 
 def grant_rows(desk: Desk) -> list[GrantRow | Heading]:
     """Everything that stands now, kind by kind; a kind that has nothing has no heading."""
     now = desk.now()
     kinds: list[tuple[str, list[GrantRow]]] = [
-        ("leases", [LeaseRow(lease, now) for lease in desk.leases if _holds(lease.expires_at, now)]),
+        ("leases", [LeaseRow(lease, now) for lease in desk.leases if _is_active(lease.expires_at, now)]),
         ("your rules", [RuleRow(rule, now) for rule in desk.rules]),
         ("blocked", [BlockRow(block, now) for block in desk.blocks]),
     ]
     return [row for title, rows in kinds if rows for row in (Heading(title), *rows)]
 
 
-def _holds(expires_at: float, now: float) -> bool:
+def _is_active(expires_at: float, now: float) -> bool:
     return not expires_at or now < expires_at

@@ -1,6 +1,6 @@
 """A screen whose keys decide, and the lines whose painting and reading arm those keys.
 
-The rules of `approvals.keys.Arming` reach the terminal here, once for every screen that decides:
+The rules of `approvals.keys.ArmingState` reach the terminal here, once for every screen that decides:
 
 - a key counts only after the lines were painted, taken by the terminal, and on screen for a moment;
 - a screen that was covered, suspended or resized is armed anew;
@@ -20,13 +20,13 @@ from textual.app import ComposeResult
 from textual.screen import Screen, ScreenResultType
 
 from flytui.console.approvals.drawing import readiness
-from flytui.console.approvals.keys import Arming, Pressed
+from flytui.console.approvals.keys import ArmingState, KeyEffect
 from flytui.console.desk import Desk, Topic
 from flytui.console.header import header_lines
 from flytui.console.paint import Line, Span, keys_line, line, wrap
 from flytui.console.screens.traits import ScreenTraits
 from flytui.console.terminal import unread
-from flytui.console.views import Bar, Build, LinesView
+from flytui.console.views import LineBar, LineBuilder, LineView
 
 TICK_S = 0.1
 """Readiness is looked at and drawn so often."""
@@ -37,21 +37,21 @@ def key_of(event: events.Key) -> str:
     return event.character if event.is_printable and event.character else event.key
 
 
-class ArmedLines(LinesView, can_focus=False):
+class ArmedLines(LineView, can_focus=False):
     """A question's text. It takes no focus, no click and no key of its own: its screen hands keys in."""
 
-    def __init__(self, desk: Desk, build: Build, arming: Arming, *, id: str) -> None:
+    def __init__(self, desk: Desk, build: LineBuilder, arming: ArmingState, *, id: str) -> None:
         super().__init__(build, id=id)
         self._desk = desk
         self._read_at = 0
         self.arming = self._unarmed(arming)
 
-    def _unarmed(self, arming: Arming) -> Arming:
+    def _unarmed(self, arming: ArmingState) -> ArmingState:
         """That arming with keys as cold as the desk knows them."""
         desk = self._desk
-        return replace(arming, last_key=desk.last_key, hands_on=desk.hands_on, off=desk.cannot)
+        return replace(arming, last_key=desk.last_key, hands_on=desk.hands_on, off=desk.no_decision_reason)
 
-    def ask(self, arming: Arming) -> None:
+    def ask(self, arming: ArmingState) -> None:
         """Show another question from its first line, unarmed."""
         self.arming = self._unarmed(arming)
         self.rebuild()
@@ -60,7 +60,7 @@ class ArmedLines(LinesView, can_focus=False):
     def look(self) -> None:
         """Take note of what is on screen now. What has not been painted, is covered, or has not been taken by
         the terminal does not count."""
-        self.arming = self.arming.deciding(self._desk.cannot, self._desk.clock())
+        self.arming = self.arming.deciding(self._desk.no_decision_reason, self._desk.clock())
         if not self.is_attached or not self.screen.is_current or not self.painted or unread(self.app):
             return
         if self.arming.shown_at is None:
@@ -80,16 +80,16 @@ class ArmedLines(LinesView, can_focus=False):
         """A tool took or released the machine."""
         self.arming = self.arming.hands(on, self._desk.clock())
 
-    def press(self, key: str, now: float) -> Pressed:
+    def press(self, key: str, now: float) -> KeyEffect:
         """A key, pressed at `now` on the desk's clock."""
-        self.arming = self.arming.deciding(self._desk.cannot, now)
+        self.arming = self.arming.deciding(self._desk.no_decision_reason, now)
         self.arming, pressed = self.arming.press(key, now)
         return pressed
 
     def press_option(self, now: float) -> bool:
         """Whether a key counts that decides by itself, such as the letter of an option. It starts the quiet
         again like every key."""
-        self.arming = self.arming.deciding(self._desk.cannot, now)
+        self.arming = self.arming.deciding(self._desk.no_decision_reason, now)
         counts = self.arming.accepts(now) and not self.arming.blocked(now)
         self.note(now)
         return counts
@@ -131,7 +131,7 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
     of_one_kernel = True
     closes_for_view = True
 
-    def __init__(self, desk: Desk, heading: str, arming: Arming, *, card_id: str = "card") -> None:
+    def __init__(self, desk: Desk, heading: str, arming: ArmingState, *, card_id: str = "card") -> None:
         """`heading` names the screen in the header. `arming` is what the first question demands; the desk
         adds what it knows: last key, hands on the machine, viewer."""
         super().__init__()
@@ -142,10 +142,10 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
 
     def compose(self) -> ComposeResult:
         """Header, what it is about, the armed lines, the keys: only the lines scroll."""
-        yield Bar(lambda width: header_lines(self._desk, self._heading, width), id="header")
-        yield Bar(self._top, id="card-title")
+        yield LineBar(lambda width: header_lines(self._desk, self._heading, width), id="header")
+        yield LineBar(self._top, id="card-title")
         yield self._card
-        yield Bar(self._keys, id="card-keys")
+        yield LineBar(self._keys, id="card-keys")
 
     def on_mount(self) -> None:
         """Readiness is drawn as it changes."""
@@ -202,7 +202,7 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
     def _press(self, key: str, now: float) -> None:
         """Handle a key that was pressed at `now` on the desk's clock while no answer is on its way."""
         key = self._desk.keys.meant("card", key)
-        if self._card.press(key, now) is Pressed.APPROVED:
+        if self._card.press(key, now) is KeyEffect.APPROVED:
             sending = self._approve()
             if sending is not None:
                 self._start_sending(sending)
@@ -225,16 +225,16 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
     def _start_sending(self, sending: Coroutine[Any, Any, None]) -> None:
         """Run what sends an answer. Keys do nothing until it has ended, so that no second one starts."""
         self._sending = True
-        self.run_worker(self._until_sent(sending), group="decide")
+        self.run_worker(self._finish_sending(sending), group="decide")
 
-    async def _until_sent(self, sending: Coroutine[Any, Any, None]) -> None:
+    async def _finish_sending(self, sending: Coroutine[Any, Any, None]) -> None:
         try:
             await sending
         finally:
             self._sending = False
         self._redraw()
 
-    def _show_question(self, arming: Arming) -> None:
+    def _show_question(self, arming: ArmingState) -> None:
         """Show another question: read and armed anew."""
         self._card.ask(arming)
         self._redraw()
@@ -245,7 +245,7 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
         self._redraw()
 
     def _redraw(self) -> None:
-        for bar in self.query(Bar):
+        for bar in self.query(LineBar):
             bar.redraw()
 
     def _top(self, width: int) -> Sequence[Line]:

@@ -14,7 +14,7 @@ from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrap
 
 TITLES = ("STATE", "KIND", "NAME", "FROM", "WHAT IT IS / WHY")
 REGISTRY = "tools/external.tools.jsonc"
-_STATES = {
+_STATE_LABELS = {
     DescribedState.LISTED: ("● listed", Tone.GOOD),
     DescribedState.SHADOWED: ("– shadowed", Tone.DIM),
     DescribedState.REGISTERED: ("● registered", Tone.GOOD),
@@ -35,14 +35,14 @@ class SourceRow:
     def draw(self, width: int) -> Line:
         """State, kind, name, whose it is, and the first thing to know; the last where there is room."""
         item = self.described
-        state, tone = _STATES[item.state]
+        state, tone = _STATE_LABELS[item.state]
         cells = [
             span(state, tone),
             span(item.kind.value, Tone.DIM),
             span(item.id, Tone.STRONG),
             span(item.source.value, Tone.DIM),
         ]
-        return _columns([*cells, span(gist(item))], width)
+        return _columns([*cells, span(one_line_summary(item))], width)
 
 
 def source_rows(catalog: Catalog | None) -> list[SourceRow]:
@@ -67,18 +67,18 @@ def _columns(cells: Sequence[Span], width: int) -> Line:
     return fit((*row, last), width)
 
 
-def gist(item: Described) -> str:
+def one_line_summary(item: Described) -> str:
     """The one thing to know: what is wrong, else what it is."""
     wrong = next((reason for reason in item.reasons if reason.severity is not Severity.INFO), None)
     first = wrong or next(iter(item.reasons), None)
     if first is not None:
         return first.message
-    return item.summary or "; ".join(item.lines) or ", ".join(_bound(one) for one in item.bindings)
+    return item.summary or "; ".join(item.lines) or ", ".join(_binding_words(one) for one in item.bindings)
 
 
 def source_lines(item: Described, width: int) -> list[Line]:
     """Everything that its file says, and what is made of it."""
-    state, tone = _STATES[item.state]
+    state, tone = _STATE_LABELS[item.state]
     facts: list[tuple[str, str]] = [
         ("is", " ".join(part for part in (item.type, item.kind.value, item.version) if part)),
         ("from", f"{item.source.value} {item.path}".strip()),
@@ -86,7 +86,7 @@ def source_lines(item: Described, width: int) -> list[Line]:
         ("about", item.summary),
         *(("", text) for text in item.lines),
         ("asks for", ", ".join(item.permissions)),
-        *(("binds" if at == 0 else "", _bound(one)) for at, one in enumerate(item.bindings)),
+        *(("binds" if at == 0 else "", _binding_words(one)) for at, one in enumerate(item.bindings)),
         ("listens to", ", ".join(item.subscriptions)),
     ]
     rows: list[Line] = [line(Span(" "), span(item.id, Tone.STRONG), Span("  "), span(state, tone)), ()]
@@ -122,7 +122,9 @@ def import_texts(item: Described, offer: Import) -> list[str]:
 def import_lines(item: Described, offer: Import, width: int) -> list[Line]:
     """The same for the screen."""
     texts = import_texts(item, offer)
-    rows = [line(Span(" "), Span(strict_text(text), _tone(text))) if text else () for text in texts]
+    rows = [
+        line(Span(" "), Span(strict_text(text), _import_line_tone(text))) if text else () for text in texts
+    ]
     return wrapped(rows, width, 3)
 
 
@@ -134,7 +136,7 @@ def counted(items: Iterable[Described]) -> str:
     return ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in numbers.items())
 
 
-def _bound(binding: Binding) -> str:
+def _binding_words(binding: Binding) -> str:
     if not binding.known:
         return f"{binding.name}: no such capability"
     if binding.known == 1:
@@ -142,5 +144,5 @@ def _bound(binding: Binding) -> str:
     return f"{binding.name}: {binding.usable} of {binding.known} visible"
 
 
-def _tone(text: str) -> Tone:
+def _import_line_tone(text: str) -> Tone:
     return Tone.DIM if text.startswith("·") else Tone.PLAIN

@@ -14,11 +14,11 @@ from textual.screen import Screen
 
 from flycore.model.source import Described, SourceKind
 from flytui.console.desk import Desk, Topic
-from flytui.console.fix.screen import ActScreen
+from flytui.console.fix.screen import ConfirmActionScreen
 from flytui.console.header import alert_lines, header_lines
 from flytui.console.pages import PageScreen
 from flytui.console.paint import Line, Span, fit, keys_fitting
-from flytui.console.rows import RowsView
+from flytui.console.rows import VirtualList
 from flytui.console.sources.rows import (
     REGISTRY,
     SourceRow,
@@ -27,7 +27,7 @@ from flytui.console.sources.rows import (
     source_rows,
     titles_line,
 )
-from flytui.console.views import Bar
+from flytui.console.views import LineBar
 
 TITLE = "Kits and sources"
 
@@ -50,15 +50,15 @@ class SourcesScreen(Screen[None]):
     def __init__(self, desk: Desk) -> None:
         super().__init__()
         self._desk = desk
-        self._list = RowsView(id="source-rows")
+        self._list = VirtualList(id="source-rows")
 
     def compose(self) -> ComposeResult:
         """Header, titles, list, bar, keys."""
-        yield Bar(lambda width: header_lines(self._desk, TITLE, width), id="header")
-        yield Bar(self._titles, id="source-titles")
+        yield LineBar(lambda width: header_lines(self._desk, TITLE, width), id="header")
+        yield LineBar(self._titles, id="source-titles")
         yield self._list
-        yield Bar(lambda width: alert_lines(self._desk, width), id="alert")
-        yield Bar(self._keys, id="keys")
+        yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield LineBar(self._keys, id="keys")
 
     def on_mount(self) -> None:
         """Show what is known."""
@@ -69,7 +69,7 @@ class SourcesScreen(Screen[None]):
         """Rows follow the catalog."""
         if Topic.CATALOG in topics:
             self._list.show(source_rows(self._desk.catalog))
-        for bar in self.query(Bar):
+        for bar in self.query(LineBar):
             bar.redraw()
 
     def action_close(self) -> None:
@@ -87,7 +87,7 @@ class SourcesScreen(Screen[None]):
         """Show exactly what would be written; an armed key does it."""
         item = self._item
         if item is None or item.offer is None:
-            self._say(_not_offered(item))
+            self._say(_import_refusal(item))
             return
         offer = item.offer
 
@@ -103,7 +103,7 @@ class SourcesScreen(Screen[None]):
                 self._say(f"{offer.id} stands in {REGISTRY}, and is trusted as you read it")
 
         heading = f"Import the MCP server {item.id} of {item.path}"
-        screen = ActScreen(
+        screen = ConfirmActionScreen(
             self._desk, "Import", heading, lines, "write and trust it", write, copy=_entry(item)
         )
         self.app.push_screen(screen, answered)
@@ -113,8 +113,8 @@ class SourcesScreen(Screen[None]):
         row = self._list.row
         return row.described if isinstance(row, SourceRow) else None
 
-    @on(RowsView.Chosen)
-    def _chosen(self, event: RowsView.Chosen) -> None:
+    @on(VirtualList.Chosen)
+    def _chosen(self, event: VirtualList.Chosen) -> None:
         event.stop()
         row = self._list.row
         if not isinstance(row, SourceRow):
@@ -140,7 +140,7 @@ class SourcesScreen(Screen[None]):
         self.changed(frozenset())
 
 
-def _not_offered(item: Described | None) -> str:
+def _import_refusal(item: Described | None) -> str:
     if item is None or item.kind is not SourceKind.MCP_SERVER:
         return "only the MCP servers of other clients can be imported"
     why = next(iter(item.reasons), None)
