@@ -19,7 +19,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock
 from flycore.model.call import Caller, CallRequest
 from flycore.model.enums import Effective, Status
-from flycore.registry.places import Places, find_paths
+from flycore.registry.places import RootPaths, find_paths
 
 CALLER = Caller(door="socket", program="bench", executable="/usr/bin/bench", pid=1, started=1)
 PATIENCE_S = 20.0
@@ -37,7 +37,7 @@ def _nothing(descriptor: int) -> None:
     """In the place of `os.fsync`."""
 
 
-def root(base: Path, programs: dict[str, Path], **entry: object) -> tuple[Places, dict[str, str]]:
+def root(base: Path, programs: dict[str, Path], **entry: object) -> tuple[RootPaths, dict[str, str]]:
     """An app root with one sidecar and tool for each name, its program alone in its folder; and the
     environment its kernel runs in."""
     project, config = base / "project", base / "config" / "flytui"
@@ -74,7 +74,7 @@ def _entry(project: Path, tool: str, program: Path) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def running(places: Places, environ: dict[str, str]) -> AsyncIterator[Kernel]:
+async def running(places: RootPaths, environ: dict[str, str]) -> AsyncIterator[Kernel]:
     """A kernel for one measurement, so that its quota starts anew."""
     with RootLock.acquire(places, "console") as holder:
         async with open_kernel(places, holder, environ) as kernel:

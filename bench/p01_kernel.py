@@ -33,7 +33,7 @@ from calls import (
 from common import Row
 from kernels import calling, no_sync, root, running
 
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 from flycore.runners.process_json import ProcessJsonJob, request_line
 
 IN_PLACE = "the whole kernel"
@@ -48,7 +48,7 @@ def run(size: str) -> list[Row]:
         return anyio.run(_rows, places, environ, size)
 
 
-async def _rows(places: Places, environ: dict[str, str], size: str) -> list[Row]:
+async def _rows(places: RootPaths, environ: dict[str, str], size: str) -> list[Row]:
     echo, calls, rounds = echo_program(), CALLS[size], ROUNDS[size]
     request = request_line(_job(echo, places))
     c_reference = c_caller(echo, request, calls)
@@ -68,7 +68,7 @@ async def _rows(places: Places, environ: dict[str, str], size: str) -> list[Row]
     return [*rows, row("p50 of a call", "µs", p50, "≤ 1.5 × C", COPIED, most=1.5)]
 
 
-async def _measure(places: Places, environ: dict[str, str], calls: int, tool: str, width: int) -> Figures:
+async def _measure(places: RootPaths, environ: dict[str, str], calls: int, tool: str, width: int) -> Figures:
     async with running(places, environ) as kernel:
         return await measure_calls(calling(kernel, tool), calls, width)
 
@@ -91,7 +91,7 @@ async def _large_parent(measure: Callable[[], Awaitable[Figures]], rounds: int) 
     return row("p50 with a 1 GiB parent", "µs", p50, "≤ 1.15 × small", IN_PLACE, most=1.15)
 
 
-def _root(base: Path) -> tuple[Places, dict[str, str]]:
+def _root(base: Path) -> tuple[RootPaths, dict[str, str]]:
     """An app root whose two sidecars are the echo program, and the environment its kernel runs in."""
     places, environ = root(base, dict.fromkeys(TOOLS, echo_program()))
     registry = Path(places.app_root) / "tools" / "external.tools.jsonc"
@@ -103,7 +103,7 @@ def _root(base: Path) -> tuple[Places, dict[str, str]]:
     return places, environ
 
 
-def _job(echo: Path, places: Places) -> ProcessJsonJob:
+def _job(echo: Path, places: RootPaths) -> ProcessJsonJob:
     """The request as the kernel writes it, for the others to write as well."""
     return ProcessJsonJob(
         argv=(str(echo),),

@@ -10,7 +10,7 @@ from calls import BUILD, CALLS, ROUNDS, Figures, c_caller, measure_calls, row
 from common import Row
 from kernels import calling, no_sync, root, running
 
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 
 TOOL = "bench.cold"
 PROGRAM = """#!{python} -IS
@@ -43,6 +43,6 @@ def run(size: str) -> list[Row]:
     return [row("p50 of a cold call", "µs", p50, "≤ 1.05 × C", "the whole kernel", most=1.05, goal="P3")]
 
 
-async def _measure(places: Places, environ: dict[str, str], calls: int) -> Figures:
+async def _measure(places: RootPaths, environ: dict[str, str], calls: int) -> Figures:
     async with running(places, environ) as kernel:
         return await measure_calls(calling(kernel, TOOL), calls, 1)

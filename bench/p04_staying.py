@@ -20,7 +20,7 @@ from common import Row
 from kernels import calling, no_sync, root, running
 
 from flycore.model.enums import Status
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 from flycore.runners.pool import ProcessKey, ProcessPool
 from flycore.runners.process_json import ProcessJsonJob, request_line
 
@@ -171,7 +171,7 @@ async def _runner(job: ProcessJsonJob, calls: int) -> Figures:
     pool = ProcessPool(time.monotonic, lambda _: True)
 
     async def call() -> None:
-        async with pool.hold(KEY, instances=1, idle_ms=60_000, waits=print) as place:
+        async with pool.slot(KEY, instances=1, idle_ms=60_000, waits=print) as place:
             outcome = await place.call(job)
         if outcome.status is not Status.SUCCESS:
             raise RuntimeError(outcome.message)
@@ -182,12 +182,12 @@ async def _runner(job: ProcessJsonJob, calls: int) -> Figures:
         await pool.close()
 
 
-async def _kernel(places: Places, environ: dict[str, str], calls: int) -> Figures:
+async def _kernel(places: RootPaths, environ: dict[str, str], calls: int) -> Figures:
     async with running(places, environ) as kernel:
         return await measure_calls(calling(kernel, TOOL), calls, 1)
 
 
-async def _cold(places: Places, environ: dict[str, str]) -> float:
+async def _cold(places: RootPaths, environ: dict[str, str]) -> float:
     """µs of the first call, which starts the process."""
     async with running(places, environ) as kernel:
         begun = time.perf_counter()

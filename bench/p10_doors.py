@@ -23,7 +23,7 @@ from p04_staying import PROGRAM
 
 from flycore.client.socket import connect_unix
 from flycore.model.enums import Status
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 
 TOOL = "bench.stays"
 MCP_NAME = "bench_stays"
@@ -138,7 +138,7 @@ def _program(base: Path) -> Path:
 class _Scene:
     """A trusted root, measured through its doors. Figures are p50 in µs: bare, the door alone, the whole."""
 
-    def __init__(self, base: Path, places: Places, environ: dict[str, str], calls: int) -> None:
+    def __init__(self, base: Path, places: RootPaths, environ: dict[str, str], calls: int) -> None:
         self._base, self._places, self._environ, self._calls = base, places, environ, calls
         self._catalog = base / "catalog.json"
 

@@ -32,10 +32,10 @@ from flycore.model.approval import Answer, LeaseTerms, Outcome
 from flycore.model.call import Caller, CallRequest
 from flycore.model.enums import Choice, Effective, RequestState
 from flycore.model.json import Json
-from flycore.registry.places import Places, find_paths
+from flycore.registry.places import RootPaths, find_paths
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import RequestScreen
-from flytui.console.desk import Desk
+from flytui.console.desk import ConsoleState
 from flytui.console.form.screen import FormScreen
 from flytui.console.main import MainScreen
 from flytui.console.trust import TrustScreen
@@ -149,7 +149,7 @@ def desktop() -> Iterator[str]:
         server.wait()
 
 
-def make_root(base: Path, display: str) -> tuple[Places, dict[str, str]]:
+def make_root(base: Path, display: str) -> tuple[RootPaths, dict[str, str]]:
     """A project of its own with this repository's registry, and the environment that leads there."""
     root = base / "shop"
     (root / "tools").mkdir(parents=True)
@@ -164,7 +164,7 @@ def make_root(base: Path, display: str) -> tuple[Places, dict[str, str]]:
 
 
 @asynccontextmanager
-async def stage(places: Places, environ: dict[str, str]) -> AsyncIterator[Stage]:
+async def stage(places: RootPaths, environ: dict[str, str]) -> AsyncIterator[Stage]:
     """Kernel and console, nobody having answered anything yet."""
     folders = {
         str(places.app_root): TITLE,
@@ -179,13 +179,15 @@ async def stage(places: Places, environ: dict[str, str]) -> AsyncIterator[Stage]
             approver: Approver = kernel.approver
             approver.attach((), ())
             clock = HandClock()
-            desk = Desk(client=client, approver=approver, title=TITLE, clock=clock, now=lambda: MIDDAY + 12)
+            desk = ConsoleState(
+                client=client, approver=approver, title=TITLE, clock=clock, now=lambda: MIDDAY + 12
+            )
             app = FlytuiApp(desk)
             async with app.run_test(size=SIZE) as pilot:
                 yield Stage(app, pilot, clock, kernel)
 
 
-async def take_pictures(places: Places, environ: dict[str, str]) -> None:
+async def take_pictures(places: RootPaths, environ: dict[str, str]) -> None:
     """The trust question, the catalog, a card, and what came of it."""
     async with stage(places, environ) as scene, anyio.create_task_group() as group:
 
@@ -225,7 +227,7 @@ async def picture_catalog(scene: Stage) -> None:
     """Probed, with the cursor on a tool that does not work."""
 
     def probed() -> bool:
-        view = scene.app.desk.catalog and scene.app.desk.catalog.capability("mock.echo")
+        view = scene.app.state.catalog and scene.app.state.catalog.capability("mock.echo")
         return bool(view and view.stability.effective is Effective.DEGRADED)
 
     await scene.until("the probes", probed)
@@ -261,11 +263,11 @@ async def picture_card(scene: Stage) -> None:
     while not scene.shows("keys ready"):
         await scene.later(1.0)
     await scene.picture("card")
-    [ask] = scene.app.desk.waiting
+    [ask] = scene.app.state.waiting
     await scene.keys("end", "a", ask.request.letter)
-    await scene.until("the decision", lambda: not scene.app.desk.waiting)
-    await scene.until("the typing", lambda: any(item.result for item in scene.app.desk.activity))
-    await scene.until("free hands", lambda: not scene.app.desk.hands_on)
+    await scene.until("the decision", lambda: not scene.app.state.waiting)
+    await scene.until("the typing", lambda: any(item.result for item in scene.app.state.activity))
+    await scene.until("free hands", lambda: not scene.app.state.desktop_controlled)
 
 
 async def picture_activity(scene: Stage, call: Callable[..., None]) -> None:
@@ -278,7 +280,7 @@ async def picture_activity(scene: Stage, call: Callable[..., None]) -> None:
     if not isinstance(scene.app.screen, MainScreen):
         await scene.keys("escape")
     await scene.keys("3")
-    await scene.until("progress", lambda: any(item.progress for item in scene.app.desk.activity))
+    await scene.until("progress", lambda: any(item.progress for item in scene.app.state.activity))
     await scene.keys("home", "down")
     await scene.picture("activity")
 
@@ -286,7 +288,7 @@ async def picture_activity(scene: Stage, call: Callable[..., None]) -> None:
 async def picture_forms(scene: Stage, call: Callable[..., None]) -> None:
     """A card's further answers: a rule in plain words, and an input that is changed before it runs."""
     call("mock.echo", "to see how it feels", message="hello again")
-    await scene.until("the request", lambda: scene.app.desk.waiting)
+    await scene.until("the request", lambda: scene.app.state.waiting)
     await scene.keys("ctrl+o")
     await scene.until("the card", lambda: isinstance(scene.app.screen, RequestScreen))
     for key, name in (("u", "rule"), ("e", "edit")):
@@ -310,16 +312,16 @@ async def picture_screenshot(scene: Stage, call: Callable[..., None]) -> None:
 
 async def picture_standing(scene: Stage) -> None:
     """What stands after a lease and a block; then everything stopped."""
-    request = scene.app.desk.waiting[0].request
+    request = scene.app.state.waiting[0].request
     lease = Answer(choice=Choice.LEASE, lease=LeaseTerms(minutes=15, calls=20))
     await scene.kernel.approver.decide(request.id, request.subject_digest, lease)
-    await scene.until("the lease", lambda: scene.app.desk.leases)
+    await scene.until("the lease", lambda: scene.app.state.leases)
     await scene.keys("4")
     await scene.picture("grants")
     await scene.keys("2", "ctrl+x")
     await scene.later(0.5)
     await scene.pilot.press("ctrl+x")
-    await scene.until("the stop", lambda: scene.app.desk.stopped)
+    await scene.until("the stop", lambda: scene.app.state.panic_active)
     await scene.picture("stopped")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flytui.console.keytable import SECTIONS, Entry
+from flytui.console.keytable import SECTIONS, KeyAction
 
 PAGE = Path(__file__).with_name("console.md")
 HEADING = "## Every key\n"
@@ -19,8 +19,8 @@ def keys_part() -> str:
     return "".join(parts)
 
 
-def _row(entry: Entry) -> str:
-    pressed = " ".join(f"`{key}`" for key in entry.defaults)
+def _row(entry: KeyAction) -> str:
+    pressed = " ".join(f"`{key}`" for key in entry.default_keys)
     return f"| {pressed} | {f'`{entry.id}`' if entry.id else 'fixed'} | {entry.words} |\n"
 
 

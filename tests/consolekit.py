@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from flycore.client.ledger import AuditReader
 from flytui.console.app import FlytuiApp
-from flytui.console.desk import Desk
+from flytui.console.desk import ConsoleState
 from flytui.console.own import ConsoleSettings
 from flytui.console.paint import text_of
 from flytui.console.rows import VirtualList
@@ -45,14 +45,14 @@ def app_of(
     own: ConsoleSettings | None = None,
 ) -> FlytuiApp:
     """The application at that world; time stands still unless the clock is moved."""
-    desk = Desk(
+    desk = ConsoleState(
         client=place,
         approver=place,
         title="~/proj/shop",
         clock=clock or HandClock(),
         now=lambda: NOW,
-        ledger=ledger,
-        own=own or ConsoleSettings(),
+        audit_reader=ledger,
+        settings=own or ConsoleSettings(),
     )
     return FlytuiApp(desk)
 
@@ -80,7 +80,7 @@ async def console(
     """The console, its first values fetched."""
     app = app_of(place, clock, ledger, own)
     async with app.run_test(size=size, notifications=toasts) as pilot:
-        await until(pilot, lambda: app.desk.catalog is not None)
+        await until(pilot, lambda: app.state.catalog is not None)
         yield app, pilot
 
 

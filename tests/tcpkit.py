@@ -19,7 +19,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.caller import parse_caller_key
-from flycore.serve.gate import Gate
+from flycore.serve.gate import ConnectionLimits
 from flycore.serve.http import serve_http
 from flycore.serve.mcp.http import http_app
 from flycore.serve.mcp.images import image_reader
@@ -64,7 +64,7 @@ class Listening:
 
 
 @asynccontextmanager
-async def listening(root: Root, *, gate: Gate | None = None) -> AsyncIterator[Listening]:
+async def listening(root: Root, *, gate: ConnectionLimits | None = None) -> AsyncIterator[Listening]:
     """A kernel with a person attached, its Unix door, and TCP on a port of its own."""
     async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket):
         book = TokenStore.load(root.places.state_dir)
@@ -116,7 +116,7 @@ async def called(connection: ClientConnection, tool: str, input: dict[str, Any] 
 
 
 @asynccontextmanager
-async def listening_http(root: Root, *, gate: Gate | None = None) -> AsyncIterator[Listening]:
+async def listening_http(root: Root, *, gate: ConnectionLimits | None = None) -> AsyncIterator[Listening]:
     """A kernel with a person attached, its Unix door, and MCP over HTTP on a port of its own."""
     async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket):
         book = TokenStore.load(root.places.state_dir)

@@ -28,7 +28,7 @@ _PAUSE_S = 0.01
 _NOT_INHERITED = ("FLYTUI_TOOL_MODE",)
 
 
-class Child:
+class ChildProcess:
     """A program that runs, with pipes for its three streams (stdin only where `talks`).
 
     Raises `ToolFailed` (`delegate-failed`) where it cannot be started. Whoever makes it calls `end`.
@@ -66,10 +66,10 @@ class Child:
 
     def finish(self, grace_s: float = GRACE_S) -> None:
         """End the tree as `end` does, and leave the program to be reaped by who waits for it."""
-        if not self._gone(signal.SIGTERM, grace_s):
-            self._gone(signal.SIGKILL, KILL_PATIENCE_S)
+        if not self._end_with(signal.SIGTERM, grace_s):
+            self._end_with(signal.SIGKILL, KILL_PATIENCE_S)
 
-    def tell(self, number: signal.Signals) -> None:
+    def signal_tree(self, number: signal.Signals) -> None:
         """Signal everybody of the tree, once."""
         for process in _living(self.popen.pid, self._started, self._mark):
             send_signal(process, number, signal.SIGCONT)
@@ -95,7 +95,7 @@ class Child:
             if pipe is not None:
                 pipe.close()
 
-    def _gone(self, number: signal.Signals, patience_s: float) -> bool:
+    def _end_with(self, number: signal.Signals, patience_s: float) -> bool:
         """Signal everybody until nobody is left; whether that came about in time."""
         deadline = time.monotonic() + patience_s
         signalled: set[tuple[int, int]] = set()

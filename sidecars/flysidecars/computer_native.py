@@ -16,9 +16,9 @@ DELEGATED = {"computer.mouse": "mouse", "computer.keyboard": "keyboard"}
 @sidecar.probe
 def probe(question: Probe) -> JsonObject:
     """Each tool by itself, for the session that there is; all are unavailable without a display."""
-    from flysidecars.standing import states
+    from flysidecars.standing import tool_states
 
-    return {"tools": states(question)}
+    return {"tools": tool_states(question)}
 
 
 @sidecar.tool("screen.screenshot")
@@ -26,14 +26,14 @@ def screenshot(call: Call) -> JsonObject:
     """Take a picture of the screen into `artifactDir`, or to `path` below the project."""
     from flysidecars.screenshot import PNG_MAGIC, take_screenshot
     from flysidecars.sdk.paths import write_new
-    from flysidecars.session import X11, session
+    from flysidecars.session import X11, session_type
 
     path = call.optional_text("path")
     if path is not None and not path.lower().endswith(".png"):
         raise ToolFailed("invalid-input", "path: a name that ends with .png is needed", field="path")
     if path is None and not call.artifact_dir:
         raise ToolFailed("invalid-request", "the request names neither artifactDir nor a path")
-    kind = session(call.config)
+    kind = session_type(call.config)
     if kind == X11:
         from flysidecars.x11.display import display_name
 
@@ -53,10 +53,10 @@ def screenshot(call: Call) -> JsonObject:
 @sidecar.tool("computer.window")
 def window(call: Call) -> JsonObject:
     """List the windows on the screen, or give one the focus."""
-    from flysidecars.session import MACOS, WAYLAND, session
+    from flysidecars.session import MACOS, WAYLAND, session_type
 
     action = call.choice("action", ("list", "focus"))
-    kind = session(call.config)
+    kind = session_type(call.config)
     if kind == MACOS:
         from flysidecars.macos import use_windows
 

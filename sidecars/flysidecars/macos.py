@@ -58,7 +58,7 @@ def _ask(asked: JsonObject) -> list[JsonObject]:
     ran = run(argv, json.dumps(asked).encode(), LIMIT_S, environment())
     if not ran.ok:
         raise ToolFailed(
-            "osascript-failed", "osascript failed", exitCode=ran.code, stderr=ran.said(), remedy=REMEDY
+            "osascript-failed", "osascript failed", exitCode=ran.code, stderr=ran.stderr_text(), remedy=REMEDY
         )
     try:
         windows = json.loads(ran.out)

@@ -16,10 +16,10 @@ def probe(question: Probe) -> JsonObject:
 
 
 def _state(tool: str, question: Probe) -> JsonObject:
-    from flysidecars.media.ready import doubt
+    from flysidecars.media.ready import degradation
 
     try:
-        less = doubt(tool, question.config, question.delegates)
+        less = degradation(tool, question.config, question.delegates)
     except Unavailable as missing:
         return unavailable(
             missing.message, missing.remedy, str(missing.fields.get("reasonCode", "tool-unavailable"))

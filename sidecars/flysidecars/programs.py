@@ -34,7 +34,7 @@ class ProgramResult:
         """Whether it left by itself with 0."""
         return self.code == 0 and not self.timed_out and not self.too_much
 
-    def said(self) -> str:
+    def stderr_text(self) -> str:
         """The end of its stderr, as text."""
         return self.stderr[-400:].decode("utf-8", "replace").strip()
 

@@ -11,7 +11,7 @@ X11, WAYLAND, MACOS = "x11", "wayland", "macos"
 UNTESTED = "macOS: the command was written after its manual and has never been tried"
 
 
-def session(config: JsonObject) -> str:
+def session_type(config: JsonObject) -> str:
     """`x11`, `wayland` or `macos`: what `config.session` says, else by platform and the names of displays. A
     session with both is Wayland, whose X11 programs are seen through XWayland. Raises `Unavailable`."""
     wanted = config.get("session")

@@ -6,7 +6,7 @@ import os
 
 from flysidecars.sdk import JsonObject, Probe, Unavailable, healthy, unavailable
 from flysidecars.sdk.call import delegate_argv
-from flysidecars.session import UNTESTED, WAYLAND, X11, has_x11, session
+from flysidecars.session import UNTESTED, WAYLAND, X11, has_x11, session_type
 
 ONLY_X11 = "on Wayland only windows of X11 programs (XWayland) are seen"
 NO_WINDOWS = (
@@ -20,9 +20,9 @@ NO_HANDS = (
 _DELEGATED = {"computer.mouse": "mouse", "computer.keyboard": "keyboard"}
 
 
-def states(question: Probe) -> JsonObject:
+def tool_states(question: Probe) -> JsonObject:
     """Tool to its state in a probe's answer. Raises `Unavailable` without a display."""
-    kind = session(question.config)
+    kind = session_type(question.config)
     if kind == X11:
         return _on_x11(question)
     if kind == WAYLAND:
@@ -103,7 +103,7 @@ def require_input_session(config: JsonObject) -> None:
     """Raise `Unavailable` where nobody can check a target and the entry does not accept that."""
     from flysidecars.wayland.unchecked import REFUSED, is_allowed
 
-    if session(config) == WAYLAND and not has_x11() and not is_allowed(config):
+    if session_type(config) == WAYLAND and not has_x11() and not is_allowed(config):
         raise Unavailable(*REFUSED)
 
 

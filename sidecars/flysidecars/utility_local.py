@@ -10,9 +10,9 @@ sidecar = Sidecar("utility.local")
 @sidecar.probe
 def probe(question: Probe) -> JsonObject:
     """Which tools have what they stand on."""
-    from flysidecars.utility.offers import offers
+    from flysidecars.utility.offers import tool_states
 
-    return offers(question)
+    return tool_states(question)
 
 
 @sidecar.tool("file.hash")

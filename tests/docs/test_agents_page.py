@@ -23,8 +23,8 @@ import flycore
 from flycore.catalog.agent_actions import AGENT_ACTIONS
 from flycore.model.enums import Decision
 from flycore.policy.conditions import PolicyCall
-from flycore.policy.evaluate import counted, load_policy, look, strictest
-from flytui.cli.agent_tools import PASSED
+from flycore.policy.evaluate import effective_rules, load_policy, matching_rules, strictest
+from flytui.cli.agent_tools import UNCHECKED_TOOLS
 from kernelkit import Root, kernel_of
 from mcpkit import about
 from needs import needs
@@ -174,7 +174,9 @@ def test_its_policy_decides_as_it_says(tmp_path: Path, command: str, decision: D
     (folder / "policy.jsonc").write_text(text)
     policy = load_policy(root.places, None, names=AGENT_ACTIONS)
     assert policy.diagnostics == ()
-    rules = counted(look(policy, PolicyCall(tool="agent.shell", input={"command": command})))
+    rules = effective_rules(
+        matching_rules(policy, PolicyCall(tool="agent.shell", input={"command": command}))
+    )
     assert (strictest(rules) if rules else None) is decision
 
 
@@ -182,4 +184,4 @@ def test_it_names_every_action_every_public_name_and_real_tools() -> None:
     for name in (*AGENT_ACTIONS, *flycore._HOMES):
         assert f"`{name}`" in TEXT
     for tool in ("Read", "Glob", "Grep", "TodoWrite"):
-        assert tool in PASSED
+        assert tool in UNCHECKED_TOOLS

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flysafe.archives import Format, Limits, Refused, create, extract, format_of
+from flysafe.archives import Format, ArchiveLimits, ArchiveRefused, create, extract, format_of
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 MUTATIONS = 3_000 if FULL else 300
@@ -46,20 +46,20 @@ def outside(ground: Path) -> dict[str, bytes]:
     return found | {str(path): b"" for path in ground.iterdir() if path.name not in ("in", "archive")}
 
 
-def run(ground: Path, data: bytes, kind: Format, limits: Limits | None = None) -> object:
+def run(ground: Path, data: bytes, kind: Format, limits: ArchiveLimits | None = None) -> object:
     """Extract `data` to `in/target`."""
     (ground / "archive").write_bytes(data)
     parent = os.open(ground / "in", os.O_RDONLY | os.O_DIRECTORY)
     try:
         with (ground / "archive").open("rb") as source:
-            return extract(source, kind, parent, "target", limits or Limits())
+            return extract(source, kind, parent, "target", limits or ArchiveLimits())
     finally:
         os.close(parent)
 
 
-def refused(ground: Path, data: bytes, kind: Format, code: str) -> Refused:
+def refused(ground: Path, data: bytes, kind: Format, code: str) -> ArchiveRefused:
     """It is refused with that code, and nothing of it stays."""
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ArchiveRefused) as caught:
         run(ground, data, kind)
     assert caught.value.code == code, caught.value
     assert list((ground / "in").iterdir()) == []
@@ -226,8 +226,8 @@ def test_a_hostile_archive_is_refused_whole(ground: Path, case: str) -> None:
 
 def test_limits_count_what_is_written(ground: Path) -> None:
     data = zipped(("a", os.urandom(3_000)), ("b", os.urandom(3_000)))
-    with pytest.raises(Refused, match="more than 5000 bytes"):
-        run(ground, data, Format.ZIP, Limits(bytes=5_000))
+    with pytest.raises(ArchiveRefused, match="more than 5000 bytes"):
+        run(ground, data, Format.ZIP, ArchiveLimits(bytes=5_000))
     assert list((ground / "in").iterdir()) == []
 
 
@@ -315,7 +315,7 @@ def test_nothing_that_is_there_is_replaced(ground: Path) -> None:
     target = ground / "in" / "target"
     target.mkdir()
     (target / "a").write_text("mine")
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ArchiveRefused) as caught:
         run(ground, zipped(("b", b"new"), ("a", b"theirs")), Format.ZIP)
     assert caught.value.code == "exists"
     assert tree(target) == {"a": b"mine"}
@@ -326,7 +326,7 @@ def test_nothing_that_is_there_is_replaced(ground: Path) -> None:
 
 def test_a_target_that_is_a_link_is_refused(ground: Path) -> None:
     os.symlink(ground / "out", ground / "in" / "target")
-    with pytest.raises(Refused, match="a link or no folder"):
+    with pytest.raises(ArchiveRefused, match="a link or no folder"):
         run(ground, zipped(("new.txt", b"x")), Format.ZIP)
 
 
@@ -370,7 +370,7 @@ def test_mutations_of_good_archives_never_leave_the_target(ground: Path) -> None
         kind = list(Format)[number % 3]
         try:
             run(ground, mutated(good[kind], chance), kind)
-        except Refused:
+        except ArchiveRefused:
             pass
         else:
             came += 1
@@ -403,7 +403,7 @@ def test_a_folder_swapped_for_a_link_meanwhile_lets_nothing_out(ground: Path) ->
     thread.start()
     try:
         for _ in range(FLIPS):
-            with contextlib.suppress(Refused, OSError):
+            with contextlib.suppress(ArchiveRefused, OSError):
                 run(ground, data, Format.ZIP)
             shutil.rmtree(ground / "in", ignore_errors=True)
             (ground / "in").mkdir(exist_ok=True)

@@ -8,8 +8,8 @@ import pytest
 
 from flysidecars.sdk import ToolFailed
 from flysidecars.x11.display import Display
-from flysidecars.x11.target import Target
-from flysidecars.x11.windows import Refused
+from flysidecars.x11.target import TargetWindow
+from flysidecars.x11.windows import ProtectedWindows
 
 pytestmark = pytest.mark.e2e
 
@@ -79,7 +79,7 @@ def test_a_covered_point_is_outside(bare_desktop, monkeypatch: pytest.MonkeyPatc
     with Display() as display:
         window = display.window(behind.window)
         assert window is not None
-        covered = Target(display, window, Refused(frozenset(), frozenset()))
+        covered = TargetWindow(display, window, ProtectedWindows(frozenset(), frozenset()))
         with pytest.raises(ToolFailed, match="covered") as failed:
             covered.require_point(30, 30)
     assert failed.value.code == "outside-target"

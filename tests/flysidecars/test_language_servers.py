@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from flysidecars.children import Child
-from flysidecars.utility.lsp.framing import MAX_HEADER_BYTES, Broken, Frames, encode
+from flysidecars.children import ChildProcess
+from flysidecars.utility.lsp.framing import MAX_HEADER_BYTES, FramingError, Frames, encode
 
 SERVER = str(Path(__file__).with_name("languageserver.py"))
 TEXT = "🙂🙂 = 1\nzwei = 2\n"
@@ -263,7 +263,7 @@ def test_a_header_that_never_ends_is_refused() -> None:
     line = b"Content-X: y\r\n"
     assert frames.feed(line * (MAX_HEADER_BYTES // len(line))) == []
     assert frames.partial
-    with pytest.raises(Broken):
+    with pytest.raises(FramingError):
         frames.feed(line)
 
 
@@ -281,7 +281,7 @@ signal.pause()
 
 
 def test_who_hides_in_another_session_is_ended_too(tmp_path: Path, wait_for) -> None:
-    child = Child([sys.executable, "-c", HIDE], str(tmp_path), talks=False)
+    child = ChildProcess([sys.executable, "-c", HIDE], str(tmp_path), talks=False)
     wait_for((tmp_path / "up").exists, "the hidden one")
     assert len(marked(tmp_path)) == 2
     assert child.exit_code() is None

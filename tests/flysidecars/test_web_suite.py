@@ -18,7 +18,7 @@ from httpcore2 import NetworkStream, SyncBackend
 from flysafe.addresses import parse_address
 from flysafe.pinned_dns import AllowList, resolve_host
 from flysidecars.sdk import ToolFailed
-from flysidecars.web.exchange import Reply, TimeLimits, exchange
+from flysidecars.web.exchange import HttpReply, TimeLimits, exchange
 from flysidecars.web.network import Network
 from flysidecars.web.orders import HttpRequest
 from flysidecars.web.urls import parse_url
@@ -77,7 +77,7 @@ class Scene:
 
     def get(
         self, url: str, limit: int = MIB, times: TimeLimits = TIMES, **more: object
-    ) -> tuple[Reply, bytes]:
+    ) -> tuple[HttpReply, bytes]:
         """Load it and its body."""
         order = HttpRequest(parse_url(url), **more)  # type: ignore[arg-type]  # fields of the order
         with exchange(self.network, order, times) as reply:

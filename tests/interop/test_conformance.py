@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.call import Caller
-from flycore.serve.http import CALLER, PATH
+from flycore.serve.http import CALLER_STATE_KEY, MCP_PATH
 from flycore.serve.mcp.http import http_app
 from flycore.serve.mcp.images import image_reader
 from kernelkit import Root, kernel_of, tool, until
@@ -89,7 +89,7 @@ def admitting(inner: ASGIApp) -> ASGIApp:
     """Stands for admission, which would need a token that the suite's client cannot bring."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        scope.setdefault("state", {})[CALLER] = "conformance"
+        scope.setdefault("state", {})[CALLER_STATE_KEY] = "conformance"
         await inner(scope, receive, send)
 
     return app
@@ -108,7 +108,7 @@ async def served(root: Root, kernel: Kernel) -> AsyncIterator[str]:
             group.start_soon(server.serve, [listener])
             await until(lambda: server.started)
             try:
-                yield f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}"
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}{MCP_PATH}"
             finally:
                 server.should_exit = True
 

@@ -22,7 +22,7 @@ from flycore.model.enums import Choice, RequestState, Risk
 from flycore.model.json import canonical_json
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import RequestScreen
-from flytui.console.desk import Desk
+from flytui.console.desk import ConsoleState
 from flytui.console.main import MainScreen
 from kernelkit import Root, a_caller, kernel_of, request, waiting_ask
 from valuekit import request_of
@@ -118,7 +118,7 @@ async def test_enter_submits_a_draft_and_decides() -> None:
         await press(pilot, "slash", "x")
         clock.advance(9)
         place.ask_for(low())
-        await until(pilot, lambda: app.desk.waiting)
+        await until(pilot, lambda: app.state.waiting)
         await press(pilot, "y", "enter")
         assert isinstance(app.screen, MainScreen)
         await press(pilot, "ctrl+o")
@@ -225,7 +225,7 @@ async def test_the_prompt_reappears_when_the_console_is_opened_again(tmp_path: P
         await waiting_ask(kernel)
         for again in (False, True):
             clock = HandClock()
-            desk = Desk(
+            desk = ConsoleState(
                 client=LocalClient(kernel, a_caller("console")),
                 approver=kernel.approver,
                 title="x",

@@ -46,7 +46,7 @@ def append_rule(path: Path, rule: JsonObject, *, names: frozenset[str] = _NAMES)
     meanwhile, or could not be written. Never raises for any of these.
     """
     try:
-        text, mode = present(path)
+        text, mode = read_present(path)
         before, _ = read_policy(text.encode("utf-8"), RuleLayer.USER, str(path), names)
         if not before.ok:
             return _not_appended("the policy file does not parse: mend it first (flytui policy check)")
@@ -81,7 +81,7 @@ def _check_rule(
         return AppendResult(written=False, why_not=f"the rule would not hold: {message}", diagnostics=mine)
     if not after.ok or len(after.rules) != len(before.rules) + 1:
         return _not_appended("the file with the rule in it would not be read as it is meant")
-    if [rule.said() for rule in after.rules[:-1]] != [rule.said() for rule in before.rules]:
+    if [rule.digest_value() for rule in after.rules[:-1]] != [rule.digest_value() for rule in before.rules]:
         return _not_appended("another rule of the file would change")
     replace(path, text, new, mode)
     return AppendResult(written=True, where=after.rules[-1].place, diagnostics=mine)
@@ -90,14 +90,14 @@ def _check_rule(
 def replace(path: Path, text: str, new: str, mode: int) -> None:
     """Replace what is still the old text by the new, and look whether it is there. OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if present(path)[0] != text:
+    if read_present(path)[0] != text:
         raise OSError(errno.EBUSY, "it was changed meanwhile; try again")
     write_atomic(path, new.encode("utf-8"), mode)
-    if present(path)[0] != new:
+    if read_present(path)[0] != new:
         raise OSError(errno.EIO, "it was changed at once; look what is in it")
 
 
-def present(path: Path) -> tuple[str, int]:
+def read_present(path: Path) -> tuple[str, int]:
     """The file's text and mode; those of an empty one where there is none. OSError, UnicodeError."""
     try:
         status = os.lstat(path)

@@ -47,7 +47,7 @@ class ToolBlockStore:
         """Every block, oldest first."""
         return tuple(sorted(self._blocks.values(), key=lambda block: block.since))
 
-    def of(self, tool: str) -> Block | None:
+    def block_for(self, tool: str) -> Block | None:
         """The block that forbids the tool."""
         return self._blocks.get(tool) or self._blocks.get(EVERY_TOOL)
 

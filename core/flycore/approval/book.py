@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from flycore.approval.letters import new_confirmation_code
-from flycore.approval.machine import DecisionContext, Transition, judge, step
+from flycore.approval.machine import DecisionContext, Transition, check_answer, next_state
 from flycore.model.approval import Answer, ApprovalRequest, Ask, Outcome
 from flycore.model.enums import Code, RequestState, Risk
 
@@ -119,7 +119,7 @@ class RequestStore:
         item = self._waiting.get(request_id)
         ask = item.ask if item is not None else self.find(request_id)
         moment = DecisionContext(overdue=item is not None and now >= item.deadline, hands_on=hands)
-        move = judge(ask, subject_digest, answer, moment)
+        move = check_answer(ask, subject_digest, answer, moment)
         if isinstance(move, Outcome):
             return move, None
         why_not = first(item.ask.request, answer) if item is not None else ""
@@ -149,7 +149,7 @@ class RequestStore:
         """Settle by what is nobody's answer; None where the request was settled before."""
         return self._settle(request_id, move, at)
 
-    def hold(self, request_id: str, held: bool, now: float, at: float) -> Ask | None:
+    def set_paused(self, request_id: str, held: bool, now: float, at: float) -> Ask | None:
         """Stop a request's time, or let it run on; None where that changes nothing."""
         item = self._waiting.get(request_id)
         if item is None or item.ask.held is held or (held and now >= item.deadline):
@@ -163,7 +163,7 @@ class RequestStore:
         item.ask = msgspec.structs.replace(item.ask, request=request, held=held)
         return item.ask
 
-    def note(self, request_id: str, *, count: int, ticket: bool) -> Ask | None:
+    def update(self, request_id: str, *, count: int, ticket: bool) -> Ask | None:
         """Who waits for a request has changed."""
         item = self._waiting.get(request_id)
         if item is None:
@@ -226,7 +226,7 @@ class RequestStore:
         self, request_id: str, move: Transition, at: float, *, answer: Answer | None = None, by: str = ""
     ) -> Ask | None:
         item = self._waiting.get(request_id)
-        outcome = None if item is None else step(item.ask.state, move)
+        outcome = None if item is None else next_state(item.ask.state, move)
         if item is None or outcome is None:
             return None
         del self._waiting[request_id]

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from flycore.approval.cells import wrap_exact, wrap_words
 from flycore.approval.machine import choices
-from flycore.approval.shown import counts, input_lines, input_segments
+from flycore.approval.shown import input_size, input_lines, input_segments
 from flycore.model.approval import ApprovalRequest, MatchedRule, Preview
 from flycore.model.base import Value
 from flycore.model.enums import Choice, Risk
@@ -145,7 +145,7 @@ def _input(request: ApprovalRequest, room: int, *, reveal: bool) -> Iterator[Car
     """A line of counts, then the input; its INPUT lines joined are `input_lines` again."""
     text = input_lines(request, reveal=reveal)
     drawn = [line for segment in input_segments(text) for line in wrap_exact(segment, room)]
-    yield from _lines("INPUT", counts(request, len(drawn)), CardStyle.PLAIN, room)
+    yield from _lines("INPUT", input_size(request, len(drawn)), CardStyle.PLAIN, room)
     if request.edited:
         yield from _lines("", EDITED, CardStyle.REACH_OPEN, room)
     for line in drawn:

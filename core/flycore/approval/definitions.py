@@ -18,7 +18,7 @@ from flycore.model.difference import json_difference
 from flycore.model.json import JsonObject, canonical_json, digest
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.trust import TrustItem
-from flycore.model.upstream import ToolDefinition, Listing, McpToolOffer, listing_digest
+from flycore.model.upstream import ToolDefinition, McpToolList, McpToolOffer, listing_digest
 
 MAX_BYTES = 67_108_864
 NEW = "new tool"
@@ -58,20 +58,20 @@ class ToolDefinitionStore:
             book.why_unread = str(fault)
         return book
 
-    def offer(self, entry: SidecarEntry, listing: Listing | None) -> McpToolOffer:
+    def offer(self, entry: SidecarEntry, listing: McpToolList | None) -> McpToolOffer:
         """What of a listing may be used; before there is one, what was offered before."""
         kept = self._kept.get(entry.id)
         trusted = kept.tools if kept is not None and kept.entry == entry.digest else ()
-        return offer_of(trusted, listing)
+        return mcp_offer(trusted, listing)
 
-    def first(self, entry: SidecarEntry, listing: Listing, now: float) -> str:
+    def accept_first(self, entry: SidecarEntry, listing: McpToolList, now: float) -> str:
         """Keep the list where it is the first since the entry was trusted. Says why it could not be."""
         kept = self._kept.get(entry.id)
         if (self.why_unread and kept is None) or (kept is not None and kept.entry == entry.digest):
             return ""
-        return self._keep(entry, listing.tools, now)
+        return self._write(entry, listing.tools, now)
 
-    def pending(self, entry: SidecarEntry, offer: McpToolOffer, listing: Listing) -> TrustItem | None:
+    def pending(self, entry: SidecarEntry, offer: McpToolOffer, listing: McpToolList) -> TrustItem | None:
         """What waits for a person, None where nothing does."""
         if not offer.waiting:
             return None
@@ -90,12 +90,12 @@ class ToolDefinitionStore:
             difference=tuple(difference),
         )
 
-    def accept(self, entry: SidecarEntry, listing: Listing, now: float) -> Outcome:
+    def accept(self, entry: SidecarEntry, listing: McpToolList, now: float) -> Outcome:
         """Trust the list as it is."""
-        failure = self._keep(entry, listing.tools, now)
+        failure = self._write(entry, listing.tools, now)
         return Outcome(accepted=not failure, why_not=failure)
 
-    def _keep(self, entry: SidecarEntry, tools: tuple[ToolDefinition, ...], now: float) -> str:
+    def _write(self, entry: SidecarEntry, tools: tuple[ToolDefinition, ...], now: float) -> str:
         """Write, then believe."""
         kept = {**self._kept, entry.id: StoredDefinitions(entry=entry.digest, at=now, tools=tools)}
         try:
@@ -106,7 +106,7 @@ class ToolDefinitionStore:
         return ""
 
 
-def offer_of(trusted: tuple[ToolDefinition, ...], listing: Listing | None) -> McpToolOffer:
+def mcp_offer(trusted: tuple[ToolDefinition, ...], listing: McpToolList | None) -> McpToolOffer:
     """A listing beside what was trusted before."""
     if listing is None:
         return McpToolOffer(accepted=trusted)
@@ -126,7 +126,7 @@ def offer_of(trusted: tuple[ToolDefinition, ...], listing: Listing | None) -> Mc
     )
 
 
-def waiting_digest(entry: SidecarEntry, offer: McpToolOffer, listing: Listing) -> str:
+def waiting_digest(entry: SidecarEntry, offer: McpToolOffer, listing: McpToolList) -> str:
     """What a person's yes to what waits is given to."""
     waiting = tuple(tool for tool in listing.tools if tool.name in offer.waiting)
     return digest([entry.digest, listing_digest(waiting)])

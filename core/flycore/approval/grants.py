@@ -39,7 +39,7 @@ class GrantStore:
         self._lease_holds = lease_holds
         self._entries: dict[str, _StoredGrant] = {}
 
-    def mint(self, grant_id: str, subject_digest: str, lease: str | None = None) -> Grant:
+    def issue(self, grant_id: str, subject_digest: str, lease: str | None = None) -> Grant:
         """A new grant under the id of its request or call; an older one of that id is void."""
         self._drop_expired()
         grant = Grant(id=grant_id, subject_digest=subject_digest, lease=lease)

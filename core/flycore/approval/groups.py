@@ -25,7 +25,7 @@ class GroupLocks:
         self._groups: dict[str, _Group] = {}
 
     @asynccontextmanager
-    async def hold(self, group: str | None, call_id: str = "") -> AsyncIterator[None]:
+    async def acquire(self, group: str | None, call_id: str = "") -> AsyncIterator[None]:
         """Wait for the group, then have it for the block. None is no group: no waiting."""
         if group is None:
             yield

@@ -69,7 +69,7 @@ class Quota:
     def admit(self, caller: str, risk: Risk, *, step: bool = False) -> QuotaRefusal | None:
         """Count a call, unless it is over quota: refused calls do not count. A `step` runs in the place of
         its plan, which is counted as running already."""
-        usage, now = self._of(caller), self._clock.monotonic()
+        usage, now = self._usage_of(caller), self._clock.monotonic()
         refusal = self._refusal(usage, risk, now, usage.running - step)
         if refusal is None:
             usage.calls.append(now)
@@ -86,7 +86,7 @@ class Quota:
     @contextmanager
     def running(self, caller: str) -> Iterator[None]:
         """Around a call that runs, or waits for its turn to."""
-        usage = self._of(caller)
+        usage = self._usage_of(caller)
         usage.running += 1
         try:
             yield
@@ -112,7 +112,7 @@ class Quota:
             return QuotaRefusal(f"{limits.high_risk_per_session} high-risk calls in this session")
         return None
 
-    def _of(self, caller: str) -> _Usage:
+    def _usage_of(self, caller: str) -> _Usage:
         usage = self._usage.pop(caller, None) or _Usage()
         self._usage[caller] = usage
         if len(self._usage) > REMEMBERED_CALLERS:

@@ -49,7 +49,7 @@ class DesktopControl:
     def enter(self) -> None:
         """A call begins."""
         self._running += 1
-        self._tell(on=True)
+        self._publish_change(on=True)
 
     def leave(self) -> None:
         """A call has ended, with all its processes."""
@@ -64,9 +64,9 @@ class DesktopControl:
             self._left = anyio.Event()
             await self._clock.sleep_until(self._until)
             if not self.active():
-                self._tell(on=False)
+                self._publish_change(on=False)
 
-    def _tell(self, *, on: bool) -> None:
+    def _publish_change(self, *, on: bool) -> None:
         if on is self._told:
             return
         self._told = on

@@ -27,7 +27,7 @@ LARGER_BYTES = 1024
 MAX_CALLS = 100
 MAX_CONDITION_BYTES = 65_536
 FOREVER = float("inf")
-LOOK_SECONDS = 1.0
+LIVENESS_CHECK_SECONDS = 1.0
 """How often it is looked whether a caller has left whose lease lasts until then."""
 
 IsAlive = Callable[[Caller], bool]
@@ -45,7 +45,7 @@ class LeaseChange(StrEnum):
     """Its time was over, its caller had left, or its tool was blocked."""
 
 
-Told = Callable[[LeaseChange, Lease, str], None]
+OnLeaseChange = Callable[[LeaseChange, Lease, str], None]
 """What happened to which lease, and which console took it away or back; empty where none did."""
 
 
@@ -127,7 +127,10 @@ class LeaseStore:
     """The leases of one kernel. They live in memory: a kernel that ends takes them along."""
 
     def __init__(
-        self, clock: Clock, told: Told = lambda move, lease, by: None, caller_lives: IsAlive = is_caller_alive
+        self,
+        clock: Clock,
+        told: OnLeaseChange = lambda move, lease, by: None,
+        caller_lives: IsAlive = is_caller_alive,
     ) -> None:
         self._clock = clock
         self._told = told
@@ -161,7 +164,7 @@ class LeaseStore:
         self._held[lease.id] = HeldLease(
             lease, deadline, input_bytes(request.subject.input), request.risk, self._era
         )
-        self._tell(LeaseChange.MADE, lease)
+        self._publish_change(LeaseChange.MADE, lease)
         return lease
 
     def lease_from_request(self, ask: Ask) -> str | None:
@@ -188,10 +191,10 @@ class LeaseStore:
             last_used=self._clock.now(),
         )
         self._held[lease_id] = held._replace(lease=lease)
-        self._tell(LeaseChange.USED, lease)
+        self._publish_change(LeaseChange.USED, lease)
         return lease
 
-    def holds(self, lease_id: str) -> bool:
+    def is_active(self, lease_id: str) -> bool:
         """Whether the lease has neither run out nor been revoked; calls taken before stay good."""
         return any(held.lease.id == lease_id for held in self._active_leases())
 
@@ -204,7 +207,7 @@ class LeaseStore:
         held = next((held for held in self._active_leases() if held.lease.id == lease_id), None)
         if held is not None:
             del self._held[lease_id]
-            self._tell(LeaseChange.REVOKED, held.lease, by)
+            self._publish_change(LeaseChange.REVOKED, held.lease, by)
         return held
 
     def restore(self, held: HeldLease, by: str = "") -> str:
@@ -212,10 +215,10 @@ class LeaseStore:
         words, where its time is over by now; empty where it holds."""
         if held.era != self._era:
             return "everything was stopped since: a lease from before does not come back"
-        if self._over(held):
+        if self._has_ended(held):
             return "the lease would have ended by now"
         self._held[held.lease.id] = held
-        self._tell(LeaseChange.RESTORED, held.lease, by)
+        self._publish_change(LeaseChange.RESTORED, held.lease, by)
         return ""
 
     def end_tool(self, tool: str) -> None:
@@ -223,7 +226,7 @@ class LeaseStore:
         for held in self._active_leases():
             if held.lease.tool == tool:
                 del self._held[held.lease.id]
-                self._tell(LeaseChange.ENDED, held.lease)
+                self._publish_change(LeaseChange.ENDED, held.lease)
 
     def revoke_all(self) -> int:
         """End every lease, used up ones too: their calls may not have started. How many covered a call."""
@@ -231,14 +234,14 @@ class LeaseStore:
         self._held = {}
         self._era += 1
         for held in live:
-            self._tell(LeaseChange.REVOKED, held.lease)
+            self._publish_change(LeaseChange.REVOKED, held.lease)
         return ended
 
     def active(self) -> tuple[Lease, ...]:
         """Leases that still cover a call, oldest first."""
         return tuple(held.lease for held in self._active_leases() if held.lease.calls_left > 0)
 
-    def keeper(self, group: str, caller: str) -> Lease | None:
+    def reserving_lease(self, group: str, caller: str) -> Lease | None:
         """The lease that keeps the group from that caller (`Caller.key`). Where several callers hold
         leases of one group it is kept for the oldest one's, so that none waits for the other in turn; for
         a caller whose process has ended nothing is kept."""
@@ -246,10 +249,10 @@ class LeaseStore:
         oldest = next(kept, None)
         return None if oldest is None or oldest.caller.key == caller else oldest
 
-    async def freed(self, group: str, caller: str) -> None:
+    async def wait_until_free(self, group: str, caller: str) -> None:
         """Wait until no other caller's lease keeps the group."""
-        while self.keeper(group, caller) is not None:
-            await self._next_move(self._clock.monotonic() + LOOK_SECONDS)
+        while self.reserving_lease(group, caller) is not None:
+            await self._next_move(self._clock.monotonic() + LIVENESS_CHECK_SECONDS)
 
     async def watch(self) -> None:
         """Notice leases that end by themselves. Runs until cancelled, in the kernel's task group."""
@@ -261,7 +264,7 @@ class LeaseStore:
         """Wait until something has happened to a lease, one may have ended by itself, or the time `until`
         has come."""
         moved = self._moved
-        look = self._clock.monotonic() + LOOK_SECONDS
+        look = self._clock.monotonic() + LIVENESS_CHECK_SECONDS
         ends = (look if held.deadline == FOREVER else held.deadline for held in self._held.values())
         first = min((until, *ends))
         if first == FOREVER:
@@ -283,17 +286,17 @@ class LeaseStore:
 
     def _active_leases(self) -> list[HeldLease]:
         """Held leases within their time; the others are forgotten here."""
-        for held in [held for held in self._held.values() if self._over(held)]:
+        for held in [held for held in self._held.values() if self._has_ended(held)]:
             del self._held[held.lease.id]
-            self._tell(LeaseChange.ENDED, held.lease)
+            self._publish_change(LeaseChange.ENDED, held.lease)
         return list(self._held.values())
 
-    def _over(self, held: HeldLease) -> bool:
+    def _has_ended(self, held: HeldLease) -> bool:
         if held.deadline == FOREVER:
             return not self._lives(held.lease.caller)
         return self._clock.monotonic() >= held.deadline
 
-    def _tell(self, move: LeaseChange, lease: Lease, by: str = "") -> None:
+    def _publish_change(self, move: LeaseChange, lease: Lease, by: str = "") -> None:
         self._moved.set()
         self._moved = anyio.Event()
         self._told(move, lease, by)

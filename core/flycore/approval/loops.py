@@ -93,9 +93,9 @@ class LoopGuard:
     def refusal(self, caller: str) -> str:
         """Why this caller's calls are refused now; empty where they are not."""
         pause = self._pauses.get(caller)
-        return "" if pause is None or self._let_go(pause) else pause.words
+        return "" if pause is None or self._resume(pause) else pause.words
 
-    def note(self, attempt: Attempt) -> None:
+    def record(self, attempt: Attempt) -> None:
         """A call has ended; whether it makes a loop is seen here."""
         key, unknown = attempt.caller.key, attempt.code == Code.NOT_FOUND
         call = (attempt.tool, "" if unknown else attempt.input_digest)
@@ -103,14 +103,14 @@ class LoopGuard:
             self._forget(key, call)
             return
         fails = attempt.status is Status.FAILED and attempt.code not in _NO_FAILURE
-        if fails and key not in self._pauses and self._counted(key, call) >= TIMES:
+        if fails and key not in self._pauses and self._count_attempt(key, call) >= TIMES:
             self._counts.pop(key, None)
             self._pause(attempt, unknown=unknown)
 
     def questions(self) -> tuple[Question, ...]:
         """What waits for a person, in order of arrival."""
         asking = [pause for pause in self._pauses.values() if pause.question is not None]
-        return tuple(pause.question for pause in asking if pause.question and not self._let_go(pause))
+        return tuple(pause.question for pause in asking if pause.question and not self._resume(pause))
 
     async def answer(self, question: Question, option: str, text: str, by: str) -> Outcome:
         """Carry a person's answer out."""
@@ -144,12 +144,12 @@ class LoopGuard:
         self._pauses[pause.caller.key] = pause
         if len(self._pauses) > REMEMBERED_CALLERS:
             for item in tuple(self._pauses.values()):
-                self._let_go(item)
+                self._resume(item)
         while len(self._pauses) > REMEMBERED_CALLERS:
             quiet = (key for key, item in self._pauses.items() if item.question is None)
             del self._pauses[next(quiet)]
 
-    def _let_go(self, pause: _LoopPause) -> bool:
+    def _resume(self, pause: _LoopPause) -> bool:
         """Forget a pause that is over: its time is up, or its process has gone. Whether it was."""
         waits = pause.question is not None and self._present()
         late = pause.until is not None and self._clock.monotonic() >= pause.until and not waits
@@ -160,7 +160,7 @@ class LoopGuard:
             self._ended(pause.question)
         return True
 
-    def _counted(self, caller: str, call: tuple[str, str]) -> int:
+    def _count_attempt(self, caller: str, call: tuple[str, str]) -> int:
         calls = self._counts.pop(caller, None) or OrderedDict()
         self._counts[caller] = calls
         calls[call] = calls.pop(call, 0) + 1

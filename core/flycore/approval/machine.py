@@ -58,7 +58,7 @@ _ENDED = {
 }
 
 
-def step(state: RequestState, move: Transition) -> tuple[RequestState, Code | None] | None:
+def next_state(state: RequestState, move: Transition) -> tuple[RequestState, Code | None] | None:
     """The state a move leads to, with what the caller is told; None where the move does not exist."""
     return _NEXT_STATES[move] if state is RequestState.WAITING else None
 
@@ -70,29 +70,29 @@ class DecisionContext(NamedTuple):
     hands_on: bool
 
 
-def judge(
+def check_answer(
     ask: Ask | None, subject_digest: str, answer: Answer, moment: DecisionContext
 ) -> Transition | Outcome:
     """The move an answer makes, or why it makes none. Whatever is not understood decides nothing."""
     if ask is None:
-        return refused("there is no such request")
+        return rejected_decision("there is no such request")
     if ask.state is not RequestState.WAITING:
         by = f" by {ask.decided_by}" if ask.decided_by else ""
-        return refused(f"{_ENDED[ask.state]}{by}")
+        return rejected_decision(f"{_ENDED[ask.state]}{by}")
     if moment.overdue:
-        return refused(_ENDED[RequestState.TIMED_OUT])
+        return rejected_decision(_ENDED[RequestState.TIMED_OUT])
     if subject_digest != ask.request.subject_digest:
-        return refused("the request is not the one that was shown")
+        return rejected_decision("the request is not the one that was shown")
     move = _transition_for(answer)
     if move is None or answer.choice not in choices(ask.request):
-        return refused("this choice is not offered")
+        return rejected_decision("this choice is not offered")
     fault = _fault(ask.request, answer)
     if fault:
-        return refused(fault)
+        return rejected_decision(fault)
     if not 0 <= answer.deny_minutes <= MAX_DENY_MINUTES:
-        return refused(f"a refusal lasts {MAX_DENY_MINUTES} minutes at most")
+        return rejected_decision(f"a refusal lasts {MAX_DENY_MINUTES} minutes at most")
     if move is Transition.APPROVE and moment.hands_on:
-        return refused("hands on the machine: wait until the tool has left mouse and keyboard")
+        return rejected_decision("hands on the machine: wait until the tool has left mouse and keyboard")
     return move
 
 
@@ -137,5 +137,5 @@ def _fault(request: ApprovalRequest, answer: Answer) -> str:
     return ""
 
 
-def refused(why_not: str) -> Outcome:
+def rejected_decision(why_not: str) -> Outcome:
     return Outcome(accepted=False, why_not=why_not)

@@ -67,7 +67,7 @@ class WaitingRequest:
         self.tickets += 1
         waiter.settle(ask)
 
-    def forget(self, waiter: Waiter) -> bool:
+    def remove_waiter(self, waiter: Waiter) -> bool:
         """The call has gone, but keeps a ticket it had; False where it had its answer before."""
         if self.waiters.pop(waiter.request_id, None) is None:
             return False
@@ -119,7 +119,7 @@ class WaiterRegistry:
         """The card of that id."""
         return self._pending.get(request_id)
 
-    def same(self, asked: DedupKey) -> WaitingRequest | None:
+    def find_same(self, asked: DedupKey) -> WaitingRequest | None:
         """The card that asks just that."""
         return next((pending for pending in self._pending.values() if pending.asked == asked), None)
 
@@ -134,7 +134,7 @@ class WaiterRegistry:
         waiter = self._waiters[request_id] = pending.join(request_id, revise)
         return waiter
 
-    def gone(self, waiter: Waiter) -> None:
+    def leave(self, waiter: Waiter) -> None:
         """The call goes on, whatever it was told."""
         del self._waiters[waiter.request_id]
         waiter.taken.set()
@@ -146,7 +146,7 @@ class WaiterRegistry:
             if pending.tickets and ask is not None:
                 yield Ticket(pending.asked, ask, pending.tickets, ask.request.expires_at)
 
-    async def taken_up(self) -> None:
+    async def all_resumed(self) -> None:
         """Wait until every settled call has gone on."""
         for waiter in tuple(self._waiters.values()):
             if waiter.settled.is_set():

@@ -12,10 +12,10 @@ import msgspec
 
 from flycore.approval.book import Limits, RequestStore
 from flycore.approval.clock import Clock
-from flycore.approval.editing import edited
+from flycore.approval.editing import apply_edit
 from flycore.approval.grants import Grant, GrantStore
 from flycore.approval.hands import DesktopControl
-from flycore.approval.leases import LeaseStore, LeaseChange, Told
+from flycore.approval.leases import LeaseStore, LeaseChange, OnLeaseChange
 from flycore.approval.machine import Transition, check_request
 from flycore.approval.pending import (
     FOREVER,
@@ -54,7 +54,7 @@ class ApprovalQueue:
         hands: DesktopControl,
         *,
         first: WriteStandingPermission = lambda request, answer, by: "",
-        told: Told = lambda move, lease, by: None,
+        told: OnLeaseChange = lambda move, lease, by: None,
         keep: SaveTickets = lambda tickets: None,
         unattended: OnUnattended = lambda ask: None,
     ) -> None:
@@ -71,7 +71,7 @@ class ApprovalQueue:
         self._tickets = TicketStore(clock)
         self._moved = anyio.Event()
         self.leases = LeaseStore(clock, self._on_lease_change)
-        self.grants = GrantStore(clock, self.leases.holds)
+        self.grants = GrantStore(clock, self.leases.is_active)
 
     async def run(self) -> None:
         """Time requests out. Runs until cancelled, in the kernel's task group."""
@@ -96,17 +96,17 @@ class ApprovalQueue:
         ValueError for a request whose digest, tool, caller or input is not its subject's.
         """
         check_request(request)
-        answered = self._answered(request)
+        answered = self._earlier_answer(request)
         if answered is not None:
             return answered
-        pending = self._pending.same(dedup_key(request))
+        pending = self._pending.find_same(dedup_key(request))
         if pending is None:
             ask = self._admit(request)
             pending = self._pending.get(request.id)
             if pending is None:
                 return ask
         waiter = self._pending.enter(pending, request.id, revise)
-        self._noted(pending)
+        self._store_waiters(pending)
         gone = True
         try:
             until = FOREVER if patience is None else self._clock.monotonic() + patience
@@ -114,7 +114,7 @@ class ApprovalQueue:
                 return self._with_ticket(pending, waiter)
             gone = False
         finally:
-            self._pending.gone(waiter)
+            self._pending.leave(waiter)
             if gone:
                 self._abandon(pending, waiter)
         return waiter.outcome or self._book.waits(pending.request_id)
@@ -137,27 +137,27 @@ class ApprovalQueue:
             self._refusals.remember(ask)
             self._finish(ask)
             if answer.choice == Choice.BLOCK:
-                self._blocked(ask, by)
+                self._deny_blocked(ask, by)
         return outcome
 
     async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> Outcome:
         """Put another input in a waiting request's place; see `editing`."""
-        outcome = await edited(self._book, self._pending, self._clock, request_id, subject_digest, input)
+        outcome = await apply_edit(self._book, self._pending, self._clock, request_id, subject_digest, input)
         if isinstance(outcome, Outcome):
             return outcome
-        self._tell(outcome, CHANGED)
+        self._publish_change(outcome, CHANGED)
         self._save()
         return Outcome(accepted=True)
 
-    def hold(self, request_id: str, held: bool) -> bool:
+    def set_paused(self, request_id: str, held: bool) -> bool:
         """Stop a waiting request's time, or let it run on; False where that changes nothing."""
-        ask = self._book.hold(request_id, held, self._clock.monotonic(), self._clock.now())
-        self._tell(ask, CHANGED)
+        ask = self._book.set_paused(request_id, held, self._clock.monotonic(), self._clock.now())
+        self._publish_change(ask, CHANGED)
         self._moved.set()
         self._save()
         return ask is not None
 
-    def leave(self, move: Transition = Transition.LEAVE) -> None:
+    def approver_left(self, move: Transition = Transition.LEAVE) -> None:
         """The person is gone: whoever waits is told that nobody will decide. Tickets wait on, but not when
         everything is stopped: then no answer that was kept counts either."""
         if move is Transition.PANIC:
@@ -171,7 +171,7 @@ class ApprovalQueue:
                 self._book.waits(pending.request_id), state=RequestState.WITHDRAWN, code=Code.NO_APPROVER
             )
             pending.release_all(told)
-            self._noted(pending)
+            self._store_waiters(pending)
 
     def restore(self, tickets: Iterable[Ticket]) -> None:
         """Take over what an earlier kernel left: questions that wait on, answers nobody has fetched."""
@@ -180,16 +180,16 @@ class ApprovalQueue:
             self._pending.open(ask.request.id, asked, calls)
         self._moved.set()
 
-    async def taken_up(self) -> None:
+    async def all_resumed(self) -> None:
         """Wait until every settled request has been gone on with by its caller's side."""
-        await self._pending.taken_up()
+        await self._pending.all_resumed()
 
     def use_lease(self, grant_id: str, subject: Subject, risk: Risk, group: str = "") -> Grant | None:
         """A grant for one call drawn from a lease that covers it; None where a person has to be asked.
         `group` is the tool's exclusive one."""
         lease = self.leases.match(subject, risk, group)
         taken = None if lease is None else self.leases.take(lease.id)
-        return None if taken is None else self.grants.mint(grant_id, subject.digest(), taken.id)
+        return None if taken is None else self.grants.issue(grant_id, subject.digest(), taken.id)
 
     def asks(self) -> tuple[Ask, ...]:
         """Waiting ones in order of arrival, then recent ones, newest first."""
@@ -198,7 +198,7 @@ class ApprovalQueue:
     def has_answer_for(self, request: ApprovalRequest) -> bool:
         """Whether such a call has left a question or an answer here that it may come back for."""
         asked = dedup_key(request)
-        pending = self._pending.same(asked)
+        pending = self._pending.find_same(asked)
         return self._tickets.has(asked) or (pending is not None and pending.tickets > 0)
 
     @property
@@ -206,7 +206,7 @@ class ApprovalQueue:
         """How many requests wait for a person."""
         return self._book.waiting
 
-    def _answered(self, request: ApprovalRequest) -> Ask | None:
+    def _earlier_answer(self, request: ApprovalRequest) -> Ask | None:
         """An answer that is there already: a refusal that lasts, or one that was kept for the caller."""
         paused = self._book.paused(request, self._clock.monotonic())
         lasting = paused or self._refusals.answer(request)
@@ -217,10 +217,10 @@ class ApprovalQueue:
             return None
         self._save()
         if kept.state is RequestState.APPROVED:
-            self.grants.mint(request.id, kept.request.subject_digest)
+            self.grants.issue(request.id, kept.request.subject_digest)
         return kept
 
-    def _blocked(self, ask: Ask, by: str) -> None:
+    def _deny_blocked(self, ask: Ask, by: str) -> None:
         """Nobody calls the tool: who waits for it is refused, leases and unfetched approvals of it end."""
         tool = ask.request.tool
         self.leases.end_tool(tool)
@@ -234,24 +234,24 @@ class ApprovalQueue:
         ask = self._book.admit(request, now=self._clock.monotonic(), at=self._clock.now())
         if ask.state is RequestState.WAITING:
             self._pending.open(request.id, dedup_key(request))
-            self._tell(ask)
+            self._publish_change(ask)
             self._moved.set()
         return ask
 
     def _with_ticket(self, pending: WaitingRequest, waiter: Waiter) -> Ask:
         """The caller's patience is over; its place is kept."""
         pending.give_ticket(waiter, self._book.waits(pending.request_id))
-        self._noted(pending)
+        self._store_waiters(pending)
         return self._book.waits(pending.request_id)
 
     def _abandon(self, pending: WaitingRequest, waiter: Waiter) -> None:
         """The caller stopped waiting: its request is withdrawn where nobody else waits for the answer, an
         answer just given is void. One that had come back for its answer keeps its ticket."""
         self.grants.void(waiter.request_id)
-        if not pending.forget(waiter):
+        if not pending.remove_waiter(waiter):
             return
         if pending.count:
-            self._noted(pending)
+            self._store_waiters(pending)
         else:
             self._finish(self._book.withdraw(pending.request_id, self._clock.now()))
 
@@ -265,28 +265,28 @@ class ApprovalQueue:
             if ask.state is RequestState.APPROVED:
                 if lease is not None and place:
                     self.leases.take(lease)  # the lease has counted one of the identical calls
-                self.grants.mint(waiter.request_id, ask.request.subject_digest, lease)
+                self.grants.issue(waiter.request_id, ask.request.subject_digest, lease)
             waiter.settle(ask)
         if pending.tickets:
             self._tickets.keep(pending.asked, msgspec.structs.replace(ask, ticket=True), pending.tickets)
             if not pending.waiters:
                 self._unattended(ask)
-        self._tell(ask)
+        self._publish_change(ask)
         self._moved.set()
         self._save()
 
-    def _noted(self, pending: WaitingRequest) -> None:
+    def _store_waiters(self, pending: WaitingRequest) -> None:
         ticket = pending.tickets > 0 and not pending.waiters
         before = self._book.find(pending.request_id)
-        ask = self._book.note(pending.request_id, count=pending.count, ticket=ticket)
+        ask = self._book.update(pending.request_id, count=pending.count, ticket=ticket)
         if ask != before:
-            self._tell(ask, CHANGED)
+            self._publish_change(ask, CHANGED)
             self._save()
 
     def _save(self) -> None:
         self._keep((*self._pending.tickets(self._book.find), *self._tickets.all()))
 
-    def _tell(self, ask: Ask | None, kind: str = "") -> None:
+    def _publish_change(self, ask: Ask | None, kind: str = "") -> None:
         if ask is not None:
             self._publish(request_event(ask, self._clock.now(), kind))
 

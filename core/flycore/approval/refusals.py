@@ -14,7 +14,7 @@ REMEMBERED = 1_000
 """Refusals kept; the oldest goes first."""
 
 
-class Refused(NamedTuple):
+class CachedDenial(NamedTuple):
     """A refusal in force."""
 
     ask: Ask
@@ -28,7 +28,7 @@ class DenialCache:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._refused: OrderedDict[tuple[str, str], Refused] = OrderedDict()
+        self._refused: OrderedDict[tuple[str, str], CachedDenial] = OrderedDict()
 
     def remember(self, ask: Ask) -> None:
         """Keep the answer of `ask` for as long as it says; nothing where it says nothing of the kind."""
@@ -37,7 +37,7 @@ class DenialCache:
             return
         key = _key(ask.request)
         self._refused.pop(key, None)
-        self._refused[key] = Refused(ask, self._clock.monotonic() + minutes * 60.0)
+        self._refused[key] = CachedDenial(ask, self._clock.monotonic() + minutes * 60.0)
         if len(self._refused) > REMEMBERED:
             self._refused.popitem(last=False)
 

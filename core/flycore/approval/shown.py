@@ -36,7 +36,7 @@ def input_segments(text: str) -> list[str]:
     return _AFTER_NEWLINE.findall(text) or [""]
 
 
-def counts(request: ApprovalRequest, lines: int) -> str:
+def input_size(request: ApprovalRequest, lines: int) -> str:
     """How much there is: bytes of the canonical JSON, lines as drawn, masked fields."""
     size = len(canonical_json(request.subject.input))
     text = f"{size} bytes in {lines} {'line' if lines == 1 else 'lines'}, all shown"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from flycore.approval.append import append_rule, present, replace
+from flycore.approval.append import append_rule, read_present, replace
 from flycore.model.diagnostics import Severity
 from flycore.model.json import Json, JsonObject, digest
 from flycore.model.standing import StandingRule
@@ -40,7 +40,7 @@ class _RulePosition(NamedTuple):
 def read_rules(path: Path, *, names: frozenset[str] = _RULE_NAMES) -> tuple[StandingRule, ...]:
     """Every rule of the file, in its order; none where the file is not there or does not parse."""
     try:
-        text, _ = present(path)
+        text, _ = read_present(path)
     except (OSError, UnicodeError):
         return ()
     file, _ = read_policy(text.encode("utf-8"), RuleLayer.USER, str(path), names)
@@ -56,7 +56,7 @@ def remove_rule(path: Path, where: str, shown: str) -> RemoveResult:
     """Take out the rule that stands at `where` (`file:line`), if its digest is `shown`. Everything else in
     the file stays as it is."""
     try:
-        text, mode = present(path)
+        text, mode = read_present(path)
         places = _rule_positions(path, text)
         at = next(
             (
@@ -84,7 +84,7 @@ def put_back(path: Path, removed: RemoveResult) -> str:
     """Undo a removal: the very text where the file is as the removal left it, else the rule as the last
     one. The sentence says why not; empty where it stands again."""
     try:
-        text, mode = present(path)
+        text, mode = read_present(path)
         if text == removed.after:
             replace(path, text, removed.before, mode)
             return ""

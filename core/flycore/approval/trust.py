@@ -76,7 +76,7 @@ class TrustStore:
         takes its digest anew."""
         return self._entries.get(sidecar)
 
-    def given(self) -> tuple[tuple[str, str], ...]:
+    def accepted_entries(self) -> tuple[tuple[str, str], ...]:
         """Everything that trust was given to, as (id, digest), whether the registry still has it or not."""
         return tuple((sidecar, item.digest) for sidecar, item in sorted(self._entries.items()))
 

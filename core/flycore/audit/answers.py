@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 
-from flycore.audit.line import LONGEST_NAME, Line
+from flycore.audit.line import LONGEST_NAME, LogRecord
 from flycore.model.approval import Checks
 from flycore.model.enums import RequestState
 
@@ -21,7 +21,7 @@ class PastDecisions:
     def __init__(self) -> None:
         self._given: OrderedDict[_CallKey, deque[tuple[str, bool]]] = OrderedDict()
 
-    def add(self, line: Line) -> None:
+    def add(self, line: LogRecord) -> None:
         """A request was settled; what no person answered does not count."""
         if not line.choice or line.decision not in (RequestState.APPROVED, RequestState.DENIED):
             return
@@ -32,7 +32,7 @@ class PastDecisions:
         if len(self._given) > MOST_CALLS:
             self._given.popitem(last=False)
 
-    def given(self, program: str, tool: str, input_digest: str, since: str) -> Checks:
+    def decisions(self, program: str, tool: str, input_digest: str, since: str) -> Checks:
         """How often that call was approved and denied, from `since` on, a time as the log writes it."""
         answers = self._given.get((program, tool[:LONGEST_NAME], input_digest), ())
         said = [approved for time, approved in answers if time >= since]

@@ -44,7 +44,7 @@ class LogFile(NamedTuple):
         return f"{self.month}.jsonl" if self.number == 1 else f"{self.month}.{self.number}.jsonl"
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """What the chain needs of a line."""
 
     seq: int
@@ -59,7 +59,7 @@ def seal_line(body: str, prev: str) -> tuple[bytes, str]:
     return hashed + b',"hash":"' + own.encode("ascii") + b'"}\n', own
 
 
-def read_link(line: bytes) -> Link | None:
+def read_link(line: bytes) -> ChainLink | None:
     """The link of a line without its newline; None where a byte of it is not as it was written."""
     hashed = line[:-_HASH_BYTES]
     head = _HEAD.match(hashed)
@@ -67,7 +67,7 @@ def read_link(line: bytes) -> Link | None:
     own = hashlib.sha256(hashed + b"}").hexdigest()
     if head is None or tail is None or line[-_HASH_BYTES:] != b',"hash":"' + own.encode("ascii") + b'"}':
         return None
-    return Link(int(head[1]), tail[1].decode("ascii"), own)
+    return ChainLink(int(head[1]), tail[1].decode("ascii"), own)
 
 
 def log_file_of(path: Path) -> LogFile | None:

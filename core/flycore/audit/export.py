@@ -17,7 +17,7 @@ from pathlib import Path
 
 from flycore.audit.chain import month_files, log_file_of, read_lines
 from flycore.audit.read import UNREADABLE, as_text, parse_line
-from flycore.audit.span import ALL_TIME, Span
+from flycore.audit.span import ALL_TIME, TimeRange
 from flycore.model.json import Json, JsonObject
 from flysafe.text import safe_text
 
@@ -44,7 +44,7 @@ _FORMULA = re.compile(r"(^|[;,|\"'])([ \u3000]*)(?=[=+\-@＝＋－＠])")
 _DELETE = "\x7f"
 
 
-def export(folder: Path, form: Format, span: Span = ALL_TIME) -> Iterator[str]:
+def export(folder: Path, form: Format, span: TimeRange = ALL_TIME) -> Iterator[str]:
     """The lines meant, oldest first, without newline, ready to print; for csv a heading first. OSError."""
     if form is Format.CSV:
         yield _row(COLUMNS)
@@ -57,7 +57,7 @@ def export(folder: Path, form: Format, span: Span = ALL_TIME) -> Iterator[str]:
             yield json_line(raw, line)
 
 
-def lines(folder: Path, span: Span = ALL_TIME) -> Iterator[tuple[bytes, JsonObject]]:
+def lines(folder: Path, span: TimeRange = ALL_TIME) -> Iterator[tuple[bytes, JsonObject]]:
     """Each line meant, as it stands in the log and as a value. OSError."""
     for path in month_files(folder) if folder.exists() else ():
         part = log_file_of(path)

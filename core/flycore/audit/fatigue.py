@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 
 from flycore.audit.amounts import DurationHistogram
-from flycore.audit.line import LONGEST_NAME, Line
+from flycore.audit.line import LONGEST_NAME, LogRecord
 from flycore.model.audit import ApprovalMetrics
 from flycore.model.enums import RequestState
 
@@ -14,7 +14,7 @@ REFLEX_MS = 1_000
 MOST_PAIRS = 1_000
 """Callers and tools told apart; later ones are counted together, as OTHERS."""
 MOST_OPEN = 10_000
-OTHERS = "(others)"
+OTHER_PAIRS = "(others)"
 _HOUR = len("2026-06-15T12")
 
 
@@ -25,7 +25,7 @@ class _Pair:
         self.not_shown = self.at_once = 0
         self.decided = DurationHistogram()
 
-    def end(self, line: Line, asked: str) -> None:
+    def end(self, line: LogRecord, asked: str) -> None:
         if line.decision == RequestState.DENIED and not line.choice:
             self.not_shown += 1
             self.hours[asked] -= 1
@@ -68,7 +68,7 @@ class ApprovalFatigue:
         self._pairs: dict[tuple[str, str], _Pair] = {}
         self._asked: OrderedDict[str, str] = OrderedDict()
 
-    def asked(self, line: Line) -> None:
+    def asked(self, line: LogRecord) -> None:
         """A card was put before a person."""
         hour = line.time[:_HOUR]
         self._all.hours[hour] += 1
@@ -77,7 +77,7 @@ class ApprovalFatigue:
         if len(self._asked) > MOST_OPEN:
             self._asked.popitem(last=False)
 
-    def decided(self, line: Line) -> None:
+    def decided(self, line: LogRecord) -> None:
         """It is decided. What was never asked, or too long ago to be remembered, counts for nothing."""
         asked = self._asked.pop(line.request_id, None)
         if asked is not None:
@@ -93,10 +93,10 @@ class ApprovalFatigue:
         found = [pair.metrics(caller, tool) for (caller, tool), pair in self._pairs.items()]
         return tuple(sorted(found, key=lambda item: (-item.prompts, item.caller, item.tool)))
 
-    def _pair(self, line: Line) -> _Pair:
+    def _pair(self, line: LogRecord) -> _Pair:
         key = line.program, line.tool[:LONGEST_NAME]
         if key not in self._pairs and len(self._pairs) >= MOST_PAIRS:
-            key = OTHERS, OTHERS
+            key = OTHER_PAIRS, OTHER_PAIRS
         return self._pairs.setdefault(key, _Pair())
 
 

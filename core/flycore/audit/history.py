@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict, deque
 import msgspec
 
 from flycore.audit import events
-from flycore.audit.line import LONGEST_NAME, Line
+from flycore.audit.line import LONGEST_NAME, LogRecord
 from flycore.model.base import Value
 
 MOST_OPEN = 10_000
@@ -61,7 +61,7 @@ class History:
         self._open: OrderedDict[str, CallRecord] = OrderedDict()
         self._ended: deque[CallRecord] = deque(maxlen=limit)
 
-    def add(self, line: Line) -> None:
+    def add(self, line: LogRecord) -> None:
         """One more line of a call."""
         known = self._open.get(line.call_id)
         if known is None and line.event in (events.APPROVAL_ASKED, events.APPROVAL_DECIDED):
@@ -101,7 +101,7 @@ class History:
         )
 
 
-def _begun(line: Line) -> CallRecord:
+def _begun(line: LogRecord) -> CallRecord:
     return CallRecord(
         call_id=line.call_id,
         tool=line.tool,
@@ -113,7 +113,7 @@ def _begun(line: Line) -> CallRecord:
     )
 
 
-def _changed(record: CallRecord, line: Line) -> CallRecord:
+def _changed(record: CallRecord, line: LogRecord) -> CallRecord:
     """With what this line says of the call."""
     fields: dict[str, object] = {"sidecar": line.sidecar or record.sidecar}
     match line.event:
@@ -131,7 +131,7 @@ def _changed(record: CallRecord, line: Line) -> CallRecord:
     return msgspec.structs.replace(record, **fields)
 
 
-def _ended(record: CallRecord, line: Line) -> CallRecord:
+def _ended(record: CallRecord, line: LogRecord) -> CallRecord:
     return msgspec.structs.replace(
         record,
         ended_at=line.time,

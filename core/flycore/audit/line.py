@@ -14,10 +14,10 @@ LONGEST_NAME = 256
 """Characters of a tool or caller that are told apart; a forged log must not fill memory with names."""
 
 
-NOTHING = msgspec.Raw()
+EMPTY_RECORD = msgspec.Raw()
 
 
-class Line(msgspec.Struct, frozen=True, rename="camel"):
+class LogRecord(msgspec.Struct, frozen=True, rename="camel"):
     """One line. What it does not have is empty."""
 
     seq: int = 0
@@ -44,8 +44,8 @@ class Line(msgspec.Struct, frozen=True, rename="camel"):
     authority: str = ""
     parent_call_id: str = ""
     input_digest: str = ""
-    input: msgspec.Raw = NOTHING
-    output: msgspec.Raw = NOTHING
+    input: msgspec.Raw = EMPTY_RECORD
+    output: msgspec.Raw = EMPTY_RECORD
     artifacts: int = 0
 
     @property
@@ -64,10 +64,10 @@ def program_of(caller_key: str) -> str:
     return caller_origin(caller_key)[:LONGEST_NAME]
 
 
-_decode = msgspec.json.Decoder(Line).decode
+_decode = msgspec.json.Decoder(LogRecord).decode
 
 
-def read_line(raw: bytes) -> Line | None:
+def read_line(raw: bytes) -> LogRecord | None:
     """The line; None where it is none, or a member has another type than the log writes."""
     try:
         return _decode(raw)
@@ -79,7 +79,7 @@ def read_line(raw: bytes) -> Line | None:
             return None
         members: dict[str, object] = {**line}
         members |= {name: _reparse(line[name]) for name in ("input", "output") if name in line}
-        return msgspec.convert(members, Line)
+        return msgspec.convert(members, LogRecord)
     except msgspec.ValidationError:
         return None
 

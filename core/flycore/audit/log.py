@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from flycore.audit.anchors import Anchor, AnchorFile
-from flycore.audit.chain import GENESIS, MOST_LINE_BYTES, RESERVED, Link, LogFile, seal_line
+from flycore.audit.chain import GENESIS, MOST_LINE_BYTES, RESERVED, ChainLink, LogFile, seal_line
 from flycore.audit.events import APPROVAL_DECIDED, TAIL_TORN
-from flycore.audit.recover import Broken, Standing, recover
+from flycore.audit.recover import LogBroken, LogTail, recover
 from flycore.model.errors import AuditUnwritable
 from flycore.model.json import JsonObject
 from flysafe.atomic import private_folder
@@ -59,7 +59,7 @@ class AuditLog:
         self._path = folder
         self._part: LogFile | None = None
         self._size = 0
-        self._last = Link(0, "", GENESIS)
+        self._last = ChainLink(0, "", GENESIS)
         self._mono, self._boot = 0.0, _boot_id()
         self._unsynced = self._anchored = 0
         self._stopped = self._anchor_problem = ""
@@ -91,7 +91,7 @@ class AuditLog:
         except BlockingIOError:
             log._release()
             raise AuditUnwritable(str(folder), "another process writes it") from None
-        except Broken as error:
+        except LogBroken as error:
             log._stopped = f"{error}; it is kept as it is. Move {folder} and {anchors} aside to start anew"
         except OSError as error:
             log._stopped = _error_text(error)
@@ -162,7 +162,7 @@ class AuditLog:
         self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(self._folder_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def _resume(self, standing: Standing) -> None:
+    def _resume(self, standing: LogTail) -> None:
         self._last = standing.link
         self._anchored = standing.link.seq
         if standing.line:
@@ -172,7 +172,7 @@ class AuditLog:
         if standing.part is not None:
             self._open_file(standing.part)
 
-    def _line(self, moment: str, event: str, fields: JsonObject) -> tuple[bytes, Link]:
+    def _line(self, moment: str, event: str, fields: JsonObject) -> tuple[bytes, ChainLink]:
         self._mono = max(self._mono, self._monotonic())
         seq, prev = self._last.seq + 1, self._last.hash
         try:
@@ -187,7 +187,7 @@ class AuditLog:
         line, own = seal_line(body, prev)
         if len(line) > MOST_LINE_BYTES:
             raise self._unwritable(f"{event} would be a line of {len(line)} bytes")
-        return line, Link(seq, prev, own)
+        return line, ChainLink(seq, prev, own)
 
     def _switch_file(self, month: str, more: int) -> None:
         """Go on in the file that has room for `more` bytes of that month, never in an earlier one.
@@ -228,11 +228,11 @@ class AuditLog:
             while written < len(line):  # once, unless the disk is full: then the rest says why
                 written += os.write(self._fd, line[written:])
         except OSError as error:
-            self._take_back(written)
+            self._truncate(written)
             raise self._failed(error) from error
         self._size += written
 
-    def _take_back(self, written: int) -> None:
+    def _truncate(self, written: int) -> None:
         """Remove the part of a line that was written; a log that cannot do that is stopped."""
         if not written:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from flycore.audit.amounts import DurationHistogram
-from flycore.audit.line import LONGEST_NAME, Line
+from flycore.audit.line import LONGEST_NAME, LogRecord
 from flycore.model.audit import LastError, ToolMetrics
 from flycore.model.enums import Code, Status
 
@@ -18,7 +18,7 @@ _LAST_WORDS = 500
 _ERRORS = (Status.FAILED, Status.UNAVAILABLE, Status.UNKNOWN)
 
 
-class Tally:
+class ToolTally:
     """What is known of one tool so far."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Tally:
         self._last_executed = ""
         self._last_error: LastError | None = None
 
-    def add(self, line: Line) -> None:
+    def add(self, line: LogRecord) -> None:
         """A call has ended."""
         self._ends[line.status] += 1
         if line.ran:
@@ -65,16 +65,16 @@ class ToolTallies:
     """All tools."""
 
     def __init__(self) -> None:
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: dict[str, ToolTally] = {}
 
-    def add(self, line: Line) -> None:
+    def add(self, line: LogRecord) -> None:
         """A call has ended."""
         name = NO_SUCH_TOOL if line.code == Code.NOT_FOUND else line.tool[:LONGEST_NAME]
         if name not in self._tallies and len(self._tallies) >= MOST_TOOLS:
             name = OTHERS
-        self._tallies.setdefault(name, Tally()).add(line)
+        self._tallies.setdefault(name, ToolTally()).add(line)
 
     def metrics(self, open_calls: Counter[str]) -> tuple[ToolMetrics, ...]:
         """Every tool, by name; `open_calls` counts calls without an end."""
         names = sorted(self._tallies.keys() | open_calls.keys())
-        return tuple(self._tallies.get(name, Tally()).metrics(name, open_calls[name]) for name in names)
+        return tuple(self._tallies.get(name, ToolTally()).metrics(name, open_calls[name]) for name in names)

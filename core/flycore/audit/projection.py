@@ -21,9 +21,9 @@ from flycore.audit.events import (
 from flycore.audit.fatigue import ApprovalFatigue
 from flycore.audit.follow import Follower
 from flycore.audit.history import CallRecord, History
-from flycore.audit.line import LONGEST_NAME, Line, program_of, read_line
+from flycore.audit.line import LONGEST_NAME, LogRecord, program_of, read_line
 from flycore.audit.metrics import ToolTallies
-from flycore.audit.span import ALL_TIME, Span
+from flycore.audit.span import ALL_TIME, TimeRange
 from flycore.model.approval import Checks
 from flycore.model.audit import ApprovalReport, Metrics
 
@@ -39,7 +39,7 @@ class Projection:
     """What the log of one folder says so far. `update` reads on; nothing else touches the disk."""
 
     def __init__(
-        self, folder: Path, span: Span = ALL_TIME, *, kept: int = KEPT, tool: str = "", caller: str = ""
+        self, folder: Path, span: TimeRange = ALL_TIME, *, kept: int = KEPT, tool: str = "", caller: str = ""
     ) -> None:
         self._folder, self._span = folder, span
         self._kept, self._tool, self._caller = kept, tool, caller
@@ -101,7 +101,7 @@ class Projection:
 
     def answers(self, caller_key: str, tool: str, input_digest: str, since: str) -> Checks:
         """How a person answered that very call of that program, from `since` on, a time of the log."""
-        return self._answers.given(program_of(caller_key), tool, input_digest, since)
+        return self._answers.decisions(program_of(caller_key), tool, input_digest, since)
 
     def _anew(self) -> None:
         self.seq = 0
@@ -114,7 +114,7 @@ class Projection:
         self._since = self._until = ""
         self._lines = self._unreadable = 0
 
-    def _take(self, line: Line) -> None:
+    def _take(self, line: LogRecord) -> None:
         self._since = self._since or line.time
         self._until = line.time
         self._lines += 1
@@ -138,7 +138,7 @@ class Projection:
 
 
 def history(
-    folder: Path, *, limit: int = 100, tool: str = "", caller: str = "", span: Span = ALL_TIME
+    folder: Path, *, limit: int = 100, tool: str = "", caller: str = "", span: TimeRange = ALL_TIME
 ) -> tuple[CallRecord, ...]:
     """The latest calls, newest first; of one tool, of one caller by its key or its door and program.
 
@@ -149,14 +149,14 @@ def history(
     return made.history(limit)
 
 
-def metrics(folder: Path, span: Span = ALL_TIME) -> Metrics:
+def metrics(folder: Path, span: TimeRange = ALL_TIME) -> Metrics:
     """Per tool, from the whole log. OSError."""
     made = Projection(folder, span, kept=0)
     made.update()
     return made.metrics()
 
 
-def approvals(folder: Path, span: Span = ALL_TIME) -> ApprovalReport:
+def approvals(folder: Path, span: TimeRange = ALL_TIME) -> ApprovalReport:
     """How much a person was asked, from the whole log. OSError."""
     made = Projection(folder, span, kept=0)
     made.update()

@@ -13,23 +13,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flycore.audit.anchors import UnreadableAnchors, last_anchor
-from flycore.audit.chain import GENESIS, Link, LogFile, month_files, log_file_of, read_lines, read_link
+from flycore.audit.chain import GENESIS, ChainLink, LogFile, month_files, log_file_of, read_lines, read_link
 from flycore.model.json import JsonObject
 
 _CHECKED_BYTES = 8 * 1024 * 1024
 """So much of the newest file is checked before the first line is written; `verify` checks all of it."""
 
 
-class Broken(Exception):
+class LogBroken(Exception):
     """The log is not as it was written; the text says where."""
 
 
-class Standing(NamedTuple):
+class LogTail(NamedTuple):
     """The end of the log."""
 
     part: LogFile | None
     """The newest file; None where there is none."""
-    link: Link
+    link: ChainLink
     line: bytes
     """The last line; empty in a new log."""
     torn: JsonObject | None
@@ -37,12 +37,12 @@ class Standing(NamedTuple):
 
 
 class _End(NamedTuple):
-    link: Link | None
+    link: ChainLink | None
     line: bytes
     torn: bytes
 
 
-def recover(folder: Path, anchors: Path) -> Standing:
+def recover(folder: Path, anchors: Path) -> LogTail:
     """Find the end of the log, setting a torn last line aside. Raises Broken, OSError."""
     files = month_files(folder)
     part = log_file_of(files[-1]) if files else None
@@ -54,15 +54,15 @@ def recover(folder: Path, anchors: Path) -> Standing:
             torn = _save_torn_line(written[-1], end.torn, (end.link or _before(written)).seq + 1)
         link, line = (end.link, end.line) if end.link else (_before(written), b"")
     else:
-        link, line = Link(0, "", GENESIS), b""
+        link, line = ChainLink(0, "", GENESIS), b""
     _compare(link, anchors)
-    return Standing(part, link, line, torn)
+    return LogTail(part, link, line, torn)
 
 
 def _check(written: list[Path]) -> _End:
     """Check the end of the newest file that holds anything, and that it follows from the one before."""
     path = written[-1]
-    last: Link | None = None
+    last: ChainLink | None = None
     line = b""
     with path.open("rb") as file:
         start = max(os.fstat(file.fileno()).st_size - _CHECKED_BYTES, 0)
@@ -74,18 +74,20 @@ def _check(written: list[Path]) -> _End:
                 return _End(last, line, raw)
             link = read_link(raw[:-1])
             if link is None:
-                raise Broken(f"{path.name}: the line after number {last.seq if last else '?'} was changed")
-            before = last or (Link(link.seq - 1, "", link.prev) if start else _before(written))
+                raise LogBroken(f"{path.name}: the line after number {last.seq if last else '?'} was changed")
+            before = last or (ChainLink(link.seq - 1, "", link.prev) if start else _before(written))
             if (link.seq, link.prev) != (before.seq + 1, before.hash):
-                raise Broken(f"{path.name}: line number {link.seq} does not follow from number {before.seq}")
+                raise LogBroken(
+                    f"{path.name}: line number {link.seq} does not follow from number {before.seq}"
+                )
             last, line = link, raw[:-1]
     return _End(last, line, b"")
 
 
-def _before(written: list[Path]) -> Link:
+def _before(written: list[Path]) -> ChainLink:
     """The last line of the files before the newest one."""
     if len(written) == 1:
-        return Link(0, "", GENESIS)
+        return ChainLink(0, "", GENESIS)
     path = written[-2]
     last = b""
     with path.open("rb") as file:
@@ -94,21 +96,21 @@ def _before(written: list[Path]) -> Link:
             last = raw
     link = read_link(last[:-1]) if last.endswith(b"\n") else None
     if link is None:
-        raise Broken(f"{path.name}: the last line was changed")
+        raise LogBroken(f"{path.name}: the last line was changed")
     return link
 
 
-def _compare(link: Link, anchors: Path) -> None:
+def _compare(link: ChainLink, anchors: Path) -> None:
     try:
         anchor = last_anchor(anchors)
     except UnreadableAnchors as error:
-        raise Broken(str(error)) from error
+        raise LogBroken(str(error)) from error
     if anchor is None:
         return
     if anchor.seq > link.seq:
-        raise Broken(f"cut off after number {link.seq}: the anchors know number {anchor.seq}")
+        raise LogBroken(f"cut off after number {link.seq}: the anchors know number {anchor.seq}")
     if anchor.seq == link.seq and anchor.hash != link.hash:
-        raise Broken(f"line number {link.seq} is not the one the anchors know")
+        raise LogBroken(f"line number {link.seq} is not the one the anchors know")
 
 
 def _save_torn_line(path: Path, torn: bytes, seq: int) -> JsonObject:

@@ -34,7 +34,7 @@ def _written(when: datetime | None) -> str:
     return f"{when.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
-class Span:
+class TimeRange:
     """From `since` to before `until`, either of them open. Times are compared as they are written."""
 
     def __init__(self, since: datetime | None = None, until: datetime | None = None) -> None:
@@ -57,4 +57,4 @@ class Span:
         return month >= self._since[:7]
 
 
-ALL_TIME = Span()
+ALL_TIME = TimeRange()

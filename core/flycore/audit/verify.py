@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flycore.audit.anchors import UnreadableAnchors, read_anchors
-from flycore.audit.chain import GENESIS, Link, month_files, read_lines, read_link
+from flycore.audit.chain import GENESIS, ChainLink, month_files, read_lines, read_link
 from flycore.model.audit import Verification
 
 WHOLE, BROKEN, TORN, CUT = 0, 1, 3, 4
@@ -36,7 +36,7 @@ class _ChainCheck:
     """The chain so far: the last whole line and where it stands."""
 
     def __init__(self, known: dict[int, str]) -> None:
-        self.last = Link(0, "", GENESIS)
+        self.last = ChainLink(0, "", GENESIS)
         self._known = known
         self._path, self._line = Path(), 0
         self._before = (Path(), 0)

@@ -14,7 +14,7 @@ from flycore.catalog.known import KNOWN, is_builtin_name
 from flycore.catalog.planned import plan_names, plan_capability
 from flycore.catalog.runtime import READY, RuntimeFinding
 from flycore.catalog.snapshot import SidecarFacts, missing_stability, tool_variant_key, sidecar_stability
-from flycore.catalog.sources import placed
+from flycore.catalog.sources import resolve_bindings
 from flycore.catalog.upstream import missing_names, mcp_capability, untrusted_names
 from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
@@ -114,7 +114,7 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
         sidecars=tuple(sidecars),
         capabilities=tuple(views[name] for name in sorted(views)),
         diagnostics=facts.registry.diagnostics,
-        described=placed(facts.described, views, facts.registry),
+        described=resolve_bindings(facts.described, views, facts.registry),
         built_at=facts.now,
     )
 

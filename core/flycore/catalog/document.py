@@ -49,7 +49,7 @@ def without_rules(catalog: Catalog) -> Catalog:
     return msgspec.structs.replace(catalog, capabilities=told, described=described)
 
 
-def visible(catalog: Catalog) -> tuple[CapabilityView, ...]:
+def visible_catalog(catalog: Catalog) -> tuple[CapabilityView, ...]:
     """What agents are shown: tools that are available or degraded."""
     return tuple(view for view in catalog.capabilities if view.stability.effective in _USABLE)
 

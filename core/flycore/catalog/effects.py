@@ -54,7 +54,7 @@ def risk_of(capability: Capability, input: JsonObject) -> Risk:
     return capability.risk
 
 
-def quoted(value: Json) -> str:
+def quoted_value(value: Json) -> str:
     """A value as the sentence shows it: whole up to 200 characters, else its beginning and its length."""
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         text = " ".join(json.dumps(item, ensure_ascii=False) for item in value)
@@ -71,7 +71,7 @@ def _fill_template(text: str, input: JsonObject) -> str:
     def put(field: re.Match[str]) -> str:
         name, otherwise = field[1], field[2]
         if name in input:
-            return quoted(input[name])
+            return quoted_value(input[name])
         return ABSENT if otherwise is None else otherwise
 
     return _FIELD.sub(put, text)

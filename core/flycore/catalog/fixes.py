@@ -87,7 +87,7 @@ class Machine:
 NO_MACHINE = Machine()
 
 
-def edit(entry: SidecarEntry, key: str, words: str) -> Fix:
+def edit_fix(entry: SidecarEntry, key: str, words: str) -> Fix:
     """Open the entry's file at that key; at the entry where the key is absent."""
     place = key_position(entry, key)
     return Fix(kind=FixKind.EDIT, words=words, file=place.file, line=place.line)
@@ -108,7 +108,7 @@ def of_program(entry: SidecarEntry, program: ResolvedProgram, key: str, words: s
         argv = ("chmod", "u+x", "--", program.shut)
         return Fix(kind=FixKind.COMMAND, words="make it executable for you", argv=argv)
     known = install_fix(program.wanted, machine) if program.wanted else None
-    return known or edit(entry, key, words)
+    return known or edit_fix(entry, key, words)
 
 
 def of_probe(
@@ -126,11 +126,11 @@ def _probed(
     if needed in machine.absent and (known := install_fix(needed, machine)) is not None:
         return known
     if reason.code is ReasonCode.DELEGATE_MISSING:
-        return edit(entry, "delegates", "name the delegate")
+        return edit_fix(entry, "delegates", "name the delegate")
     if reason.code is ReasonCode.SECRET_MISSING:
-        return edit(entry, "permissions", "declare the secret; a value is set outside")
+        return edit_fix(entry, "permissions", "declare the secret; a value is set outside")
     if bundled and tool in CONFIGURED and reason.code is ReasonCode.TOOL_UNAVAILABLE:
-        return edit(entry, "config", CONFIGURED[tool])
+        return edit_fix(entry, "config", CONFIGURED[tool])
     if reason.code in _ASKED_AGAIN:
         return Fix(kind=FixKind.PROBE, words=f"ask {entry.id} again")
     return None

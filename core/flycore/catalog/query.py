@@ -31,7 +31,7 @@ VALUES: dict[str, tuple[str, ...]] = {
 """The keys, and the words a value may begin; `sidecar` takes the beginning of any id."""
 
 
-class Listed(Value, frozen=True, kw_only=True):
+class FilterItem(Value, frozen=True, kw_only=True):
     """A tool, or a sidecar that offers none, as a query sees it; everything casefolded. After `text` stands
     what holds for each key of `VALUES`, several words where several do."""
 
@@ -53,7 +53,7 @@ class Term:
     values: tuple[str, ...]
     inverse: bool = False
 
-    def holds(self, item: Listed, *, loosely: bool = False) -> bool:
+    def holds(self, item: FilterItem, *, loosely: bool = False) -> bool:
         """Whether the row meets it. `loosely`: a word's letters need only follow each other in the name."""
         if self.key:
             facts: tuple[str, ...] = getattr(item, self.key)
@@ -72,11 +72,11 @@ class Query:
     problems: tuple[str, ...] = ()
     """Keys and values that there are not, a sentence each, for people."""
 
-    def matches(self, item: Listed) -> bool:
+    def matches(self, item: FilterItem) -> bool:
         """Whether every term holds, words as they stand."""
         return all(term.holds(item) for term in self.terms)
 
-    def chosen(self, items: Sequence[Listed]) -> list[int]:
+    def explicit_states(self, items: Sequence[FilterItem]) -> list[int]:
         """Indices of the rows that match, in their order. A word that no row has is looked for loosely."""
         left = list(range(len(items)))
         for term in self.terms:
@@ -111,7 +111,7 @@ def parse_query(text: str) -> Query:
     return Query(tuple(terms), tuple(problems))
 
 
-def listed_tool(view: CapabilityView, *, changed: bool = False, leased: bool = False) -> Listed:
+def listed_tool(view: CapabilityView, *, changed: bool = False, leased: bool = False) -> FilterItem:
     """A tool. `changed`: its entry or program waits for trust again; `leased`: a lease holds for it."""
     capability, stability = view.capability, view.stability
     policy: tuple[str, ...] = (view.decision or NONE,)
@@ -129,7 +129,7 @@ def listed_tool(view: CapabilityView, *, changed: bool = False, leased: bool = F
     )
 
 
-def listed_sidecar(view: SidecarView, *, changed: bool = False) -> Listed:
+def listed_sidecar(view: SidecarView, *, changed: bool = False) -> FilterItem:
     """A sidecar that offers no tool."""
     names = ("", view.id, "")
     return _listed(
@@ -137,10 +137,10 @@ def listed_sidecar(view: SidecarView, *, changed: bool = False) -> Listed:
     )
 
 
-def listed_described(item: Described) -> Listed:
+def listed_described(item: Described) -> FilterItem:
     """A kit, a skill, a plugin or a server: found by words and by whose it is."""
     words = (item.kind.value, item.id, item.name, item.state.value, item.summary, item.path)
-    return Listed(
+    return FilterItem(
         name=item.id.casefold(),
         text=" ".join(words).casefold(),
         policy=(NONE,),
@@ -172,14 +172,14 @@ def _listed(
     risk: str,
     policy: tuple[str, ...],
     source: str,
-) -> Listed:
+) -> FilterItem:
     tool, sidecar, summary = names
     state = stability.effective.value
     states = (CHANGED, state) if changed else (state,)
     words = [tool, sidecar, *states, summary]
     for reason in stability.reasons:
         words += (reason.code.value, reason.message, reason.remedy)
-    return Listed(
+    return FilterItem(
         name=(tool or sidecar).casefold(),
         text=" ".join(words).casefold(),
         state=states,
@@ -199,7 +199,7 @@ def _values(key: str, given: Iterable[str]) -> tuple[tuple[str, ...], list[str]]
     return tuple(good), bad
 
 
-def _rows_having(term: Term, items: Sequence[Listed], asked: Sequence[int], left: list[int]) -> list[int]:
+def _rows_having(term: Term, items: Sequence[FilterItem], asked: Sequence[int], left: list[int]) -> list[int]:
     """Those of `left` with the word, which is looked for loosely where none of `asked` has it."""
     word = term.values[0]
     found = [at for at in left if word in items[at].text]

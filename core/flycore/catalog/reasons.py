@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from flycore.catalog.fixes import NO_MACHINE, Machine, edit, of_program
+from flycore.catalog.fixes import NO_MACHINE, Machine, edit_fix, of_program
 from flycore.catalog.known import BUNDLED_TOOLS
 from flycore.model.capability import Capability
 from flycore.model.diagnostics import Diagnostic
@@ -104,7 +104,7 @@ def path_failed(
             dimension="path",
             message=f"the command {entry.command} was not followed",
             remedy=f'correct "command" at {place}',
-            fix=edit(entry, "command", "correct the command"),
+            fix=edit_fix(entry, "command", "correct the command"),
         )
     return Reason(
         code=program.reason or ReasonCode.COMMAND_NOT_FOUND,
@@ -124,7 +124,7 @@ def kind_unsupported(entry: SidecarEntry) -> Reason:
         message=f"this version of flytui does not run the kind {entry.kind}",
         remedy=f'this version runs: {kinds}; change "kind" at {where(entry, "kind")} '
         "if the program speaks one of them",
-        fix=edit(entry, "kind", "change the kind"),
+        fix=edit_fix(entry, "kind", "change the kind"),
     )
 
 
@@ -136,7 +136,7 @@ def core_incompatible(entry: SidecarEntry, core: str) -> Reason:
         message=f"made for flytui {entry.compatible_core}, this is {core}",
         remedy=f'install a version of it for flytui {core}, or correct "compatibleCore" at '
         f"{where(entry, 'compatibleCore')}",
-        fix=edit(entry, "compatibleCore", "correct the version range"),
+        fix=edit_fix(entry, "compatibleCore", "correct the version range"),
     )
 
 
@@ -148,7 +148,7 @@ def protocol_incompatible(entry: SidecarEntry, protocols: tuple[str, ...]) -> Re
         message=f"speaks process-json {entry.protocol_version}, this flytui speaks {', '.join(protocols)}",
         remedy=f'install a version that does, or correct "protocolVersion" at '
         f"{where(entry, 'protocolVersion')}",
-        fix=edit(entry, "protocolVersion", "correct the protocol version"),
+        fix=edit_fix(entry, "protocolVersion", "correct the protocol version"),
     )
 
 
@@ -163,7 +163,7 @@ def version_unknown(entry: SidecarEntry, installed: str | None) -> Reason:
         dimension="version",
         message=f"the package {package}{declared} is declared, {found}",
         remedy=f'install {package}{declared}, or correct "packageVersion" at {where(entry, key)}',
-        fix=edit(entry, key, "correct the package's version"),
+        fix=edit_fix(entry, key, "correct the package's version"),
     )
 
 
@@ -176,7 +176,7 @@ def secret_missing(entry: SidecarEntry, missing: Mapping[str, str]) -> Reason:
         message=f"declared secrets are not there: {names}",
         remedy=f"set {' and '.join(sorted(missing))} in the environment flytui is started from; declared at "
         f"{where(entry, 'permissions')}",
-        fix=edit(entry, "permissions", "change which secrets it declares; a value is set outside"),
+        fix=edit_fix(entry, "permissions", "change which secrets it declares; a value is set outside"),
     )
 
 
@@ -276,7 +276,7 @@ def ceiling_exceeded(entry: SidecarEntry, exceeded: tuple[str, ...]) -> Reason:
         message=f"declares more than security.max_permissions allows: {', '.join(exceeded)}",
         remedy=f'declare less in "permissions" at {where(entry, "permissions")}, or raise '
         "security.max_permissions in config.jsonc",
-        fix=edit(entry, "permissions", "declare less"),
+        fix=edit_fix(entry, "permissions", "declare less"),
     )
 
 
@@ -321,6 +321,6 @@ def upgrade(entry: SidecarEntry) -> tuple[Reason, ...]:
         f'finish the upgrade of {entry.package_id or entry.id}, then remove "upgrade" at '
         f"{where(entry, 'upgrade')}"
     )
-    fix = edit(entry, "upgrade", "finish the upgrade, then remove the key")
+    fix = edit_fix(entry, "upgrade", "finish the upgrade, then remove the key")
     message = f"{message} ({entry.id})"
     return (Reason(code=code, dimension="upgrade", message=message, remedy=remedy, fix=fix),)

@@ -17,7 +17,7 @@ ALL = "*"
 _USABLE = (Effective.AVAILABLE, Effective.DEGRADED)
 
 
-def placed(
+def resolve_bindings(
     described: Iterable[Described], views: Mapping[str, CapabilityView], registry: Registry
 ) -> tuple[Described, ...]:
     """The same with each binding counted against the catalog, and each server against the registry."""

@@ -19,7 +19,7 @@ from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Kind
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import Registry, SidecarEntry, ToolClaim
-from flycore.model.upstream import ToolDefinition, McpToolOffer, Unreadable
+from flycore.model.upstream import ToolDefinition, McpToolOffer, UnreadableTool
 from flysafe.text import safe_lines, strict_text
 
 RULE = "upstream-tool"
@@ -62,7 +62,7 @@ def _with_mcp_tool(entry: SidecarEntry, offer: McpToolOffer, taken: set[str]) ->
         name = capability_name(entry.id, definition.name)
         why = _refusal(name, taken, claims)
         if why:
-            refused.append(Unreadable(name=definition.name, why=why))
+            refused.append(UnreadableTool(name=definition.name, why=why))
             continue
         claims[name] = ToolClaim(
             name=name, spec=_spec(name, definition, (picked or {}).get(definition.name, {}))
@@ -70,7 +70,7 @@ def _with_mcp_tool(entry: SidecarEntry, offer: McpToolOffer, taken: set[str]) ->
     known = {definition.name for definition in _all_offers(offer)} | {tool.name for tool in refused}
     if offer.accepted or offer.waiting:
         absent = [name for name in picked or {} if name not in known]
-        refused += [Unreadable(name=name, why="is not offered by the server") for name in absent]
+        refused += [UnreadableTool(name=name, why="is not offered by the server") for name in absent]
     problems = (*entry.problems, *_note(entry, refused))
     return msgspec.structs.replace(entry, tools=tuple(claims.values()), problems=problems)
 
@@ -141,7 +141,7 @@ def missing_names(entry: SidecarEntry, offer: McpToolOffer) -> frozenset[str]:
     return frozenset(names[tool] for tool in offer.gone if tool in names)
 
 
-def _note(entry: SidecarEntry, refused: list[Unreadable]) -> Iterator[Diagnostic]:
+def _note(entry: SidecarEntry, refused: list[UnreadableTool]) -> Iterator[Diagnostic]:
     for tool in refused[:MAX_NAMED]:
         yield _warning(
             entry, f"{_quoted(tool.name)} {tool.why}", "where it is needed, ask who makes the server"

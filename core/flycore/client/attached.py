@@ -14,15 +14,15 @@ from flycore.kernel.pairing import TRIES, VALID_SECONDS
 from flycore.model.call import ToolResult
 from flycore.model.errors import ConnectionLost, NotPaired, OtherVersion, ProtocolError
 from flycore.model.json import JsonObject
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 from flycore.rpc.proxies import ForwardingClient
 
-NAME = "flytui console"
+CLIENT_NAME = "flytui console"
 
 MAX_CODE_CHARS = 64
 WindowsAndPids = tuple[tuple[int, ...], tuple[int, ...]]
 """Window ids and processes of a console."""
-Code = Callable[[], Awaitable[str]]
+ReadCode = Callable[[], Awaitable[str]]
 """Gives what the person typed. Called once the code is shown, and again after a wrong one."""
 
 
@@ -30,7 +30,7 @@ class AttachedClient(ForwardingClient):
     """The client of a paired console. A console's connection decides and does not call: what its person
     calls goes over a connection of its own."""
 
-    def __init__(self, places: Places, inner: RemoteClient) -> None:
+    def __init__(self, places: RootPaths, inner: RemoteClient) -> None:
         self._places = places
         self._inner = inner
 
@@ -49,7 +49,7 @@ class AttachedClient(ForwardingClient):
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """See Client."""
-        async with connect_unix(self._places.socket, name=NAME) as calling:
+        async with connect_unix(self._places.socket, name=CLIENT_NAME) as calling:
             return await calling.call(
                 tool,
                 input,
@@ -64,7 +64,7 @@ class Attachment:
     """A console's connection to a kernel of another process. `client` shows everything from the start;
     `approver` decides once the code was right, and what it is told before is refused."""
 
-    def __init__(self, places: Places, connection: RemoteClient, seat: WindowsAndPids) -> None:
+    def __init__(self, places: RootPaths, connection: RemoteClient, seat: WindowsAndPids) -> None:
         self._connection = connection
         self._windows, self._pids = seat
         self.kernel = connection.kernel
@@ -72,18 +72,18 @@ class Attachment:
         self.client: Client = AttachedClient(places, connection)
         self.approver: Approver = RemoteApprover(connection)
 
-    async def ask(self) -> None:
+    async def request_code(self) -> None:
         """Have a fresh code shown where a person sits. Raises NotPaired, which says why none is,
         and ConnectionLost."""
         seat: JsonObject = {"windowIds": list(self._windows), "pids": list(self._pids)}
-        await self._say("console.attach", seat)
+        await self._send("console.attach", seat)
 
     async def pair(self, code: str) -> None:
         """Present the code that a person typed. Raises NotPaired, which says why it does not count, and
         ConnectionLost."""
-        await self._say("console.pair", {"code": code[:MAX_CODE_CHARS]})
+        await self._send("console.pair", {"code": code[:MAX_CODE_CHARS]})
 
-    async def _say(self, kind: str, payload: JsonObject) -> None:
+    async def _send(self, kind: str, payload: JsonObject) -> None:
         if self._connection.ended.is_set():
             raise ConnectionLost("the kernel went away")
         try:
@@ -93,13 +93,13 @@ class Attachment:
 
 
 @asynccontextmanager
-async def attach_console(places: Places, seat: WindowsAndPids = ((), ())) -> AsyncIterator[Attachment]:
+async def attach_console(places: RootPaths, seat: WindowsAndPids = ((), ())) -> AsyncIterator[Attachment]:
     """Attach to the kernel that runs, as a viewer until paired. `seat` is the console's windows and
     processes, which no tool may touch once it is.
 
     Raises KernelUnreachable, and OtherVersion where the kernel is of another version than this program.
     """
-    async with connect_unix(places.socket, viewer=True, name=NAME) as connection:
+    async with connect_unix(places.socket, viewer=True, name=CLIENT_NAME) as connection:
         kernel = connection.kernel
         if kernel.version != flycore.__version__:
             raise OtherVersion(f"flytui {flycore.__version__}", f"flytui {kernel.version}", kernel.pid)
@@ -108,9 +108,9 @@ async def attach_console(places: Places, seat: WindowsAndPids = ((), ())) -> Asy
 
 @asynccontextmanager
 async def open_attached_console(
-    places: Places,
+    places: RootPaths,
     *,
-    code: Code,
+    code: ReadCode,
     seat: WindowsAndPids = ((), ()),
     told: Callable[[str], None] = lambda why_not: None,
 ) -> AsyncIterator[tuple[Client, Approver]]:
@@ -121,12 +121,12 @@ async def open_attached_console(
     ones and after two minutes.
     """
     async with attach_console(places, seat) as attachment:
-        await attachment.ask()
+        await attachment.request_code()
         await _pair_by_code(attachment, code, told)
         yield attachment.client, attachment.approver
 
 
-async def _pair_by_code(attachment: Attachment, code: Code, told: Callable[[str], None]) -> None:
+async def _pair_by_code(attachment: Attachment, code: ReadCode, told: Callable[[str], None]) -> None:
     until = time.monotonic() + VALID_SECONDS
     for left in reversed(range(TRIES)):
         typed = await code()

@@ -19,17 +19,17 @@ from flycore.client.protocol import Client, OnProgress
 from flycore.client.socket import BACKLOG, connect_unix
 from flycore.client.unwrap import single_exception
 from flycore.kernel.compose import open_kernel
-from flycore.kernel.lock import FOR_GOOD, RootLock
+from flycore.kernel.lock import LASTING_ROLES, RootLock
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, KernelRole
 from flycore.model.errors import ConnectionLost, KernelUnreachable, RootBusy
 from flycore.model.events import MISSED, Event, EventClass
 from flycore.model.json import JsonObject
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 from flycore.rpc.proxies import ForwardingClient
 from flycore.serve.unix import UNIX_DOOR, serve_unix
 
-LOOK_AGAIN_SECONDS = 0.1
+POLL_SECONDS = 0.1
 SETTLE_SECONDS = 10.0
 """How long a root may be locked without its kernel answering yet, while it starts or ends."""
 RECONNECT_SECONDS = 30.0
@@ -37,7 +37,7 @@ RECONNECT_SECONDS = 30.0
 RETRIES = 5
 
 
-class Way(NamedTuple):
+class KernelConnection(NamedTuple):
     """A kernel that was found."""
 
     client: Client
@@ -54,9 +54,9 @@ class _OpenResource:
         self._close = anyio.Event()
         self._closed = anyio.Event()
 
-    async def hold(
+    async def keep_open(
         self,
-        opening: AbstractAsyncContextManager[Way],
+        opening: AbstractAsyncContextManager[KernelConnection],
         *,
         task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
     ) -> None:
@@ -84,49 +84,51 @@ class ReconnectingClient(ForwardingClient):
     """A client that finds a kernel again when the one it had went away before taking the call, and that
     hands a call needing a person to the console that opens within `wait_approver` seconds."""
 
-    def __init__(self, places: Places, group: TaskGroup, *, wait_approver: float, provisional: bool) -> None:
+    def __init__(
+        self, places: RootPaths, group: TaskGroup, *, wait_approver: float, provisional: bool
+    ) -> None:
         self._places = places
         self._group = group
         self._wait_approver = wait_approver
         self._provisional = provisional
-        self._held: _OpenResource | None = None
-        self._finding = anyio.Lock()
-        self._found = False
+        self._resource: _OpenResource | None = None
+        self._find_lock = anyio.Lock()
+        self._ever_found = False
 
     async def reach(self) -> Client:
         """Give the client of the kernel that was found last; where it has gone, look for the next one."""
         return (await self._kernel()).client
 
-    async def let_go(self) -> None:
+    async def release(self) -> None:
         """Leave the kernel; one of our own ends when its last call has."""
-        held, self._held = self._held, None
+        held, self._resource = self._resource, None
         if held is not None:
             await held.close()
 
     async def find(self) -> None:
         """Find or start a kernel, where the one found last is not there any more. Raises KernelUnreachable
         where there is none, RootBusy where the root stays locked and mute."""
-        async with self._finding:
-            if self._held is not None and not self._held.ended.is_set():
+        async with self._find_lock:
+            if self._resource is not None and not self._resource.ended.is_set():
                 return
-            deadline = anyio.current_time() + (RECONNECT_SECONDS if self._found else SETTLE_SECONDS)
-            await self.let_go()
+            deadline = anyio.current_time() + (RECONNECT_SECONDS if self._ever_found else SETTLE_SECONDS)
+            await self.release()
             while not await self._attach():
                 late = anyio.current_time() >= deadline
                 if await self._start_provisional(late):
                     break
-                await anyio.sleep(LOOK_AGAIN_SECONDS)
-            self._found = True
+                await anyio.sleep(POLL_SECONDS)
+            self._ever_found = True
 
     async def _kernel(self) -> _OpenResource:
-        while self._held is None or self._held.ended.is_set():
+        while self._resource is None or self._resource.ended.is_set():
             await self.find()
-        return self._held
+        return self._resource
 
     async def _attach(self) -> bool:
         """Whether a kernel runs."""
         try:
-            self._held = await self._open(_running_kernel(self._places, int(self._wait_approver * 1000)))
+            self._resource = await self._open(_running_kernel(self._places, int(self._wait_approver * 1000)))
         except KernelUnreachable:
             return False
         return True
@@ -134,21 +136,21 @@ class ReconnectingClient(ForwardingClient):
     async def _start_provisional(self, late: bool) -> bool:
         """Whether one was begun here. Raises what keeps it from that where the time for looking is over."""
         if not self._provisional:
-            if late or not self._found:
+            if late or not self._ever_found:
                 raise KernelUnreachable(str(self._places.socket))
             return False
         try:
-            self._held = await self._open(_provisional_kernel(self._places))
+            self._resource = await self._open(_provisional_kernel(self._places))
         except RootBusy:
             if late:
                 raise
             return False
-        self._group.start_soon(self._held.close_when_ended)
+        self._group.start_soon(self._resource.close_when_ended)
         return True
 
-    async def _open(self, opening: AbstractAsyncContextManager[Way]) -> _OpenResource:
+    async def _open(self, opening: AbstractAsyncContextManager[KernelConnection]) -> _OpenResource:
         held = _OpenResource()
-        await self._group.start(held.hold, opening)
+        await self._group.start(held.keep_open, opening)
         return held
 
     async def call(
@@ -188,7 +190,7 @@ class ReconnectingClient(ForwardingClient):
             while anyio.current_time() < until:
                 held = await self._kernel()
                 with suppress(ConnectionLost):
-                    if (await held.client.status()).role in FOR_GOOD:
+                    if (await held.client.status()).role in LASTING_ROLES:
                         return True
                 await held.ended.wait()
         return False
@@ -257,14 +259,14 @@ def _lacks_approver(result: ToolResult) -> bool:
 
 
 @asynccontextmanager
-async def _running_kernel(places: Places, wait_approver_ms: int) -> AsyncIterator[Way]:
+async def _running_kernel(places: RootPaths, wait_approver_ms: int) -> AsyncIterator[KernelConnection]:
     async with connect_unix(places.socket, wait_approver_ms=wait_approver_ms) as client:
-        yield Way(client, client.ended)
+        yield KernelConnection(client, client.ended)
 
 
 @asynccontextmanager
-async def _provisional_kernel(places: Places) -> AsyncIterator[Way]:
+async def _provisional_kernel(places: RootPaths) -> AsyncIterator[KernelConnection]:
     with RootLock.acquire(places, KernelRole.PROVISIONAL) as holder:
         async with open_kernel(places, holder) as kernel, serve_unix(kernel, places.socket):
-            yield Way(LocalClient(kernel, identify_peer(os.getpid(), UNIX_DOOR)), kernel.leaving)
+            yield KernelConnection(LocalClient(kernel, identify_peer(os.getpid(), UNIX_DOOR)), kernel.leaving)
             await kernel.wait_until_idle()

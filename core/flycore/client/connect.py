@@ -9,18 +9,18 @@ from pathlib import Path
 
 import anyio
 
-from flycore.client.calling import LOOK_AGAIN_SECONDS, ReconnectingClient
+from flycore.client.calling import POLL_SECONDS, ReconnectingClient
 from flycore.client.local import CONSOLE_DOOR, LocalClient
 from flycore.client.protocol import Approver, Client
 from flycore.client.socket import connect_unix
 from flycore.client.unwrap import single_exception
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.kernel import Kernel
-from flycore.kernel.lock import FOR_GOOD, LockHolder, RootLock, reserve_for_console, read_holder
+from flycore.kernel.lock import LASTING_ROLES, LockHolder, RootLock, reserve_for_console, read_holder
 from flycore.model.call import Caller
 from flycore.model.enums import KernelRole
 from flycore.model.errors import ConnectionLost, KernelUnreachable, OtherVersion, ProtocolError, RootBusy
-from flycore.registry.places import Places, find_paths
+from flycore.registry.places import RootPaths, find_paths
 from flycore.serve.unix import serve_unix
 
 WaitCallback = Callable[[int, float, str], None]
@@ -29,7 +29,7 @@ WaitCallback = Callable[[int, float, str], None]
 
 @asynccontextmanager
 async def connect(
-    root: str | os.PathLike[str] | Places | None = None,
+    root: str | os.PathLike[str] | RootPaths | None = None,
     *,
     wait_approver: float = 0.0,
     provisional: bool = True,
@@ -44,7 +44,7 @@ async def connect(
 
     Raises KernelUnreachable without `provisional`, RootBusy where the root stays locked and mute.
     """
-    places = root if isinstance(root, Places) else _find_paths(root)
+    places = root if isinstance(root, RootPaths) else _find_paths(root)
     with single_exception():
         async with anyio.create_task_group() as group:
             client = ReconnectingClient(places, group, wait_approver=wait_approver, provisional=provisional)
@@ -53,16 +53,16 @@ async def connect(
                 yield client
             finally:
                 with anyio.CancelScope(shield=True):
-                    await client.let_go()
+                    await client.release()
 
 
-def _find_paths(root: str | os.PathLike[str] | None) -> Places:
+def _find_paths(root: str | os.PathLike[str] | None) -> RootPaths:
     return find_paths(None if root is None else os.fspath(root), None, os.environ, Path.cwd())
 
 
 @asynccontextmanager
 async def open_console_kernel(
-    places: Places, *, on_wait: WaitCallback
+    places: RootPaths, *, on_wait: WaitCallback
 ) -> AsyncIterator[tuple[Client, Approver]]:
     """The kernel of a console: takes the root, waiting for a provisional kernel's last call.
 
@@ -74,7 +74,7 @@ async def open_console_kernel(
 
 
 @asynccontextmanager
-async def open_served_kernel(places: Places, *, on_wait: WaitCallback) -> AsyncIterator[Kernel]:
+async def open_served_kernel(places: RootPaths, *, on_wait: WaitCallback) -> AsyncIterator[Kernel]:
     """The kernel of `flytui serve`: nobody decides in this process, consoles attach to it.
 
     Takes the root, waiting for a provisional kernel's last call; raises RootBusy where a console, or
@@ -85,7 +85,9 @@ async def open_served_kernel(places: Places, *, on_wait: WaitCallback) -> AsyncI
 
 
 @asynccontextmanager
-async def _permanent_kernel(places: Places, role: KernelRole, on_wait: WaitCallback) -> AsyncIterator[Kernel]:
+async def _permanent_kernel(
+    places: RootPaths, role: KernelRole, on_wait: WaitCallback
+) -> AsyncIterator[Kernel]:
     with single_exception():
         async with AsyncExitStack() as stack:
             with reserve_for_console(places):
@@ -96,14 +98,14 @@ async def _permanent_kernel(places: Places, role: KernelRole, on_wait: WaitCallb
 
 
 async def _take_root(
-    places: Places, role: KernelRole, stack: AsyncExitStack, on_wait: WaitCallback
+    places: RootPaths, role: KernelRole, stack: AsyncExitStack, on_wait: WaitCallback
 ) -> LockHolder:
     """Hold the root until `stack` closes, as soon as a provisional kernel has left."""
     while True:
         try:
             return stack.enter_context(RootLock.acquire(places, role))
         except RootBusy as busy:
-            if busy.role in FOR_GOOD:
+            if busy.role in LASTING_ROLES:
                 raise
             await _ask_to_yield(places)
             if busy.pid:
@@ -111,7 +113,7 @@ async def _take_root(
             await _wait_for_release(places, 1.0)
 
 
-async def _ask_to_yield(places: Places) -> None:
+async def _ask_to_yield(places: RootPaths) -> None:
     try:
         async with connect_unix(places.socket, viewer=True) as client:
             await client.ask_for("kernel.yield")
@@ -119,9 +121,9 @@ async def _ask_to_yield(places: Places) -> None:
         return
 
 
-async def _wait_for_release(places: Places, seconds: float) -> None:
+async def _wait_for_release(places: RootPaths, seconds: float) -> None:
     """Wait until nobody says that they hold the root, so long at most; never so short as to spin."""
-    for _ in range(round(seconds / LOOK_AGAIN_SECONDS)):
-        await anyio.sleep(LOOK_AGAIN_SECONDS)
+    for _ in range(round(seconds / POLL_SECONDS)):
+        await anyio.sleep(POLL_SECONDS)
         if read_holder(places) is None:
             return

@@ -14,9 +14,9 @@ from flycore.audit.read import as_text, parse_line
 from flycore.audit.verify import verify
 from flycore.model.audit import ApprovalReport, Verification
 from flycore.model.json import JsonObject
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 
-MOST_LINES = 100_000
+MAX_LINES = 100_000
 """Lines handed out at once, the newest; `flytui audit export` gives all."""
 
 
@@ -24,7 +24,7 @@ class NewLines(NamedTuple):
     """Lines that have come, oldest first, each without its newline."""
 
     lines: tuple[bytes, ...]
-    anew: bool
+    replaced: bool
     """The log is another than was read before: these are the first."""
     skipped: int
     """Older ones that came as well and are not handed out."""
@@ -38,13 +38,13 @@ class AuditReader:
         self._follower = Follower(folder)
 
     @classmethod
-    def of(cls, places: Places) -> AuditReader:
+    def of(cls, places: RootPaths) -> AuditReader:
         """The log of that root."""
         return cls(places.audit_dir, places.anchors_file)
 
-    async def more(self) -> NewLines:
+    async def read_new(self) -> NewLines:
         """What has come since the last time. Raises OSError. Not to be called twice at once."""
-        return await anyio.to_thread.run_sync(self._more)
+        return await anyio.to_thread.run_sync(self._read_new)
 
     async def verify(self) -> Verification:
         """Whether every line is as it was written; takes a second for each hundred thousand."""
@@ -54,15 +54,15 @@ class AuditReader:
     async def _verify_once(self) -> Verification:
         return await anyio.to_thread.run_sync(verify, self._folder, self._anchors, abandon_on_cancel=True)
 
-    async def fatigue(self) -> ApprovalReport:
+    async def approval_report(self) -> ApprovalReport:
         """How much a person was asked. Raises OSError."""
         return await anyio.to_thread.run_sync(approvals, self._folder, abandon_on_cancel=True)
 
-    def _more(self) -> NewLines:
+    def _read_new(self) -> NewLines:
         anew = self._follower.replaced()
         if anew:
             self._follower = Follower(self._folder)
-        newest: deque[bytes] = deque(maxlen=MOST_LINES)
+        newest: deque[bytes] = deque(maxlen=MAX_LINES)
         count = 0
         for line in self._follower.lines():
             newest.append(line)
@@ -70,7 +70,7 @@ class AuditReader:
         return NewLines(tuple(newest), anew, count - len(newest))
 
 
-def line_of(raw: bytes) -> JsonObject:
+def parse_record(raw: bytes) -> JsonObject:
     """A line as a value; one that cannot be read has the event UNREADABLE."""
     return parse_line(raw)
 

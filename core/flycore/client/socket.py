@@ -45,7 +45,7 @@ class RemoteClient(ClientProxy):
         self.ended = anyio.Event()
         """Set once the kernel has gone away."""
         self._ids = itertools.count(1)
-        self._waiting: dict[str, MemoryObjectSendStream[Envelope]] = {}
+        self._pending: dict[str, MemoryObjectSendStream[Envelope]] = {}
         self._listeners: list[tuple[frozenset[EventClass] | None, MemoryObjectSendStream[Event]]] = []
         self._wait_approver_ms = wait_approver_ms
 
@@ -53,21 +53,21 @@ class RemoteClient(ClientProxy):
         """Read until the kernel leaves; everybody who waits is told by the end of their stream."""
         try:
             async for frame in self._connection:
-                self._take(msgspec.json.decode(frame, type=Envelope))
+                self._receive(msgspec.json.decode(frame, type=Envelope))
         except ConnectionClosed:
             pass
         finally:
             self.ended.set()
-            for waiting in self._waiting.values():
+            for waiting in self._pending.values():
                 waiting.close()
             for _, listener in self._listeners:
                 listener.close()
 
-    def _take(self, message: Envelope) -> None:
+    def _receive(self, message: Envelope) -> None:
         if message.protocol == EVENT_PROTOCOL:
             self._publish(message)
-        elif message.correlation_id in self._waiting:
-            stream = self._waiting[message.correlation_id]
+        elif message.correlation_id in self._pending:
+            stream = self._pending[message.correlation_id]
             if message.type != "tool.progress" or stream.statistics().current_buffer_used < BACKLOG - 1:
                 stream.send_nowait(message)
 
@@ -89,12 +89,12 @@ class RemoteClient(ClientProxy):
                 stream.send_nowait(Event(cls=EventClass.SNAPSHOT, type=MISSED, at=event.at))
 
     @asynccontextmanager
-    async def _request(
+    async def _exchange(
         self, kind: str, payload: JsonObject, message_id: str
     ) -> AsyncIterator[AsyncIterator[Envelope]]:
         """Send a message; its answers come until the block ends. Raises ConnectionLost."""
         send, receive = anyio.create_memory_object_stream[Envelope](BACKLOG)
-        self._waiting[message_id] = send
+        self._pending[message_id] = send
 
         async def answers() -> AsyncIterator[Envelope]:
             async for message in receive:
@@ -108,7 +108,7 @@ class RemoteClient(ClientProxy):
             await self._send(kind, payload, message_id)
             yield answers()
         finally:
-            del self._waiting[message_id]
+            del self._pending[message_id]
             send.close()
             receive.close()
 
@@ -123,7 +123,7 @@ class RemoteClient(ClientProxy):
 
     async def ask_for(self, kind: str, payload: JsonObject | None = None) -> JsonObject:
         """Send a message and give the payload of its one answer. Raises ConnectionLost, ProtocolError."""
-        async with self._request(kind, payload or {}, self._new_id()) as answers:
+        async with self._exchange(kind, payload or {}, self._new_id()) as answers:
             return (await anext(answers)).payload
 
     async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
@@ -162,7 +162,7 @@ class RemoteClient(ClientProxy):
         }
         call_id, message_id = "", self._new_id()
         try:
-            async with self._request("tool.call", payload, message_id) as answers:
+            async with self._exchange("tool.call", payload, message_id) as answers:
                 try:
                     async for message in answers:
                         if message.type == "tool.result":

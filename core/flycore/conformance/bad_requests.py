@@ -6,8 +6,8 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 
-from flycore.conformance.harness import Bench, Heard, bad, warned, good
-from flycore.conformance.output_checks import answered, reported_code
+from flycore.conformance.harness import SidecarHarness, ProgramRun, failed, warned, passed
+from flycore.conformance.output_checks import has_answer, reported_code
 from flycore.model.check import Check
 from flycore.model.enums import Code, Status
 from flycore.model.json import Json, JsonObject
@@ -51,36 +51,36 @@ def wrong_input(request: JsonObject) -> JsonObject:
     return {key: _other(value) for key, value in given.items()}
 
 
-async def check_bad_requests(bench: Bench) -> AsyncIterator[Check]:
+async def check_bad_requests(bench: SidecarHarness) -> AsyncIterator[Check]:
     """One check for each."""
     for misuse in bad_requests(json.loads(request_line(bench.job()))):
-        yield await tried(bench, misuse)
+        yield await try_bad_request(bench, misuse)
 
 
-async def tried(bench: Bench, misuse: BadRequest) -> Check:
+async def try_bad_request(bench: SidecarHarness, misuse: BadRequest) -> Check:
     """What comes of one."""
     job = bench.job()
     if misuse.stdin is None:
         job = replace(job, argv=(*CLOSED, *job.argv))
-    return judge(misuse, await bench.run(job, misuse.stdin or b""))
+    return judge_bad_request(misuse, await bench.run(job, misuse.stdin or b""))
 
 
-def judge(misuse: BadRequest, heard: Heard) -> Check:
+def judge_bad_request(misuse: BadRequest, heard: ProgramRun) -> Check:
     """A refusal is right; a crash is a message nobody can read; a signal or a hang holds up a call."""
     outcome, name = heard.outcome, f"bad input: {misuse.name}"
     fix = _FIELD if misuse.request else _REFUSE
     if outcome.status is Status.SUCCESS and not misuse.request:
         return warned(name, "answers ok to what is no request", f"read the request: {fix}")
-    if answered(outcome):
-        return good(name, f"answered: {reported_code(outcome)}")
+    if has_answer(outcome):
+        return passed(name, f"answered: {reported_code(outcome)}")
     silent = not heard.ended.stdout.strip()
     if outcome.code == Code.INVALID_OUTPUT and silent:
         ended = "left without a word"
-        return good(name, ended) if misuse.silence else warned(name, ended, fix)
+        return passed(name, ended) if misuse.silence else warned(name, ended, fix)
     if outcome.code == Code.EXIT and (outcome.exit_code or 0) > 0 and silent:
         last = outcome.stderr_tail.strip().rpartition("\n")[2][:200]
         return warned(name, f"ends with {outcome.exit_code} and no answer: {last or 'no word'}", fix)
-    return bad(name, f"{reported_code(outcome)}: {outcome.message}", fix)
+    return failed(name, f"{reported_code(outcome)}: {outcome.message}", fix)
 
 
 def _other(value: Json) -> Json:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from flycore.conformance.bad_requests import check_bad_requests
 from flycore.conformance.calls import OTHER_CALLS, judge_answer, judge_rest
-from flycore.conformance.harness import Bench, CheckTarget
-from flycore.conformance.output_checks import answered
-from flycore.conformance.persistent import stays
-from flycore.conformance.probes import asked, describe
+from flycore.conformance.harness import SidecarHarness, CheckTarget
+from flycore.conformance.output_checks import has_answer
+from flycore.conformance.persistent import check_persistent
+from flycore.conformance.probes import check_probes, describe
 from flycore.model.check import Check
 
 NO_TOOL = "sidecar.check"
@@ -26,7 +26,7 @@ async def check_contract(trial: CheckTarget) -> AsyncIterator[Check]:
     answered, nothing more is tried: all the rest would say the same.
     """
     with tempfile.TemporaryDirectory(prefix="flytui-check-") as folder:
-        bench = Bench(trial, Path(folder))
+        bench = SidecarHarness(trial, Path(folder))
         if not trial.tool:
             tools = (await describe(bench))[1]
             bench.trial = replace(trial, tool=tools[0] if tools else NO_TOOL)
@@ -34,14 +34,14 @@ async def check_contract(trial: CheckTarget) -> AsyncIterator[Check]:
         yield judge_answer(heard)
         for check in judge_rest(heard, persistent=trial.persistent):
             yield check
-        if not answered(heard.outcome):
+        if not has_answer(heard.outcome):
             return
         for tried in OTHER_CALLS:
             yield await tried(bench, heard.outcome)
         async for check in check_bad_requests(bench):
             yield check
-        async for check in asked(bench):
+        async for check in check_probes(bench):
             yield check
         if trial.persistent:
-            async for check in stays(bench):
+            async for check in check_persistent(bench):
                 yield check

@@ -37,7 +37,7 @@ class CheckTarget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class ProgramRun:
     """What came of one start."""
 
     outcome: RunOutcome
@@ -48,7 +48,7 @@ class Heard:
     """What was wrong with the files that were listed."""
 
 
-class Bench:
+class SidecarHarness:
     """Makes jobs of the trial and runs them. `folder` is for the files the program makes."""
 
     def __init__(self, trial: CheckTarget, folder: Path) -> None:
@@ -78,7 +78,7 @@ class Bench:
         )
         return replace(job, **changes)
 
-    def elsewhere(self) -> ProcessJsonJob:
+    def in_other_folder(self) -> ProcessJsonJob:
         """The same call in a folder nobody knows, with the least of an environment."""
         job = self.job()
         kept = ("PATH", "FLYTUI_TOOL_MODE", CALL_ID_VARIABLE)
@@ -91,17 +91,17 @@ class Bench:
             env={name: job.env[name] for name in kept},
         )
 
-    async def run(self, job: ProcessJsonJob, stdin: bytes | None = None) -> Heard:
+    async def run(self, job: ProcessJsonJob, stdin: bytes | None = None) -> ProgramRun:
         """Run one job to its end; `stdin` in place of its request."""
         feed = EventFeed(None)
         limits = RunLimits(timeout_ms=job.timeout_ms, max_output_bytes=job.max_output_bytes)
         request = request_line(job) if stdin is None else stdin
-        ended = await run_child(job.spawn_spec, request, limits, feed.feed)
+        ended = await run_child(job.spawn_spec, request, limits, feed.take)
         feed.finish()
         rest = ended.stdout[feed.length :]
         meaning = read_answer(rest, ended.exit_code or 0, "")
         listed = meaning.output.get("artifacts")
-        return Heard(
+        return ProgramRun(
             outcome=outcome_of(job, ended, rest),
             ended=ended,
             junk=meaning.warnings,
@@ -109,7 +109,7 @@ class Bench:
         )
 
 
-def good(name: str, message: str) -> Check:
+def passed(name: str, message: str) -> Check:
     """It keeps the contract."""
     return Check(name=name, state=CheckState.OK, message=message)
 
@@ -119,6 +119,6 @@ def warned(name: str, message: str, fix: str) -> Check:
     return Check(name=name, state=CheckState.WARN, message=message, fix=fix)
 
 
-def bad(name: str, message: str, fix: str) -> Check:
+def failed(name: str, message: str, fix: str) -> Check:
     """It breaks the contract."""
     return Check(name=name, state=CheckState.FAIL, message=message, fix=fix)

@@ -12,7 +12,7 @@ STATES = (ProbeState.HEALTHY.value, ProbeState.DEGRADED.value, ProbeState.UNAVAI
 _ANSWERS = (Code.FAILED, ReasonCode.TOOL_UNAVAILABLE)
 
 
-def answered(outcome: RunOutcome) -> bool:
+def has_answer(outcome: RunOutcome) -> bool:
     """Whether it gave an answer of the protocol, good or not."""
     return outcome.status is Status.SUCCESS or outcome.code in _ANSWERS
 
@@ -22,7 +22,7 @@ def reported_code(outcome: RunOutcome) -> str:
     if outcome.status is Status.SUCCESS:
         return "success"
     code = outcome.details.get("code")
-    return code if answered(outcome) and isinstance(code, str) else outcome.code
+    return code if has_answer(outcome) and isinstance(code, str) else outcome.code
 
 
 def event_faults(stdout: bytes, *, persistent: bool) -> tuple[str, ...]:

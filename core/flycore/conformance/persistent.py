@@ -8,7 +8,7 @@ import anyio
 
 from flycore.conformance.bad_requests import wrong_input
 from flycore.conformance.calls import TERM_AFTER_MS, UNKNOWN_TOOL
-from flycore.conformance.harness import Bench, bad, warned, good
+from flycore.conformance.harness import SidecarHarness, failed, warned, passed
 from flycore.model.check import Check
 from flycore.runners.answer import OnEvent, exit_words
 from flycore.runners.instance import End, PersistentProcess, Reply
@@ -20,7 +20,7 @@ from flycore.runners.spoken import cancel_line
 _LINE = 'answer each line with one line that carries its "requestId"'
 
 
-async def stays(bench: Bench) -> AsyncIterator[Check]:
+async def check_persistent(bench: SidecarHarness) -> AsyncIterator[Check]:
     """One process, asked several times; a new one wherever the last could not go on."""
     kept = _PersistentRun(bench)
     try:
@@ -34,7 +34,7 @@ async def stays(bench: Bench) -> AsyncIterator[Check]:
         yield await _cancelled(kept)
         yield await _exits_on_request(kept)
     except SpawnError as fault:
-        yield bad("stays", fault.failure.message, fault.failure.hint)
+        yield failed("stays", fault.failure.message, fault.failure.hint)
     finally:
         await kept.end(at_once=True)
 
@@ -42,7 +42,7 @@ async def stays(bench: Bench) -> AsyncIterator[Check]:
 class _PersistentRun:
     """The process that is asked. Raises SpawnError where it cannot be started."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: SidecarHarness) -> None:
         self.bench = bench
         self._instance: PersistentProcess | None = None
 
@@ -73,23 +73,23 @@ async def _two_requests(kept: _PersistentRun) -> Check:
     name = "stays: two requests"
     first = await kept.ask(kept.bench.job())
     if first.end is not End.ANSWERED:
-        return bad(name, f"the first: {_exit_text(first)}", _LINE)
+        return failed(name, f"the first: {_exit_text(first)}", _LINE)
     instance = await kept.instance()
     second = await kept.ask(kept.bench.job(), before=cancel_line("of-nobody"))
     if second.end is not End.ANSWERED:
         fix = f"{_LINE}; a cancel of what you were not asked means nothing"
-        return bad(name, f"the second: {_exit_text(second)}", fix)
+        return failed(name, f"the second: {_exit_text(second)}", fix)
     if await kept.instance() is not instance:
-        return bad(name, "it left, or spoke unasked, after its answer", "stay until stdin ends")
-    return good(name, f"both answered, the second after {second.duration_ms} ms")
+        return failed(name, "it left, or spoke unasked, after its answer", "stay until stdin ends")
+    return passed(name, f"both answered, the second after {second.duration_ms} ms")
 
 
 async def _answers_again(kept: _PersistentRun, name: str, job: ProcessJsonJob) -> Check:
     reply = await kept.ask(job)
     if reply.end is not End.ANSWERED or reply.document is None:
         fix = f"{_LINE}: a failure is an answer, and the next request is another's"
-        return bad(name, _exit_text(reply), fix)
-    return good(name, "answered, ok" if reply.document["ok"] else f"answered: {_code(reply)}")
+        return failed(name, _exit_text(reply), fix)
+    return passed(name, "answered, ok" if reply.document["ok"] else f"answered: {_code(reply)}")
 
 
 async def _cancelled(kept: _PersistentRun) -> Check:
@@ -104,11 +104,11 @@ async def _cancelled(kept: _PersistentRun) -> Check:
         return warned(name, "it had answered before it could be cancelled", fix)
     if instance.broken:
         fix = '{"cancel": "<requestId>"} comes while you work: answer within 2 s, whatever you answer'
-        return bad(name, 'no answer within 2 s of {"cancel": …}', fix)
+        return failed(name, 'no answer within 2 s of {"cancel": …}', fix)
     again = await kept.ask(kept.bench.job())
     if again.end is not End.ANSWERED:
-        return bad(name, f"the call after it: {_exit_text(again)}", _LINE)
-    return good(name, "answered within 2 s, and answers on")
+        return failed(name, f"the call after it: {_exit_text(again)}", _LINE)
+    return passed(name, "answered within 2 s, and answers on")
 
 
 async def _exits_on_request(kept: _PersistentRun) -> Check:
@@ -116,10 +116,10 @@ async def _exits_on_request(kept: _PersistentRun) -> Check:
     instance = await kept.instance()
     await kept.end(at_once=False)
     if not instance.left_unforced:
-        return bad(name, "was still there 1 s after the end of its stdin", "leave when stdin ends")
+        return failed(name, "was still there 1 s after the end of its stdin", "leave when stdin ends")
     if instance.exit_code:
         return warned(name, f"{exit_words(instance.exit_code)} when its stdin ended", "end with 0")
-    return good(name, "left within 1 s of the end of its stdin")
+    return passed(name, "left within 1 s of the end of its stdin")
 
 
 def _code(reply: Reply) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from flycore.conformance.harness import Bench, bad, warned, good
-from flycore.conformance.output_checks import answered, probe_faults, read_schema, reported_code
+from flycore.conformance.harness import SidecarHarness, failed, warned, passed
+from flycore.conformance.output_checks import has_answer, probe_faults, read_schema, reported_code
 from flycore.model.check import Check
 from flycore.model.enums import Code, ProbeMode, Status
 from flycore.model.sidecar import DEFAULT_PROBE_TIMEOUT_MS
@@ -20,7 +20,7 @@ _PROBE_FORM = (
 )
 
 
-async def asked(bench: Bench) -> AsyncIterator[Check]:
+async def check_probes(bench: SidecarHarness) -> AsyncIterator[Check]:
     """Both forms of a probe, then the schema."""
     for mode in (ProbeMode.COMMAND, ProbeMode.REQUEST):
         yield judge_probe(mode, await probe_sidecar(bench.job(), mode, DEFAULT_PROBE_TIMEOUT_MS))
@@ -32,37 +32,37 @@ def judge_probe(mode: ProbeMode, outcome: RunOutcome) -> Check:
     name = f"probe by {'--probe' if mode is ProbeMode.COMMAND else 'request'}"
     off = f'else keep "mode" of "probe" in the entry from "{mode.value}"'
     if outcome.code == Code.TIMEOUT:
-        return bad(name, outcome.message, f"answer within {DEFAULT_PROBE_TIMEOUT_MS} ms, without acting")
+        return failed(name, outcome.message, f"answer within {DEFAULT_PROBE_TIMEOUT_MS} ms, without acting")
     if (outcome.exit_code or 0) < 0:
-        return bad(name, outcome.message, f"answer {_PROBE_FORM}; {off}")
-    if not answered(outcome) or (outcome.status is Status.FAILED):
+        return failed(name, outcome.message, f"answer {_PROBE_FORM}; {off}")
+    if not has_answer(outcome) or (outcome.status is Status.FAILED):
         return warned(name, f"not offered: {reported_code(outcome)}", f"answer {_PROBE_FORM}; {off}")
     fields = outcome.output if isinstance(outcome.output, dict) else outcome.details
     faults = probe_faults(fields)
     if faults:
-        return bad(name, "; ".join(faults), f"answer {_PROBE_FORM}")
+        return failed(name, "; ".join(faults), f"answer {_PROBE_FORM}")
     if outcome.status is Status.UNAVAILABLE:
         said = f"unavailable: {outcome.message}"
-        return good(name, said) if outcome.hint else warned(name, said, 'say with "remedy" what to do')
+        return passed(name, said) if outcome.hint else warned(name, said, 'say with "remedy" what to do')
     if fields and not fields.keys() & {"status", "tools"}:
         return warned(
             name, "answered as if it had been called", f"look for the probe first, answer {_PROBE_FORM}"
         )
-    return good(name, f"{fields.get('status') or 'well'} after {outcome.duration_ms} ms")
+    return passed(name, f"{fields.get('status') or 'well'} after {outcome.duration_ms} ms")
 
 
-async def describe(bench: Bench) -> tuple[Check, tuple[str, ...]]:
+async def describe(bench: SidecarHarness) -> tuple[Check, tuple[str, ...]]:
     """The check of `--schema`, and the tools it names."""
     job = bench.job(timeout_ms=SCHEMA_MS)
     heard = await bench.run(replace(job, argv=(*job.argv, SCHEMA_ARGUMENT)), b"")
     name = "schema"
     if heard.outcome.code == Code.TIMEOUT:
-        return bad(name, heard.outcome.message, f"answer {SCHEMA_ARGUMENT}, or refuse it, at once"), ()
+        return failed(name, heard.outcome.message, f"answer {SCHEMA_ARGUMENT}, or refuse it, at once"), ()
     found = read_schema(heard.ended.stdout)
     if found is None:
-        return good(name, f"does not describe itself with {SCHEMA_ARGUMENT}, and need not"), ()
+        return passed(name, f"does not describe itself with {SCHEMA_ARGUMENT}, and need not"), ()
     tools, faults = found
     if faults:
         fix = '{"name": "…", "tools": [{"name": "…", "description": "…", "inputSchema": {…}}]}'
-        return bad(name, "; ".join(faults), fix), tools
-    return good(name, f"describes {', '.join(tools) or 'no tool'}"), tools
+        return failed(name, "; ".join(faults), fix), tools
+    return passed(name, f"describes {', '.join(tools) or 'no tool'}"), tools

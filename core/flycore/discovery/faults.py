@@ -19,7 +19,7 @@ MAX_DIAGNOSTICS = 20
 """Findings that are kept of one thing."""
 
 
-def cut(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """The beginning, with `…` where something is left out."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
@@ -45,7 +45,7 @@ class DiagnosticList:
                     message=f"{self.subject}: {message}" if self.subject else message,
                     remedy=remedy,
                     pointer=pointer,
-                    position=self.file.place(pointer),
+                    position=self.file.nearest_position(pointer),
                 )
             )
 

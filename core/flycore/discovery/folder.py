@@ -24,7 +24,7 @@ MOST_LISTED = 256
 """Folders that are opened below one folder."""
 
 
-class Names(NamedTuple):
+class FolderNames(NamedTuple):
     """What a folder holds, in order."""
 
     names: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class FileText(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class SearchFolder:
     """A folder that files are looked for below."""
 
     path: Path
@@ -57,7 +57,7 @@ class Anchor:
         """The file's name for people."""
         return f"{self.prefix}{relative}"
 
-    def folders(self, relative: str) -> Names:
+    def folders(self, relative: str) -> FolderNames:
         """Names below a folder that may be folders, none that is hidden; nothing where it cannot be read."""
         try:
             anchor = open_anchor(self.path)
@@ -66,7 +66,7 @@ class Anchor:
             finally:
                 os.close(anchor)
         except OSError:
-            return Names()
+            return FolderNames()
         try:
             with os.scandir(fd) as entries:
                 seen = islice(entries, MOST_NAMES)
@@ -76,10 +76,10 @@ class Anchor:
                     if not entry.name.startswith(".") and (entry.is_symlink() or entry.is_dir())
                 )
         except OSError:
-            return Names()
+            return FolderNames()
         finally:
             os.close(fd)
-        return Names(tuple(found[:MOST_LISTED]), max(0, len(found) - MOST_LISTED))
+        return FolderNames(tuple(found[:MOST_LISTED]), max(0, len(found) - MOST_LISTED))
 
     def whole(self, relative: str, limit: int = MOST_FILE_BYTES) -> FileText:
         """All of a file of at most `limit` bytes."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import resources
 
-from flycore.discovery.faults import MOST_NAME, MOST_VERSION, DiagnosticList, cut, described_file, parsed
-from flycore.discovery.folder import Anchor
+from flycore.discovery.faults import MOST_NAME, MOST_VERSION, DiagnosticList, shorten, described_file, parsed
+from flycore.discovery.folder import SearchFolder
 from flycore.model.events import EventClass
 from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.model.source import Binding, Described, DescribedState, Origin, SourceKind
@@ -37,7 +37,7 @@ _PERMISSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/*-]{0,63}")
 _BINDING = re.compile(r"\*|[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(?:\.\*)?")
 
 
-def read_kits(project: Anchor, config: Anchor) -> list[Described]:
+def read_kits(project: SearchFolder, config: SearchFolder) -> list[Described]:
     """All kits there are: flytui's own, then the project's, then the person's; the first of an id wins."""
     found = list(builtin_kits())
     for anchor, relative in (*((project, file) for file in PROJECT_FILES), (config, USER_FILE)):
@@ -69,7 +69,7 @@ def parse_kits(text: str, shown: str, origin: Origin) -> list[Described]:
     return [*kits, described_file(SourceKind.KIT, shown, origin, frame.found)] if frame.found else kits
 
 
-def _kits_of(anchor: Anchor, relative: str) -> list[Described]:
+def _kits_of(anchor: SearchFolder, relative: str) -> list[Described]:
     read = anchor.whole(relative, MOST_BYTES)
     if read.problem is not None:
         return [described_file(SourceKind.KIT, anchor.shown(relative), anchor.origin, [read.problem])]
@@ -95,7 +95,7 @@ def _kit(item: Json, at: int, file: SourceText, origin: Origin) -> Described:
     raw: JsonObject = item if isinstance(item, dict) else {}
     said = raw.get("id")
     name = said if isinstance(said, str) and said else f"kits[{at}]"
-    faults = DiagnosticList(file, cut(name, MOST_NAME))
+    faults = DiagnosticList(file, shorten(name, MOST_NAME))
     if not isinstance(item, dict):
         faults.add(pointer, "schema", "must be an object", 'write {"id": "…", "kind": "capability", …}')
     else:
@@ -105,8 +105,8 @@ def _kit(item: Json, at: int, file: SourceText, origin: Origin) -> Described:
     events = _words(raw, "eventSubscriptions", pointer, faults, _is_event)
     return Described(
         kind=SourceKind.KIT,
-        id=cut(name, MOST_NAME),
-        name=_text(raw, "name", MOST_NAME) or cut(name, MOST_NAME),
+        id=shorten(name, MOST_NAME),
+        name=_text(raw, "name", MOST_NAME) or shorten(name, MOST_NAME),
         source=origin,
         path=file.file,
         version=_text(raw, "version", MOST_VERSION),
@@ -133,7 +133,7 @@ def _check_keys(raw: JsonObject, pointer: str, faults: DiagnosticList) -> None:
         faults.add(pointer_join(pointer, "id"), "kit-id", "not an id of a kit", remedy)
     if isinstance(kind, str) and kind and kind not in TYPES:
         remedy = f"write one of {', '.join(TYPES)}"
-        faults.add(pointer_join(pointer, "kind"), "kit-kind", f"there is no kind {cut(kind, 40)}", remedy)
+        faults.add(pointer_join(pointer, "kind"), "kit-kind", f"there is no kind {shorten(kind, 40)}", remedy)
     for key in raw.keys() - set(KEYS):
         _unknown(key, KEYS, pointer_join(pointer, key), faults)
 
@@ -145,7 +145,7 @@ def _unknown(key: str, known: Iterable[str], pointer: str, faults: DiagnosticLis
         return
     near = nearest(key, known, count=1)
     remedy = f"did you mean {near[0]}?" if near else f"take it out: there are {', '.join(known)}"
-    faults.warn(pointer, "unknown-key", f"{cut(key, MOST_NAME)} is not known here", remedy)
+    faults.warn(pointer, "unknown-key", f"{shorten(key, MOST_NAME)} is not known here", remedy)
 
 
 def _words(
@@ -163,7 +163,7 @@ def _words(
         if not remedy and isinstance(word, str):
             good.append(word)
             continue
-        shown = cut(word, 40) if isinstance(word, str) else "what stands here"
+        shown = shorten(word, 40) if isinstance(word, str) else "what stands here"
         faults.add(pointer_join(below, at), "schema", f"{key}: {shown} is none", remedy)
     return tuple(dict.fromkeys(good))
 
@@ -187,4 +187,4 @@ def _is_event(word: str) -> str:
 
 def _text(raw: JsonObject, key: str, most: int) -> str:
     value = raw.get(key)
-    return cut(value, most) if isinstance(value, str) else ""
+    return shorten(value, most) if isinstance(value, str) else ""

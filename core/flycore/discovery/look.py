@@ -10,14 +10,14 @@ from pathlib import Path
 import msgspec
 
 from flycore.discovery import kits, plugins, servers, skills
-from flycore.discovery.folder import Anchor
+from flycore.discovery.folder import SearchFolder
 from flycore.discovery.kits import read_kits
 from flycore.discovery.plugins import read_installed_plugins, read_project_plugins
 from flycore.discovery.servers import read_servers
 from flycore.discovery.skills import read_skills
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.source import Described, DescribedState, Origin
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 
 SHADOWED_RULE = "shadowed"
 Stamps = tuple[tuple[str, int, int, int, int] | None, ...]
@@ -28,13 +28,13 @@ Stamps = tuple[tuple[str, int, int, int, int] | None, ...]
 class SearchRoots:
     """The folders that are looked in."""
 
-    project: Anchor
-    config: Anchor
-    home: Anchor | None
+    project: SearchFolder
+    config: SearchFolder
+    home: SearchFolder | None
     """None where the person's home is not known, or is the app root itself."""
 
 
-def search_roots(places: Places, environ: Mapping[str, str]) -> SearchRoots:
+def search_roots(places: RootPaths, environ: Mapping[str, str]) -> SearchRoots:
     """Where to look for one root; `environ` names the home."""
     home = environ.get("HOME", "").rstrip("/")
     known = home.startswith("/") and Path(home) != places.app_root
@@ -42,13 +42,13 @@ def search_roots(places: Places, environ: Mapping[str, str]) -> SearchRoots:
     config = f"{places.config_dir}/"
     shown = f"~/{config[len(below) :]}" if config.startswith(below) else config
     return SearchRoots(
-        project=Anchor(places.app_root, Origin.PROJECT),
-        config=Anchor(places.config_dir, Origin.USER, shown),
-        home=Anchor(Path(home), Origin.USER, "~/") if known else None,
+        project=SearchFolder(places.app_root, Origin.PROJECT),
+        config=SearchFolder(places.config_dir, Origin.USER, shown),
+        home=SearchFolder(Path(home), Origin.USER, "~/") if known else None,
     )
 
 
-def look(grounds: SearchRoots) -> tuple[Described, ...]:
+def scan(grounds: SearchRoots) -> tuple[Described, ...]:
     """Read all of it. Never raises for what stands in a file; starts nothing."""
     return tuple(_with_shadows(_scan_unsorted(grounds)))
 
@@ -72,7 +72,7 @@ def _scan_unsorted(grounds: SearchRoots) -> Iterator[Described]:
         yield from read_servers(home, servers.HOME_FILES, str(root))
 
 
-def watched_files(grounds: SearchRoots) -> Iterator[tuple[Anchor, str]]:
+def watched_files(grounds: SearchRoots) -> Iterator[tuple[SearchFolder, str]]:
     """The files that `look` would read now, and the folders it would list."""
     project, home = grounds.project, grounds.home
     for file in (*kits.PROJECT_FILES, *servers.PROJECT_FILES, plugins.MANIFEST):
@@ -86,7 +86,7 @@ def watched_files(grounds: SearchRoots) -> Iterator[tuple[Anchor, str]]:
         yield from _below(home, skills.HOME_FOLDERS, skills.SKILL_FILE)
 
 
-def _below(anchor: Anchor, folders: Iterable[str], file: str) -> Iterator[tuple[Anchor, str]]:
+def _below(anchor: SearchFolder, folders: Iterable[str], file: str) -> Iterator[tuple[SearchFolder, str]]:
     for folder in folders:
         yield anchor, folder
         for name in anchor.folders(folder).names:
@@ -122,7 +122,7 @@ def stamps(grounds: SearchRoots) -> Stamps:
     return tuple(_stamp(anchor, relative) for anchor, relative in watched_files(grounds))
 
 
-def _stamp(anchor: Anchor, relative: str) -> tuple[str, int, int, int, int] | None:
+def _stamp(anchor: SearchFolder, relative: str) -> tuple[str, int, int, int, int] | None:
     try:
         status = os.stat(anchor.path / relative)
     except OSError:

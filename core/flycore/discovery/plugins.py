@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flycore.discovery.faults import MOST_NAME, MOST_SUMMARY, MOST_VERSION, DiagnosticList, cut, parsed
-from flycore.discovery.folder import Anchor, FileText
+from flycore.discovery.faults import MOST_NAME, MOST_SUMMARY, MOST_VERSION, DiagnosticList, shorten, parsed
+from flycore.discovery.folder import SearchFolder, FileText
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.source import Described, DescribedState, Origin, SourceKind
 
@@ -27,7 +27,7 @@ PARTS = ("skills", "commands", "agents", "hooks", "mcpServers", "lspServers", "o
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-def read_project_plugins(anchor: Anchor) -> Iterator[Described]:
+def read_project_plugins(anchor: SearchFolder) -> Iterator[Described]:
     """The project where it is one, and those in its folder `plugins`, as a marketplace has them."""
     for folder in ("", *(f"{PROJECT_FOLDER}/{name}/" for name in anchor.folders(PROJECT_FOLDER).names)):
         relative = f"{folder}{MANIFEST}"
@@ -36,7 +36,7 @@ def read_project_plugins(anchor: Anchor) -> Iterator[Described]:
             yield plugin(folder.strip("/").rpartition("/")[2], anchor.shown(relative), read, anchor.origin)
 
 
-def read_installed_plugins(home: Anchor, app_root: Path) -> Iterator[Described]:
+def read_installed_plugins(home: SearchFolder, app_root: Path) -> Iterator[Described]:
     """Those that the person has installed for all projects, or for this one."""
     read = home.whole(RECORD)
     if read.absent:
@@ -70,12 +70,12 @@ def plugin(folder: str, shown: str, read: FileText, origin: Origin, known_as: st
     return _described(known_as or _text(raw, "name") or folder, shown, origin, raw, faults.found)
 
 
-def _installed(home: Anchor, key: str, installation: dict[str, Any]) -> Described:
+def _installed(home: SearchFolder, key: str, installation: dict[str, Any]) -> Described:
     folder = _text(installation, "installPath")
     below = f"{home.path / INSTALLED}/"
     relative = folder.removeprefix(below) if folder.startswith(below) else ""
     manifest = f"{relative}/{MANIFEST}"
-    plugins = Anchor(home.path / INSTALLED, home.origin, home.shown(f"{INSTALLED}/"))
+    plugins = SearchFolder(home.path / INSTALLED, home.origin, home.shown(f"{INSTALLED}/"))
     read = plugins.whole(manifest, MOST_MANIFEST) if relative else FileText()
     if read.absent:  # a manifest is optional: then the record is all there is
         raw = {"name": key.partition("@")[0], "version": installation.get("version")}
@@ -99,12 +99,12 @@ def _described(
     brings = [part for part in PARTS if raw.get(part)]
     return Described(
         kind=SourceKind.PLUGIN,
-        id=cut(known_as or shown, MOST_NAME),
-        name=cut(_text(raw, "name") or known_as or shown, MOST_NAME),
+        id=shorten(known_as or shown, MOST_NAME),
+        name=shorten(_text(raw, "name") or known_as or shown, MOST_NAME),
         source=origin,
         path=shown,
-        version=cut(_text(raw, "version"), MOST_VERSION),
-        summary=cut(" ".join(_text(raw, "description").split()), MOST_SUMMARY),
+        version=shorten(_text(raw, "version"), MOST_VERSION),
+        summary=shorten(" ".join(_text(raw, "description").split()), MOST_SUMMARY),
         lines=(f"brings {', '.join(brings)}",) if brings else (),
         state=DescribedState.FAULTY if broken else DescribedState.LISTED,
         reasons=tuple(problems),

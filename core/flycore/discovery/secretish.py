@@ -50,7 +50,7 @@ def secret_arguments(args: Iterable[str]) -> list[int]:
     return found
 
 
-def masked(args: tuple[str, ...]) -> tuple[str, ...]:
+def masked_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
     """The arguments with what looks secret taken out of them."""
     hidden = set(secret_arguments(args))
     return tuple(_mask(arg) if at in hidden else arg for at, arg in enumerate(args))

@@ -8,10 +8,10 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from flycore.discovery.faults import MOST_NAME, DiagnosticList, cut, described_file, parsed
-from flycore.discovery.folder import Anchor, FileText
-from flycore.discovery.secretish import masked, secret_url
-from flycore.discovery.taking_over import Refused, offer_of
+from flycore.discovery.faults import MOST_NAME, DiagnosticList, shorten, described_file, parsed
+from flycore.discovery.folder import SearchFolder, FileText
+from flycore.discovery.secretish import masked_arguments, secret_url
+from flycore.discovery.taking_over import ImportRefused, import_proposal
 from flycore.model.diagnostics import Severity
 from flycore.model.json import MASK, pointer_join
 from flycore.model.source import Described, DescribedState, Import, Origin, SourceKind
@@ -26,7 +26,7 @@ MOST_LINE = 400
 _TYPES = {"stdio": "stdio", "http": "http", "streamable-http": "http", "streamableHttp": "http", "sse": "sse"}
 
 
-def read_servers(anchor: Anchor, files: tuple[str, ...], app_root: str) -> Iterator[Described]:
+def read_servers(anchor: SearchFolder, files: tuple[str, ...], app_root: str) -> Iterator[Described]:
     """The servers of these files, in their order."""
     for relative in files:
         read = anchor.whole(relative, MAX_FILE_BYTES)
@@ -56,7 +56,7 @@ def servers_of(read: FileText, shown: str, origin: Origin, app_root: str) -> lis
             faults.add(below, "schema", f"{KEY} must be an object", f'write "{KEY}": {{}}')
             continue
         for name, raw in list(servers.items())[:MOST_SERVERS]:
-            one = DiagnosticList(file, cut(name, MOST_NAME))
+            one = DiagnosticList(file, shorten(name, MOST_NAME))
             found.append(_server(name, raw, pointer_join(below, name), one, origin, app_root))
         if len(servers) > MOST_SERVERS:
             faults.warn(below, "too-many", f"only the first {MOST_SERVERS} servers are read", "list fewer")
@@ -65,7 +65,7 @@ def servers_of(read: FileText, shown: str, origin: Origin, app_root: str) -> lis
     return found
 
 
-def is_itself(name: str, raw: dict[str, Any]) -> bool:
+def is_own_server(name: str, raw: dict[str, Any]) -> bool:
     """Whether an entry is flytui's own way into another client, however it is started there."""
     command, args = raw.get("command"), raw.get("args")
     words = [command] if isinstance(command, str) else []
@@ -83,7 +83,7 @@ def _server(
     else:
         _check(fields, pointer, faults)
     state, offer = DescribedState.LISTED, None
-    if is_itself(name, fields):
+    if is_own_server(name, fields):
         state = DescribedState.ITSELF
         faults.add(
             pointer,
@@ -96,8 +96,8 @@ def _server(
         offer = _import_proposal(name, fields, pointer, faults, app_root)
     return Described(
         kind=SourceKind.MCP_SERVER,
-        id=cut(name, MOST_NAME),
-        name=cut(name, MOST_NAME),
+        id=shorten(name, MOST_NAME),
+        name=shorten(name, MOST_NAME),
         source=origin,
         path=faults.file.file,
         type=_type(fields),
@@ -112,8 +112,8 @@ def _import_proposal(
     name: str, fields: dict[str, Any], pointer: str, faults: DiagnosticList, app_root: str
 ) -> Import | None:
     try:
-        return offer_of(name, fields, app_root, frozenset())
-    except Refused as refused:
+        return import_proposal(name, fields, app_root, frozenset())
+    except ImportRefused as refused:
         faults.warn(pointer, "not-importable", f"cannot be imported: {refused.why}", refused.remedy)
         return None
 
@@ -152,10 +152,10 @@ def _lines(fields: dict[str, Any]) -> Iterator[str]:
     command, url, args = fields.get("command"), fields.get("url"), fields.get("args")
     if isinstance(command, str):
         texts = (arg for arg in args if isinstance(arg, str)) if isinstance(args, list) else ()
-        yield cut(" ".join(("runs", *masked((command, *texts)))), MOST_LINE)
+        yield shorten(" ".join(("runs", *masked_arguments((command, *texts)))), MOST_LINE)
     if isinstance(url, str):
-        yield cut(f"at {MASK if secret_url(url) else url}", MOST_LINE)
+        yield shorten(f"at {MASK if secret_url(url) else url}", MOST_LINE)
     for key, word in (("env", "variables"), ("headers", "headers")):
         value = fields.get(key)
         if isinstance(value, dict) and value:
-            yield cut(f"{word} {', '.join(sorted(value))}", MOST_LINE)
+            yield shorten(f"{word} {', '.join(sorted(value))}", MOST_LINE)

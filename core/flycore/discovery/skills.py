@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flycore.discovery.faults import MOST_NAME, MOST_SUMMARY, MOST_VERSION, cut
-from flycore.discovery.folder import Anchor, FileText
+from flycore.discovery.faults import MOST_NAME, MOST_SUMMARY, MOST_VERSION, shorten
+from flycore.discovery.folder import SearchFolder, FileText
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.source import Described, DescribedState, Origin, SourceKind
 
@@ -29,7 +29,7 @@ Front = str | list[Any] | dict[str, Any]
 """YAML without types: texts, and what is made of them."""
 
 
-class Fault(NamedTuple):
+class SkillFault(NamedTuple):
     """What is wrong with a front matter, and where; both from 1."""
 
     message: str
@@ -38,7 +38,7 @@ class Fault(NamedTuple):
     column: int = 1
 
 
-def read_skills(anchor: Anchor, folders: tuple[str, ...]) -> Iterator[Described]:
+def read_skills(anchor: SearchFolder, folders: tuple[str, ...]) -> Iterator[Described]:
     """The skills of these folders in order; what is more than can be listed is one line that says so."""
     for folder in folders:
         names = anchor.folders(folder)
@@ -63,22 +63,24 @@ def skill(folder: str, shown: str, read: FileText, origin: Origin) -> Described:
         problems += (_problem(shown, "skill", fault, Severity.ERROR) for fault in _missing(front))
         said = front.get("name")
         if isinstance(said, str) and said and said != folder:
-            other = Fault(f"its name is {cut(said, MOST_NAME)}, its folder's is another", "name both alike")
+            other = SkillFault(
+                f"its name is {shorten(said, MOST_NAME)}, its folder's is another", "name both alike"
+            )
             problems.append(_problem(shown, "skill-name", other, Severity.WARNING))
     return _described(folder, shown, origin, front, tuple(problems))
 
 
 @lru_cache(maxsize=512)
-def front_matter(text: str) -> tuple[dict[str, Any], Fault | None]:
+def front_matter(text: str) -> tuple[dict[str, Any], SkillFault | None]:
     """The front matter of a text, or why it has none that can be used. Values are texts, or lists and
     mappings of texts: nothing is built of a tag, and an alias is refused."""
     opening = _FENCE.match(text)
     if opening is None:
-        return {}, Fault("it does not begin with a front matter", "begin the file with a line ---")
+        return {}, SkillFault("it does not begin with a front matter", "begin the file with a line ---")
     ending = _END.search(text, opening.end())
     if ending is None:
         said = f"its front matter does not end within {MOST_HEAD // 1024} KiB"
-        return {}, Fault(said, "end it with a line ---")
+        return {}, SkillFault(said, "end it with a line ---")
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -90,11 +92,11 @@ def front_matter(text: str) -> tuple[dict[str, Any], Fault | None]:
         mark = error.problem_mark
         line, column = (mark.line + 2, mark.column + 1) if mark is not None else (1, 1)
         said = f"its front matter is not YAML: {error.problem or 'it no_decision_reason be read'}"
-        return {}, Fault(said, "mend the line, or put the value in quotes", line, column)
+        return {}, SkillFault(said, "mend the line, or put the value in quotes", line, column)
     except YAMLError:
-        return {}, Fault("its front matter has a character that YAML has not", "take it out")
+        return {}, SkillFault("its front matter has a character that YAML has not", "take it out")
     if not isinstance(built, dict):
-        return {}, Fault("its front matter is no mapping", "write name: … and description: …")
+        return {}, SkillFault("its front matter is no mapping", "write name: … and description: …")
     return built, None
 
 
@@ -105,7 +107,7 @@ class _UnsupportedYaml(Exception):
         super().__init__(message)
         mark = getattr(event, "start_mark", None)
         line, column = (mark.line + 2, mark.column + 1) if mark is not None else (1, 1)
-        self.fault = Fault(message, remedy, line, column)
+        self.fault = SkillFault(message, remedy, line, column)
 
 
 class _Builder:
@@ -146,7 +148,7 @@ class _Builder:
                 raise _UnsupportedYaml("a key of its front matter is no text", "write a text", event)
             if key in found:
                 raise _UnsupportedYaml(
-                    f"{cut(key, MOST_NAME)} is written twice", "keep one of the two", event
+                    f"{shorten(key, MOST_NAME)} is written twice", "keep one of the two", event
                 )
             found[key] = self._node(next(self._events), depth + 1)
         return found
@@ -158,11 +160,11 @@ class _Builder:
             yield event
 
 
-def _missing(front: dict[str, Any]) -> Iterator[Fault]:
+def _missing(front: dict[str, Any]) -> Iterator[SkillFault]:
     for key in ("name", "description"):
         value = front.get(key)
         if not isinstance(value, str) or not value.strip():
-            yield Fault(f"its front matter has no {key}", f"write {key}: …")
+            yield SkillFault(f"its front matter has no {key}", f"write {key}: …")
 
 
 def _described(
@@ -174,12 +176,12 @@ def _described(
     version = front.get("version") or (metadata.get("version") if isinstance(metadata, dict) else "")
     return Described(
         kind=SourceKind.SKILL,
-        id=cut(folder, MOST_NAME),
-        name=cut(name, MOST_NAME),
+        id=shorten(folder, MOST_NAME),
+        name=shorten(name, MOST_NAME),
         source=origin,
         path=shown,
-        version=cut(_text(version), MOST_VERSION),
-        summary=cut(" ".join(_text(front.get("description")).split()), MOST_SUMMARY),
+        version=shorten(_text(version), MOST_VERSION),
+        summary=shorten(" ".join(_text(front.get("description")).split()), MOST_SUMMARY),
         permissions=_tools(front.get("allowed-tools")),
         state=DescribedState.FAULTY if broken else DescribedState.LISTED,
         reasons=problems,
@@ -189,7 +191,7 @@ def _described(
 def _tools(value: object) -> tuple[str, ...]:
     """`allowed-tools`: a list, or one text with commas."""
     words = value if isinstance(value, list) else _text(value).split(",")
-    texts = (cut(_text(word).strip(), MOST_NAME) for word in words[:MOST_WORDS])
+    texts = (shorten(_text(word).strip(), MOST_NAME) for word in words[:MOST_WORDS])
     return tuple(dict.fromkeys(text for text in texts if text))
 
 
@@ -197,7 +199,7 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _problem(shown: str, rule: str, fault: Fault, severity: Severity) -> Diagnostic:
+def _problem(shown: str, rule: str, fault: SkillFault, severity: Severity) -> Diagnostic:
     return Diagnostic(
         severity=severity,
         rule=rule,
@@ -208,7 +210,7 @@ def _problem(shown: str, rule: str, fault: Fault, severity: Severity) -> Diagnos
 
 
 def _left_out(shown: str, left: int, origin: Origin) -> Described:
-    fault = Fault(f"{left} more folders are not looked into", "keep fewer skills in one folder")
+    fault = SkillFault(f"{left} more folders are not looked into", "keep fewer skills in one folder")
     return Described(
         kind=SourceKind.SKILL,
         id=shown,

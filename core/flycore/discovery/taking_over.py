@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from flycore.discovery.faults import cut
+from flycore.discovery.faults import shorten
 from flycore.discovery.secretish import secret_arguments, secret_header, secret_url, secret_variable
 from flycore.model.diagnostics import Severity
 from flycore.model.enums import Source
@@ -33,7 +33,7 @@ _ARGUMENT = "one of its arguments"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class Refused(Exception):
+class ImportRefused(Exception):
     """Why a server cannot be taken over."""
 
     def __init__(self, why: str, remedy: str) -> None:
@@ -59,11 +59,13 @@ def entry_id(name: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._")[:64]
 
 
-def offer_of(name: str, raw: dict[str, Any], app_root: str, known: frozenset[str]) -> Import:
+def import_proposal(name: str, raw: dict[str, Any], app_root: str, known: frozenset[str]) -> Import:
     """What would be written for that server. `known` names the known capabilities. Raises Refused."""
     sidecar = entry_id(name)
     if not sidecar:
-        raise Refused("its name has no letter or digit that an id may have", "give it another name there")
+        raise ImportRefused(
+            "its name has no letter or digit that an id may have", "give it another name there"
+        )
     draft = _EntryDraft(sidecar, app_root)
     if isinstance(raw.get("url"), str):
         _remote(draft, raw)
@@ -89,14 +91,14 @@ def import_digest(sidecar: str, entry: JsonObject) -> str:
 def _local(draft: _EntryDraft, raw: dict[str, Any]) -> None:
     command = raw.get("command")
     if not isinstance(command, str) or not command.strip():
-        raise Refused("it has neither a command nor an address", 'write "command" or "url" there')
+        raise ImportRefused("it has neither a command nor an address", 'write "command" or "url" there')
     args = tuple(arg for arg in raw.get("args", ()) if isinstance(arg, str))
     _check_plain("its command", command)
     for arg in args:
         _check_plain(_ARGUMENT, arg)
     hidden = secret_arguments(args)
     if hidden:
-        raise Refused(
+        raise ImportRefused(
             f"argument {hidden[0] + 1} looks like a secret, which may not stand in a registry",
             "give it to the server in a variable of its env instead",
         )
@@ -104,7 +106,7 @@ def _local(draft: _EntryDraft, raw: dict[str, Any]) -> None:
     if args:
         draft.entry["args"] = list(args)
     if raw.get("cwd") not in (None, "", ".", draft.app_root, "${workspaceFolder}"):
-        raise Refused("it is started in another folder", "start it in the project's own folder")
+        raise ImportRefused("it is started in another folder", "start it in the project's own folder")
     if os.path.basename(command) in FETCHERS:
         draft.network = True
         draft.notes.append(f"network is permitted: {os.path.basename(command)} fetches what it starts")
@@ -116,11 +118,11 @@ def _local(draft: _EntryDraft, raw: dict[str, Any]) -> None:
 def _command(command: str, draft: _EntryDraft) -> str:
     """As a registry has it: a name on PATH, or a path below the app root."""
     if ".." in command.split("/"):
-        raise Refused("its command leads out of the project", "write there the bare name of a program")
+        raise ImportRefused("its command leads out of the project", "write there the bare name of a program")
     if command.startswith("/"):
         below = f"{draft.app_root}/"
         if not command.startswith(below):
-            raise Refused(
+            raise ImportRefused(
                 f"its command is the absolute path {command[:80]}",
                 "write there the bare name of a program on PATH, or put the program into the project",
             )
@@ -145,7 +147,9 @@ def _variables(draft: _EntryDraft, env: dict[str, str]) -> None:
         elif whole and whole[1] == name:
             passed.append(name)
         elif _PLACEHOLDER.search(value):
-            raise Refused(f"its variable {name[:80]} is put together of others", "write its value there")
+            raise ImportRefused(
+                f"its variable {name[:80]} is put together of others", "write its value there"
+            )
         else:
             kept[name] = value
     if kept:
@@ -154,7 +158,9 @@ def _variables(draft: _EntryDraft, env: dict[str, str]) -> None:
         draft.entry["passEnv"] = passed
     if kept or passed:
         names = ", ".join(sorted((*kept, *passed)))
-        draft.notes.append(f"it sets environment variables, which may change what runs: {cut(names, 200)}")
+        draft.notes.append(
+            f"it sets environment variables, which may change what runs: {shorten(names, 200)}"
+        )
 
 
 def _secret_note(name: str, other: str) -> str:
@@ -166,11 +172,13 @@ def _remote(draft: _EntryDraft, raw: dict[str, Any]) -> None:
     url = raw["url"]
     _check_plain("its address", url)
     if secret_url(url):
-        raise Refused("its address holds what looks like a secret", "give it in a header instead")
+        raise ImportRefused("its address holds what looks like a secret", "give it in a header instead")
     if not re.match(r"https?://[^/]", url):
-        raise Refused("its address is neither http nor https", "write an address that is")
+        raise ImportRefused("its address is neither http nor https", "write an address that is")
     if raw.get("type") == "sse" or raw.get("transport") == "sse":
-        raise Refused("it speaks the older transport sse", "give the address where it speaks streamable HTTP")
+        raise ImportRefused(
+            "it speaks the older transport sse", "give the address where it speaks streamable HTTP"
+        )
     draft.entry["url"] = url
     draft.network = True
     headers = {
@@ -189,7 +197,7 @@ def _header(draft: _EntryDraft, name: str, value: str) -> str:
         draft.secrets.append(whole[1])
         return f"{prefix}${{{whole[1]}}}"
     if _PLACEHOLDER.search(value):
-        raise Refused(f"its header {name[:80]} is put together of others", "let it be one placeholder")
+        raise ImportRefused(f"its header {name[:80]} is put together of others", "let it be one placeholder")
     if not secret_header(name, value):
         return value
     variable = re.sub(r"[^A-Z0-9]+", "_", f"{draft.server}_{name}".upper()).strip("_")
@@ -205,9 +213,9 @@ def _header(draft: _EntryDraft, name: str, value: str) -> str:
 def _check_plain(what: str, text: str) -> None:
     """Raises Refused for what flytui would have to fill in, or a person could not see."""
     if not text.isprintable() and what != _ARGUMENT:
-        raise Refused(f"{what} has characters that cannot be seen", "take them out there")
+        raise ImportRefused(f"{what} has characters that cannot be seen", "take them out there")
     if _PLACEHOLDER.search(text):
-        raise Refused(
+        raise ImportRefused(
             f"{what} has a placeholder, which flytui fills nowhere but in headers", "write it out there"
         )
 
@@ -223,9 +231,9 @@ def _check_with_registry(sidecar: str, entry: JsonObject, known: frozenset[str])
 
     text = json.dumps({"schemaVersion": 2, "sidecars": {sidecar: entry}})
     if len(text) > MOST_ENTRY:
-        raise Refused("it is too large for an entry", "shorten it there")
+        raise ImportRefused("it is too large for an entry", "shorten it there")
     entries, found = parse_registry(text, REGISTRY_FILE, Source.PROJECT, known)
     problems = [*found, *(problem for one in entries or () for problem in one.problems)]
     fault = next((problem for problem in problems if problem.severity is Severity.ERROR), None)
     if fault is not None:
-        raise Refused(f"a registry cannot have it: {fault.message}", fault.remedy)
+        raise ImportRefused(f"a registry cannot have it: {fault.message}", fault.remedy)

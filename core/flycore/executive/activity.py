@@ -49,7 +49,7 @@ class ActivityLog:
         )
         self._scopes[request.call_id] = scope
         self._ends[request.call_id] = anyio.Event()
-        self._tell("call.started", request.call_id, tool=request.tool)
+        self._publish_event("call.started", request.call_id, tool=request.tool)
 
     def show_input(self, call_id: str, sidecar: str, input_text: str) -> None:
         """The input as checked, with secrets masked."""
@@ -63,7 +63,7 @@ class ActivityLog:
         starts = progress.phase is Phase.RUNNING and activity.running_since is None
         since = self._clock.now() if starts else activity.running_since
         self._change(progress.call_id, phase=progress.phase, progress=progress, running_since=since)
-        self._tell("call.progress", progress.call_id, phase=progress.phase.value)
+        self._publish_event("call.progress", progress.call_id, phase=progress.phase.value)
 
     def finish(self, result: ToolResult) -> None:
         """A call has ended."""
@@ -83,7 +83,7 @@ class ActivityLog:
                 input_text=_bounded_text(activity.input_text),
             )
         )
-        self._tell("call.finished", result.call_id, status=result.status.value)
+        self._publish_event("call.finished", result.call_id, status=result.status.value)
 
     def cancel(self, call_id: str) -> bool:
         """End a call that is under way; False when there is none."""
@@ -106,11 +106,11 @@ class ActivityLog:
             self._scopes[call_id].cancel()
         return tuple(stopped)
 
-    def panicked(self, call_id: str) -> bool:
+    def stopped_by_panic(self, call_id: str) -> bool:
         """Whether the call is ending because everything was stopped."""
         return call_id in self._panicked
 
-    async def ended(self, call_ids: Iterable[str]) -> None:
+    async def wait_until_ended(self, call_ids: Iterable[str]) -> None:
         """Wait until these calls have ended, their processes too."""
         for call_id in tuple(call_ids):
             if (end := self._ends.get(call_id)) is not None:
@@ -147,7 +147,7 @@ class ActivityLog:
         if call_id in self._running:
             self._running[call_id] = msgspec.structs.replace(self._running[call_id], **fields)
 
-    def _tell(self, kind: str, call_id: str, **payload: str) -> None:
+    def _publish_event(self, kind: str, call_id: str, **payload: str) -> None:
         self._publish(
             Event(
                 cls=EventClass.TOOL, type=kind, at=self._clock.now(), payload={"callId": call_id, **payload}

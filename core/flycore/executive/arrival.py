@@ -28,7 +28,7 @@ def record_call(audit: AuditLog, call: Call, input: JsonObject, masks: Masks, si
     fields = audit_events.tool_called(call.request, masked, input_digest=over)
     audit.append(audit_events.TOOL_CALLED, masks.json(fields))
     shown = text if masked == input else canonical_json(masked)
-    call.show(sidecar, shown)
+    call.show_input(sidecar, shown)
     return RecordedInput(input_digest=over, shown=shown)
 
 

@@ -12,11 +12,11 @@ from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.catalog.effects import effect_sentence
 from flycore.executive.call import Call
-from flycore.executive.closed import panicked
+from flycore.executive.closed import panic_rejection
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import AskContext
 from flycore.executive.shots import with_screenshots
-from flycore.executive.stop import Rejection, failed, refused
+from flycore.executive.stop import Rejection, failed, denied
 from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.base import Value
 from flycore.model.enums import Code, Decision, Phase, RequestState, Status
@@ -41,7 +41,7 @@ class Authorization(Value, frozen=True, kw_only=True):
     """The input that was approved, where a person has changed it."""
 
 
-async def permit(
+async def authorize(
     context: AskContext, call: Call, prepared: Prepared, again: PrepareAgain, difference: tuple[str, ...] = ()
 ) -> Authorization | Rejection:
     """Whether the prepared call may run: by policy, by a lease, or after a person was asked. `again`
@@ -65,7 +65,7 @@ async def _ask_person(
 ) -> Authorization | Rejection:
     fields = audit_events.approval_asked(card)
     context.audit.append(audit_events.APPROVAL_ASKED, prepared.masks.json(fields))
-    call.at(Phase.WAITING_APPROVAL, "waiting for approval in the console")
+    call.report(Phase.WAITING_APPROVAL, "waiting for approval in the console")
 
     async def revise(input: JsonObject) -> ApprovalRequest | str:
         fresh = await again(input)
@@ -110,7 +110,7 @@ def _pending(ask: Ask) -> Rejection:
 
 def _no_approver(context: AskContext, message: str) -> Rejection:
     hint = f"open a console beside the agent: flytui --root {context.app_root}"
-    return refused(Code.NO_APPROVER, message, hint)
+    return denied(Code.NO_APPROVER, message, hint)
 
 
 def record_decision(audit: AuditLog, ask: Ask, call_id: str, took_ms: int, masks: Masks) -> None:
@@ -127,11 +127,11 @@ def _denial(context: AskContext, ask: Ask) -> Rejection:
     reason = ask.answer.reason if ask.answer else ""
     match ask.code:
         case Code.QUEUE_FULL:
-            return refused(Code.QUEUE_FULL, "too many requests wait for a person already", "try again later")
+            return denied(Code.QUEUE_FULL, "too many requests wait for a person already", "try again later")
         case Code.PAUSED:
-            return refused(Code.PAUSED, "paused after three denials in a row", "try again in a minute")
+            return denied(Code.PAUSED, "paused after three denials in a row", "try again in a minute")
         case Code.PANIC:
-            return panicked(context.app_root, began=False)
+            return panic_rejection(context.app_root, began=False)
         case Code.APPROVAL_TIMEOUT:
             return failed(
                 Code.APPROVAL_TIMEOUT,
@@ -139,12 +139,12 @@ def _denial(context: AskContext, ask: Ask) -> Rejection:
                 "call again when someone is there",
             )
         case Code.WITHDRAWN:
-            return refused(Code.WITHDRAWN, "the request was withdrawn")
+            return denied(Code.WITHDRAWN, "the request was withdrawn")
         case _:
             minutes = ask.answer.deny_minutes if ask.answer else 0
             lasting = f" for {minutes} minutes, this tool with any input" if minutes else ""
             message = f"denied by a person{lasting}" + (f": {reason}" if reason else "")
-            return refused(Code.DENIED, message, reason=reason)
+            return denied(Code.DENIED, message, reason=reason)
 
 
 def make_request(

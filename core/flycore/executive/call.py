@@ -29,7 +29,7 @@ class Call:
         self._book = book
         self._tell = tell
 
-    def at(
+    def report(
         self, phase: Phase, message: str = "", progress: float | None = None, total: float | None = None
     ) -> None:
         """Say where the call stands, to whoever watches and to the caller."""
@@ -52,7 +52,7 @@ class Call:
         """How long ago it began to run, 0 where it has not."""
         return 0 if self._ran_from is None else int((self._clock.monotonic() - self._ran_from) * 1000)
 
-    def show(self, sidecar: str, input_text: str) -> None:
+    def show_input(self, sidecar: str, input_text: str) -> None:
         """Put the checked input, secrets masked, where people watch."""
         self._book.show_input(self.request.call_id, sidecar, input_text)
 

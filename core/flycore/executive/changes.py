@@ -17,11 +17,11 @@ DIGEST_SHOWN = 8
 class SubjectDiff(Value, frozen=True, kw_only=True):
     """`things` for a sentence, `lines` for the card: `- /pointer: before` and `+ /pointer: after`."""
 
-    things: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
 
 
-def changes(before: Prepared, after: Prepared) -> SubjectDiff:
+def diff_subjects(before: Prepared, after: Prepared) -> SubjectDiff:
     """Everything that differs in what the two would run, for whom and under which rules. Where subjects or
     risks differ there is at least one line; secrets that either call injects are masked."""
     old, new = _document(before), _document(after)
@@ -31,7 +31,7 @@ def changes(before: Prepared, after: Prepared) -> SubjectDiff:
         was, is_now = ({name: after.masks.json(before.masks.json(look[name]))} for look in (old, new))
         shown = json_difference(was, is_now)
         lines += shown or json_difference({name: _hidden(old[name])}, {name: _hidden(new[name])})
-    return SubjectDiff(things=tuple(things), lines=tuple(lines))
+    return SubjectDiff(names=tuple(things), lines=tuple(lines))
 
 
 def _document(prepared: Prepared) -> JsonObject:

@@ -38,6 +38,6 @@ def agent_program(entry: SidecarEntry) -> Sealed:
     return Sealed(program=program, seal=seal, delegates=(), delegate_programs={})
 
 
-def allowed(input: JsonObject) -> RunOutcome:
+def allowed_outcome(input: JsonObject) -> RunOutcome:
     """The answer: the only one there is, bound to that input."""
     return RunOutcome(status=Status.SUCCESS, output={"decision": "allow", "input": digest(input)})

@@ -18,7 +18,7 @@ from flycore.runners.spawn import SpawnSpec
 
 SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin"
 PASSED = ("DISPLAY", "XAUTHORITY", "HOME", "LANG")
-LOOK_MS = 3_000
+HELPER_MS = 3_000
 HELPER_BYTES = 8 * 1_048_576
 """Holds as many windows as are listed, each with the longest title that is."""
 HELPER = (sys.executable, "-I", "-m", x11_look.__name__)
@@ -95,7 +95,9 @@ class X11Desktop:
             call_id="",
             limits=Limits(),
         )
-        done = await run_child(spec, b"", RunLimits(timeout_ms=LOOK_MS, max_output_bytes=HELPER_BYTES), None)
+        done = await run_child(
+            spec, b"", RunLimits(timeout_ms=HELPER_MS, max_output_bytes=HELPER_BYTES), None
+        )
         if done.spawn_error:
             raise DesktopUnreadable(f"{argv[0]} does not start: {done.spawn_error}")
         if done.timed_out:

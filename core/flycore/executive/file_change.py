@@ -22,7 +22,7 @@ class ChangeDoesNotFit(Exception):
     """The change does not fit the text; the sentence says why."""
 
 
-def changed(before: str, change: JsonObject) -> str:
+def apply_change(before: str, change: JsonObject) -> str:
     """The text after `edits` or with `content`. Raises Unfit."""
     content, edits = change.get("content"), change.get("edits")
     if isinstance(content, str):
@@ -63,11 +63,11 @@ def _lines(text: str) -> list[str]:
     return lines[:-1]
 
 
-Span = tuple[int, int, int, int]
+LineRange = tuple[int, int, int, int]
 """Lines `[0]` to `[1]` of the old text become lines `[2]` to `[3]` of the new one."""
 
 
-def _changes(old: Sequence[str], new: Sequence[str]) -> list[Span]:
+def _changes(old: Sequence[str], new: Sequence[str]) -> list[LineRange]:
     least = min(len(old), len(new))
     head = next((at for at in range(least) if old[at] != new[at]), least)
     rest = least - head
@@ -83,7 +83,7 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[Span]:
     return [(a + head, b + head, c + head, d + head) for a, b, c, d in spans]
 
 
-def _hunks(old: Sequence[str], new: Sequence[str], spans: list[Span]) -> Iterator[str]:
+def _hunks(old: Sequence[str], new: Sequence[str], spans: list[LineRange]) -> Iterator[str]:
     shown = 0
     for index, (a, b, c, d) in enumerate(spans):
         begin = max(shown, a - AROUND)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import msgspec
 
-from flycore.executive.file_change import ChangeDoesNotFit, changed, diff_lines
+from flycore.executive.file_change import ChangeDoesNotFit, apply_change, diff_lines
 from flycore.model.approval import Preview
 from flycore.model.base import Value
 from flycore.model.json import Json, JsonObject, StrictJsonError, read_strict
 
-MOST_BYTES = 4 * 1024 * 1024
+MOST_FILE_BYTES = 4 * 1024 * 1024
 """Of a file that is looked at."""
 NEW_FILE = "new"
 """In the place of a digest where there is no such file."""
@@ -53,9 +53,9 @@ def _read(path: str) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is no regular file")
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise OSError(errno.EFBIG, f"it is larger than {MOST_BYTES // 1024 // 1024} MiB")
+        data = file.read(MOST_FILE_BYTES + 1)
+    if len(data) > MOST_FILE_BYTES:
+        raise OSError(errno.EFBIG, f"it is larger than {MOST_FILE_BYTES // 1024 // 1024} MiB")
     return data
 
 
@@ -76,7 +76,7 @@ def _texts(data: bytes, input: JsonObject) -> tuple[str, str]:
     cell = input.get("cell")
     if not isinstance(cell, dict):
         text = data.decode("utf-8")
-        return text, changed(text, input)
+        return text, apply_change(text, input)
     after = str(cell.get("new_source", ""))
     mode = cell.get("edit_mode", "replace")
     if mode == "insert":

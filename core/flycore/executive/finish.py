@@ -15,7 +15,7 @@ from flycore.runners.process_json import RunOutcome
 from flycore.sandbox.masks import Masks
 
 
-def stopped(call: Call, stop: Rejection, sidecar: str | None, masks: Masks) -> ToolResult:
+def rejected(call: Call, stop: Rejection, sidecar: str | None, masks: Masks) -> ToolResult:
     """The result of a call that did not run, or not to its end. What it says may quote an input or a
     file's name."""
     error = CallError(
@@ -35,7 +35,7 @@ def stopped(call: Call, stop: Rejection, sidecar: str | None, masks: Masks) -> T
     )
 
 
-def ran(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult:
+def completed(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult:
     """The result of a call that ran, with injected secrets masked in everything the tool said."""
     masks = prepared.masks
     error = None
@@ -71,7 +71,7 @@ def _masked(artifact: Artifact, masks: Masks) -> Artifact:
     )
 
 
-def record(
+def record_result(
     audit: AuditLog, call: Call, result: ToolResult, prepared: Prepared | None, masks: Masks, *, outputs: bool
 ) -> None:
     """Write how the call ended; with `outputs` what the tool answered as well."""

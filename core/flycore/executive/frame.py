@@ -10,7 +10,7 @@ import anyio
 from flycore.approval.loops import Attempt
 from flycore.executive import finish
 from flycore.executive.call import OnCancellable, Call
-from flycore.executive.closed import panicked
+from flycore.executive.closed import panic_rejection
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import PipelineContext
 from flycore.executive.stop import Rejection, failed
@@ -55,7 +55,7 @@ async def run_guarded(
                 if announce is not None:
                     await announce()
                 result = await walk.result()
-                context.admission.loops.note(walk.attempt(result))
+                context.admission.loops.record(walk.attempt(result))
             except AuditUnwritable as error:
                 result = walk.ended(_unwritable(error))
             except Exception as error:  # noqa: BLE001 - between one broken call and everybody else's
@@ -63,8 +63,8 @@ async def run_guarded(
     finally:
         if result is None:
             stop = failed(Code.CANCELLED, "the call was cancelled")
-            if context.activity.panicked(request.call_id):
-                stop = panicked(context.admission.app_root, began=call.began)
+            if context.activity.stopped_by_panic(request.call_id):
+                stop = panic_rejection(context.admission.app_root, began=call.began)
             result = walk.ended(stop)
         result = _recorded(context, call, result, walk)
         context.activity.finish(result)
@@ -74,7 +74,7 @@ async def run_guarded(
 def _recorded(context: PipelineContext, call: Call, result: ToolResult, walk: CallRun) -> ToolResult:
     try:
         outputs = context.run.state.world.settings.audit_outputs
-        finish.record(context.audit, call, result, walk.prepared, walk.masks, outputs=outputs)
+        finish.record_result(context.audit, call, result, walk.prepared, walk.masks, outputs=outputs)
     except AuditUnwritable as error:
         return finish.with_warning(result, f"the audit log did not take this result: {error}")
     return result

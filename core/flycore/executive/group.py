@@ -16,10 +16,10 @@ async def enter_group(slots: SlotContext, call: Call, group: str, stack: AsyncEx
     began, waited = call.start_wait(), False
     while True:
         waited = _report_wait(slots, call, group) or waited
-        await slots.leases.freed(group, caller)
+        await slots.leases.wait_until_free(group, caller)
         async with AsyncExitStack() as entered:
-            await entered.enter_async_context(slots.groups.hold(group, call.request.call_id))
-            if slots.leases.keeper(group, caller) is None:
+            await entered.enter_async_context(slots.groups.acquire(group, call.request.call_id))
+            if slots.leases.reserving_lease(group, caller) is None:
                 stack.push_async_callback(entered.pop_all().aclose)
                 break
     call.end_wait(began)
@@ -28,7 +28,7 @@ async def enter_group(slots: SlotContext, call: Call, group: str, stack: AsyncEx
 
 def _report_wait(slots: SlotContext, call: Call, group: str) -> bool:
     """Tell for whom the call waits; False where it does not have to."""
-    lease = slots.leases.keeper(group, call.request.caller.key)
+    lease = slots.leases.reserving_lease(group, call.request.caller.key)
     if lease is not None:
         until = f"until {_time_of_day(lease.expires_at)}" if lease.expires_at else "until it leaves"
         words = f"waiting: a lease keeps the group {group} for {lease.caller}, {until}"
@@ -36,7 +36,7 @@ def _report_wait(slots: SlotContext, call: Call, group: str) -> bool:
         words = f"waiting: another call holds the group {group}"
     else:
         return False
-    call.at(Phase.WAITING_GROUP, words)
+    call.report(Phase.WAITING_GROUP, words)
     return True
 
 

@@ -33,15 +33,15 @@ from flycore.sandbox.seals import SealBrokenError
 SNAPSHOT = "browser.snapshot"
 ELEMENT_TOOLS = ("browser.click", "browser.type")
 """Tools that act on the element which the input's `target` names."""
-LOOKED_AT = (*ELEMENT_TOOLS, "browser.navigate", "browser.evaluate")
+PAGE_TOOLS = (*ELEMENT_TOOLS, "browser.navigate", "browser.evaluate")
 """Tools that act on the page that is shown."""
-LOOK_MS = 5000
+SNAPSHOT_MS = 5000
 MAX_ANSWER_BYTES = 128 * 1024
 TAB_GONE = "target-changed"
 """The sidecar's code where the tab that was meant is gone."""
 
 
-class Seen(Value, frozen=True, kw_only=True):
+class PageTarget(Value, frozen=True, kw_only=True):
     """What a look found. The title takes no part in what is approved: pages change theirs by themselves."""
 
     preview: Preview
@@ -58,7 +58,7 @@ async def with_page_target(
     """The call with what it would act on, or why that is not known; unchanged for tools that act on no page.
     `earlier` is what was seen when the call arrived: then that tab is looked at again, whichever is active
     by now."""
-    if request.tool not in LOOKED_AT or prepared.verdict.decision is not Decision.ASK:
+    if request.tool not in PAGE_TOOLS or prepared.verdict.decision is not Decision.ASK:
         return prepared
     target = prepared.input.get("target") if request.tool in ELEMENT_TOOLS else None
     asked: JsonObject = {"limit": 1} if target is None else {"target": target, "limit": 1}
@@ -115,7 +115,7 @@ def _record_look(audit: AuditLog, request: CallRequest, sidecar: str, seal: str)
 
 async def _page_target(
     run: RunContext, request: CallRequest, prepared: Prepared, snapshot: Target, asked: JsonObject, tab: str
-) -> Seen:
+) -> PageTarget:
     try:
         runs = await materialise_programs(run, prepared)
     except SealBrokenError as error:
@@ -124,7 +124,7 @@ async def _page_target(
         build_job(run, request, prepared, runs, ""),
         tool=SNAPSHOT,
         input=asked,
-        timeout_ms=min(LOOK_MS, snapshot.entry.timeout_ms),
+        timeout_ms=min(SNAPSHOT_MS, snapshot.entry.timeout_ms),
         max_output_bytes=min(MAX_ANSWER_BYTES, snapshot.entry.max_output_bytes),
         extra={"target": {"tab": tab}} if tab else {},
     )
@@ -136,14 +136,14 @@ async def _page_target(
     if check_output(snapshot.capability.output_schema, outcome.output):
         return _unknown_page(f"{SNAPSHOT} answered what does not fit its schema")
     seen = read_page(prepared.masks.json(outcome.output), element="target" in asked)
-    return seen if isinstance(seen, Seen) else _unknown_page(seen)
+    return seen if isinstance(seen, PageTarget) else _unknown_page(seen)
 
 
 async def _run_snapshot(job: ProcessJsonJob, kind: Kind) -> RunOutcome:
     return await (call_alone(job) if kind is Kind.PERSISTENT else call_sidecar(job))
 
 
-def read_page(answer: Json, *, element: bool) -> Seen | str:
+def read_page(answer: Json, *, element: bool) -> PageTarget | str:
     """What a snapshot of one element says of it, or of the page alone; else what it lacks."""
     if not isinstance(answer, dict):
         return f"{SNAPSHOT} answered no object"
@@ -151,7 +151,7 @@ def read_page(answer: Json, *, element: bool) -> Seen | str:
     if not url or not tab:
         return f"{SNAPSHOT} names no tab with an address"
     if not element:
-        return Seen(preview=Preview(tab=tab, url=url), title=title)
+        return PageTarget(preview=Preview(tab=tab, url=url), title=title)
     nodes = answer.get("nodes")
     first = nodes[0] if isinstance(nodes, list) and nodes else None
     if not isinstance(first, dict) or not _text(first, "target"):
@@ -159,7 +159,7 @@ def read_page(answer: Json, *, element: bool) -> Seen | str:
     found = Preview(
         tab=tab, url=url, ref=_text(first, "target"), role=_text(first, "role"), name=_text(first, "name")
     )
-    return Seen(preview=found, title=title)
+    return PageTarget(preview=found, title=title)
 
 
 def _text(holder: JsonObject, key: str) -> str:
@@ -167,5 +167,5 @@ def _text(holder: JsonObject, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _unknown_page(why: str) -> Seen:
-    return Seen(preview=Preview(unseen=why or "it does not say why"))
+def _unknown_page(why: str) -> PageTarget:
+    return PageTarget(preview=Preview(unseen=why or "it does not say why"))

@@ -11,7 +11,7 @@ from flycore.audit import events as audit_events
 from flycore.catalog.schemas import check_output
 from flycore.executive.ask import Authorization
 from flycore.executive.call import Call
-from flycore.executive.decided import allowed
+from flycore.executive.decided import allowed_outcome
 from flycore.executive.job import build_job, materialise_programs
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import Slot, RunContext
@@ -24,7 +24,7 @@ from flycore.runners.process_json import ProcessJsonJob, RunOutcome, call_sideca
 from flycore.sandbox.seals import SealBrokenError
 
 
-async def perform(
+async def execute(
     run: RunContext, call: Call, prepared: Prepared, permit: Authorization, place: Slot | None
 ) -> RunOutcome | Rejection:
     """Write the start line, run the sidecar, check its output; at `place`, or in a process of its own. A
@@ -32,7 +32,7 @@ async def perform(
     was asked for, it is the answer."""
     if prepared.target.decided:
         _record_start(run, call, prepared, permit)
-        return allowed(prepared.input)
+        return allowed_outcome(prepared.input)
     try:
         artifacts = run.folders.take(call.request.call_id, place.key if place is not None else None)
     except OSError as error:
@@ -91,14 +91,14 @@ def _record_start(run: RunContext, call: Call, prepared: Prepared, permit: Autho
         authority=permit.authority,
     )
     run.audit.append(audit_events.TOOL_STARTED, fields, sync=True)
-    call.at(Phase.RUNNING)
+    call.report(Phase.RUNNING)
 
 
 def _on_event(call: Call, prepared: Prepared) -> OnEvent:
     masks = prepared.masks
 
     def tell(event: SidecarEvent) -> None:
-        call.at(Phase.RUNNING, masks.text(event.message, cut=True), event.progress, event.total)
+        call.report(Phase.RUNNING, masks.text(event.message, cut=True), event.progress, event.total)
 
     return tell
 

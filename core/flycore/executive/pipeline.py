@@ -26,19 +26,19 @@ from functools import partial
 from flycore.approval.loops import Attempt
 from flycore.executive import finish
 from flycore.executive.arrival import RecordedInput, record_call, attempt_of
-from flycore.executive.ask import Authorization, permit
+from flycore.executive.ask import Authorization, authorize
 from flycore.executive.call import OnCancellable, Call, OnProgress
-from flycore.executive.changes import SubjectDiff, changes
+from flycore.executive.changes import SubjectDiff, diff_subjects
 from flycore.executive.checking import NO_JSON, validate_input, is_json
-from flycore.executive.closed import closed, over_quota, panicked
+from flycore.executive.closed import admission_refusal, quota_rejection, panic_rejection
 from flycore.executive.frame import run_guarded
 from flycore.executive.page_look import with_page_target
-from flycore.executive.perform import perform
+from flycore.executive.perform import execute
 from flycore.executive.prepare import Prepared, masks_for, prepare
 from flycore.executive.resolve import Target, resolve
 from flycore.executive.rooms import Slot, PipelineContext
 from flycore.executive.staying import acquire_slot
-from flycore.executive.stop import Rejection, failed, refused
+from flycore.executive.stop import Rejection, failed, denied
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest, ToolResult
 from flycore.model.enums import Code, Risk
@@ -51,7 +51,7 @@ ROUNDS = 2
 """How often a call is asked for: once, and once more when something changed after the first answer."""
 
 
-async def execute(
+async def run_call(
     context: PipelineContext, request: CallRequest, tell: OnProgress | None, announce: OnCancellable | None
 ) -> ToolResult:
     """Run one call; see `run_guarded` for how it ends."""
@@ -76,7 +76,7 @@ class _ToolRun:
 
     def ended(self, stop: Rejection) -> ToolResult:
         """The result of a call that ends here."""
-        return finish.stopped(self._call, stop, self.sidecar, self.masks)
+        return finish.rejected(self._call, stop, self.sidecar, self.masks)
 
     async def result(self) -> ToolResult:
         """Take all steps. Raises AuditUnwritable."""
@@ -99,7 +99,7 @@ class _ToolRun:
         # 4. prepare: needs the seal for policy, and policy before anybody is asked.
         prepared = await self._prepared(target, checked)
         # 5. admit, after policy: a caller that is paused still learns that policy denies the call.
-        shut = closed(context.admission, call)
+        shut = admission_refusal(context.admission, call)
         if isinstance(prepared, Rejection):
             return prepared if prepared.code == Code.POLICY else shut or prepared
         if shut is not None:
@@ -111,7 +111,7 @@ class _ToolRun:
         risk = Risk.LOW if prepared.target.decided else prepared.risk
         over = context.admission.quota.admit(key, risk, step=step)
         if over is not None:
-            return over_quota(over)
+            return quota_rejection(over)
         with nullcontext() if step else context.admission.quota.running(key):  # a step runs within its plan
             return await self._approved(prepared)
 
@@ -124,7 +124,7 @@ class _ToolRun:
         for _ in range(ROUNDS):
             # 8. authorize
             again = partial(self._with_input, prepared.target, prepared.preview)
-            granted = await permit(context.ask, call, prepared, again, changed.lines)
+            granted = await authorize(context.ask, call, prepared, again, changed.lines)
             if isinstance(granted, Rejection):
                 return granted
             # 9. edit: the approval is of the edited input, so that is what runs or is compared.
@@ -145,11 +145,11 @@ class _ToolRun:
                 context.slots.grants.void(granted.grant_id)
                 if isinstance(now, Rejection):
                     return now
-            changed = changes(prepared, now)
+            changed = diff_subjects(prepared, now)
             self._record_stale(prepared, now, changed)
             prepared = now
-        hint = f"last of all: {', '.join(changed.things)}"
-        return refused(Code.APPROVAL_STALE, "it kept changing after it was approved", hint)
+        hint = f"last of all: {', '.join(changed.names)}"
+        return denied(Code.APPROVAL_STALE, "it kept changing after it was approved", hint)
 
     async def _run(
         self, prepared: Prepared, granted: Authorization, place: Slot | None
@@ -160,15 +160,15 @@ class _ToolRun:
         if granted.grant_id:
             redeemed = context.slots.grants.redeem(granted.grant_id, prepared.subject_digest)
             if not redeemed.accepted and not context.admission.stopped():
-                return refused(Code.APPROVAL_STALE, redeemed.why_not)
+                return denied(Code.APPROVAL_STALE, redeemed.why_not)
         if context.admission.stopped():
-            return panicked(context.admission.app_root, began=False)
+            return panic_rejection(context.admission.app_root, began=False)
         # 13. execute
-        outcome = await perform(context.run, call, prepared, granted, place)
+        outcome = await execute(context.run, call, prepared, granted, place)
         if isinstance(outcome, Rejection):
             return outcome
         # 14. result
-        result = finish.ran(call, prepared, outcome)
+        result = finish.completed(call, prepared, outcome)
         message = result.error.message if result.error is not None else ""
         if prepared.target.sidecar is not None:
             context.run.note_run(prepared.target.sidecar, outcome.code, message, result.stderr_tail)
@@ -243,7 +243,7 @@ class _ToolRun:
             "tool": self._call.request.tool,
             "subject": before.subject_digest,
             "now": after.subject_digest,
-            "changes": list(changed.things),
+            "changes": list(changed.names),
             "difference": list(changed.lines[:LINES_LOGGED]),
         }
         self._context.audit.append("APPROVAL_STALE", fields)

@@ -19,8 +19,8 @@ from flycore.executive.preview import accepts_unchecked, take_preview
 from flycore.executive.resolve import Target
 from flycore.executive.rooms import JudgeContext
 from flycore.executive.sealing import Sealed, seal_entry
-from flycore.executive.stop import Rejection, refused
-from flycore.executive.world import Ground, World
+from flycore.executive.stop import Rejection, denied
+from flycore.executive.world import RootEnvironment, RootState
 from flycore.model.approval import Preview, Subject, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller, CallRequest
@@ -128,7 +128,11 @@ async def prepare(
 
 
 def _child_environment(
-    ground: Ground, request: CallRequest, target: Target, program: ResolvedProgram, secrets: Mapping[str, str]
+    ground: RootEnvironment,
+    request: CallRequest,
+    target: Target,
+    program: ResolvedProgram,
+    secrets: Mapping[str, str],
 ) -> dict[str, str]:
     """The child's; none where nothing is started."""
     if target.decided:
@@ -177,7 +181,7 @@ def _permissions_digest(permissions: Permissions) -> str:
 
 
 def judge(
-    world: World,
+    world: RootState,
     target: Target,
     input: JsonObject,
     seal: Seal,
@@ -204,7 +208,7 @@ def judge(
 def _denied(context: JudgeContext, verdict: Verdict) -> Rejection:
     context.note_rules(verdict.rules)
     because = "; ".join(rule.because for rule in verdict.rules)
-    return refused(Code.POLICY, "policy denies this call", because)
+    return denied(Code.POLICY, "policy denies this call", because)
 
 
 def masks_for(entry: SidecarEntry, environ: Mapping[str, str]) -> Masks:

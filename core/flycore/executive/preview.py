@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from flycore.executive.shots import POINTER, ScreenCamera, DesktopUnreadable, point_of
+from flycore.executive.shots import POINTER_TOOL, ScreenCamera, DesktopUnreadable, point_of
 from flycore.executive.stop import Rejection, failed
 from flycore.model.approval import Preview
 from flycore.model.base import Value
@@ -13,7 +13,7 @@ from flycore.model.enums import Code
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import SidecarEntry
 
-WINDOW_TOOLS = (POINTER, "computer.keyboard")
+WINDOW_TOOLS = (POINTER_TOOL, "computer.keyboard")
 """Tools whose effect depends on which window is in front."""
 
 
@@ -25,13 +25,13 @@ class Window(Value, frozen=True, kw_only=True):
     pid: int = 0
 
 
-class Seat(Value, frozen=True, kw_only=True):
+class ProtectedWindows(Value, frozen=True, kw_only=True):
     """Windows and processes of the open consoles, which no tool may touch."""
 
     window_ids: tuple[int, ...] = ()
     pids: tuple[int, ...] = ()
 
-    def holds(self, window: Window) -> bool:
+    def contains(self, window: Window) -> bool:
         """Whether the window belongs to a console."""
         return window.id in self.window_ids or (window.pid != 0 and window.pid in self.pids)
 
@@ -56,7 +56,7 @@ class Desktop(ScreenCamera, Protocol):
         ...
 
 
-def choose(named: str, windows: tuple[Window, ...]) -> Window | str:
+def find_window(named: str, windows: tuple[Window, ...]) -> Window | str:
     """The window that `named` means: an id, an exact title, or a part of just one title; else why not."""
     wanted = named.strip()
     by_id = [window for window in windows if wanted in (str(window.id), hex(window.id))]
@@ -81,7 +81,7 @@ def accepts_unchecked(entry: SidecarEntry, environ: Mapping[str, str]) -> bool:
 
 async def take_preview(
     desktop: Desktop,
-    seat: Seat,
+    seat: ProtectedWindows,
     tool: str,
     input: JsonObject,
     earlier: Preview | None = None,
@@ -101,19 +101,19 @@ async def take_preview(
     named = input.get("window")
     try:
         window = await _target_window(desktop, named if isinstance(named, str) else None, earlier)
-        point = point_of(input) if tool == POINTER else None
+        point = point_of(input) if tool == POINTER_TOOL else None
         over = await _windows_over(desktop, window, point, earlier) if isinstance(window, Window) else ()
     except DesktopUnreadable as error:
         return failed(Code.FAILED, str(error), "flytui doctor says what this machine lacks")
     if isinstance(window, str):
         return failed(Code.INVALID_INPUT, f"name a window: {window}", "computer.window lists them")
-    if seat.holds(window):
+    if seat.contains(window):
         return failed(
             Code.INVALID_INPUT,
             "name a window: the one meant is the console's own, which no tool may touch",
             "computer.window lists the others",
         )
-    if any(seat.holds(other) for other in over):
+    if any(seat.contains(other) for other in over):
         return failed(
             Code.INVALID_INPUT,
             "the console's own window lies over that point",
@@ -149,4 +149,4 @@ async def _target_window(desktop: Desktop, named: str | None, earlier: Preview |
         return await desktop.window(int(earlier.window_id)) or "the one that was meant is gone"
     if named is None:
         return await desktop.focused() or "no window has the focus"
-    return choose(named, await desktop.windows())
+    return find_window(named, await desktop.windows())

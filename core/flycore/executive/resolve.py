@@ -5,8 +5,8 @@ from __future__ import annotations
 from flycore.approval.blocks import ToolBlockStore
 from flycore.catalog.agent_actions import AGENT_ACTIONS, agent_actions, agent_entry
 from flycore.catalog.reasons import blocked
-from flycore.executive.stop import Rejection, failed, refused
-from flycore.executive.world import World
+from flycore.executive.stop import Rejection, failed, denied
+from flycore.executive.world import RootState
 from flycore.model.base import Value
 from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView
@@ -36,7 +36,7 @@ class Target(Value, frozen=True, kw_only=True):
         return None if self.decided else self.entry.id
 
 
-def resolve(world: World, tool: str, blocks: ToolBlockStore) -> Target | Rejection:
+def resolve(world: RootState, tool: str, blocks: ToolBlockStore) -> Target | Rejection:
     """The target, or why there is none: not found, blocked, denied by policy, or unavailable with its
     first reason. The blocks are asked themselves: the catalog follows them a moment later."""
     if tool in AGENT_ACTIONS:
@@ -48,28 +48,28 @@ def resolve(world: World, tool: str, blocks: ToolBlockStore) -> Target | Rejecti
     return _not_callable(view) if entry is None else Target(capability=view.capability, entry=entry)
 
 
-def callable_view(world: World, tool: str, blocks: ToolBlockStore) -> CapabilityView | Rejection:
+def callable_view(world: RootState, tool: str, blocks: ToolBlockStore) -> CapabilityView | Rejection:
     """The tool as the catalog has it, or why it cannot be called; see `resolve`."""
     view = world.index.get(tool)
     if view is None:
         return _not_found(world, tool)
-    if blocks.of(tool) is not None and view.stability.effective in CALLABLE:
+    if blocks.block_for(tool) is not None and view.stability.effective in CALLABLE:
         return _blocked(tool)
     return view if view.stability.effective in CALLABLE else _not_callable(view)
 
 
 def _agent_call(tool: str, blocks: ToolBlockStore) -> Target | Rejection:
-    if blocks.of(tool) is not None:
+    if blocks.block_for(tool) is not None:
         return _blocked(tool)
     return Target(capability=agent_actions()[tool], entry=agent_entry())
 
 
 def _blocked(tool: str) -> Rejection:
     why = blocked(tool)
-    return refused(Code.BLOCKED, why.message, why.remedy)
+    return denied(Code.BLOCKED, why.message, why.remedy)
 
 
-def _not_found(world: World, tool: str) -> Rejection:
+def _not_found(world: RootState, tool: str) -> Rejection:
     near = nearest(tool, tuple(world.index))
     usable = [name for name, view in world.index.items() if view.stability.effective in CALLABLE]
     hint = _server_problem(world, tool)
@@ -83,7 +83,7 @@ def _not_found(world: World, tool: str) -> Rejection:
     )
 
 
-def _server_problem(world: World, tool: str) -> str:
+def _server_problem(world: RootState, tool: str) -> str:
     """Why nothing is known of the MCP server that the name points to; empty where it is, or there is none."""
     view = world.catalog.sidecar(tool.rpartition(".")[0])
     if view is None or view.entry.kind is not Kind.MCP or view.entry.tools or not view.stability.reasons:

@@ -20,8 +20,8 @@ from flycore.approval.queue import ApprovalQueue
 from flycore.audit.log import AuditLog
 from flycore.executive.activity import ActivityLog
 from flycore.executive.folders import ArtifactFolders
-from flycore.executive.preview import Desktop, Seat
-from flycore.executive.world import CurrentState, Ground
+from flycore.executive.preview import Desktop, ProtectedWindows
+from flycore.executive.world import CurrentState, RootEnvironment
 from flycore.model.approval import Checks, MatchedRule, Subject
 from flycore.runners.answer import OnEvent
 from flycore.runners.pool import ProcessPool
@@ -42,7 +42,7 @@ class Slot(Protocol):
         ...
 
 
-class Upstreams(Protocol):
+class McpSlots(Protocol):
     """The sessions with MCP servers."""
 
     async def ready(self, tool: str) -> None:
@@ -72,12 +72,12 @@ class PastCalls(Protocol):
 class JudgeContext:
     """What resolving, preparing and judging a call reads. Nothing here starts the tool or asks a person."""
 
-    ground: Ground
+    ground: RootEnvironment
     clock: Clock
     state: CurrentState
     blocks: ToolBlockStore
     desktop: Desktop
-    seat: Callable[[], Seat]
+    seat: Callable[[], ProtectedWindows]
     note_rules: Callable[[tuple[MatchedRule, ...]], None]
     """Receives the rules by which each call was judged."""
 
@@ -115,19 +115,19 @@ class SlotContext:
     leases: LeaseStore
     grants: GrantStore
     instances: ProcessPool
-    upstreams: Upstreams
+    upstreams: McpSlots
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
     """What starting a sidecar takes."""
 
-    ground: Ground
+    ground: RootEnvironment
     state: CurrentState
     audit: AuditLog
     folders: ArtifactFolders
     hands: DesktopControl
-    seat: Callable[[], Seat]
+    seat: Callable[[], ProtectedWindows]
     note_run: Callable[[str, str, str, str], None]
     """Receives how each run ended: sidecar, code (empty for success), message, stderr tail."""
 

@@ -9,14 +9,14 @@ import anyio.to_thread
 
 from flycore.executive.resolve import Target
 from flycore.executive.stop import Rejection, failed
-from flycore.executive.world import Ground, World
+from flycore.executive.world import RootEnvironment, RootState
 from flycore.model.base import Value
 from flycore.model.enums import Code, Kind, PathState, ReasonCode, Status
 from flycore.model.json import digest
 from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
 from flycore.registry.resolve import at_url
 from flycore.sandbox.members import PACKAGES
-from flycore.sandbox.names import by_name, seal_address
+from flycore.sandbox.names import seal_by_name, seal_address
 from flycore.sandbox.seals import seal_program
 from flycore.sandbox.trees import UnsealableError
 
@@ -35,7 +35,7 @@ class Sealed(Value, frozen=True, kw_only=True):
         return {item.name: digest([list(item.argv), item.seal.digest]) for item in self.delegates}
 
 
-async def seal_entry(ground: Ground, world: World, target: Target) -> Sealed | Rejection:
+async def seal_entry(ground: RootEnvironment, world: RootState, target: Target) -> Sealed | Rejection:
     """Follow and seal the entry's command and every delegate that resolves. Packages are looked at beside
     the loop: reading one for the first time takes as long as its size asks for."""
     packages = ground.places.app_root / PACKAGES
@@ -44,21 +44,21 @@ async def seal_entry(ground: Ground, world: World, target: Target) -> Sealed | R
     return _sealed(ground, world, target, packages)
 
 
-def _sealed(ground: Ground, world: World, target: Target, packages: Path) -> Sealed | Rejection:
+def _sealed(ground: RootEnvironment, world: RootState, target: Target, packages: Path) -> Sealed | Rejection:
     entry = target.entry
     if entry.url:
         return Sealed(program=at_url(entry), seal=seal_address(entry), delegates=(), delegate_programs={})
-    program = ground.follow(world.registry, entry, entry.command, entry.args)
+    program = ground.resolve(world.registry, entry, entry.command, entry.args)
     if program.state is not PathState.RESOLVED:
         return _unresolved(program)
     seal = partial(
         seal_program, in_place=entry.seal_in_place, distribution=ground.distribution, packages=packages
     )
     try:
-        own = by_name(entry, program, seal(program)) if entry.kind is Kind.MCP else seal(program)
+        own = seal_by_name(entry, program, seal(program)) if entry.kind is Kind.MCP else seal(program)
         delegates, programs = [], {}
         for name, delegate in sorted(entry.delegates.items()):
-            followed = ground.follow(world.registry, entry, delegate.command, delegate.args)
+            followed = ground.resolve(world.registry, entry, delegate.command, delegate.args)
             if followed.state is PathState.RESOLVED:
                 programs[name] = followed
                 delegates.append(SealedDelegate(name=name, argv=followed.argv, seal=seal(followed)))

@@ -15,7 +15,7 @@ from flycore.model.base import Value
 from flycore.model.json import JsonObject
 from flycore.model.picture import Picture
 
-POINTER = "computer.mouse"
+POINTER_TOOL = "computer.mouse"
 
 
 class Screenshot(Value, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ async def _screenshots(
     camera: ScreenCamera, tool: str, input: JsonObject, preview: Preview
 ) -> list[Screenshot]:
     """Round the point, for a drag round both; without one, of the window."""
-    start = point_of(input) if tool == POINTER else None
+    start = point_of(input) if tool == POINTER_TOOL else None
     if start is None:
         return [await camera.shot_of(int(preview.window_id))]
     end = point_of(input, "toX", "toY")

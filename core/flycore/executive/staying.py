@@ -13,7 +13,7 @@ from flycore.executive.call import Call
 from flycore.executive.group import enter_group
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import Slot, SlotContext
-from flycore.executive.world import World
+from flycore.executive.world import RootState
 from flycore.model.enums import Kind, Phase
 from flycore.model.json import digest
 from flycore.runners.pool import ProcessKey
@@ -43,20 +43,20 @@ async def _take_process_slot(
 ) -> tuple[Slot | None, bool]:
     entry = prepared.target.entry
     upstream = entry.kind is Kind.MCP
-    if not upstream and not stays(prepared):
+    if not upstream and not uses_persistent_process(prepared):
         return None, False
     waited: list[str] = []
 
     def waits(words: str) -> None:
         waited.append(words)
-        call.at(Phase.WAITING_GROUP, words)
+        call.report(Phase.WAITING_GROUP, words)
 
     began = call.start_wait()
     place: Slot
     if upstream:
         place = await stack.enter_async_context(slots.upstreams.hold(entry.id, mcp_call_of(prepared), waits))
     else:
-        hold = slots.instances.hold(
+        hold = slots.instances.slot(
             instance_key(prepared), instances=entry.instances, idle_ms=entry.idle_ms, waits=waits
         )
         place = await stack.enter_async_context(hold)
@@ -71,7 +71,7 @@ def mcp_call_of(prepared: Prepared) -> McpCall:
     return McpCall(tool=capability.upstream, definition=capability.definition, program=prepared.seal.digest)
 
 
-def stays(prepared: Prepared) -> bool:
+def uses_persistent_process(prepared: Prepared) -> bool:
     """Whether the call may go to a process that serves more than one."""
     entry = prepared.target.entry
     permissions = entry.permissions
@@ -95,7 +95,7 @@ def instance_key(prepared: Prepared) -> ProcessKey:
     )
 
 
-def key_is_current(world: World, key: ProcessKey) -> bool:
+def key_is_current(world: RootState, key: ProcessKey) -> bool:
     """Whether a process of that key may serve another call: its entry is in force, enabled and trusted."""
     entry = world.entries.get(key.sidecar)
     return entry is not None and entry.enabled and entry.digest == key.entry and entry.id in world.trusted

@@ -17,7 +17,7 @@ class Rejection(Value, frozen=True, kw_only=True):
     details: JsonObject = {}  # noqa: RUF012 - msgspec gives each instance its own
 
 
-def refused(code: Code, message: str, hint: str = "", **details: Json) -> Rejection:
+def denied(code: Code, message: str, hint: str = "", **details: Json) -> Rejection:
     """A refusal: somebody or something said no."""
     return Rejection(status=Status.DENIED, code=code, message=message, hint=hint, details=dict(details))
 

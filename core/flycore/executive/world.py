@@ -10,22 +10,22 @@ from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.policy.evaluate import Policy
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 from flycore.registry.resolve import resolve_program
 from flycore.registry.settings import Settings
 from flycore.sandbox.seals import Distribution, is_bundled
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class RootEnvironment:
     """What does not change while a kernel runs: where it is and what it can reach."""
 
-    places: Places
+    places: RootPaths
     environ: Mapping[str, str]
     interpreter_dir: Path
     distribution: Distribution | None
 
-    def follow(
+    def resolve(
         self, registry: Registry, entry: SidecarEntry, command: str, args: tuple[str, ...]
     ) -> ResolvedProgram:
         """Where a command of that entry leads on this machine."""
@@ -46,7 +46,7 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class RootState:
     """Registry, catalog, policy and settings that belong together. A call takes it once per look."""
 
     registry: Registry
@@ -65,14 +65,14 @@ class World:
 class CurrentState:
     """The world as it is now, for everybody who reads it. One writer replaces it, whole."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: RootState) -> None:
         self._world = world
 
     @property
-    def world(self) -> World:
+    def world(self) -> RootState:
         """Read it once for one look: the next read may give another."""
         return self._world
 
-    def replace(self, world: World) -> None:
+    def replace(self, world: RootState) -> None:
         """Calls find this one from now on."""
         self._world = world

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from flysafe.x11_reader import DisplayUnavailable, X11Reader
 
-MOST = (96, 48)
+MOST_SIZE = (96, 48)
 """Largest picture, width and height in pixels."""
 POINT_AREA = (192, 96)
 """How much of the screen is shown round a point."""
@@ -62,7 +62,7 @@ def area_round_point(x: int, y: int, screen: Box) -> Box:
 
 def scaled(width: int, height: int) -> tuple[int, int]:
     """The size within MOST that keeps the shape; nothing is made larger."""
-    times = min(1.0, MOST[0] / width, MOST[1] / height)
+    times = min(1.0, MOST_SIZE[0] / width, MOST_SIZE[1] / height)
     return max(1, round(width * times)), max(1, round(height * times))
 
 

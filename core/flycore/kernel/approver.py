@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from flycore.approval.queue import ApprovalQueue
-from flycore.executive.preview import Seat
+from flycore.executive.preview import ProtectedWindows
 from flycore.kernel.seats import OpenConsoles
 from flycore.kernel.standing import DESKTOP_CONTROLLED, RevocationHistory
 from flycore.kernel.upkeep import StateRefresher
@@ -54,7 +54,7 @@ class KernelApprover:
 
     def attach(self, window_ids: tuple[int, ...], pids: tuple[int, ...]) -> None:
         """See Approver."""
-        opened = self._seats.take(self, Seat(window_ids=window_ids, pids=pids))
+        opened = self._seats.open(self, ProtectedWindows(window_ids=window_ids, pids=pids))
         if opened and self._opened is not None:
             self._opened()
 
@@ -62,16 +62,16 @@ class KernelApprover:
         """See Approver. Where it was the only console, whoever waits inline is told that nobody is there."""
         self.disconnect()
         if not self._seats:
-            self._queue.leave()
+            self._queue.approver_left()
 
     def disconnect(self) -> None:
         """The console is gone without a word, and may come back: whoever waits, waits on."""
-        self._seats.leave(self)
+        self._seats.close(self)
 
     async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> Outcome:
         """See Approver. While a tool has its hands on the machine only refusals count."""
         outcome = self._queue.decide(request_id, subject_digest, answer, by=self.who, hand=self._by)
-        return await self._in_force(outcome) if answer.choice == Choice.RULE else outcome
+        return await self._refreshed(outcome) if answer.choice == Choice.RULE else outcome
 
     async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> Outcome:
         """See Approver."""
@@ -79,7 +79,7 @@ class KernelApprover:
 
     async def hold(self, request_id: str, held: bool) -> bool:
         """See Approver."""
-        return self._queue.hold(request_id, held)
+        return self._queue.set_paused(request_id, held)
 
     async def revoke(self, lease_id: str) -> bool:
         """See Approver."""
@@ -87,7 +87,7 @@ class KernelApprover:
 
     async def remove_rule(self, where: str, digest: str) -> Outcome:
         """See Approver."""
-        return await self._in_force(self._revocations.remove_rule(where, digest))
+        return await self._refreshed(self._revocations.remove_rule(where, digest))
 
     async def unblock(self, tool: str) -> bool:
         """See Approver."""
@@ -95,7 +95,7 @@ class KernelApprover:
 
     async def undo(self) -> Outcome:
         """See Approver."""
-        return await self._in_force(self._revocations.undo())
+        return await self._refreshed(self._revocations.undo())
 
     async def answer(self, question_id: str, option: str, text: str = "") -> Outcome:
         """See Approver."""
@@ -109,8 +109,8 @@ class KernelApprover:
         """See Approver. Nothing is switched on while a tool may be pressing keys."""
         if enabled and self._revocations.hands():
             return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
-        return await self._upkeep.settled(
-            lambda trusting, now: trusting.switch(sidecar, enabled, reason, now, self._by)
+        return await self._upkeep.apply_edit(
+            lambda trusting, now: trusting.set_enabled(sidecar, enabled, reason, now, self._by)
         )
 
     async def refuse_pairing(self, pid: int) -> bool:
@@ -121,21 +121,21 @@ class KernelApprover:
         """See Approver."""
         if self._revocations.hands():
             return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
-        return await self._upkeep.settled(lambda trusting, now: trusting.start(now, self._by))
+        return await self._upkeep.apply_edit(lambda trusting, now: trusting.write_starter(now, self._by))
 
     async def import_server(self, path: str, name: str, digest: str) -> Outcome:
         """See Approver. What the file says now counts, and only if that is what was shown."""
         if self._revocations.hands():
             return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
-        offered = await self._upkeep.describing.offer(path, name)
+        offered = await self._upkeep.describing.find_import(path, name)
         if offered is None or offered.digest != digest:
             said = "it is not what was shown any more: look at it again"
             return Outcome(accepted=False, why_not=said)
-        return await self._upkeep.settled(
+        return await self._upkeep.apply_edit(
             lambda trusting, now: trusting.import_server(offered, now, self._by)
         )
 
-    async def _in_force(self, outcome: Outcome) -> Outcome:
+    async def _refreshed(self, outcome: Outcome) -> Outcome:
         """The outcome, once the next call finds the rules as they are written now."""
         if outcome.accepted:
             await self._upkeep.refresh()

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 
 from flycore.approval.callers import identify_peer, distinguish_callers
 from flycore.audit import events as audit_events
-from flycore.executive.preview import Seat
+from flycore.executive.preview import ProtectedWindows
 from flycore.kernel.approver import KernelApprover, ApproverDeps
-from flycore.kernel.lock import FOR_GOOD
+from flycore.kernel.lock import LASTING_ROLES
 from flycore.kernel.pairing import VALID_SECONDS, PairingCodes, CodeCheck
 from flycore.kernel.recorder import Recorder
 from flycore.model.call import Caller
@@ -24,7 +24,7 @@ from flycore.model.events import PAIRING, EventClass
 from flycore.model.json import JsonObject
 from flysafe.procfs import ancestor_names, terminal_of
 
-PROVISIONAL = "this kernel lives for one command only: ask it to yield, and open a console"
+PROVISIONAL_KERNEL = "this kernel lives for one command only: ask it to yield, and open a console"
 NO_CONSOLE_OPEN = (
     "nobody could see the code: no console is open here, and flytui serve has no terminal of its own"
 )
@@ -44,7 +44,11 @@ class ConsolePairing:
     def __init__(self, reach: ApproverDeps, recorder: Recorder, role: KernelRole) -> None:
         self._reach = reach
         self.own = KernelApprover(
-            reach, f"the console on pid {os.getpid()}", OWN_CONSOLE, refuse=self.refuse, opened=self._opened
+            reach,
+            f"the console on pid {os.getpid()}",
+            OWN_CONSOLE,
+            refuse=self.refuse,
+            opened=self._record_opened,
         )
         """Of the console in this process."""
         self._recorder = recorder
@@ -63,9 +67,9 @@ class ConsolePairing:
         return len(self._reach.seats)
 
     @property
-    def seat(self) -> Seat:
+    def seat(self) -> ProtectedWindows:
         """Windows and processes of every console, which no tool may touch."""
-        return self._reach.seats.seat()
+        return self._reach.seats.protected_windows()
 
     @contextmanager
     def on_terminal(self) -> Iterator[None]:
@@ -76,49 +80,51 @@ class ConsolePairing:
         finally:
             self._terminals -= 1
 
-    def ask(self, connection: Hashable, caller: Caller, pid: int) -> str:
+    def request_code(self, connection: Hashable, caller: Caller, pid: int) -> str:
         """Show a person a code for that connection of the process `pid`; why not, in words, else empty."""
-        if self._role not in FOR_GOOD:
-            return PROVISIONAL
+        if self._role not in LASTING_ROLES:
+            return PROVISIONAL_KERNEL
         if not self.consoles and not self._terminals:
             return NO_CONSOLE_OPEN
-        code = self._book.attach(connection, caller.key, self._clock.monotonic())
+        code = self._book.issue(connection, caller.key, self._clock.monotonic())
         if code is None:
             return TOO_MANY_CODES
         self._who[connection] = distinguish_callers(pid, caller)
         expires = self._clock.now() + VALID_SECONDS
         self._asking[connection] = caller, pid
-        named = self._named(connection, caller, pid)
-        self._tell(PAIRING, {"code": code, **named, "expiresAt": round(expires, 3)})
+        named = self._event_payload(connection, caller, pid)
+        self._publish(PAIRING, {"code": code, **named, "expiresAt": round(expires, 3)})
         return ""
 
     def pair(
-        self, connection: Hashable, code: str, caller: Caller, pid: int, seat: Seat
+        self, connection: Hashable, code: str, caller: Caller, pid: int, seat: ProtectedWindows
     ) -> KernelApprover | str:
         """A hand of its own for the console that typed the right code, seated; else why not, in words."""
-        presented = self._book.present(connection, code, self._clock.monotonic())
+        presented = self._book.check(connection, code, self._clock.monotonic())
         if presented is not CodeCheck.PAIRED:
             self._record(audit_events.CONSOLE_REFUSED, caller, pid, reason=presented.value)
             if presented is CodeCheck.SPENT and self._asking.pop(connection, None) is not None:
-                self._tell("console.refused", self._named(connection, caller, pid))
+                self._publish("console.refused", self._event_payload(connection, caller, pid))
             return _WHY_NOT[presented].format(self._book.tries_left(connection))
         self._asking.pop(connection, None)
         who = f"the console on pid {pid}"
         approver = KernelApprover(self._reach, who, who, refuse=self.refuse)
         self._record(audit_events.CONSOLE_ATTACHED, caller, pid)
         approver.attach(seat.window_ids, seat.pids)
-        self._tell("console.attached", self._named(connection, caller, pid))
+        self._publish("console.attached", self._event_payload(connection, caller, pid))
         return approver
 
-    def left(self, connection: Hashable, approver: KernelApprover | None, caller: Caller, pid: int) -> None:
+    def disconnected(
+        self, connection: Hashable, approver: KernelApprover | None, caller: Caller, pid: int
+    ) -> None:
         """The connection is gone: its code counts no longer, its seat is free, and nothing is decided."""
-        self._book.leave(connection)
+        self._book.forget(connection)
         asked = self._asking.pop(connection, None)
         if approver is not None:
             approver.disconnect()
             self._record(audit_events.CONSOLE_LEFT, caller, pid)
         if approver is not None or asked is not None:
-            self._tell("console.left", self._named(connection, caller, pid))
+            self._publish("console.left", self._event_payload(connection, caller, pid))
         self._who.pop(connection, None)
 
     def refuse(self, pid: int) -> bool:
@@ -126,12 +132,12 @@ class ConsolePairing:
         found = [connection for connection, (_, asker) in self._asking.items() if asker == pid]
         for connection in found:
             caller, _ = self._asking.pop(connection)
-            self._book.leave(connection)
+            self._book.forget(connection)
             self._record(audit_events.CONSOLE_REFUSED, caller, pid, reason="refused")
-            self._tell("console.refused", self._named(connection, caller, pid))
+            self._publish("console.refused", self._event_payload(connection, caller, pid))
         return bool(found)
 
-    def _opened(self) -> None:
+    def _record_opened(self) -> None:
         pid = os.getpid()
         self._record(audit_events.CONSOLE_OPENED, identify_peer(pid, "console"), pid)
 
@@ -143,9 +149,9 @@ class ConsolePairing:
             )
             self._recorder.audit.append(event, fields, sync=True)
 
-    def _tell(self, kind: str, payload: JsonObject) -> None:
+    def _publish(self, kind: str, payload: JsonObject) -> None:
         self._recorder.publish(EventClass.APPROVAL, kind, payload)
 
-    def _named(self, connection: Hashable, caller: Caller, pid: int) -> JsonObject:
+    def _event_payload(self, connection: Hashable, caller: Caller, pid: int) -> JsonObject:
         who = self._who.get(connection, f"{caller.program} (pid {pid})")
         return {"program": caller.program, "pid": pid, "who": who}

@@ -8,7 +8,7 @@ import anyio
 
 from flycore.kernel.bus import Bus
 from flycore.kernel.upkeep import StateRefresher
-from flycore.kernel.upstreams import Upstreams
+from flycore.kernel.upstreams import McpServers
 from flycore.model.events import EventClass
 from flycore.runners.pool import ProcessPool
 
@@ -20,7 +20,7 @@ class BackgroundProcesses:
     """All of them, for whoever stops everything and lets it go on."""
 
     instances: ProcessPool
-    upstreams: Upstreams
+    upstreams: McpServers
     upkeep: StateRefresher
 
     async def watch(self, bus: Bus) -> None:

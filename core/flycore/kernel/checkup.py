@@ -14,7 +14,7 @@ from flycore.approval.describe import describe_entry
 from flycore.approval.trust import TrustStore
 from flycore.audit.history import MOST_OPEN, CallRecord
 from flycore.audit.projection import history
-from flycore.audit.span import Span
+from flycore.audit.span import TimeRange
 from flycore.audit.verify import verify
 from flycore.kernel import checks
 from flycore.kernel.panic import read_panic
@@ -23,13 +23,13 @@ from flycore.model.catalog import Catalog
 from flycore.model.check import Check
 from flycore.model.enums import Code
 from flycore.model.status import Status
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 
 PROGRAMS = ("xdotool",)
 
 
 def check_up(
-    places: Places, environ: Mapping[str, str], catalog: Catalog, running: Status | None
+    places: RootPaths, environ: Mapping[str, str], catalog: Catalog, running: Status | None
 ) -> tuple[Check, ...]:
     """Every check but those of a terminal, over the files as they are now. `running` is what the kernel
     of the root says of itself, None where there is none. Reads the whole log: not for an event loop."""
@@ -63,17 +63,17 @@ def check_up(
     )
 
 
-def _unknown(places: Places) -> tuple[CallRecord, ...]:
+def _unknown(places: RootPaths) -> tuple[CallRecord, ...]:
     """Calls of the last day whose outcome is not known; none where the log cannot be read, which is a check
     of its own."""
-    day = Span(since=datetime.now(UTC) - timedelta(days=1))
+    day = TimeRange(since=datetime.now(UTC) - timedelta(days=1))
     with suppress(OSError):
         calls = history(places.audit_dir, limit=MOST_OPEN, span=day)
         return tuple(call for call in calls if call.code == Code.OUTCOME_UNKNOWN)
     return ()
 
 
-def _socket(places: Places, environ: Mapping[str, str]) -> Check:
+def _socket(places: RootPaths, environ: Mapping[str, str]) -> Check:
     folder = places.socket.parent
     found = folder.lstat() if os.path.lexists(folder) else None
     return checks.check_socket(str(folder), found, os.getuid(), bool(environ.get("XDG_RUNTIME_DIR")))

@@ -42,25 +42,25 @@ from flycore.kernel.bus import Bus
 from flycore.kernel.clock import SystemClock
 from flycore.kernel.kernel import Kernel, KernelParts
 from flycore.kernel.limits import LiveLimits
-from flycore.kernel.lock import FOR_GOOD, LockHolder
+from flycore.kernel.lock import LASTING_ROLES, LockHolder
 from flycore.kernel.notify import Notifier
 from flycore.kernel.panic import Panic, PanicSwitch, revoke_permissions
 from flycore.kernel.past import CallHistory
 from flycore.kernel.questions import QuestionRegistry, QuestionEvents, TrustQuestions
 from flycore.kernel.recorder import Recorder
 from flycore.kernel.seats import OpenConsoles
-from flycore.kernel.standing import RevocationHistory, Standing
-from flycore.kernel.sweep import sweep
-from flycore.kernel.tickets import keeper, load_tickets
+from flycore.kernel.standing import RevocationHistory, StandingPermissions
+from flycore.kernel.sweep import remove_expired
+from flycore.kernel.tickets import ticket_writer, load_tickets
 from flycore.kernel.unfinished import begin_session, record_unfinished
 from flycore.kernel.upkeep import StateRefresher, load_state
-from flycore.kernel.upstreams import Upstreams
-from flycore.kernel.world import Ground, find_environment
+from flycore.kernel.upstreams import McpServers
+from flycore.kernel.world import RootEnvironment, find_environment
 from flycore.model.approval import Ask
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 from flycore.runners.pool import ProcessPool
 from flycore.sandbox.masks import Masks
 from flysafe.atomic import private_folder
@@ -71,7 +71,7 @@ AUDIT_GROUP_SECONDS = 0.05
 
 @asynccontextmanager
 async def open_kernel(
-    places: Places, holder: LockHolder, environ: Mapping[str, str] | None = None
+    places: RootPaths, holder: LockHolder, environ: Mapping[str, str] | None = None
 ) -> AsyncIterator[Kernel]:
     """A kernel for one root. The caller holds the root's lock."""
     surroundings = dict(os.environ if environ is None else environ)
@@ -93,7 +93,7 @@ async def open_kernel(
             group.start_soon(record_unfinished, past, audit, session, bus, clock)
             group.start_soon(parts.background.watch, bus)
             await group.start(parts.background.upstreams.run, bus)
-            if holder.role in FOR_GOOD:
+            if holder.role in LASTING_ROLES:
                 group.start_soon(parts.notifier.run)
             try:
                 yield kernel
@@ -108,13 +108,13 @@ async def open_kernel(
             audit.close()
 
 
-def _open_log(places: Places, clock: SystemClock, past: CallHistory) -> AuditLog:
+def _open_log(places: RootPaths, clock: SystemClock, past: CallHistory) -> AuditLog:
     return AuditLog.open(
         places.audit_dir,
         places.anchors_file,
         clock=clock.now,
         monotonic=clock.monotonic,
-        on_line=past.told,
+        on_line=past.on_line,
     )
 
 
@@ -122,7 +122,7 @@ def _open_log(places: Places, clock: SystemClock, past: CallHistory) -> AuditLog
 class _Root:
     """What everything else is built on: the root as it was read, and what keeps that true."""
 
-    ground: Ground
+    ground: RootEnvironment
     recorder: Recorder
     session: str
     blocks: ToolBlockStore
@@ -135,13 +135,13 @@ class _Root:
 
 
 async def _load_root(
-    places: Places, environ: Mapping[str, str], cache: ProbeCache, session: str, recorder: Recorder
+    places: RootPaths, environ: Mapping[str, str], cache: ProbeCache, session: str, recorder: Recorder
 ) -> _Root:
     ground = find_environment(places, environ)
     blocks = ToolBlockStore.load(places.blocks_file)
     now = recorder.clock.now()
     # Before anything is started: what is swept away belongs to nobody yet.
-    await anyio.to_thread.run_sync(sweep, places.state_dir, places.data_dir, now)
+    await anyio.to_thread.run_sync(remove_expired, places.state_dir, places.data_dir, now)
     loaded = await anyio.to_thread.run_sync(load_state, ground, blocks, cache, now)
     switch = PanicSwitch(places.state_dir)
     upkeep = StateRefresher(loaded, recorder, cache, session, switch.active)
@@ -153,7 +153,7 @@ def _composed(root: _Root, bus: Bus, past: CallHistory, holder: LockHolder) -> K
     clock, switch = recorder.clock, root.switch
     seats = OpenConsoles(lambda: recorder.publish(EventClass.APPROVAL, "status.changed", {}), holder.role)
     hands = DesktopControl(clock, bus.publish)
-    standing = Standing(
+    standing = StandingPermissions(
         ground.places.policy_file,
         root.blocks,
         recorder,
@@ -164,7 +164,7 @@ def _composed(root: _Root, bus: Bus, past: CallHistory, holder: LockHolder) -> K
     if switch.active():
         revoke_permissions(queue)
     instances = ProcessPool(clock.monotonic, lambda key: key_is_current(upkeep.world, key))
-    upstreams = Upstreams(ground, clock, upkeep, switch.active, root.session)
+    upstreams = McpServers(ground, clock, upkeep, switch.active, root.session)
     background = BackgroundProcesses(instances, upstreams, upkeep)
     activity = ActivityLog(clock, bus.publish)
     panic = Panic(switch, recorder, queue, activity, background)
@@ -201,7 +201,7 @@ def _pipeline_context(
     root: _Root,
     reach: ApproverDeps,
     background: BackgroundProcesses,
-    standing: Standing,
+    standing: StandingPermissions,
     hands: DesktopControl,
     loops: LoopGuard,
     activity: ActivityLog,
@@ -215,7 +215,9 @@ def _pipeline_context(
         clock=clock,
         audit=recorder.audit,
         activity=activity,
-        judge=JudgeContext(ground, clock, state, root.blocks, desktop, seats.seat, standing.note_rules),
+        judge=JudgeContext(
+            ground, clock, state, root.blocks, desktop, seats.protected_windows, standing.count_rules
+        ),
         admission=AdmissionContext(ground.places.app_root, switch.active, loops, Quota(clock, root.limits)),
         ask=AskContext(
             ground.places.app_root,
@@ -235,13 +237,13 @@ def _pipeline_context(
             audit=recorder.audit,
             folders=ArtifactFolders(ground.places.artifacts_dir),
             hands=hands,
-            seat=seats.seat,
-            note_run=root.upkeep.note_run,
+            seat=seats.protected_windows,
+            note_run=root.upkeep.record_run,
         ),
     )
 
 
-def _queue(root: _Root, standing: Standing, hands: DesktopControl) -> ApprovalQueue:
+def _queue(root: _Root, standing: StandingPermissions, hands: DesktopControl) -> ApprovalQueue:
     """The queue, with what an earlier kernel left in it."""
     ground, recorder = root.ground, root.recorder
 
@@ -262,9 +264,9 @@ def _queue(root: _Root, standing: Standing, hands: DesktopControl) -> ApprovalQu
         recorder.send,
         root.limits,
         hands,
-        first=standing.before,
+        first=standing.write_for_answer,
         told=standing.record_lease,
-        keep=keeper(state_dir, unsaved),
+        keep=ticket_writer(state_dir, unsaved),
         unattended=unattended,
     )
     queue.restore(load_tickets(state_dir))

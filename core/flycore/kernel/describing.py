@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping
 import anyio
 import anyio.to_thread
 
-from flycore.discovery.look import Stamps, search_roots, look, stamps
+from flycore.discovery.look import Stamps, search_roots, scan, stamps
 from flycore.model.source import Described, Import, SourceKind
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 
-LOOK_AGAIN_SECONDS = 1.0
+RESCAN_SECONDS = 1.0
 
 
 class SourceWatcher:
     """`described` is replaced whole and may be read at any time."""
 
-    def __init__(self, places: Places, environ: Mapping[str, str]) -> None:
+    def __init__(self, places: RootPaths, environ: Mapping[str, str]) -> None:
         self._grounds = search_roots(places, environ)
         self._seen: Stamps = ()
         self.described: tuple[Described, ...] = ()
@@ -31,12 +31,12 @@ class SourceWatcher:
         seen = stamps(self._grounds)  # taken first, so that no change falls between
         if seen == self._seen and self.described:
             return False
-        described = look(self._grounds)
+        described = scan(self._grounds)
         changed = described != self.described
         self._seen, self.described = seen, described
         return changed
 
-    async def offer(self, path: str, name: str) -> Import | None:
+    async def find_import(self, path: str, name: str) -> Import | None:
         """What importing that server would write, by its file as it is at this moment."""
         await anyio.to_thread.run_sync(self.read)
         found = (item for item in self.described if item.kind is SourceKind.MCP_SERVER)
@@ -45,6 +45,6 @@ class SourceWatcher:
     async def watch(self, changed: Callable[[], None]) -> None:
         """Read it again for ever, and say when it is another."""
         while True:
-            await anyio.sleep(LOOK_AGAIN_SECONDS)
+            await anyio.sleep(RESCAN_SECONDS)
             if await anyio.to_thread.run_sync(self.read):
                 changed()

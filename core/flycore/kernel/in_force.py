@@ -14,7 +14,7 @@ import msgspec
 
 from flycore.approval.trust import TrustStore
 from flycore.catalog.known import KNOWN
-from flycore.kernel.world import Files, Ground, followed
+from flycore.kernel.world import Files, RootEnvironment, resolve_programs
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.difference import json_difference
 from flycore.model.enums import Source
@@ -37,7 +37,7 @@ class EffectiveFiles:
     """Sidecar to the difference from the value in force to that of the file, which waits."""
 
 
-def in_force(ground: Ground, files: Files, trust: TrustStore) -> EffectiveFiles:
+def effective_files(ground: RootEnvironment, files: Files, trust: TrustStore) -> EffectiveFiles:
     """What holds of these files. Follows the programs of earlier values; starts nothing."""
     earlier = {
         entry.id: value
@@ -48,7 +48,7 @@ def in_force(ground: Ground, files: Files, trust: TrustStore) -> EffectiveFiles:
         return EffectiveFiles(files, trust.trusted_ids(files.registry), {})
     entries = mark_conflicts(tuple(earlier.get(entry.id, entry) for entry in files.registry.entries))
     registry = msgspec.structs.replace(files.registry, entries=entries)
-    programs, delegates = followed(ground, registry, tuple(earlier.values()))
+    programs, delegates = resolve_programs(ground, registry, tuple(earlier.values()))
     return EffectiveFiles(
         files=replace(
             files,

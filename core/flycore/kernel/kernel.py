@@ -17,7 +17,7 @@ import flycore
 from flycore.audit.events import TOKEN_CHANGED, token_changed
 from flycore.catalog.quota import over_quota
 from flycore.executive.call import OnCancellable, OnProgress
-from flycore.executive.pipeline import execute
+from flycore.executive.pipeline import run_call
 from flycore.executive.rooms import PipelineContext
 from flycore.kernel.attaching import ConsolePairing
 from flycore.kernel.background import BackgroundProcesses
@@ -30,7 +30,7 @@ from flycore.kernel.past import CallHistory
 from flycore.kernel.pictures import ArtifactImages
 from flycore.kernel.presence import Connections, ConnectionInfo
 from flycore.kernel.questions import QuestionRegistry
-from flycore.kernel.standing import Standing
+from flycore.kernel.standing import StandingPermissions
 from flycore.model.approval import Ask, Lease, Outcome
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, CallRequest, ToolResult
@@ -60,7 +60,7 @@ class KernelParts:
     past: CallHistory
     notifier: Notifier
     holder: LockHolder
-    standing: Standing
+    standing: StandingPermissions
     panic: Panic
     questions: QuestionRegistry
     attaching: ConsolePairing
@@ -114,7 +114,7 @@ class Kernel:
         try:
             if is_plan(self._upkeep.world, request.tool):
                 return await run_plan(self._context, request, self.new_call_id, tell, announce)
-            return await execute(self._context, request, tell, announce)
+            return await run_call(self._context, request, tell, announce)
         finally:
             if self._activity.running() == 0:
                 self._idle.set()
@@ -151,7 +151,7 @@ class Kernel:
         if call is None:
             return None
         steps = (step.call_id for step in self._activity.all() if step.parent_call_id == call_id)
-        return await self._pictures.of(call, index, (call_id, *steps))
+        return await self._pictures.read(call, index, (call_id, *steps))
 
     async def metrics(self, caller_key: str = "") -> Metrics:
         """See Client; over the calls of one caller where it is named."""
@@ -198,7 +198,7 @@ class Kernel:
     def probe(self, sidecar: str) -> None:
         """Ask a sidecar again whether it is well."""
         if not self._upkeep.probe_again(sidecar):
-            self._background.upstreams.again(sidecar)
+            self._background.upstreams.retry(sidecar)
 
     async def checks(self) -> tuple[Check, ...]:
         """See Client."""
@@ -248,7 +248,7 @@ class Kernel:
         )
 
     @contextmanager
-    def listens(self, address: str) -> Iterator[None]:
+    def door_open(self, address: str) -> Iterator[None]:
         """Around a door that is open at that address."""
         self._listening = (*self._listening, address)
         try:
@@ -256,7 +256,7 @@ class Kernel:
         finally:
             self._listening = tuple(other for other in self._listening if other != address)
 
-    def client(self) -> AbstractContextManager[ConnectionInfo]:
+    def connection(self) -> AbstractContextManager[ConnectionInfo]:
         """Around one attached client."""
         return self._presence.enter()
 
@@ -276,9 +276,9 @@ class Kernel:
         until their trees are gone and their lines written."""
         self._stopped = True
         self.leaving.set()
-        self._queue.leave()
+        self._queue.approver_left()
         with anyio.move_on_after(STOP_SECONDS, shield=True):
-            await self._queue.taken_up()
+            await self._queue.all_resumed()
             for activity in self._activity.all():
                 self._activity.cancel(activity.call_id)
             await self._background.instances.close()

@@ -14,10 +14,10 @@ import msgspec
 from flycore.model.base import Value
 from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy
-from flycore.registry.places import CONSOLE_LOCK, KERNEL_LOCK, Places
+from flycore.registry.places import CONSOLE_LOCK, KERNEL_LOCK, RootPaths
 from flysafe.atomic import private_folder
 
-FOR_GOOD = (KernelRole.CONSOLE, KernelRole.SERVE)
+LASTING_ROLES = (KernelRole.CONSOLE, KernelRole.SERVE)
 """Roles that keep the root until their person ends them; consoles attach to them."""
 
 
@@ -30,16 +30,16 @@ class LockHolder(Value, frozen=True, kw_only=True):
     role: KernelRole
 
 
-def lock_path(places: Places) -> Path:
+def lock_path(places: RootPaths) -> Path:
     """Where the lock of that root lies."""
     return places.state_dir / KERNEL_LOCK
 
 
-def _reservation_path(places: Places) -> Path:
+def _reservation_path(places: RootPaths) -> Path:
     return places.state_dir / CONSOLE_LOCK
 
 
-def read_holder(places: Places) -> LockHolder | None:
+def read_holder(places: RootPaths) -> LockHolder | None:
     """Who wrote the lock file last; None where nobody did or it cannot be read."""
     try:
         data = lock_path(places).read_bytes()[:4096]
@@ -54,7 +54,7 @@ class RootLock:
 
     @staticmethod
     @contextmanager
-    def acquire(places: Places, role: KernelRole) -> Iterator[LockHolder]:
+    def acquire(places: RootPaths, role: KernelRole) -> Iterator[LockHolder]:
         """Hold the root. Raises RootBusy with the holder's pid, start and role; a provisional kernel also
         finds it busy while a console waits for it."""
         private_folder(places.state_dir)
@@ -73,7 +73,7 @@ class RootLock:
 
 
 @contextmanager
-def reserve_for_console(places: Places) -> Iterator[None]:
+def reserve_for_console(places: RootPaths) -> Iterator[None]:
     """Around the waiting of a console, or of `flytui serve`: no provisional kernel takes the root in
     between, however many come."""
     private_folder(places.state_dir)
@@ -85,7 +85,7 @@ def reserve_for_console(places: Places) -> Iterator[None]:
         os.close(fd)
 
 
-def _is_reserved(places: Places) -> bool:
+def _is_reserved(places: RootPaths) -> bool:
     fd = _open(_reservation_path(places))
     try:
         return not _try_lock(fd)

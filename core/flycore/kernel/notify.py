@@ -23,7 +23,7 @@ from flycore.runners.spawn import SpawnSpec
 EVERY_SECONDS = 5.0
 """At most one notification in this time; what comes meanwhile is told together after it."""
 LIMITS = RunLimits(timeout_ms=10_000, max_output_bytes=65_536)
-MOST_SAID = 200
+MOST_STDERR = 200
 _PASSED = frozenset(
     (
         *("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"),
@@ -54,12 +54,12 @@ class Notifier:
         """Until cancelled."""
         with self._bus.subscribe(frozenset((EventClass.APPROVAL,))) as events:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._tell)
+                group.start_soon(self._notify)
                 async for event in events:
                     if event.type in ("approval.asked", MISSED):
                         self._due.set()
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         while True:
             await self._due.wait()
             self._due = anyio.Event()
@@ -69,7 +69,7 @@ class Notifier:
                 continue
             count = sum(ask.state is RequestState.WAITING for ask in asks)
             last = self._clock.monotonic()
-            self._note(said(await run_child(self._spec(command, count, risk), b"", LIMITS)))
+            self._set_problem(failure_message(await run_child(self._spec(command, count, risk), b"", LIMITS)))
             await self._clock.sleep_until(last + EVERY_SECONDS)
 
     def _spec(self, command: tuple[str, ...], count: int, risk: Risk) -> SpawnSpec:
@@ -86,7 +86,7 @@ class Notifier:
             call_id=call_id,
         )
 
-    def _note(self, problem: str) -> None:
+    def _set_problem(self, problem: str) -> None:
         if problem != self.problem:
             self.problem = problem
             self._bus.publish(
@@ -94,7 +94,7 @@ class Notifier:
             )
 
 
-def said(ended: ChildExit) -> str:
+def failure_message(ended: ChildExit) -> str:
     """Why the command did not do its work; empty where it did."""
     if ended.spawn_error is not None:
         return f"notify.command was not started: {ended.spawn_error.message}"
@@ -103,7 +103,7 @@ def said(ended: ChildExit) -> str:
     if ended.output_limited:
         return "notify.command wrote without end and was ended"
     if ended.exit_code:
-        words = " ".join(ended.stderr_tail.decode("utf-8", "replace").split())[-MOST_SAID:]
+        words = " ".join(ended.stderr_tail.decode("utf-8", "replace").split())[-MOST_STDERR:]
         return f"notify.command failed with {ended.exit_code}{': ' if words else ''}{words}"
     return ""
 

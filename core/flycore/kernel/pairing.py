@@ -53,7 +53,7 @@ class PairingCodes:
         self._open: dict[Hashable, _IssuedCode] = {}
         self._shown: deque[tuple[float, str]] = deque()
 
-    def attach(self, connection: Hashable, program: str, now: float) -> str | None:
+    def issue(self, connection: Hashable, program: str, now: float) -> str | None:
         """A fresh code for that connection; None where the program, or everybody, has asked too often."""
         while self._shown and now - self._shown[0][0] >= WINDOW_SECONDS:
             self._shown.popleft()
@@ -65,7 +65,7 @@ class PairingCodes:
         self._open[connection] = _IssuedCode(code, now + VALID_SECONDS)
         return code
 
-    def present(self, connection: Hashable, code: str, now: float) -> CodeCheck:
+    def check(self, connection: Hashable, code: str, now: float) -> CodeCheck:
         """Try a code; letters count in either case, spaces and hyphens not at all. Compared in constant
         time, and only with the connection's own."""
         open_ = self._open.get(connection)
@@ -87,6 +87,6 @@ class PairingCodes:
         open_ = self._open.get(connection)
         return open_.tries if open_ is not None else 0
 
-    def leave(self, connection: Hashable) -> None:
+    def forget(self, connection: Hashable) -> None:
         """The connection is gone, its code with it."""
         self._open.pop(connection, None)

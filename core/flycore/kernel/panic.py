@@ -83,7 +83,7 @@ def revoke_permissions(queue: ApprovalQueue) -> tuple[int, int]:
     """Whatever was granted holds no longer, whoever waits is refused. How many requests and leases."""
     requests, leases = queue.waiting, queue.leases.revoke_all()
     queue.grants.void_all()
-    queue.leave(Transition.PANIC)
+    queue.approver_left(Transition.PANIC)
     return requests, leases
 
 
@@ -169,9 +169,9 @@ class Panic:
             self._recorder.publish(EventClass.APPROVAL, "question.asked", asked)
         with anyio.move_on_after(STOP_SECONDS, shield=True):
             await self._processes.halt()
-            await self._queue.taken_up()
+            await self._queue.all_resumed()
             ending.update(self._activity.stop(asking=True))
-            await self._activity.ended(ending)
+            await self._activity.wait_until_ended(ending)
         return stopped is not None
 
     def questions(self) -> tuple[Question, ...]:

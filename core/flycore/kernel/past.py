@@ -32,7 +32,7 @@ class CallHistory:
         self._read = anyio.Event()
         self._shown: dict[str, tuple[CallRecord, Activity]] = {}
 
-    def told(self, seq: int, line: bytes) -> None:
+    def on_line(self, seq: int, line: bytes) -> None:
         """A line was written."""
         if self._read.is_set():
             self._made.take(line)

@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from flycore.model.call import Activity, Artifact
 from flycore.model.picture import Picture
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 from flycore.runners.pictures import MAX_IMAGE_BYTES, decode_image
 from flysafe.beneath import read_beneath
 
@@ -18,11 +18,11 @@ from flysafe.beneath import read_beneath
 class ArtifactImages:
     """One image at a time is decoded, in a thread, so that many callers cannot fill the memory."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: RootPaths) -> None:
         self._places = places
         self._turn = anyio.Lock()
 
-    async def of(self, call: Activity, index: int, owners: tuple[str, ...]) -> Picture | None:
+    async def read(self, call: Activity, index: int, owners: tuple[str, ...]) -> Picture | None:
         """See Client. `owners` are the calls whose folders it may lie in: its own, and those of its steps."""
         artifacts = call.result.artifacts if call.result is not None else ()
         if not 0 <= index < len(artifacts):

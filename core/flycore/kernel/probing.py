@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from flycore.catalog.probe_answer import ProbeAnswer
 from flycore.catalog.probes import ProbeSpawn, ProbeWork
-from flycore.kernel.world import Files, Ground
+from flycore.kernel.world import Files, RootEnvironment
 from flycore.model.enums import Code, ProbeMode, Status
 from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram, Seal
@@ -23,7 +23,7 @@ from flycore.sandbox.members import PACKAGES
 from flycore.sandbox.seals import SealBrokenError, materialise, seal_program
 
 
-def probe_work(ground: Ground, files: Files, entry: SidecarEntry) -> ProbeWork:
+def probe_work(ground: RootEnvironment, files: Files, entry: SidecarEntry) -> ProbeWork:
     """One sidecar to be asked."""
     program = files.programs[entry.id]
     return ProbeWork(
@@ -35,7 +35,7 @@ def probe_work(ground: Ground, files: Files, entry: SidecarEntry) -> ProbeWork:
     )
 
 
-def probe_spawn(ground: Ground, files: Callable[[], Files], session: str) -> ProbeSpawn:
+def probe_spawn(ground: RootEnvironment, files: Callable[[], Files], session: str) -> ProbeSpawn:
     """The callable that the prober runs probes with. `session` is what their call ids begin with."""
 
     async def spawn(entry: SidecarEntry, tool: str, mode: ProbeMode, timeout_ms: int) -> ProbeAnswer:
@@ -50,16 +50,18 @@ def probe_spawn(ground: Ground, files: Callable[[], Files], session: str) -> Pro
     return spawn
 
 
-def _job(ground: Ground, files: Files, entry: SidecarEntry, tool: str, probe_id: str) -> ProcessJsonJob:
+def _job(
+    ground: RootEnvironment, files: Files, entry: SidecarEntry, tool: str, probe_id: str
+) -> ProcessJsonJob:
     """The probe as a job. Raises SealBrokenError where the entry is another by now: its program is not the one
     that was trusted."""
     current, program = files.registry.entry(entry.id), files.programs.get(entry.id)
     if current is None or current.digest != entry.digest or program is None:
         raise SealBrokenError(None, "the entry changed while it waited to be asked", entry.id)
     found = {name: item for name, item in files.delegates.get(entry.id, {}).items() if item.argv}
-    runs = sealed(ground, entry, program)
+    runs = sealed_program(ground, entry, program)
     delegates: JsonObject = {
-        name: {"argv": list(sealed(ground, entry, item).argv)} for name, item in found.items()
+        name: {"argv": list(sealed_program(ground, entry, item).argv)} for name, item in found.items()
     }
     values, _ = declared_secrets(entry.permissions, ground.environ)
     return ProcessJsonJob(
@@ -76,13 +78,13 @@ def _job(ground: Ground, files: Files, entry: SidecarEntry, tool: str, probe_id:
     )
 
 
-def sealed(ground: Ground, entry: SidecarEntry, program: ResolvedProgram) -> ResolvedProgram:
+def sealed_program(ground: RootEnvironment, entry: SidecarEntry, program: ResolvedProgram) -> ResolvedProgram:
     """The program as a call would run it. Raises SealBrokenError."""
     return seal_and_materialise(ground, entry, program)[0]
 
 
 def seal_and_materialise(
-    ground: Ground, entry: SidecarEntry, program: ResolvedProgram
+    ground: RootEnvironment, entry: SidecarEntry, program: ResolvedProgram
 ) -> tuple[ResolvedProgram, Seal]:
     """The same, with the seal. Raises SealBrokenError."""
     places = ground.places

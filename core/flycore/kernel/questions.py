@@ -25,7 +25,7 @@ _SELF_RECORDED = (QuestionKind.TRUST, QuestionKind.DRIFT, QuestionKind.PANIC)
 """Kinds whose answers have a line of their own in the log."""
 
 
-class Source(Protocol):
+class QuestionSource(Protocol):
     """Something that asks."""
 
     def questions(self) -> tuple[Question, ...]:
@@ -58,7 +58,7 @@ class QuestionEvents:
 class QuestionRegistry:
     """All questions of one kernel."""
 
-    def __init__(self, audit: AuditLog, events: QuestionEvents, sources: tuple[Source, ...]) -> None:
+    def __init__(self, audit: AuditLog, events: QuestionEvents, sources: tuple[QuestionSource, ...]) -> None:
         self._audit = audit
         self._events = events
         self._sources = sources
@@ -74,10 +74,12 @@ class QuestionRegistry:
         for source in self._sources:
             for question in source.questions():
                 if question.id == question_id:
-                    return await self._answered(source, question, option, text, by)
+                    return await self._carry_out(source, question, option, text, by)
         return Outcome(accepted=False, why_not="no such question waits")
 
-    async def _answered(self, source: Source, question: Question, option: str, text: str, by: str) -> Outcome:
+    async def _carry_out(
+        self, source: QuestionSource, question: Question, option: str, text: str, by: str
+    ) -> Outcome:
         if option not in {item.id for item in question.options}:
             return Outcome(accepted=False, why_not="this answer is not offered")
         if text and not question.free_text:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable
 
 import anyio
 
-from flycore.executive.preview import Seat
-from flycore.kernel.lock import FOR_GOOD
+from flycore.executive.preview import ProtectedWindows
+from flycore.kernel.lock import LASTING_ROLES
 from flycore.model.enums import KernelRole
 
 CONSOLE_SETTLES_MS = 10_000
@@ -21,10 +21,10 @@ class OpenConsoles:
     def __init__(self, moved: Callable[[], None], role: KernelRole) -> None:
         self._moved = moved
         self._role = role
-        self._taken: dict[Hashable, Seat] = {}
+        self._taken: dict[Hashable, ProtectedWindows] = {}
         self._arrived = anyio.Event()
 
-    def take(self, console: Hashable, seat: Seat) -> bool:
+    def open(self, console: Hashable, seat: ProtectedWindows) -> bool:
         """A console is open; where it was already, that is its seat now, and this gives False."""
         opened = console not in self._taken
         self._taken[console] = seat
@@ -32,7 +32,7 @@ class OpenConsoles:
         self._moved()
         return opened
 
-    def leave(self, console: Hashable) -> bool:
+    def close(self, console: Hashable) -> bool:
         """A console is gone; False where it was none."""
         if self._taken.pop(console, None) is None:
             return False
@@ -48,10 +48,10 @@ class OpenConsoles:
         """Whether any is open."""
         return bool(self._taken)
 
-    def seat(self) -> Seat:
+    def protected_windows(self) -> ProtectedWindows:
         """Windows and processes of all of them."""
         taken = self._taken.values()
-        return Seat(
+        return ProtectedWindows(
             window_ids=tuple(window for seat in taken for window in seat.window_ids),
             pids=tuple(pid for seat in taken for pid in seat.pids),
         )
@@ -60,7 +60,7 @@ class OpenConsoles:
         """Whether a console can decide, waiting so long at most for one to open. A console that holds the
         root is there in a moment; to others a caller has to give the time."""
         settles = CONSOLE_SETTLES_MS if self._role == KernelRole.CONSOLE else 0
-        waits_ms = max(milliseconds, settles) if self._role in FOR_GOOD else 0
+        waits_ms = max(milliseconds, settles) if self._role in LASTING_ROLES else 0
         if not self._taken and waits_ms > 0:
             with anyio.move_on_after(waits_ms / 1000):
                 await self._arrived.wait()

@@ -42,7 +42,7 @@ class _Use(NamedTuple):
     last: float
 
 
-class Standing:
+class StandingPermissions:
     """The person's rules and blocks of one root, and the lines about them and about leases."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Standing:
         """Digest of a rule to the request it was written for."""
         self._uses: dict[tuple[str, str, str], _Use] = {}
 
-    def before(self, request: ApprovalRequest, answer: Answer, by: str) -> str:
+    def write_for_answer(self, request: ApprovalRequest, answer: Answer, by: str) -> str:
         """Write the rule or block that an answer stands on; why it could not, in words. `by` says in the
         log who answered."""
         if answer.choice == Choice.BLOCK:
@@ -88,7 +88,7 @@ class Standing:
                 audit_events.LEASE_CHANGED, audit_events.lease_changed(lease, move.value, by=by), sync=True
             )
 
-    def note_rules(self, rules: tuple[MatchedRule, ...]) -> None:
+    def count_rules(self, rules: tuple[MatchedRule, ...]) -> None:
         """A call was judged by these."""
         for rule in rules:
             key = (rule.decision.value, rule.tool, rule.because)
@@ -106,7 +106,7 @@ class Standing:
         """A tool was blocked or unblocked. Gives no fault: what is done is done."""
         fields = audit_events.block_changed(tool, change.value, by=by, request=request_id)
         self._recorder.record(audit_events.BLOCK_CHANGED, fields, sync=True)
-        return self._moved("blocks.changed")
+        return self._publish_change("blocks.changed")
 
     def record_rule(
         self, change: PermissionChange, where: str, rule: JsonObject, by: str, request_id: str = ""
@@ -114,9 +114,9 @@ class Standing:
         """A rule was written, removed or put back. Gives no fault: what is done is done."""
         fields = audit_events.rule_changed(where, rule, change.value, by=by, request=request_id)
         self._recorder.record(audit_events.RULE_CHANGED, fields, sync=True)
-        return self._moved("rules.changed")
+        return self._publish_change("rules.changed")
 
-    def _moved(self, kind: str) -> str:
+    def _publish_change(self, kind: str) -> str:
         self._changed()
         self._recorder.publish(EventClass.APPROVAL, kind, {})
         return ""
@@ -140,7 +140,9 @@ class RevocationHistory:
     """Takes standing permissions away, and takes that back: the last first, in this session only. `by` says
     in the log at which console."""
 
-    def __init__(self, standing: Standing, leases: LeaseStore, hands: Callable[[], bool], by: str) -> None:
+    def __init__(
+        self, standing: StandingPermissions, leases: LeaseStore, hands: Callable[[], bool], by: str
+    ) -> None:
         self._standing = standing
         self._leases = leases
         self._by = by
@@ -152,7 +154,7 @@ class RevocationHistory:
         """See Approver."""
         held = self._leases.withdraw(lease_id, self._by)
         if held is not None:
-            self._keep(held)
+            self._remember(held)
         return held is not None
 
     def remove_rule(self, where: str, shown: str) -> Outcome:
@@ -162,7 +164,7 @@ class RevocationHistory:
         removed = remove_rule(self._standing.policy, where, shown)
         if removed.rule is None:
             return Outcome(accepted=False, why_not=removed.why_not)
-        self._keep(removed)
+        self._remember(removed)
         self._standing.record_rule(PermissionChange.REMOVED, where, removed.rule, self._by)
         return Outcome(accepted=True)
 
@@ -170,7 +172,7 @@ class RevocationHistory:
         """See Approver."""
         block = None if self.hands() else self._standing.blocks.unblock(tool)
         if block is not None:
-            self._keep(block)
+            self._remember(block)
             self._standing.record_block(tool, PermissionChange.UNBLOCKED, self._by)
         return block is not None
 
@@ -195,7 +197,7 @@ class RevocationHistory:
         why_not = self._standing.blocks.block(last.tool, last.since, last.reason)
         return why_not or self._standing.record_block(last.tool, PermissionChange.RESTORED, self._by)
 
-    def _keep(self, done: HeldLease | RemoveResult | Block) -> None:
+    def _remember(self, done: HeldLease | RemoveResult | Block) -> None:
         self._done.append(done)
         del self._done[:-UNDO_KEPT]
 

@@ -12,7 +12,7 @@ from flycore.sandbox.store import prune
 ARTIFACT_DAYS = 7
 
 
-def sweep(state_dir: Path, data_dir: Path, now: float) -> int:
+def remove_expired(state_dir: Path, data_dir: Path, now: float) -> int:
     """Remove artifact folders not changed for a week and copies of programs not run for a month; how many
     were removed.
 

@@ -16,12 +16,12 @@ MOST_NAMES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class ChangePublisher:
     """Writes and publishes what another world means for whoever watches the policy or the catalog."""
 
     recorder: Recorder
 
-    def policy(self, before: Policy, now: Policy) -> None:
+    def publish_policy(self, before: Policy, now: Policy) -> None:
         """Another policy holds: said once calls are judged by it, not before."""
         if before.version != now.version or before.ok != now.ok:
             files = tuple(layer.file for layer in now.layers)
@@ -29,7 +29,7 @@ class Telling:
             self.recorder.record(audit_events.POLICY_CHANGED, fields)
             self.recorder.publish(EventClass.APPROVAL, "policy.changed", {"ok": now.ok})
 
-    def catalog(self, before: Catalog, now: Catalog, changed: tuple[str, ...]) -> None:
+    def publish_catalog(self, before: Catalog, now: Catalog, changed: tuple[str, ...]) -> None:
         """The catalog shows something else, or the same by another look."""
         if not changed:
             if before.sidecars != now.sidecars:

@@ -17,7 +17,7 @@ from flycore.registry.places import TICKETS_FILE
 from flysafe.atomic import write_atomic
 from flysafe.beneath import read_beneath
 
-MAX_BYTES = 64 * 1024 * 1024
+MOST_TICKETS_BYTES = 64 * 1024 * 1024
 _STORED_STATES = (RequestState.WAITING, RequestState.APPROVED, RequestState.DENIED, RequestState.TIMED_OUT)
 
 
@@ -32,7 +32,7 @@ def load_tickets(state_dir: Path) -> tuple[Ticket, ...]:
     """What an earlier kernel left. A line that cannot be read, or whose request is not its digest's, is
     left out: its caller asks anew."""
     try:
-        data = read_beneath(state_dir, TICKETS_FILE, MAX_BYTES)
+        data = read_beneath(state_dir, TICKETS_FILE, MOST_TICKETS_BYTES)
     except OSError:
         return ()
     return tuple(ticket for line in data.splitlines() if (ticket := _read_ticket(line)) is not None)
@@ -53,7 +53,9 @@ def _stored(ask: Ask) -> Ask:
     return msgspec.structs.replace(ask, request=ask.request.without_crops("it was taken before a restart"))
 
 
-def keeper(state_dir: Path, problem: Callable[[JsonObject], None]) -> Callable[[tuple[Ticket, ...]], None]:
+def ticket_writer(
+    state_dir: Path, problem: Callable[[JsonObject], None]
+) -> Callable[[tuple[Ticket, ...]], None]:
     """Writes the tickets whenever they are others. Where that fails they hold as long as this kernel
     does, and `problem` is told the path and the cause."""
     before: tuple[Ticket, ...] = ()

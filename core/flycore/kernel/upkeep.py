@@ -15,23 +15,23 @@ from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.probe_cache import ProbeCache
 from flycore.catalog.probes import Prober, known_finding
 from flycore.catalog.runtime import RuntimeTracker
-from flycore.executive.world import CurrentState, World
+from flycore.executive.world import CurrentState, RootState
 from flycore.kernel.collector import gc_paused
 from flycore.kernel.describing import SourceWatcher
-from flycore.kernel.hearing import Heard, McpStatusStore, findings_of
+from flycore.kernel.hearing import McpStatus, McpStatusStore, findings_of
 from flycore.kernel.in_force import EffectiveFiles
 from flycore.kernel.probing import probe_spawn, probe_work
 from flycore.kernel.recorder import Recorder
-from flycore.kernel.telling import Telling
-from flycore.kernel.trusting import Given, TrustedRegistry, RegistryEdit
-from flycore.kernel.world import Files, Ground, Observations, blocked_tools, build_state
+from flycore.kernel.telling import ChangePublisher
+from flycore.kernel.trusting import AcceptedEntries, TrustedRegistry, RegistryEdit
+from flycore.kernel.world import Files, RootEnvironment, Observations, blocked_tools, build_state
 from flycore.model.approval import Outcome
 from flycore.model.catalog import SidecarView
 from flycore.model.enums import Kind, PathState, ProbeState
 from flycore.model.events import EventClass
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.trust import TrustItem
-from flycore.model.upstream import Listing
+from flycore.model.upstream import McpToolList
 from flycore.registry.watch import Stamps, file_stamps, watch_files
 
 FIRST_VERSION = 1
@@ -46,7 +46,7 @@ REPROBE_SECONDS = 30.0
 class StateSources:
     """Everything that a world is made of: what was read, and what was found out."""
 
-    ground: Ground
+    ground: RootEnvironment
     trusting: TrustedRegistry
     """The files as they are written, and what of them is trusted."""
     describing: SourceWatcher
@@ -54,8 +54,12 @@ class StateSources:
     runtime: RuntimeTracker
 
     def build(
-        self, held: EffectiveFiles, probes: Mapping[str, ProbeFinding], heard: Mapping[str, Heard], now: float
-    ) -> World:
+        self,
+        held: EffectiveFiles,
+        probes: Mapping[str, ProbeFinding],
+        heard: Mapping[str, McpStatus],
+        now: float,
+    ) -> RootState:
         """The world of these files; `probes` and what was `heard` of MCP servers by sidecar."""
         offers = self.trusting.offers(held)
         registry = held.files.registry
@@ -82,17 +86,17 @@ class LoadedState:
     pending: tuple[TrustItem, ...]
     remembered: Mapping[str, ProbeFinding]
     """Answers of earlier kernels, shown until the sidecar has answered this one."""
-    world: World
+    world: RootState
 
 
 @gc_paused()
-def load_state(ground: Ground, blocks: ToolBlockStore, cache: ProbeCache, now: float) -> LoadedState:
+def load_state(ground: RootEnvironment, blocks: ToolBlockStore, cache: ProbeCache, now: float) -> LoadedState:
     """Read everything for the first time, without starting any process."""
     stamps = file_stamps(ground.places)  # before the files, so that no change falls between
     describing = SourceWatcher(ground.places, ground.environ)
     sources = StateSources(ground, TrustedRegistry(ground), describing, blocks, RuntimeTracker())
     describing.read()
-    held, pending = sources.trusting.hold({}, now)
+    held, pending = sources.trusting.effective({}, now)
     remembered: dict[str, ProbeFinding] = {}
     for entry in held.files.registry.entries:
         if entry.id in held.trusted and entry.kind is not Kind.MCP and _is_resolved(held.files, entry.id):
@@ -124,7 +128,7 @@ class StateRefresher:
         self.describing = loaded.sources.describing
         self._clock = recorder.clock
         self._recorder = recorder
-        self._telling = Telling(recorder)
+        self._telling = ChangePublisher(recorder)
         self._prober = Prober(
             probe_spawn(self._ground, lambda: self.files, session), cache, recorder.clock.now
         )
@@ -145,7 +149,7 @@ class StateRefresher:
         self._queue_probes()
 
     @property
-    def world(self) -> World:
+    def world(self) -> RootState:
         """What the catalog shows and calls find now."""
         return self.state.world
 
@@ -155,7 +159,7 @@ class StateRefresher:
             self._group = group
             group.start_soon(self._watch)
             group.start_soon(self.describing.watch, self._note_change)
-            group.start_soon(self._settle)
+            group.start_soon(self._refresh_on_change)
             group.start_soon(self._probe_unwell)
             self.start_probes()
             await self._stop.wait()
@@ -169,15 +173,15 @@ class StateRefresher:
         """Entries that wait for trust, described by what they would run."""
         return self._pending
 
-    async def trust(self, accepted: Given, by: str) -> Outcome:
+    async def trust(self, accepted: AcceptedEntries, by: str) -> Outcome:
         """Trust entries that still are what was shown; `by` goes to the log."""
-        return await self.settled(lambda trusting, now: trusting.accept(accepted, now, by))
+        return await self.apply_edit(lambda trusting, now: trusting.accept(accepted, now, by))
 
     async def revoke_trust(self, by: str) -> Outcome:
         """Trust nothing of the project any longer; `by` goes to the log. Calls that run go on."""
-        return await self.settled(lambda trusting, _: trusting.revoke(by))
+        return await self.apply_edit(lambda trusting, _: trusting.revoke(by))
 
-    async def settled(self, wish: RegistryEdit) -> Outcome:
+    async def apply_edit(self, wish: RegistryEdit) -> Outcome:
         """What became of a person's wish. Once this returns, calls find it so."""
         async with self._renewing:
             now = self._clock.now()
@@ -201,7 +205,7 @@ class StateRefresher:
         self.start_probes()
         return True
 
-    def note_run(self, sidecar: str, code: str, message: str, stderr_tail: str) -> None:
+    def record_run(self, sidecar: str, code: str, message: str, stderr_tail: str) -> None:
         """A run has ended; the catalog follows where the runtime dimension moved."""
         now = self._clock.now()
         before = self._runtime.finding(sidecar, now).state
@@ -210,7 +214,7 @@ class StateRefresher:
             self._note_change()
 
     def record_mcp_status(
-        self, sidecar: str, entry: str, found: ProbeFinding, listing: Listing | None
+        self, sidecar: str, entry: str, found: ProbeFinding, listing: McpToolList | None
     ) -> None:
         """An MCP server was reached or not, by the entry of that digest; `listing` is what it offers."""
         if not _is_current(self.files, sidecar, entry):
@@ -220,7 +224,7 @@ class StateRefresher:
             self._runtime.note(sidecar, "", self._clock.now())
         self._note_change()
 
-    def _built(self, held: EffectiveFiles, heard: Mapping[str, Heard]) -> World:
+    def _build(self, held: EffectiveFiles, heard: Mapping[str, McpStatus]) -> RootState:
         return self._sources.build(held, {**self._remembered, **self._probes}, heard, self._clock.now())
 
     def reload(self) -> None:
@@ -242,7 +246,7 @@ class StateRefresher:
     def _note_change(self) -> None:
         self._changed.set()
 
-    async def _settle(self) -> None:
+    async def _refresh_on_change(self) -> None:
         """Make a new world whenever something changed, off the loop's thread, one at a time."""
         while True:
             with anyio.move_on_after(_until_ready(self._runtime, self.files, self._clock.now())):
@@ -259,7 +263,7 @@ class StateRefresher:
                 await anyio.to_thread.run_sync(self._trusting.read)
             await self._rebuild()
 
-    async def caught_up(self) -> None:
+    async def flush_mcp_status(self) -> None:
         """Once this returns, the catalog shows whatever MCP servers had said before."""
         async with self._renewing:
             if self._hearing.has_unshown:
@@ -269,23 +273,23 @@ class StateRefresher:
         """Make the world anew from the files as they were read. Only while `_renewing` is held."""
         before = self.files
         heard, now = self._hearing.now, self._clock.now()
-        held, pending = await anyio.to_thread.run_sync(self._trusting.hold, heard, now)
+        held, pending = await anyio.to_thread.run_sync(self._trusting.effective, heard, now)
         self.files = held.files
-        for sidecar in _changed(before, held.files):  # its answers say nothing of what it is now
+        for sidecar in _changed_sidecars(before, held.files):  # its answers say nothing of what it is now
             self._probes.pop(sidecar, None)
             self._remembered.pop(sidecar, None)
-        world = await anyio.to_thread.run_sync(self._built, held, heard)
-        self._hearing.shown(heard, held.files.registry)
+        world = await anyio.to_thread.run_sync(self._build, held, heard)
+        self._hearing.mark_shown(heard, held.files.registry)
         self._pending = pending
         self._replace(world)
-        self._telling.policy(before.policy, self.files.policy)
+        self._telling.publish_policy(before.policy, self.files.policy)
 
-    def _replace(self, new: World) -> None:
+    def _replace(self, new: RootState) -> None:
         before = self.world.catalog
         changed = difference(before, new.catalog)
         version = before.version + bool(changed)
         self.state.replace(replace(new, catalog=msgspec.structs.replace(new.catalog, version=version)))
-        self._telling.catalog(before, self.world.catalog, changed)
+        self._telling.publish_catalog(before, self.world.catalog, changed)
         self._queue_probes()
         self.start_probes()
 
@@ -315,12 +319,12 @@ class StateRefresher:
         try:
             if (entry := self._probeable_entry(sidecar)) is None:
                 return
-            self._keep(entry, await self._prober.probe(probe_work(self._ground, self.files, entry)))
+            self._keep_finding(entry, await self._prober.probe(probe_work(self._ground, self.files, entry)))
         finally:
             self._probing.discard(sidecar)
         self._note_change()
 
-    def _keep(self, entry: SidecarEntry, finding: ProbeFinding) -> None:
+    def _keep_finding(self, entry: SidecarEntry, finding: ProbeFinding) -> None:
         """What was found, unless the entry is another by now: then it says nothing of that one."""
         if not _is_current(self.files, entry.id, entry.digest):
             return
@@ -339,7 +343,7 @@ def _until_ready(runtime: RuntimeTracker, files: Files, now: float) -> float:
     return max(0.0, min(moments) - now) if moments else float("inf")
 
 
-def _changed(before: Files, after: Files) -> set[str]:
+def _changed_sidecars(before: Files, after: Files) -> set[str]:
     """Sidecars whose entry is another, new or gone."""
     old, new = ({entry.id: entry.digest for entry in files.registry.entries} for files in (before, after))
     return {sidecar for sidecar in old.keys() | new.keys() if old.get(sidecar) != new.get(sidecar)}

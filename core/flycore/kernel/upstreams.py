@@ -23,23 +23,23 @@ from flycore.catalog.findings import ProbeFinding
 from flycore.kernel.bus import Bus
 from flycore.kernel.probing import seal_and_materialise
 from flycore.kernel.upkeep import StateRefresher
-from flycore.kernel.world import Ground
+from flycore.kernel.world import RootEnvironment
 from flycore.model.catalog import SidecarView
 from flycore.model.enums import Kind, PathState, ProbeState, ReasonCode, VersionState
 from flycore.model.events import EventClass
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, SidecarEntry
 from flycore.model.stability import ProbeEvidence, Reason
-from flycore.model.upstream import Listing, Unreadable
+from flycore.model.upstream import McpToolList, UnreadableTool
 from flycore.registry.resolve import anchor_folder
 from flycore.runners.answer import OnEvent
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome
 from flycore.runners.spawn import SpawnSpec
-from flycore.runners.upstream.calling import McpCall, crashed
+from flycore.runners.upstream.calling import McpCall, crash_outcome
 from flycore.runners.upstream.contact import ConnectionState, StartError
 from flycore.runners.upstream.session import Started, McpSession
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.masks import Masks
-from flycore.sandbox.names import by_name, seal_address
+from flycore.sandbox.names import seal_by_name, seal_address
 from flycore.sandbox.seals import SealBrokenError
 
 FIRST_LIST_S = 20.0
@@ -70,17 +70,17 @@ class McpSlot:
     async def call(self, job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
         """Run the call; every end is an outcome."""
         if self.session is None:
-            return crashed("is not connected", None)
+            return crash_outcome("is not connected", None)
         return await self.session.call(job, self.asked, on_event)
 
 
-class Upstreams:
+class McpServers:
     """All sessions. While `stopped` says so none is started. `session` is the kernel's own, which the next
     one looks for."""
 
     def __init__(
         self,
-        ground: Ground,
+        ground: RootEnvironment,
         clock: Clock,
         upkeep: StateRefresher,
         stopped: Callable[[], bool],
@@ -114,12 +114,12 @@ class Upstreams:
                 kept.scope.cancel()
         for sidecar, entry in wanted.items():
             if sidecar not in self._kept:
-                told = partial(self._told, entry)
+                told = partial(self._record_status, entry)
                 kept = _OpenSession(entry, McpSession(partial(self._start, entry), told))
                 self._kept[sidecar] = kept
                 self._group.start_soon(self._keep, kept)
 
-    def again(self, sidecar: str) -> None:
+    def retry(self, sidecar: str) -> None:
         """Connect to the server now, or look at its tools again."""
         if sidecar in self._kept:
             self._kept[sidecar].session.retry()
@@ -135,7 +135,7 @@ class Upstreams:
         if kept is not None:
             with anyio.move_on_after(FIRST_LIST_S):
                 await kept.session.settled.wait()
-                await self._upkeep.caught_up()
+                await self._upkeep.flush_mcp_status()
 
     @asynccontextmanager
     async def hold(
@@ -185,10 +185,11 @@ class Upstreams:
         values, _ = declared_secrets(entry.permissions, self._ground.environ)
         most = max(DEFAULT_MAX_OUTPUT_BYTES, entry.max_output_bytes) * 2 + MESSAGE_MARGIN
         if entry.url:
-            from flycore.runners.upstream.http import HttpTransport, filled
+            from flycore.runners.upstream.http import HttpTransport, fill_headers
 
             return Started(
-                HttpTransport(entry.url, filled(entry.headers, values), most), seal_address(entry).digest
+                HttpTransport(entry.url, fill_headers(entry.headers, values), most),
+                seal_address(entry).digest,
             )
         from flycore.runners.upstream.stdio import StdioTransport
 
@@ -216,9 +217,9 @@ class Upstreams:
             call_id=name,
             limits=entry.limits,
         )
-        return spec, by_name(entry, program, seal).digest
+        return spec, seal_by_name(entry, program, seal).digest
 
-    def _told(self, entry: SidecarEntry, contact: ConnectionState) -> None:
+    def _record_status(self, entry: SidecarEntry, contact: ConnectionState) -> None:
         masks = Masks(declared_secrets(entry.permissions, self._ground.environ)[0])
         listing = None if contact.listing is None else without_secrets(contact.listing, masks)
         self._upkeep.record_mcp_status(
@@ -238,20 +239,20 @@ def _may_run(view: SidecarView) -> bool:
     )
 
 
-def without_secrets(listing: Listing, masks: Masks) -> Listing:
+def without_secrets(listing: McpToolList, masks: Masks) -> McpToolList:
     """The listing without the tools in whose words one of the secrets stands: catalogs are for everybody."""
     tools, refused = [], []
     for tool in listing.tools:
         if masks.text(tool.name) != tool.name or masks.json(tool.shown) != tool.shown:
             why = "has a secret of its entry in its name, description or schema"
-            refused.append(Unreadable(name=masks.text(tool.name), why=why))
+            refused.append(UnreadableTool(name=masks.text(tool.name), why=why))
         else:
             tools.append(tool)
     masked = (
-        Unreadable(name=masks.text(tool.name, cut=True), why=masks.text(tool.why, cut=True))
+        UnreadableTool(name=masks.text(tool.name, cut=True), why=masks.text(tool.why, cut=True))
         for tool in listing.refused
     )
-    return Listing(tools=tuple(tools), refused=(*masked, *refused), more=listing.more)
+    return McpToolList(tools=tuple(tools), refused=(*masked, *refused), more=listing.more)
 
 
 def finding_of(contact: ConnectionState, masks: Masks, now: float) -> ProbeFinding:

@@ -21,8 +21,10 @@ from flycore.catalog.known import KNOWN
 from flycore.catalog.planned import plan_names
 from flycore.catalog.runtime import RuntimeFinding
 from flycore.catalog.upstream import with_mcp_tools
-from flycore.executive.world import Ground as Ground  # importers of this module have it from here
-from flycore.executive.world import World
+from flycore.executive.world import (
+    RootEnvironment as RootEnvironment,
+)  # importers of this module have it from here
+from flycore.executive.world import RootState
 from flycore.kernel.machine import find_host_tools
 from flycore.model.capability import Capability
 from flycore.model.diagnostics import Diagnostic
@@ -36,7 +38,7 @@ from flycore.policy.evaluate import Policy, denying_rules, load_policy
 from flycore.policy.files import SystemFile
 from flycore.policy.overview import policy_overview
 from flycore.registry.load import load_registry
-from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places
+from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
 from flycore.registry.resolve import at_url
 from flycore.registry.settings import Settings, load_settings
 from flycore.sandbox.environment import declared_secrets
@@ -47,10 +49,10 @@ ResolvedPrograms = tuple[dict[str, ResolvedProgram], dict[str, dict[str, Resolve
 """Programs by sidecar, and delegates by sidecar and name."""
 
 
-def find_environment(places: Places, environ: Mapping[str, str]) -> Ground:
+def find_environment(places: RootPaths, environ: Mapping[str, str]) -> RootEnvironment:
     """The ground of this process: console scripts installed beside its interpreter are found first."""
     beside = Path(sys.executable).parent
-    return Ground(places, environ, beside, find_distribution(beside))
+    return RootEnvironment(places, environ, beside, find_distribution(beside))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +96,10 @@ def blocked_tools(
     """Those of the registry's tools, of MCP servers' tools, and of the plans, that are blocked."""
     found = with_mcp_tools(registry, offers or {})
     names = {name for entry in found.entries for name in entry.tool_names} | plan_names()
-    return frozenset(name for name in names if blocks.of(name) is not None)
+    return frozenset(name for name in names if blocks.block_for(name) is not None)
 
 
-def read_files(ground: Ground, last: Files | None) -> Files:
+def read_files(ground: RootEnvironment, last: Files | None) -> Files:
     """Read registry, policy and settings. A registry that does not parse keeps the last good entries."""
     known = frozenset(KNOWN)
     registry = load_registry(
@@ -109,18 +111,20 @@ def read_files(ground: Ground, last: Files | None) -> Files:
     policy = load_policy(ground.places, before, names=known | AGENT_ACTIONS | claimed, system=SystemFile())
     settings, problems = load_settings(ground.places.config_dir)
     registry = _with_diagnostics(registry, (*policy.diagnostics, *problems))
-    programs, delegates = followed(ground, registry, registry.entries)
+    programs, delegates = resolve_programs(ground, registry, registry.entries)
     return Files(registry=registry, policy=policy, settings=settings, programs=programs, delegates=delegates)
 
 
-def followed(ground: Ground, registry: Registry, entries: tuple[SidecarEntry, ...]) -> ResolvedPrograms:
+def resolve_programs(
+    ground: RootEnvironment, registry: Registry, entries: tuple[SidecarEntry, ...]
+) -> ResolvedPrograms:
     """Where the commands of these entries lead, and their delegates; those that are invalid lead nowhere."""
     usable = [entry for entry in entries if entry.valid and entry.command]
-    programs = {entry.id: ground.follow(registry, entry, entry.command, entry.args) for entry in usable}
+    programs = {entry.id: ground.resolve(registry, entry, entry.command, entry.args) for entry in usable}
     programs |= {entry.id: at_url(entry) for entry in entries if entry.valid and entry.url}
     delegates = {
         entry.id: {
-            name: ground.follow(registry, entry, delegate.command, delegate.args)
+            name: ground.resolve(registry, entry, delegate.command, delegate.args)
             for name, delegate in entry.delegates.items()
         }
         for entry in usable
@@ -133,7 +137,9 @@ def _with_diagnostics(registry: Registry, more: tuple[Diagnostic, ...]) -> Regis
     return msgspec.structs.replace(registry, diagnostics=(*registry.diagnostics, *more)) if more else registry
 
 
-def build_state(ground: Ground, files: Files, seen: Observations, *, version: int, now: float) -> World:
+def build_state(
+    ground: RootEnvironment, files: Files, seen: Observations, *, version: int, now: float
+) -> RootState:
     """The catalog of these files and observations, with everything that belongs to it."""
     registry = with_mcp_tools(_with_diagnostics(files.registry, seen.diagnostics), seen.offers)
     bundled = {sid for sid, program in files.programs.items() if ground.bundled(program)}
@@ -175,7 +181,7 @@ def build_state(ground: Ground, files: Files, seen: Observations, *, version: in
         },
     )
     catalog = build_catalog(facts)
-    return World(
+    return RootState(
         registry=registry,
         catalog=catalog,
         policy=files.policy,
@@ -187,7 +193,7 @@ def build_state(ground: Ground, files: Files, seen: Observations, *, version: in
     )
 
 
-def declared_in(places: Places, registry: Registry) -> str:
+def declared_in(places: RootPaths, registry: Registry) -> str:
     """The project's file that was read, relative to the app root; empty where there is none."""
     for relative in (REGISTRY_FILE, LEGACY_REGISTRY_FILE):
         if str(places.app_root / relative) in registry.files:

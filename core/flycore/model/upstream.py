@@ -32,18 +32,18 @@ class ToolDefinition(Value, frozen=True, kw_only=True):
         return digest([self.name, self.shown])
 
 
-class Unreadable(Value, frozen=True, kw_only=True):
+class UnreadableTool(Value, frozen=True, kw_only=True):
     """A tool that cannot be offered, and why, as a sentence without its subject."""
 
     name: str
     why: str
 
 
-class Listing(Value, frozen=True, kw_only=True):
+class McpToolList(Value, frozen=True, kw_only=True):
     """What a server said it offers."""
 
     tools: tuple[ToolDefinition, ...] = ()
-    refused: tuple[Unreadable, ...] = ()
+    refused: tuple[UnreadableTool, ...] = ()
     more: str = ""
     """Why not all of it was read; empty where it was."""
 
@@ -60,7 +60,7 @@ class McpToolOffer(Value, frozen=True, kw_only=True):
     """Those of `waiting` that were never trusted in any form."""
     gone: tuple[str, ...] = ()
     """Those of `accepted` that the server offers no longer."""
-    refused: tuple[Unreadable, ...] = ()
+    refused: tuple[UnreadableTool, ...] = ()
 
 
 def listing_digest(tools: tuple[ToolDefinition, ...]) -> str:

@@ -14,50 +14,50 @@ from flycore.audit.prometheus import exposition as exposition
 from flycore.audit.read import MOST_LINES, find, tail
 from flycore.audit.read import as_text as as_text
 from flycore.audit.span import ALL_TIME, moment
-from flycore.audit.span import Span as Span
+from flycore.audit.span import TimeRange as TimeRange
 from flycore.audit.verify import verify
 from flycore.kernel.records import activity_of
 from flycore.model.audit import ToolMetrics, Verification
 from flycore.model.call import Activity
 from flycore.model.json import JsonObject
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 
 MOST_CALLS = 500
 """Calls of the log that `logged_calls` looks at."""
 
 
-def last_lines(places: Places, count: int = MOST_LINES) -> tuple[JsonObject, ...]:
+def last_lines(places: RootPaths, count: int = MOST_LINES) -> tuple[JsonObject, ...]:
     """The last lines, oldest first. OSError."""
     return tail(audit_folder(places), count)
 
 
-def find_lines(places: Places, wanted: int | str) -> tuple[JsonObject, ...]:
+def find_lines(places: RootPaths, wanted: int | str) -> tuple[JsonObject, ...]:
     """The line of that number, or all lines of the call of that id. OSError."""
     return find(audit_folder(places), wanted)
 
 
-def read_span(since: str, until: str, now: datetime) -> Span:
+def read_span(since: str, until: str, now: datetime) -> TimeRange:
     """The time from one word to the other, each empty where that end is open. Raises ValueError where a word
     is no time."""
-    return Span(moment(since, now) if since else None, moment(until, now) if until else None)
+    return TimeRange(moment(since, now) if since else None, moment(until, now) if until else None)
 
 
-def exported_lines(places: Places, form: Format, span: Span) -> Iterator[str]:
+def exported_lines(places: RootPaths, form: Format, span: TimeRange) -> Iterator[str]:
     """The log in that format, oldest line first, ready to print. OSError."""
     return export(audit_folder(places), form, span)
 
 
-def exported_values(places: Places, span: Span) -> Iterator[JsonObject]:
+def exported_values(places: RootPaths, span: TimeRange) -> Iterator[JsonObject]:
     """The lines of that time as values, oldest first. OSError."""
     return (line for _, line in lines(audit_folder(places), span))
 
 
-def verify_log(places: Places) -> Verification:
+def verify_log(places: RootPaths) -> Verification:
     """Whether every line is as it was written, and none is missing."""
     return verify(audit_folder(places), anchor_file(places))
 
 
-def read_numbers(places: Places, span: Span = ALL_TIME) -> Projection:
+def read_numbers(places: RootPaths, span: TimeRange = ALL_TIME) -> Projection:
     """What the lines of that time say of every tool, and of how much a person was asked. OSError."""
     numbers = Projection(audit_folder(places), span, kept=0)
     numbers.update()
@@ -65,7 +65,7 @@ def read_numbers(places: Places, span: Span = ALL_TIME) -> Projection:
 
 
 def tool_history(
-    places: Places, tool: str, most: int
+    places: RootPaths, tool: str, most: int
 ) -> tuple[tuple[ToolMetrics, ...], tuple[Activity, ...]]:
     """The numbers of one tool, and its latest calls that have ended, at most so many. OSError."""
     made = Projection(audit_folder(places), kept=most, tool=tool)
@@ -74,17 +74,17 @@ def tool_history(
     return made.metrics().tools, calls
 
 
-def logged_calls(places: Places) -> tuple[Activity, ...]:
+def logged_calls(places: RootPaths) -> tuple[Activity, ...]:
     """The latest calls in the log, newest first. OSError."""
     made = [activity_of(record) for record in history(audit_folder(places), limit=MOST_CALLS)]
     return tuple(sorted(made, key=lambda call: call.started_at, reverse=True))
 
 
-def audit_folder(places: Places) -> Path:
+def audit_folder(places: RootPaths) -> Path:
     """The folder that holds the log."""
     return places.audit_dir
 
 
-def anchor_file(places: Places) -> Path:
+def anchor_file(places: RootPaths) -> Path:
     """The file, outside the state folder, that knows how long the log was."""
     return places.anchors_file

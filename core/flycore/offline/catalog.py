@@ -14,13 +14,13 @@ from flycore.approval.trust import TrustStore
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.probe_cache import ProbeCache
 from flycore.catalog.probes import Prober
-from flycore.discovery.look import search_roots, look
+from flycore.discovery.look import search_roots, scan
 from flycore.kernel.checkup import check_up
-from flycore.kernel.in_force import EffectiveFiles, in_force
+from flycore.kernel.in_force import EffectiveFiles, effective_files
 from flycore.kernel.probing import probe_spawn, probe_work
 from flycore.kernel.strays import new_session
 from flycore.kernel.world import (
-    Ground,
+    RootEnvironment,
     Observations,
     blocked_tools,
     build_state,
@@ -30,15 +30,17 @@ from flycore.kernel.world import (
 from flycore.model.catalog import Catalog
 from flycore.model.check import Check
 from flycore.model.enums import Kind
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 
 
-async def read_catalog(places: Places, *, probe: bool, environ: Mapping[str, str] | None = None) -> Catalog:
+async def read_catalog(
+    places: RootPaths, *, probe: bool, environ: Mapping[str, str] | None = None
+) -> Catalog:
     """What a kernel opened now would show; with `probe` after asking the trusted sidecars, otherwise
     with the answers that are still remembered."""
     ground = find_environment(places, dict(os.environ if environ is None else environ))
     trust = TrustStore.load(places.trust_file)
-    held = in_force(ground, read_files(ground, None), trust)
+    held = effective_files(ground, read_files(ground, None), trust)
     files = held.files
     cheap = _build_catalog(places, ground, held, trust, {})
     prober = Prober(
@@ -62,13 +64,17 @@ async def read_catalog(places: Places, *, probe: bool, environ: Mapping[str, str
     return _build_catalog(places, ground, held, trust, found)
 
 
-def check_root(places: Places, catalog: Catalog) -> tuple[Check, ...]:
+def check_root(places: RootPaths, catalog: Catalog) -> tuple[Check, ...]:
     """Every check of Doctor but those of a terminal, for a root without a kernel. Reads the whole log."""
     return check_up(places, dict(os.environ), catalog, None)
 
 
 def _build_catalog(
-    places: Places, ground: Ground, held: EffectiveFiles, trust: TrustStore, found: Mapping[str, ProbeFinding]
+    places: RootPaths,
+    ground: RootEnvironment,
+    held: EffectiveFiles,
+    trust: TrustStore,
+    found: Mapping[str, ProbeFinding],
 ) -> Catalog:
     blocks = ToolBlockStore.load(places.blocks_file)
     book = ToolDefinitionStore.load(places.definitions_file)
@@ -83,7 +89,7 @@ def _build_catalog(
         probes=found,
         runtime={},
         diagnostics=(*trust.diagnostics, *blocks.diagnostics),
-        described=look(search_roots(places, ground.environ)),
+        described=scan(search_roots(places, ground.environ)),
         changed=held.changed,
         offers=offers,
         blocked=blocked_tools(registry, blocks, offers),

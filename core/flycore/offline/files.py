@@ -14,7 +14,7 @@ from flycore.model.diagnostics import Severity
 from flycore.model.sidecar import Registry
 from flycore.registry.edits import switch_entry
 from flycore.registry.load import load_registry
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 from flycore.registry.settings import ReadSettings as ReadSettings
 from flycore.registry.settings import read_settings as read_settings
 from flycore.registry.starter import starter_text as starter_text
@@ -33,13 +33,13 @@ class EnableResult(NamedTuple):
     message: str
 
 
-def read_registry(places: Places, environ: Mapping[str, str]) -> Registry:
+def read_registry(places: RootPaths, environ: Mapping[str, str]) -> Registry:
     """The registry as the files have it. Starts nothing, writes nothing."""
     return load_registry(places, known=frozenset(KNOWN), environ=environ)
 
 
 def set_enabled(
-    places: Places, environ: Mapping[str, str], sidecar: str, enabled: bool, reason: str
+    places: RootPaths, environ: Mapping[str, str], sidecar: str, enabled: bool, reason: str
 ) -> EnableResult:
     """Switch the entry on or off in the file that declares it. No trust comes with it, because nobody proves
     that a person ran the command."""

@@ -29,7 +29,7 @@ from flycore.registry.places import PROJECT_POLICY_FILE, SETTINGS_FILE
 from flycore.registry.settings import parse_settings, read_settings
 
 if TYPE_CHECKING:
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
     from flycore.registry.settings import ReadSettings
 
 CheckSettings = Callable[["ReadSettings"], tuple[Diagnostic, ...]]
@@ -61,7 +61,7 @@ class LintResult(NamedTuple):
     diagnostics: tuple[Diagnostic, ...]
 
 
-def lint_root(places: Places, check_settings: CheckSettings) -> LintResult:
+def lint_root(places: RootPaths, check_settings: CheckSettings) -> LintResult:
     """Check every file of the root that a person writes. Spawns nothing, writes nothing."""
     files = read_files(find_environment(places, dict(os.environ)), None)
     settings = places.config_dir / SETTINGS_FILE
@@ -80,7 +80,7 @@ def lint_root(places: Places, check_settings: CheckSettings) -> LintResult:
     return _result(looked, _with_lines(found, places.app_root))
 
 
-def lint_file(places: Places, file: Path, kind: str, check_settings: CheckSettings) -> LintResult:
+def lint_file(places: RootPaths, file: Path, kind: str, check_settings: CheckSettings) -> LintResult:
     """Check one file, wherever it lies, as one of that kind; `""` for what its name or its content says it
     is."""
     shown = str(file)

@@ -13,7 +13,7 @@ from flycore.kernel.panic import read_panic as read_file
 from flycore.model.approval import Outcome
 from flycore.model.errors import AuditUnwritable
 from flycore.offline.root import HeldRoot
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 
 
 class StopResult(NamedTuple):
@@ -25,7 +25,7 @@ class StopResult(NamedTuple):
     """Why the log does not take the line; empty where it has."""
 
 
-def read_panic(places: Places) -> PanicRecord | None:
+def read_panic(places: RootPaths) -> PanicRecord | None:
     """Since when everything on the root is stopped, and by whom; None where it is not. A file that cannot be
     read counts as stopped."""
     return read_file(places.state_dir)
@@ -43,7 +43,7 @@ def stop_everything(root: HeldRoot) -> StopResult:
     return StopResult(already=False)
 
 
-def stop_next_kernel(places: Places) -> str:
+def stop_next_kernel(places: RootPaths) -> str:
     """Write the file while another process holds the root and does not answer: what it runs goes on, and no
     kernel that starts after it takes a call. Returns who stopped it, as the file says. Raises OSError."""
     by = str(identify_peer(os.getpid(), "cli"))

@@ -14,7 +14,7 @@ from flycore.model.json import JsonObject
 from flycore.model.question import Block
 from flycore.model.standing import StandingRule
 from flycore.offline.root import HeldRoot
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 
 BY = "flytui grants"
 GONE = "it was not blocked any more, or the list could not be written"
@@ -30,14 +30,14 @@ class KeptPermissions:
     """Why the list of blocked tools could not be relied on."""
 
 
-def read_permissions(places: Places) -> KeptPermissions:
+def read_permissions(places: RootPaths) -> KeptPermissions:
     """Read the person's own rules and the blocked tools."""
     blocks = ToolBlockStore.load(places.blocks_file)
     rules = read_rules(places.policy_file)
     return KeptPermissions(rules, blocks.all(), blocks.diagnostics)
 
 
-def edit_out_rule(places: Places, rule: StandingRule) -> Outcome:
+def edit_out_rule(places: RootPaths, rule: StandingRule) -> Outcome:
     """Take the rule out of the person's policy file and write no line in the log: a kernel that runs notices
     the edit and writes that itself."""
     removed = remove_from_file(places.policy_file, rule.where, rule.digest)

@@ -9,17 +9,32 @@ from dataclasses import dataclass
 
 from flycore.approval.trust import TrustStore
 from flycore.catalog.agent_actions import AGENT_ACTIONS, agent_actions, agent_entry
-from flycore.executive.world import World
-from flycore.kernel.in_force import in_force
-from flycore.kernel.world import Files, Ground, Observations, build_state, find_environment, read_files
+from flycore.executive.world import RootState
+from flycore.kernel.in_force import effective_files
+from flycore.kernel.world import (
+    Files,
+    RootEnvironment,
+    Observations,
+    build_state,
+    find_environment,
+    read_files,
+)
 from flycore.model.approval import MatchedRule
 from flycore.model.call import Caller
 from flycore.model.capability import Capability
 from flycore.model.enums import Decision, Risk
 from flycore.model.json import JsonObject
 from flycore.policy.conditions import PolicyCall
-from flycore.policy.evaluate import RuleMatch, Policy, call_risk, counted, evaluate, look, strictest
-from flycore.registry.places import Places
+from flycore.policy.evaluate import (
+    RuleMatch,
+    Policy,
+    call_risk,
+    effective_rules,
+    evaluate,
+    matching_rules,
+    strictest,
+)
+from flycore.registry.places import RootPaths
 from flycore.sandbox.levels import report
 
 
@@ -32,7 +47,7 @@ class CallEvaluation:
     risk: Risk | None
     rules: tuple[MatchedRule, ...]
     """What the rules said that counted."""
-    looked: tuple[RuleMatch, ...]
+    matches: tuple[RuleMatch, ...]
     """Every rule that is about the call, could be, or was until it expired."""
     default: MatchedRule | None
 
@@ -41,9 +56,9 @@ class CallEvaluation:
 class OfflinePolicy:
     """The files of a root and what they make of it, read once. Spawns nothing, writes nothing."""
 
-    ground: Ground
+    environment: RootEnvironment
     files: Files
-    world: World
+    world: RootState
     now: float
 
     def capability(self, tool: str) -> Capability | None:
@@ -68,11 +83,11 @@ class OfflinePolicy:
         capability = self.capability(tool)
         entry = agent_entry() if tool in AGENT_ACTIONS else self.world.entries.get(self.sidecar(tool) or "")
         if capability is None or entry is None or not entry.valid:
-            looked = look(policy, PolicyCall(tool=tool, input=input, caller=caller, now=self.now))
-            rules = counted(looked)
+            looked = matching_rules(policy, PolicyCall(tool=tool, input=input, caller=caller, now=self.now))
+            rules = effective_rules(looked)
             risk = None if capability is None else call_risk(capability, input, user_risk)
             return CallEvaluation(strictest(rules) if rules else None, risk, rules, looked, None)
-        bundled = self.ground.bundled(self.files.programs.get(entry.id))
+        bundled = self.environment.bundled(self.files.programs.get(entry.id))
         found = evaluate(
             policy,
             capability,
@@ -84,15 +99,15 @@ class OfflinePolicy:
             caller=caller,
             now=self.now,
         )
-        return CallEvaluation(found.verdict.decision, found.risk, found.rules, found.looked, found.default)
+        return CallEvaluation(found.verdict.decision, found.risk, found.rules, found.matches, found.default)
 
 
-def read_offline_policy(places: Places, environ: Mapping[str, str] | None = None) -> OfflinePolicy:
+def read_offline_policy(places: RootPaths, environ: Mapping[str, str] | None = None) -> OfflinePolicy:
     """Read registry, policy and settings as a kernel that starts now would; of an entry that changed since
     it was trusted, the trusted value."""
     ground = find_environment(places, dict(os.environ if environ is None else environ))
     trust = TrustStore.load(places.trust_file)
-    files = in_force(ground, read_files(ground, None), trust).files
+    files = effective_files(ground, read_files(ground, None), trust).files
     now = time.time()
     seen = Observations(trusted=frozenset(), probes={}, runtime={})
     return OfflinePolicy(ground, files, build_state(ground, files, seen, version=1, now=now), now)

@@ -8,13 +8,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from flycore.audit.log import AuditLog
-from flycore.kernel.lock import FOR_GOOD as FOR_GOOD
+from flycore.kernel.lock import LASTING_ROLES as LASTING_ROLES
 from flycore.kernel.lock import RootLock, reserve_for_console
 from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy
 from flycore.model.json import JsonObject
 from flycore.offline.audit_log import anchor_file, audit_folder
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 
 LONGEST_WAIT_SECONDS = 30.0
 """For the calls of a provisional kernel that has been asked to yield."""
@@ -29,7 +29,7 @@ RETRY_SECONDS = 0.1
 class HeldRoot:
     """An app root whose lock this process holds. Only `hold_root` and `take_root` make one."""
 
-    places: Places
+    places: RootPaths
 
     def record(self, event: str, fields: JsonObject) -> None:
         """Append one line to the audit log, on disk when this returns. Raises AuditUnwritable."""
@@ -43,7 +43,7 @@ class HeldRoot:
 
 
 @contextmanager
-def take_root(places: Places, role: KernelRole) -> Iterator[HeldRoot]:
+def take_root(places: RootPaths, role: KernelRole) -> Iterator[HeldRoot]:
     """Hold the root while the block runs. Raises RootBusy at once where somebody else holds it."""
     with RootLock.acquire(places, role):
         yield HeldRoot(places)
@@ -51,7 +51,11 @@ def take_root(places: Places, role: KernelRole) -> Iterator[HeldRoot]:
 
 @contextmanager
 def hold_root(
-    places: Places, role: KernelRole, *, ask_to_yield: Callable[[], None], on_wait: Callable[[RootBusy], None]
+    places: RootPaths,
+    role: KernelRole,
+    *,
+    ask_to_yield: Callable[[], None],
+    on_wait: Callable[[RootBusy], None],
 ) -> Iterator[HeldRoot]:
     """Hold the root while the block runs, once a provisional kernel or another command has left it.
 
@@ -67,7 +71,7 @@ def hold_root(
 
 
 def _wait_for_root(
-    places: Places,
+    places: RootPaths,
     role: KernelRole,
     stack: ExitStack,
     ask_to_yield: Callable[[], None],
@@ -80,7 +84,7 @@ def _wait_for_root(
         except RootBusy as busy:
             waited = time.monotonic() - began
             longest = LONGEST_WAIT_SECONDS if busy.role is KernelRole.PROVISIONAL else LONGEST_COMMAND_SECONDS
-            if busy.role in FOR_GOOD or waited >= longest:
+            if busy.role in LASTING_ROLES or waited >= longest:
                 raise
             if waited >= REPORT_AFTER_SECONDS and not reported:
                 on_wait(busy)

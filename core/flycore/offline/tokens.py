@@ -8,8 +8,8 @@ from flycore.audit.events import TOKEN_CHANGED, token_changed
 from flycore.model.approval import Outcome
 from flycore.model.errors import TokenRefused
 from flycore.offline.root import HeldRoot
-from flycore.registry.places import Places
-from flycore.serve.tokens import TokenStore, digest_of, mint
+from flycore.registry.places import RootPaths
+from flycore.serve.tokens import TokenStore, digest_of, new_token
 
 BY = "flytui token, while no kernel ran"
 
@@ -23,11 +23,11 @@ class NewToken(NamedTuple):
 
 def make_token() -> NewToken:
     """A new token, which nothing admits yet."""
-    token = mint()
+    token = new_token()
     return NewToken(token, digest_of(token))
 
 
-def read_tokens(places: Places) -> TokenStore:
+def read_tokens(places: RootPaths) -> TokenStore:
     """The tokens of the root. Never raises for what the file holds."""
     return TokenStore.load(places.state_dir)
 

@@ -11,7 +11,7 @@ from flycore.approval.describe import describe_entry
 from flycore.approval.trust import TrustStore, set_digest
 from flycore.audit.events import TRUST_DECIDED, trust_decided
 from flycore.catalog.known import KNOWN
-from flycore.discovery.look import search_roots, look
+from flycore.discovery.look import search_roots, scan
 from flycore.kernel.trusting import TrustedRegistry
 from flycore.kernel.world import find_environment, read_files
 from flycore.model.approval import Outcome
@@ -20,7 +20,7 @@ from flycore.model.source import Described, Import
 from flycore.model.trust import TrustItem
 from flycore.offline.root import HeldRoot
 from flycore.registry.load import load_registry
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 
 CHANGED = "not trusted: what waits is not what that digest stands for; run flytui trust again"
 
@@ -40,7 +40,7 @@ class PendingTrust:
         return set_digest(self.items) if self.items else ""
 
 
-def read_pending_trust(places: Places) -> PendingTrust:
+def read_pending_trust(places: RootPaths) -> PendingTrust:
     """Read registry and trust. Starts nothing, writes nothing."""
     files = read_files(find_environment(places, dict(os.environ)), None)
     store = TrustStore.load(places.trust_file)
@@ -62,7 +62,9 @@ def accept_trust(root: HeldRoot, digest: str) -> tuple[PendingTrust, Outcome]:
 def revoke_trust(root: HeldRoot) -> Outcome:
     """Trust nothing of the root any longer. Raises AuditUnwritable, and then all trust stays."""
     store = read_pending_trust(root.places).store
-    root.record(TRUST_DECIDED, trust_decided(store.given(), by="flytui trust --revoke", revoked=True))
+    root.record(
+        TRUST_DECIDED, trust_decided(store.accepted_entries(), by="flytui trust --revoke", revoked=True)
+    )
     return store.revoke()
 
 
@@ -70,7 +72,7 @@ def import_server(root: HeldRoot, item: Described, shown: Import) -> Outcome:
     """Write a server of another client's file into the registry and trust it, if that file still says what
     the person was shown. Raises AuditUnwritable."""
     places = root.places
-    found = look(search_roots(places, os.environ))
+    found = scan(search_roots(places, os.environ))
     now = next((one.offer for one in found if (one.key, one.path) == (item.key, item.path)), None)
     if now is None or now.digest != shown.digest:
         return Outcome(accepted=False, why_not="the file says something else by now; run it again")
@@ -81,7 +83,7 @@ def import_server(root: HeldRoot, item: Described, shown: Import) -> Outcome:
     return done.outcome
 
 
-def trust_new_root(places: Places, environ: Mapping[str, str]) -> Outcome:
+def trust_new_root(places: RootPaths, environ: Mapping[str, str]) -> Outcome:
     """Trust every entry of a root that this process has just made and that nobody else knows: without its
     lock, and without a line in its log."""
     registry = load_registry(places, known=frozenset(KNOWN), environ=environ)

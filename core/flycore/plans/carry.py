@@ -17,22 +17,22 @@ from flycore.executive import finish
 from flycore.executive.arrival import RecordedInput, record_call, attempt_of
 from flycore.executive.call import OnCancellable, Call, OnProgress
 from flycore.executive.checking import NO_JSON, validate_input, is_json, input_rejection
-from flycore.executive.closed import closed, over_quota, panicked
+from flycore.executive.closed import admission_refusal, quota_rejection, panic_rejection
 from flycore.executive.frame import run_guarded
 from flycore.executive.group import enter_group
-from flycore.executive.pipeline import execute
+from flycore.executive.pipeline import run_call
 from flycore.executive.prepare import Prepared
 from flycore.executive.resolve import callable_view
 from flycore.executive.rooms import PipelineContext
-from flycore.executive.stop import Rejection, failed, refused
-from flycore.executive.world import World
+from flycore.executive.stop import Rejection, failed, denied
+from flycore.executive.world import RootState
 from flycore.model.call import CallRequest, PlanStep, Progress, ToolResult
 from flycore.model.capability import Capability
 from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.model.json import JsonObject
 from flycore.plans.table import PLANS
 from flycore.plans.told import FinishedStep, artifacts_of, output_of, step_reports, warnings_of
-from flycore.plans.unfold import Step, step_violations, unfold
+from flycore.plans.unfold import Step, step_violations, expand
 from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import denying_rules
 from flycore.sandbox.environment import declared_secrets
@@ -41,7 +41,7 @@ from flycore.sandbox.masks import Masks
 NewId = Callable[[], str]
 
 
-def is_plan(world: World, tool: str) -> bool:
+def is_plan(world: RootState, tool: str) -> bool:
     """Whether calls of the tool are carried out here."""
     return tool in PLANS and tool in world.index
 
@@ -87,7 +87,7 @@ class _PlanRun:
             stop = msgspec.structs.replace(
                 stop, details={**stop.details, "steps": step_reports(self._steps, self._done)}
             )
-        return self._timed(finish.stopped(self._call, stop, None, self.masks))
+        return self._timed(finish.rejected(self._call, stop, None, self.masks))
 
     async def result(self) -> ToolResult:
         """Check all of it, then carry it out."""
@@ -98,13 +98,15 @@ class _PlanRun:
         self._arrival = record_call(context.audit, call, self._input, self.masks, "")
         stop = stop or self._refusal()
         if stop is not None:
-            return self.ended(stop if stop.code == Code.POLICY else closed(context.admission, call) or stop)
-        if (shut := closed(context.admission, call)) is not None:
+            return self.ended(
+                stop if stop.code == Code.POLICY else admission_refusal(context.admission, call) or stop
+            )
+        if (shut := admission_refusal(context.admission, call)) is not None:
             return self.ended(shut)
         key = call.request.caller.key
         over = context.admission.quota.admit(key, Risk.LOW)
         if over is not None:
-            return self.ended(over_quota(over))
+            return self.ended(quota_rejection(over))
         with context.admission.quota.running(key):
             async with AsyncExitStack() as stack:
                 group = world.index[call.request.tool].capability.exclusive
@@ -112,7 +114,7 @@ class _PlanRun:
                     await enter_group(context.slots, call, group, stack)
                 return await self._run_steps()
 
-    def _checked(self, world: World) -> Rejection | None:
+    def _checked(self, world: RootState) -> Rejection | None:
         """Fill in defaults, unfold the steps, and check each against the tool that it calls."""
         given = self._call.request.input
         if not is_json(given):
@@ -124,7 +126,7 @@ class _PlanRun:
         checked = validate_input(view.capability, given, self.masks)
         if isinstance(checked, Rejection):
             return checked
-        self._input, steps = checked, unfold(view.capability.name, checked)
+        self._input, steps = checked, expand(view.capability.name, checked)
         capabilities: dict[str, Capability] = {}
         for tool in dict.fromkeys(step.tool for step in steps if step.tool):
             atomic = callable_view(world, tool, self._context.judge.blocks)
@@ -141,7 +143,7 @@ class _PlanRun:
         judge, request = self._context.judge, self._call.request
         admission, world = self._context.admission, judge.state.world
         if admission.stopped():
-            return panicked(admission.app_root, began=self._call.began)
+            return panic_rejection(admission.app_root, began=self._call.began)
         view = callable_view(world, request.tool, judge.blocks)
         if isinstance(view, Rejection):
             return view
@@ -150,7 +152,7 @@ class _PlanRun:
         if not denies:
             return None
         judge.note_rules(denies)
-        return refused(Code.POLICY, "policy denies this plan", "; ".join(rule.because for rule in denies))
+        return denied(Code.POLICY, "policy denies this plan", "; ".join(rule.because for rule in denies))
 
     async def _run_steps(self) -> ToolResult:
         """Step after step, until one does not succeed."""
@@ -161,7 +163,7 @@ class _PlanRun:
             if not step.tool:
                 await self._wait(step, at)
                 continue
-            result = await self._called(step, at)
+            result = await self._call_step(step, at)
             if result.status is not Status.SUCCESS:
                 return self.ended(self._stop(result, at))
         call, request = self._call, self._call.request
@@ -179,11 +181,11 @@ class _PlanRun:
     async def _wait(self, step: Step, at: PlanStep) -> None:
         clock = self._context.clock
         began = clock.monotonic()
-        self._call.at(Phase.RUNNING, f"{at}: {step.action}", at.number - 1, at.of)
+        self._call.report(Phase.RUNNING, f"{at}: {step.action}", at.number - 1, at.of)
         await clock.sleep_until(began + step.ms / 1000)
         self._done.append(FinishedStep(step=step, waited_ms=int((clock.monotonic() - began) * 1000)))
 
-    async def _called(self, step: Step, at: PlanStep) -> ToolResult:
+    async def _call_step(self, step: Step, at: PlanStep) -> ToolResult:
         """The step's call, from its arrival to its end."""
         request = self._call.request
         self._running = self._new_id()
@@ -195,15 +197,15 @@ class _PlanRun:
             parent_call_id=request.call_id,
             step=at,
         )
-        result = await execute(self._context, own, partial(self._heard, step, at), None)
+        result = await run_call(self._context, own, partial(self._on_step_progress, step, at), None)
         self._running = ""
         self._done.append(FinishedStep(step=step, result=result))
         return result
 
-    def _heard(self, step: Step, at: PlanStep, progress: Progress) -> None:
+    def _on_step_progress(self, step: Step, at: PlanStep, progress: Progress) -> None:
         """Tell of the step as of the plan. Before its first step runs a plan has not begun."""
         words = f"{at}, {step.action}" + (f": {progress.message}" if progress.message else "")
-        self._call.at(progress.phase, words, at.number - 1, at.of)
+        self._call.report(progress.phase, words, at.number - 1, at.of)
 
     def _stop(self, result: ToolResult, at: PlanStep) -> Rejection:
         """How the plan ends because of a step that did not succeed."""
@@ -239,7 +241,7 @@ class _PlanRun:
         )
 
 
-def _masks(world: World, tool: str, environ: Mapping[str, str]) -> Masks:
+def _masks(world: RootState, tool: str, environ: Mapping[str, str]) -> Masks:
     """Over the secrets of every sidecar that the plan may call."""
     secrets: dict[str, str] = {}
     for name in world.index[tool].capability.over:

@@ -22,11 +22,11 @@ class Step(Value, frozen=True, kw_only=True):
     tool: str = ""
     input: JsonObject = {}  # noqa: RUF012 - msgspec gives each instance its own
     ms: int = 0
-    stray: tuple[str, ...] = ()
+    unknown_fields: tuple[str, ...] = ()
     """Fields that were given and that the action does not have."""
 
 
-def unfold(tool: str, input: JsonObject) -> tuple[Step, ...]:
+def expand(tool: str, input: JsonObject) -> tuple[Step, ...]:
     """The steps of a plan whose input fits its schema, in order; `captureAfter` adds one at the end.
 
     A step that names no window acts in that of the `focus_app` before it, where there is one.
@@ -70,20 +70,20 @@ def _step(plan: PlanDefinition, pointer: str, given: JsonObject) -> Step:
     if action == WAIT:
         stray = tuple(name for name in fields if name not in WAIT_FIELDS)
         ms = fields.get("ms")
-        return Step(action=action, pointer=pointer, ms=ms if isinstance(ms, int) else 0, stray=stray)
+        return Step(action=action, pointer=pointer, ms=ms if isinstance(ms, int) else 0, unknown_fields=stray)
     atomic = plan.actions[action]
     own: JsonObject = {"action": atomic.action} if atomic.action else {}
     own |= {atomic.fields[name]: value for name, value in fields.items() if name in atomic.fields}
     stray = tuple(name for name in fields if name not in atomic.fields)
-    return Step(action=action, pointer=pointer, tool=atomic.tool, input=own, stray=stray)
+    return Step(action=action, pointer=pointer, tool=atomic.tool, input=own, unknown_fields=stray)
 
 
 def _step_violations(step: Step, capabilities: Mapping[str, Capability]) -> Iterator[Violation]:
-    for name in step.stray:
+    for name in step.unknown_fields:
         yield Violation(
             pointer=f"{step.pointer}/{name}", message=f"the action {step.action} has no such field"
         )
-    if step.tool and not step.stray:
+    if step.tool and not step.unknown_fields:
         _, found = check_input(capabilities[step.tool].input_schema, step.input)
         for item in found:
             yield Violation(

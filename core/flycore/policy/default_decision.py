@@ -12,7 +12,7 @@ DEFAULT = "default"
 """What a verdict names as the place of the default."""
 
 
-class Standing(Value, frozen=True, kw_only=True):
+class CallFacts(Value, frozen=True, kw_only=True):
     """How a call stands before anybody is asked."""
 
     risk: Risk
@@ -23,7 +23,7 @@ class Standing(Value, frozen=True, kw_only=True):
     bundled_unmodified: bool
 
 
-def default_rule(capability: Capability, entry: SidecarEntry, standing: Standing) -> MatchedRule:
+def default_rule(capability: Capability, entry: SidecarEntry, standing: CallFacts) -> MatchedRule:
     """Allow where nothing speaks against it, else ask, with all that does."""
     against = objections(capability, entry, standing)
     if against:
@@ -33,7 +33,7 @@ def default_rule(capability: Capability, entry: SidecarEntry, standing: Standing
     return MatchedRule(decision=Decision.ALLOW, because=sentence, where=DEFAULT)
 
 
-def objections(capability: Capability, entry: SidecarEntry, standing: Standing) -> tuple[str, ...]:
+def objections(capability: Capability, entry: SidecarEntry, standing: CallFacts) -> tuple[str, ...]:
     """Why the call is not allowed by default; empty where it is.
 
     The kernel's table and the user's own files are believed. Whatever else describes a tool may make it
@@ -61,7 +61,7 @@ def _plain_environment(entry: SidecarEntry) -> bool:
     return all(name == "LANG" or name.startswith("LC_") for name in (*entry.env, *entry.pass_env))
 
 
-def _program_objection(standing: Standing) -> str:
+def _program_objection(standing: CallFacts) -> str:
     if standing.bundled_unmodified:
         return "it may start a delegate outside a sandbox"
     return "its program is not part of flytui and runs outside a sandbox"

@@ -22,12 +22,12 @@ from flycore.model.enums import Decision, Level, Risk
 from flycore.model.json import JsonObject, digest
 from flycore.model.sidecar import SidecarEntry
 from flycore.policy.conditions import Match, PolicyCall
-from flycore.policy.default_decision import Standing, default_rule
-from flycore.policy.files import PolicyFile, SystemFile, kept, load_files, load_system
+from flycore.policy.default_decision import CallFacts, default_rule
+from flycore.policy.files import PolicyFile, SystemFile, with_last_good, load_files, load_system
 from flycore.policy.rules import Rule
 
 if TYPE_CHECKING:
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
 
 DEFAULTS_VERSION = 1
 """Grows when the built-in defaults change, so that a grant given under the old ones is void."""
@@ -47,7 +47,7 @@ class Policy(Value, frozen=True, kw_only=True, dict=True):
     @cached_property
     def version(self) -> str:
         """Digest over what the rules say and their order; comments and places do not count."""
-        said = [[layer.source, [rule.said() for rule in layer.rules]] for layer in self.layers]
+        said = [[layer.source, [rule.digest_value() for rule in layer.rules]] for layer in self.layers]
         return digest([DEFAULTS_VERSION, said])
 
     @cached_property
@@ -70,11 +70,11 @@ class RuleMatch(NamedTuple):
     """A rule about the tool, and whether it is about the call."""
 
     rule: Rule
-    fit: Match
+    match: Match
 
 
 def load_policy(
-    places: Places,
+    places: RootPaths,
     last_good: Policy | None,
     *,
     names: frozenset[str] = frozenset(),
@@ -85,23 +85,24 @@ def load_policy(
     read = (load_system(system, names), *loaded) if system is not None else loaded
     before = {layer.source: layer for layer in last_good.layers} if last_good is not None else {}
     return Policy(
-        layers=tuple(kept(layer, before.get(layer.source)) for layer, _ in read),
+        layers=tuple(with_last_good(layer, before.get(layer.source)) for layer, _ in read),
         diagnostics=tuple(item for _, found in read for item in found),
     )
 
 
-def look(policy: Policy, call: PolicyCall) -> tuple[RuleMatch, ...]:
+def matching_rules(policy: Policy, call: PolicyCall) -> tuple[RuleMatch, ...]:
     """Every rule that is about the call, could be, or was until it expired."""
-    looked = (RuleMatch(rule, rule.fit(call)) for rule in policy.rules)
-    return tuple(item for item in looked if item.fit is not Match.NO)
+    looked = (RuleMatch(rule, rule.match(call)) for rule in policy.rules)
+    return tuple(item for item in looked if item.match is not Match.NO)
 
 
-def counted(looked: tuple[RuleMatch, ...]) -> tuple[MatchedRule, ...]:
+def effective_rules(looked: tuple[RuleMatch, ...]) -> tuple[MatchedRule, ...]:
     """What these rules say together. One that only may be about the call is no allow, and no deny yet."""
     return tuple(
-        item.rule.matched() if item.fit is Match.YES else _as_ask(item.rule)
+        item.rule.matched() if item.match is Match.YES else _as_ask(item.rule)
         for item in looked
-        if item.fit is Match.YES or (item.fit is Match.UNKNOWN and item.rule.decision is not Decision.ALLOW)
+        if item.match is Match.YES
+        or (item.match is Match.UNKNOWN and item.rule.decision is not Decision.ALLOW)
     )
 
 
@@ -110,7 +111,7 @@ class Evaluation(Value, frozen=True, kw_only=True):
 
     risk: Risk
     """Of this call: the user's word for the tool, else that of the tool's table for this input."""
-    looked: tuple[RuleMatch, ...]
+    matches: tuple[RuleMatch, ...]
     """Every rule that is about the call, could be, or was until it expired."""
     rules: tuple[MatchedRule, ...]
     """What the rules that count say; empty where the default decides."""
@@ -120,7 +121,7 @@ class Evaluation(Value, frozen=True, kw_only=True):
     @property
     def verdict(self) -> Verdict:
         """The decision of the rules together; of the default where there are none."""
-        matched = self.rules or (_mention_expired(self.default, self.looked),)
+        matched = self.rules or (_mention_expired(self.default, self.matches),)
         return Verdict(decision=strictest(matched), rules=matched)
 
 
@@ -139,16 +140,16 @@ def evaluate(
     """Judge one call of a tool that `entry` offers. `input`, `caller` and `now` (Unix time) are None where
     they are not known; then no allow that asks for them counts. `level` is the sandbox's, `user_risk` what
     the user's own config says of the tool."""
-    looked = look(policy, PolicyCall(tool=capability.name, input=input, caller=caller, now=now))
+    looked = matching_rules(policy, PolicyCall(tool=capability.name, input=input, caller=caller, now=now))
     risk = call_risk(capability, input, user_risk)
-    standing = Standing(
+    standing = CallFacts(
         risk=risk,
         user_risk=user_risk,
         level=level,
         bundled_unmodified=bundled_unmodified,
     )
     default = default_rule(capability, entry, standing)
-    return Evaluation(risk=risk, looked=looked, rules=counted(looked), default=default)
+    return Evaluation(risk=risk, matches=looked, rules=effective_rules(looked), default=default)
 
 
 def call_risk(capability: Capability, input: JsonObject | None, user_risk: Risk | None) -> Risk:
@@ -184,8 +185,8 @@ def denying_rules(policy: Policy, call: PolicyCall) -> tuple[MatchedRule, ...]:
     fits = (Match.YES,) if call.input is None else (Match.YES, Match.UNKNOWN)
     return tuple(
         item.rule.matched()
-        for item in look(policy, call)
-        if item.rule.decision is Decision.DENY and item.fit in fits
+        for item in matching_rules(policy, call)
+        if item.rule.decision is Decision.DENY and item.match in fits
     )
 
 
@@ -222,6 +223,6 @@ def _mention_expired(default: MatchedRule, looked: tuple[RuleMatch, ...]) -> Mat
     over = [
         f"the {item.rule.decision.value} at {item.rule.place} has expired"
         for item in looked
-        if item.fit is Match.EXPIRED
+        if item.match is Match.EXPIRED
     ]
     return msgspec.structs.replace(default, because="; ".join((default.because, *over)))

@@ -25,7 +25,7 @@ from flycore.registry.places import POLICY_FILE, PROJECT_POLICY_FILE, SYSTEM_CON
 from flysafe.beneath import open_anchor, open_beneath, read_beneath
 
 if TYPE_CHECKING:
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
 
 MAX_BYTES = 1_048_576
 SCHEMA_VERSION = 1
@@ -62,7 +62,7 @@ def load_system(system: SystemFile, names: frozenset[str]) -> Loaded:
     except FileNotFoundError:
         return PolicyFile(source=RuleLayer.SYSTEM, file=file, present=False), ()
     except OSError as error:
-        return broken(RuleLayer.SYSTEM, file, f"cannot be read: {error.strerror or error}")
+        return ask_for_everything(RuleLayer.SYSTEM, file, f"cannot be read: {error.strerror or error}")
     if data is None:
         diagnostic = Diagnostic(
             severity=Severity.ERROR,
@@ -75,7 +75,7 @@ def load_system(system: SystemFile, names: frozenset[str]) -> Loaded:
     return read_policy(data, RuleLayer.SYSTEM, file, names)
 
 
-def load_files(places: Places, names: frozenset[str]) -> tuple[Loaded, Loaded]:
+def load_files(places: RootPaths, names: frozenset[str]) -> tuple[Loaded, Loaded]:
     """The user's file and the project's."""
     return (
         _load(RuleLayer.USER, places.config_dir, POLICY_FILE, names),
@@ -91,7 +91,7 @@ def load_draft(path: Path, layer: RuleLayer, names: frozenset[str]) -> Loaded:
     return loaded
 
 
-def kept(layer: PolicyFile, before: PolicyFile | None) -> PolicyFile:
+def with_last_good(layer: PolicyFile, before: PolicyFile | None) -> PolicyFile:
     """A broken layer with the rules it last had; asking everything where there was no file before,
     because nobody knows what the first one was meant to forbid."""
     if layer.ok or not layer.present:
@@ -108,10 +108,12 @@ def read_policy(data: bytes, layer: RuleLayer, file: str, names: frozenset[str])
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        return broken(layer, file, f"cannot be read: byte {error.start} is not UTF-8")
+        return ask_for_everything(layer, file, f"cannot be read: byte {error.start} is not UTF-8")
     value, index, problems = read_jsonc(text, file)
     if index is None or not isinstance(value, dict):
-        return PolicyFile(source=layer, file=file, ok=False), problems or broken(layer, file, NO_OBJECT)[1]
+        return PolicyFile(source=layer, file=file, ok=False), problems or ask_for_everything(
+            layer, file, NO_OBJECT
+        )[1]
 
     def locate(pointer: str) -> Position | None:
         span = index.value(pointer)
@@ -126,7 +128,7 @@ def read_policy(data: bytes, layer: RuleLayer, file: str, names: frozenset[str])
     return read, problems + diagnostics
 
 
-def broken(
+def ask_for_everything(
     layer: RuleLayer, file: str, what: str, locate: Callable[[str], Position | None] | None = None
 ) -> Loaded:
     """A layer whose file cannot be used as a whole."""
@@ -148,7 +150,7 @@ def _load(layer: RuleLayer, anchor: Path, relative: str, names: frozenset[str]) 
     except FileNotFoundError:
         return PolicyFile(source=layer, file=file, present=False), ()
     except OSError as error:
-        return broken(layer, file, f"cannot be read: {error.strerror or error}")
+        return ask_for_everything(layer, file, f"cannot be read: {error.strerror or error}")
     return read_policy(data, layer, file, names)
 
 
@@ -157,13 +159,19 @@ def _read_document(value: JsonObject, origin: RuleSource) -> Loaded:
     version, rules = value.get("schemaVersion"), value.get("rules")
     unknown = sorted(set(value) - {"schemaVersion", "rules", "$schema"})
     if type(version) is not int or version != SCHEMA_VERSION:
-        return broken(origin.layer, origin.file, f"needs schemaVersion {SCHEMA_VERSION}", origin.locate)
+        return ask_for_everything(
+            origin.layer, origin.file, f"needs schemaVersion {SCHEMA_VERSION}", origin.locate
+        )
     if not isinstance(rules, list):
-        return broken(origin.layer, origin.file, "needs `rules`, a list", origin.locate)
+        return ask_for_everything(origin.layer, origin.file, "needs `rules`, a list", origin.locate)
     if unknown:
-        return broken(origin.layer, origin.file, f"has an unknown key {unknown[0]!r}", origin.locate)
+        return ask_for_everything(
+            origin.layer, origin.file, f"has an unknown key {unknown[0]!r}", origin.locate
+        )
     if any(not pointer.startswith("/rules/") for pointer in origin.broken):
-        return broken(origin.layer, origin.file, "is ambiguous: a key is given twice", origin.locate)
+        return ask_for_everything(
+            origin.layer, origin.file, "is ambiguous: a key is given twice", origin.locate
+        )
     parsed, diagnostics = parse_rules(rules, origin)
     return PolicyFile(source=origin.layer, file=origin.file, rules=parsed), diagnostics
 

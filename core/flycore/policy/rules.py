@@ -59,7 +59,7 @@ class Rule(Value, frozen=True, kw_only=True):
     expires: float | None = None
     """Unix time from which on it no longer holds."""
 
-    def fit(self, call: PolicyCall) -> Match:
+    def match(self, call: PolicyCall) -> Match:
         """Whether the rule is about that call."""
         if not matches(self.tool, call.tool):
             return Match.NO
@@ -74,7 +74,7 @@ class Rule(Value, frozen=True, kw_only=True):
         """`file:line`."""
         return f"{self.file}:{self.line}"
 
-    def said(self) -> list[Json]:
+    def digest_value(self) -> list[Json]:
         """Everything of it that decides."""
         return [self.tool, self.decision.value, self.because, self.caller, self.when, self.expires]
 

@@ -100,7 +100,7 @@ def _frame_finding(
         message=f"{file.file}: {message}",
         remedy=remedy,
         pointer=pointer,
-        position=file.place(pointer),
+        position=file.nearest_position(pointer),
     )
 
 

@@ -15,7 +15,7 @@ from flycore.registry.files import MAX_FILE_BYTES, read_text
 from flycore.registry.jsonc.edit import edited, insert_last, set_members, spelled
 from flycore.registry.jsonc.parse import parse_jsonc
 from flycore.registry.jsonc.spans import scan
-from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places
+from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
 from flysafe.replace import create_beneath, replace_beneath
 
 MOST_REASON = 1_000
@@ -91,7 +91,7 @@ def switch_in_text(text: str, sidecar: str, enabled: bool, reason: str, shown: s
     return _outcome(edited(text, changes, wanted), shown)
 
 
-def add_entry(places: Places, sidecar: str, entry: JsonObject) -> EntryEdit:
+def add_entry(places: RootPaths, sidecar: str, entry: JsonObject) -> EntryEdit:
     """Add it to the project's file, the older one where only that is there; where there is none, it is made.
     Refused where the file cannot be read or written, or is changed meanwhile. Never raises for any of these.
     """
@@ -111,7 +111,7 @@ def add_entry(places: Places, sidecar: str, entry: JsonObject) -> EntryEdit:
 
 
 def switch_entry(
-    places: Places, source: Source, sidecar: str, enabled: bool, reason: str, shown: str
+    places: RootPaths, source: Source, sidecar: str, enabled: bool, reason: str, shown: str
 ) -> EntryEdit:
     """Enable or disable it in the file that declares it. Refused where the file cannot be read or written,
     or is changed meanwhile. Never raises for any of these."""

@@ -20,7 +20,7 @@ from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.registry.conflicts import mark_conflicts
 from flycore.registry.document import parse_registry
 from flycore.registry.files import read_text
-from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places
+from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class _RegistryLayer:
 
 
 def load_registry(
-    places: Places, *, known: frozenset[str], environ: Mapping[str, str], previous: Registry | None = None
+    places: RootPaths, *, known: frozenset[str], environ: Mapping[str, str], previous: Registry | None = None
 ) -> Registry:
     """Read all layers. `known` names the known capabilities.
 
@@ -58,7 +58,7 @@ def load_registry(
     )
 
 
-def _project(places: Places, known: frozenset[str]) -> _RegistryLayer | None:
+def _project(places: RootPaths, known: frozenset[str]) -> _RegistryLayer | None:
     for relative in (REGISTRY_FILE, LEGACY_REGISTRY_FILE):
         layer = _read(places.app_root, relative, relative, Source.PROJECT, known)
         if layer is not None:
@@ -66,7 +66,7 @@ def _project(places: Places, known: frozenset[str]) -> _RegistryLayer | None:
     return None
 
 
-def _user(places: Places, known: frozenset[str], environ: Mapping[str, str]) -> _RegistryLayer | None:
+def _user(places: RootPaths, known: frozenset[str], environ: Mapping[str, str]) -> _RegistryLayer | None:
     path = str(places.config_dir / REGISTRY_FILE)
     home = environ.get("HOME", "").rstrip("/")
     shown = f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path

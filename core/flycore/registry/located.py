@@ -32,7 +32,7 @@ class SourceText:
         line, column = self.index.position(offset)
         return Position(file=self.file, line=line, column=column)
 
-    def place(self, pointer: str) -> Position:
+    def nearest_position(self, pointer: str) -> Position:
         """Where the value stands, else the nearest thing around it that exists."""
         while pointer:
             span = self.index.value(pointer) or self.index.key(pointer)
@@ -68,7 +68,7 @@ class EntryFindings:
                 message=f"{subject}: {message}",
                 remedy=remedy,
                 pointer=pointer,
-                position=self.file.place(pointer),
+                position=self.file.nearest_position(pointer),
                 sidecar=self.sidecar,
             )
         )

@@ -37,7 +37,7 @@ MAX_SOCKET_PATH = 107
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class RootPaths:
     """All folders of one app root, absolute."""
 
     app_root: Path
@@ -101,14 +101,14 @@ def root_key(app_root: Path) -> str:
     return hashlib.sha256(os.fsencode(os.path.realpath(app_root))).hexdigest()[:16]
 
 
-def find_paths(root: str | None, workspace: str | None, environ: Mapping[str, str], cwd: Path) -> Places:
+def find_paths(root: str | None, workspace: str | None, environ: Mapping[str, str], cwd: Path) -> RootPaths:
     """Find the app root (`root`, else FLYTUI_ROOT, else the nearest ancestor of `cwd` with a project
     file, else `cwd`) and everything that follows from it. Relative names start at `cwd`."""
     named = root or environ.get("FLYTUI_ROOT")
     found = cwd / named if named else _ancestor_with_registry(cwd) or cwd
     app_root = Path(os.path.realpath(found))
     key = root_key(app_root)
-    return Places(
+    return RootPaths(
         app_root=app_root,
         workspace=Path(os.path.realpath(cwd / workspace)) if workspace else app_root,
         config_dir=_user_folder("config", environ),

@@ -21,7 +21,7 @@ from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.suggest import nearest
 from flycore.registry.keys import key_position
-from flycore.registry.seen import Look, stat_file, recall, remember
+from flycore.registry.seen import FileStat, stat_file, recall, remember
 from flycore.registry.shebang import MAX_LINE, find_on_path, read_interpreter
 from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of
 
@@ -68,7 +68,7 @@ def resolve_program(
     """
     asked = _ProgramLookup(command, args, entry, registry)
     if _ABSOLUTE.match(command):
-        return asked.denied("an absolute command never runs", _declare_fix(entry))
+        return asked.unreadable("an absolute command never runs", _declare_fix(entry))
     if "/" in command or "\\" in command:
         return _resolve_relative(asked, path_env)
     return _resolve_bare_name(asked, interpreter_dir, path_env)
@@ -100,7 +100,7 @@ class _ProgramLookup:
         """`relative` or `path`."""
         return "relative" if "/" in self.command or "\\" in self.command else "path"
 
-    def denied(self, message: str, remedy: str) -> ResolvedProgram:
+    def unreadable(self, message: str, remedy: str) -> ResolvedProgram:
         """The command leads, or would lead, out of its anchor."""
         return self._outcome(
             PathState.OUTSIDE_ROOT_DENIED,
@@ -170,7 +170,7 @@ def _resolve_relative(asked: _ProgramLookup, path_env: str) -> ResolvedProgram:
         return _beneath(asked, anchor, path_env)
     except OutsideAnchor:
         message = f"leads out of the {asked.entry.cwd} folder"
-        return asked.denied(message, _declare_fix(asked.entry))
+        return asked.unreadable(message, _declare_fix(asked.entry))
     except OSError as error:
         return _missing(asked, anchor, error)
     finally:
@@ -190,7 +190,7 @@ def _beneath(asked: _ProgramLookup, anchor: int, path_env: str) -> ResolvedProgr
 
 
 def _inspect(
-    asked: _ProgramLookup, anchor: int, path_env: str, look: Look, status: os.stat_result
+    asked: _ProgramLookup, anchor: int, path_env: str, look: FileStat, status: os.stat_result
 ) -> ResolvedProgram:
     real = look.real
     if not stat.S_ISREG(status.st_mode):

@@ -14,7 +14,7 @@ _SETTLED_NS = 100_000_000
 """A file that changed this recently could change again within one tick of its clock: not remembered."""
 
 
-class Look(NamedTuple):
+class FileStat(NamedTuple):
     """All that the outcome for a binary depends on; a `#!` line depends on other files as well."""
 
     real: str
@@ -30,9 +30,11 @@ class Look(NamedTuple):
     cwd: Anchor
 
 
-def stat_file(status: os.stat_result, real: str, command: str, args: tuple[str, ...], cwd: Anchor) -> Look:
+def stat_file(
+    status: os.stat_result, real: str, command: str, args: tuple[str, ...], cwd: Anchor
+) -> FileStat:
     """The look at an opened file whose status was just taken."""
-    return Look(
+    return FileStat(
         real,
         status.st_dev,
         status.st_ino,
@@ -45,15 +47,15 @@ def stat_file(status: os.stat_result, real: str, command: str, args: tuple[str, 
     )
 
 
-_seen: dict[Look, ResolvedProgram] = {}
+_seen: dict[FileStat, ResolvedProgram] = {}
 
 
-def recall(look: Look) -> ResolvedProgram | None:
+def recall(look: FileStat) -> ResolvedProgram | None:
     """What came of the same look before."""
     return _seen.get(look)
 
 
-def remember(look: Look, program: ResolvedProgram) -> None:
+def remember(look: FileStat, program: ResolvedProgram) -> None:
     """Keep what came of it, where nothing but the file itself had a part in it."""
     settled = time.time_ns() - max(look.modified_ns, look.changed_ns) > _SETTLED_NS
     if program.path == look.real and not program.interpreter and settled:

@@ -15,7 +15,7 @@ class SettingError(Exception):
     """The value is not one of those the setting takes; the text says which these are."""
 
 
-def whole(low: int, high: int) -> Callable[[Json], int]:
+def integer(low: int, high: int) -> Callable[[Json], int]:
     """A whole number from `low` to `high`."""
 
     def check(value: Json) -> int:
@@ -38,7 +38,7 @@ def one_of(kind: type[Choice]) -> Callable[[Json], Choice]:
     return check
 
 
-def flag(value: Json) -> bool:
+def boolean(value: Json) -> bool:
     """True or false."""
 
     if not isinstance(value, bool):
@@ -62,7 +62,7 @@ def json_object(value: Json) -> JsonObject:
     return value
 
 
-def argv(value: Json) -> tuple[str, ...]:
+def argument_list(value: Json) -> tuple[str, ...]:
     """A program and its arguments; a string alone is the program."""
 
     words = [value] if isinstance(value, str) else value

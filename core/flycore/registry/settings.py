@@ -18,7 +18,15 @@ from flycore.registry.files import read_text
 from flycore.registry.jsonc.parse import finding, read_jsonc
 from flycore.registry.jsonc.spans import SpanIndex
 from flycore.registry.places import SETTINGS_FILE
-from flycore.registry.setting_checks import SettingError, argv, flag, json_object, one_of, text, whole
+from flycore.registry.setting_checks import (
+    SettingError,
+    argument_list,
+    boolean,
+    json_object,
+    one_of,
+    text,
+    integer,
+)
 
 T = TypeVar("T")
 MAX_TIMEOUT_MS = 7 * 24 * 3_600_000
@@ -98,7 +106,7 @@ def parse_settings(content: str, shown: str) -> ReadSettings:
         return ReadSettings(Settings(), problems)
     reader = _Reader(index, shown, list(problems))
     if not isinstance(value, dict):
-        reader.refuse("", "must be an object", "write {}")
+        reader.add_error("", "must be an object", "write {}")
         return ReadSettings(Settings(), tuple(reader.problems))
     settings = reader.settings(value)
     return ReadSettings(settings, tuple(reader.problems), _positions(index, shown))
@@ -123,23 +131,27 @@ class _Reader:
         defaults = Settings()
         return Settings(
             approval_times=self.times(approvals),
-            inline_wait_ms=self.take(approvals, "/approvals/inlineWaitMs", whole(0, MAX_TIMEOUT_MS), 25_000),
+            inline_wait_ms=self.take(
+                approvals, "/approvals/inlineWaitMs", integer(0, MAX_TIMEOUT_MS), 25_000
+            ),
             queue_per_caller=self.take(
-                approvals, "/approvals/queuePerCaller", whole(1, 1_000), defaults.queue_per_caller
+                approvals, "/approvals/queuePerCaller", integer(1, 1_000), defaults.queue_per_caller
             ),
-            queue_total=self.take(approvals, "/approvals/queueTotal", whole(1, 1_000), defaults.queue_total),
+            queue_total=self.take(
+                approvals, "/approvals/queueTotal", integer(1, 1_000), defaults.queue_total
+            ),
             calls_per_minute=self.take(
-                quota, "/quota/callsPerMinute", whole(1, 100_000), defaults.calls_per_minute
+                quota, "/quota/callsPerMinute", integer(1, 100_000), defaults.calls_per_minute
             ),
-            running=self.take(quota, "/quota/running", whole(1, 1_000), defaults.running),
+            running=self.take(quota, "/quota/running", integer(1, 1_000), defaults.running),
             high_risk_per_session=self.take(
-                quota, "/quota/highRiskPerSession", whole(0, 100_000), defaults.high_risk_per_session
+                quota, "/quota/highRiskPerSession", integer(0, 100_000), defaults.high_risk_per_session
             ),
             risk=self.table(value, "/risk", one_of(Risk)),
             sandbox_minimum=self.table(sections["sandbox"], "/sandbox/minimum", one_of(Level)),
-            audit_outputs=self.take(sections["audit"], "/audit/outputs", flag, False),
+            audit_outputs=self.take(sections["audit"], "/audit/outputs", boolean, False),
             max_permissions=self.ceiling(sections["security"]),
-            notify_command=self.take(sections["notify"], "/notify/command", argv, ()),
+            notify_command=self.take(sections["notify"], "/notify/command", argument_list, ()),
             keys=self.table(value, "/keys", text),
             theme=self.take(value, "/theme", text, ""),
         )
@@ -164,7 +176,7 @@ class _Reader:
         table: JsonObject = self.take(approvals, pointer, json_object, {})
         self.unknown(pointer, table, tuple(Risk))
         read = {
-            risk.value: self.take(table, f"{pointer}/{risk}", whole(1, MAX_TIMEOUT_MS), DEFAULT_APPROVAL_MS)
+            risk.value: self.take(table, f"{pointer}/{risk}", integer(1, MAX_TIMEOUT_MS), DEFAULT_APPROVAL_MS)
             for risk in Risk
         }
         return ApprovalTimes(**read)
@@ -177,7 +189,7 @@ class _Reader:
             try:
                 kept[key] = check(value)
             except SettingError as error:
-                self.refuse(
+                self.add_error(
                     pointer_join(pointer, key), str(error), "correct it; until then it does not count"
                 )
         return kept
@@ -190,7 +202,7 @@ class _Reader:
         try:
             return check(holder[key])
         except SettingError as error:
-            self.refuse(pointer, str(error), "correct it; until then the default holds")
+            self.add_error(pointer, str(error), "correct it; until then the default holds")
             return default
 
     def unknown(self, pointer: str, value: JsonObject, known: tuple[str, ...]) -> None:
@@ -198,13 +210,15 @@ class _Reader:
         for key in value.keys() - set(known):
             near = nearest(key, known, count=1)
             remedy = f"did you mean {near[0]}?" if near else "remove it"
-            self.note(pointer_join(pointer, key), "unknown-key", "is not a setting", remedy, Severity.WARNING)
+            self.add_warning(
+                pointer_join(pointer, key), "unknown-key", "is not a setting", remedy, Severity.WARNING
+            )
 
-    def refuse(self, pointer: str, message: str, remedy: str) -> None:
+    def add_error(self, pointer: str, message: str, remedy: str) -> None:
         """Note an error."""
-        self.note(pointer, "settings", message, remedy, Severity.ERROR)
+        self.add_warning(pointer, "settings", message, remedy, Severity.ERROR)
 
-    def note(self, pointer: str, rule: str, message: str, remedy: str, severity: Severity) -> None:
+    def add_warning(self, pointer: str, rule: str, message: str, remedy: str, severity: Severity) -> None:
         """Note a finding at its place."""
         span = self.index.key(pointer) if rule == "unknown-key" else self.index.value(pointer)
         name = pointer.lstrip("/").replace("/", ".") or "the file"

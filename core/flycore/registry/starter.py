@@ -9,7 +9,7 @@ from importlib import resources
 from flycore.model.enums import Source
 from flycore.model.sidecar import SidecarEntry
 from flycore.registry.document import parse_registry
-from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places
+from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
 from flysafe.replace import create_beneath
 
 STARTER_FILE = "starter.jsonc"
@@ -27,7 +27,7 @@ def starter_entries(known: frozenset[str]) -> tuple[SidecarEntry, ...]:
     return entries or ()
 
 
-def write_starter(places: Places) -> str:
+def write_starter(places: RootPaths) -> str:
     """Write it as the project's registry. What is there, in either place, is left alone; the sentence says
     why nothing was written."""
     for relative in (REGISTRY_FILE, LEGACY_REGISTRY_FILE):

@@ -46,7 +46,7 @@ def check_mcp_server(raw: dict[str, Any], findings: EntryFindings) -> None:
         said = "is reached by command or by url, and this entry has " + ("both" if reached else "neither")
         remedy = 'write "command" (with "args") for a program, or "url" for a server on HTTP'
         findings.add("", "mcp-reached", said, remedy)
-    if is_itself(raw.get("command"), raw.get("args")):
+    if names_flytui(raw.get("command"), raw.get("args")):
         remedy = "remove the entry: agents reach flytui's own tools already, and it would call itself"
         findings.add("/command", "flytui-itself", "flytui is never taken as an MCP server of its own", remedy)
     if "url" in raw:
@@ -60,7 +60,7 @@ def check_mcp_server(raw: dict[str, Any], findings: EntryFindings) -> None:
     _check_selected_tools(raw.get("tools"), findings)
 
 
-def is_itself(command: Json, args: Json) -> bool:
+def names_flytui(command: Json, args: Json) -> bool:
     """Whether a command line names `flytui`, itself or for somebody else to start."""
     words = [command, *(args if isinstance(args, list) else ())]
     return any(isinstance(word, str) and _ITSELF.fullmatch(word) for word in words)

@@ -16,7 +16,7 @@ from flycore.registry.places import (
     REGISTRY_FILE,
     SETTINGS_FILE,
     SYSTEM_CONFIG_DIR,
-    Places,
+    RootPaths,
 )
 
 RECHECK_MS = 700
@@ -29,7 +29,7 @@ Stamps = tuple[Stamp, ...]
 """Of all watched files at one moment."""
 
 
-def watched_files(places: Places) -> tuple[tuple[Path, str], ...]:
+def watched_files(places: RootPaths) -> tuple[tuple[Path, str], ...]:
     """(anchor, relative path) of every file whose content matters."""
     root, config = places.app_root, places.config_dir
     return (
@@ -43,12 +43,12 @@ def watched_files(places: Places) -> tuple[tuple[Path, str], ...]:
     )
 
 
-def file_stamps(places: Places) -> Stamps:
+def file_stamps(places: RootPaths) -> Stamps:
     """The watched files as they are now. Taken before they are read, so that no change falls between."""
     return tuple(_stamp(anchor, relative) for anchor, relative in watched_files(places))
 
 
-async def watch_files(places: Places, seen: Stamps, stop: anyio.Event) -> AsyncIterator[None]:
+async def watch_files(places: RootPaths, seen: Stamps, stop: anyio.Event) -> AsyncIterator[None]:
     """Yield whenever the stamps are others than the last ones, first `seen`, until `stop` is set.
 
     Files and folders need not exist; several quick changes may come as one. Equal bytes written
@@ -79,7 +79,7 @@ async def watch_files(places: Places, seen: Stamps, stop: anyio.Event) -> AsyncI
                     break
 
 
-def _existing_folders(places: Places) -> list[Path]:
+def _existing_folders(places: RootPaths) -> list[Path]:
     """For each file its folder, or the nearest ancestor there is: it tells when the next one appears."""
     found: set[Path] = set()
     for anchor, relative in watched_files(places):

@@ -63,7 +63,7 @@ class EventFeed:
         self._done = False
         self.length = 0
 
-    def feed(self, data: bytes) -> None:
+    def take(self, data: bytes) -> None:
         """Look at the next bytes of stdout."""
         if self._done:
             return

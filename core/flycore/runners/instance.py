@@ -17,7 +17,7 @@ from flycore.runners.pipes import LineWriter, PipeReader, TailBuffer
 from flycore.runners.reactor import epoll_reader_of
 from flycore.runners.run import LEFTOVER_GRACE_S, TERM_GRACE_S, RunLimits
 from flycore.runners.spawn import SpawnSpec, spawn
-from flycore.runners.spoken import Answered, ProtocolViolation, BusyLine, cancel_line, read_line
+from flycore.runners.spoken import AnswerLine, ProtocolViolation, BusyLine, cancel_line, read_line
 from flycore.runners.trees import become_subreaper, end_tree, forget, register, reap_descendants
 from flysafe.procfs import ticks_now
 
@@ -148,7 +148,7 @@ class PersistentProcess:
         finally:
             deadline.cancel()
             if not turn.over.is_set():
-                await self._take_back(turn)
+                await self._cancel(turn)
             self._turn = None
             self._said, self._most = 0, UNREQUESTED_BYTES
             self._check_cancelled()
@@ -161,7 +161,7 @@ class PersistentProcess:
             duration_ms=duration_ms,
         )
 
-    async def _take_back(self, turn: _PendingRequest) -> None:
+    async def _cancel(self, turn: _PendingRequest) -> None:
         turn.on_event = None
         self._stdin.send(cancel_line(turn.request_id))
         with anyio.move_on_after(CANCEL_GRACE_S, shield=True):
@@ -175,7 +175,7 @@ class PersistentProcess:
         if not self.broken and self._stdin.pending:
             self._break(died=True)
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """It is to be ended now: whoever waits for an answer need not."""
         self._break()
 
@@ -197,7 +197,7 @@ class PersistentProcess:
             self._close()
         return survivors
 
-    def tidy(self) -> None:
+    def reap_descendants(self) -> None:
         """Reap what it orphaned and what has ended."""
         reap_descendants(self._tree)
 
@@ -237,16 +237,16 @@ class PersistentProcess:
             line = bytes(self._line[:end])
             del self._line[: end + 1]
             scanned = 0
-            self._hear(line)
+            self._take_line(line)
         return True
 
     def _take_error(self, data: bytes) -> bool:
         return self._stderr.take(data)
 
-    def _hear(self, line: bytes) -> None:
+    def _take_line(self, line: bytes) -> None:
         turn = self._turn if self._turn is not None and not self._turn.over.is_set() else None
         match read_line(line, turn.request_id if turn is not None else ""):
-            case Answered(document) if turn is not None:
+            case AnswerLine(document) if turn is not None:
                 self.answered += 1
                 turn.document = document
                 turn.finish(End.ANSWERED)

@@ -15,7 +15,7 @@ from flycore.runners.process_json import (
     output_limited,
     request_line,
     timed_out,
-    told,
+    outcome_from_answer,
 )
 from flycore.runners.run import RunLimits
 
@@ -32,7 +32,7 @@ async def ask_process(
     reply = await instance.ask(job.call_id, request, limits, on_event)
     stderr_tail = reply.stderr_tail.decode("utf-8", "replace")
     meaning = _answer(job, reply, stderr_tail)
-    return told(
+    return outcome_from_answer(
         job, meaning, exit_code=reply.exit_code, stderr_tail=stderr_tail, duration_ms=reply.duration_ms
     )
 

@@ -18,7 +18,7 @@ import anyio
 from flycore.runners.answer import OnEvent
 from flycore.runners.instance import PersistentProcess
 from flycore.runners.persistent import ask_process
-from flycore.runners.process_json import ProcessJsonJob, RunOutcome, not_started, told
+from flycore.runners.process_json import ProcessJsonJob, RunOutcome, not_started, outcome_from_answer
 from flycore.runners.spawn import SpawnError
 from flycore.runners.trees import CALL_ID_VARIABLE
 
@@ -65,7 +65,7 @@ class _Group:
     not_before: float = 0.0
 
 
-class Place:
+class ProcessSlot:
     """The right of one call to ask one process of its key, started where none is free."""
 
     __slots__ = ("_group", "_idle_s", "_key", "_pool")
@@ -92,7 +92,7 @@ class Place:
             except SpawnError as fault:
                 pool.note_exit(group)
                 meaning = not_started(job, fault.failure)
-                return told(job, meaning, exit_code=None, stderr_tail="", duration_ms=0)
+                return outcome_from_answer(job, meaning, exit_code=None, stderr_tail="", duration_ms=0)
         group.asked.add(instance)
         outcome: RunOutcome | None = None
         survivors = 0
@@ -116,9 +116,9 @@ class ProcessPool:
         self._closing = False
 
     @asynccontextmanager
-    async def hold(
+    async def slot(
         self, key: ProcessKey, *, instances: int, idle_ms: int, waits: Callable[[str], None]
-    ) -> AsyncIterator[Place]:
+    ) -> AsyncIterator[ProcessSlot]:
         """Have a place for the block. `waits` is told, before, why that takes waiting, where it does."""
         self.retire(lambda other: other.sidecar == key.sidecar and _is_another(other, key))
         group = self._groups.get(key)
@@ -133,7 +133,7 @@ class ProcessPool:
                 if pause > 0 and not group.free:
                     waits(f"waiting: the sidecar died {group.deaths} times, it is started again in a moment")
                     await anyio.sleep(pause)
-                yield Place(self, key, group, idle_ms / 1000)
+                yield ProcessSlot(self, key, group, idle_ms / 1000)
         finally:
             group.users -= 1
             if not group.users and not group.free and not group.deaths:
@@ -208,7 +208,7 @@ class ProcessPool:
         for group in self._groups.values():
             for resting in tuple(group.free):
                 left = resting.since + resting.idle_s - now
-                resting.instance.tidy()
+                resting.instance.reap_descendants()
                 if not resting.instance.broken and (resting.instance.busy or left > 0):
                     due = min(due, left) if not resting.instance.busy else due
                     continue
@@ -233,7 +233,7 @@ class ProcessPool:
             self._doomed += [resting.instance for resting in group.free]
             group.free.clear()
             for instance in group.asked:
-                instance.give_up()
+                instance.abandon()
         with anyio.CancelScope(shield=True):
             await self._end_ending(at_once=True)
 

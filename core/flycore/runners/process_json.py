@@ -105,7 +105,7 @@ async def call_sidecar(job: ProcessJsonJob, on_event: OnEvent | None = None) -> 
         return NO_JSON
     feed = EventFeed(on_event)
     limits = RunLimits(timeout_ms=job.timeout_ms, max_output_bytes=job.max_output_bytes)
-    ended = await run_child(job.spawn_spec, request, limits, feed.feed)
+    ended = await run_child(job.spawn_spec, request, limits, feed.take)
     feed.finish()
     return outcome_of(job, ended, ended.stdout[feed.length :])
 
@@ -139,7 +139,7 @@ def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome
     """What the end of the child means. `rest` is stdout without its leading event lines."""
     stderr_tail = ended.stderr_tail.decode("utf-8", "replace")
     meaning = _cut_short(job, ended, stderr_tail) or read_answer(rest, ended.exit_code or 0, stderr_tail)
-    return told(
+    return outcome_from_answer(
         job,
         meaning,
         exit_code=ended.exit_code,
@@ -149,7 +149,7 @@ def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome
     )
 
 
-def told(
+def outcome_from_answer(
     job: ProcessJsonJob,
     meaning: Answer,
     *,

@@ -14,7 +14,7 @@ from flycore.runners.pipes import BoundedBuffer, PipeReader, PipeWriter, TailBuf
 from flycore.runners.reactor import epoll_reader_of
 from flycore.runners.spawn import Child, SpawnError, SpawnFailure, SpawnSpec, spawn
 from flycore.runners.trees import (
-    Tree,
+    ProcessTree,
     TreeEnd,
     become_subreaper,
     end_tree,
@@ -103,7 +103,7 @@ class _Running:
     def __init__(
         self,
         child: Child,
-        tree: Tree,
+        tree: ProcessTree,
         stdin: bytes,
         limits: RunLimits,
         on_stdout: Callable[[bytes], None] | None,

@@ -10,7 +10,7 @@ from flycore.runners.answer import LONGEST_EVENT, SidecarEvent, event_of, excerp
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnswerLine:
     """The answer that was waited for: an object whose `ok` is true or false, without its `requestId`."""
 
     document: JsonObject
@@ -31,7 +31,7 @@ class ProtocolViolation:
     excerpt: str
 
 
-LineMessage = Answered | BusyLine | SidecarEvent | ProtocolViolation
+LineMessage = AnswerLine | BusyLine | SidecarEvent | ProtocolViolation
 
 
 def cancel_line(request_id: str) -> bytes:
@@ -59,7 +59,7 @@ def read_line(line: bytes, request_id: str) -> LineMessage | None:
     if value.get("requestId") != request_id:
         missing = "answers another request" if "requestId" in value else "names no requestId"
         return ProtocolViolation(missing, excerpt(line))
-    return Answered({key: field for key, field in value.items() if key != "requestId"})
+    return AnswerLine({key: field for key, field in value.items() if key != "requestId"})
 
 
 def _event(value: JsonObject) -> SidecarEvent | BusyLine | None:

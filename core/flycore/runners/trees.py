@@ -43,18 +43,18 @@ _LONGEST_PAUSE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tree:
+class ProcessTree:
     """The processes of one call. `leader` was started by us, leads session and group, is not yet reaped."""
 
     leader: int
     call_id: str
     started: int
     """Clock ticks since boot, taken before the leader was started."""
-    stays: bool = False
+    persistent: bool = False
     """Whether it outlives the calls it serves."""
 
 
-_registered: dict[int, Tree] = {}  # children belong to the process as a whole, and so does this table
+_registered: dict[int, ProcessTree] = {}  # children belong to the process as a whole, and so does this table
 
 
 _subreaper: list[int] = []
@@ -71,29 +71,29 @@ def become_subreaper() -> None:
     _subreaper.append(os.getpid())
 
 
-def register(leader: int, call_id: str, started: int, *, stays: bool = False) -> Tree:
+def register(leader: int, call_id: str, started: int, *, stays: bool = False) -> ProcessTree:
     """Register the tree of a child that was just started in its own session."""
-    tree = Tree(leader, call_id, started, stays)
+    tree = ProcessTree(leader, call_id, started, stays)
     _registered[leader] = tree
     return tree
 
 
-def forget(tree: Tree) -> None:
+def forget(tree: ProcessTree) -> None:
     """Forget the tree; its leader's pid may be reused from here on."""
     _registered.pop(tree.leader, None)
 
 
-def has_descendants(tree: Tree) -> bool:
+def has_descendants(tree: ProcessTree) -> bool:
     """Whether anybody of the tree is left besides its leader; cheap when nobody is."""
     return any(True for _ in _adopted(tree))
 
 
-def count_descendants(tree: Tree) -> int:
+def count_descendants(tree: ProcessTree) -> int:
     """How many of the tree besides its leader still run."""
     return sum(not process.ended for process in _adopted(tree))
 
 
-def reap_descendants(tree: Tree) -> None:
+def reap_descendants(tree: ProcessTree) -> None:
     """Reap whoever of a tree that stays was orphaned and has ended."""
     for process in tuple(_adopted(tree)):
         if process.ended:
@@ -110,7 +110,7 @@ class TreeEnd:
     """Who is left after KILL: 0 unless the system forbids us to end them."""
 
 
-async def end_tree(tree: Tree, grace_s: float) -> TreeEnd:
+async def end_tree(tree: ProcessTree, grace_s: float) -> TreeEnd:
     """End everybody: TERM, after `grace_s` seconds KILL. The leader is left to be reaped by whoever
     holds it."""
     left = await _end_with(tree, signal.SIGTERM, grace_s)
@@ -119,7 +119,7 @@ async def end_tree(tree: Tree, grace_s: float) -> TreeEnd:
     return TreeEnd(left, await _end_with(tree, signal.SIGKILL, KILL_PATIENCE_S))
 
 
-async def _end_with(tree: Tree, number: signal.Signals, patience_s: float) -> int:
+async def _end_with(tree: ProcessTree, number: signal.Signals, patience_s: float) -> int:
     deadline = time.monotonic() + patience_s
     pause = _FIRST_PAUSE_S
     told: set[tuple[int, int]] = set()
@@ -147,7 +147,7 @@ def _signal_group(leader: int, number: signal.Signals) -> None:
         return
 
 
-def _members(tree: Tree) -> tuple[list[Process], int]:
+def _members(tree: ProcessTree) -> tuple[list[Process], int]:
     """Who of the tree is alive now, and how many of its zombies were reaped on the way.
 
     A table of processes is no snapshot: only a look that finds nobody and reaps nobody proves an end, and
@@ -165,7 +165,7 @@ def _members(tree: Tree) -> tuple[list[Process], int]:
     return [process for process in living if not process.ended or process.pid in roots], reaped
 
 
-def _adopted(tree: Tree) -> Iterable[Process]:
+def _adopted(tree: ProcessTree) -> Iterable[Process]:
     """Children of ours that are the tree's, except its leader."""
     strangers = own_children().difference(_registered)
     if not strangers:
@@ -177,7 +177,7 @@ def _adopted(tree: Tree) -> Iterable[Process]:
             yield process
 
 
-def _owner_is(tree: Tree, process: Process) -> bool:
+def _owner_is(tree: ProcessTree, process: Process) -> bool:
     if process.session in _registered:
         return process.session == tree.leader
     named = environment_value(process.pid, CALL_ID_VARIABLE)
@@ -187,7 +187,9 @@ def _owner_is(tree: Tree, process: Process) -> bool:
     if process.started < tree.started:
         return False
     others = (
-        other for other in _registered.values() if other is not tree and (tree.stays or not other.stays)
+        other
+        for other in _registered.values()
+        if other is not tree and (tree.persistent or not other.persistent)
     )
     return not any(other.started <= process.started for other in others)
 

@@ -10,7 +10,7 @@ from flycore.model.sidecar import Limits, Permissions
 from flycore.model.stability import PermissionReport, SandboxReport
 
 MECHANISM = "own session, resource limits, closed descriptors, environment allow-list"
-NOT_YET = "not enforced yet: this version has no sandbox"
+NOT_ENFORCED = "not enforced yet: this version has no sandbox"
 _OWN = "; the program is one of flytui's own"
 
 
@@ -20,7 +20,7 @@ def report(permissions: Permissions, limits: Limits, *, bundled: bool) -> Sandbo
     return SandboxReport(
         level=Level.HOST_CONTROL if permissions.desktop else Level.NONE,
         mechanism=MECHANISM,
-        permissions=tuple(_rows(permissions, limits, NOT_YET + (_OWN if bundled else ""))),
+        permissions=tuple(_rows(permissions, limits, NOT_ENFORCED + (_OWN if bundled else ""))),
     )
 
 

@@ -25,16 +25,16 @@ def package_of(program: ResolvedProgram, packages: Path) -> str:
         package, _, inside = os.path.normpath(program.declared).removeprefix(PACKAGES + "/").partition("/")
         if inside and os.path.normpath(program.declared).startswith(PACKAGES + "/"):
             root = os.path.realpath(os.path.join(folder, package))
-            if beneath(program.path, root):
+            if lies_beneath(program.path, root):
                 return root
             raise UnsealableError(errno.EXDEV, "leads out of its package", program.path)
-    if not beneath(program.path, folder):
+    if not lies_beneath(program.path, folder):
         return ""
     package, _, inside = program.path[len(folder) + 1 :].partition("/")
     return os.path.join(folder, package) if inside else ""
 
 
-def beneath(path: str, folder: str) -> bool:
+def lies_beneath(path: str, folder: str) -> bool:
     """Whether a real path lies below a real folder."""
     return path.startswith(folder.rstrip("/") + "/")
 
@@ -46,10 +46,10 @@ def is_single_file(path: str) -> bool:
         return all(entry.name in (name, CACHE) for entry in entries)
 
 
-def moved(path: str, held: Iterable[tuple[str, str]]) -> str:
+def path_in_copy(path: str, held: Iterable[tuple[str, str]]) -> str:
     """The path in the copy of the folder it lies below; itself where it lies below none. `held`: each folder
     and its copy."""
     for root, copy in held:
-        if beneath(path, root):
+        if lies_beneath(path, root):
             return copy + path[len(root) :]
     return path

@@ -29,7 +29,7 @@ def seal_address(entry: SidecarEntry) -> Seal:
     )
 
 
-def by_name(entry: SidecarEntry, program: ResolvedProgram, seal: Seal) -> Seal:
+def seal_by_name(entry: SidecarEntry, program: ResolvedProgram, seal: Seal) -> Seal:
     """The seal of an MCP server's program, as what it is where the program fetches what it runs."""
     if not is_fetcher(entry.command) and not is_fetcher(program.path):
         return seal

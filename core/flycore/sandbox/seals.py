@@ -19,8 +19,8 @@ from flycore.model.json import digest
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.sandbox.digests import file_digest
 from flycore.sandbox.distribution import SIDECARS, Distribution, find_distribution
-from flycore.sandbox.members import beneath, is_single_file, moved, package_of
-from flycore.sandbox.store import SealBrokenError, hold
+from flycore.sandbox.members import lies_beneath, is_single_file, path_in_copy, package_of
+from flycore.sandbox.store import SealBrokenError, store_copy
 from flycore.sandbox.trees import tree_digest
 
 __all__ = [
@@ -52,7 +52,7 @@ def seal_program(
     if distribution is not None and is_bundled(program, distribution):
         return _bundled(program, distribution)
     still = all(map(_is_unchanging, filter(None, (program.path, program.interpreter))))
-    if in_place and (not still or beneath(program.path, os.path.realpath(packages))):
+    if in_place and (not still or lies_beneath(program.path, os.path.realpath(packages))):
         return _in_place(program, NOT_SEALED)
     package = "" if in_place else package_of(program, packages)
     if package:
@@ -70,7 +70,7 @@ def materialise(program: ResolvedProgram, seal: Seal, store: Path) -> ResolvedPr
 
     Raises SealBrokenError when it, or its interpreter, is not what was sealed.
     """
-    held = [(root, str(hold(store, content, root))) for root, content in seal.copies]
+    held = [(root, str(store_copy(store, content, root))) for root, content in seal.copies]
     try:
         now = _digest_now(program, seal)
     except OSError as fault:
@@ -106,7 +106,7 @@ def _copied(program: ResolvedProgram, kind: SealKind, root: str) -> Seal:
     """A seal over the folder `root`, and over that of an interpreter that can be changed and copied."""
     roots = [root]
     interpreter = program.interpreter
-    outside = bool(interpreter) and not beneath(interpreter, root)
+    outside = bool(interpreter) and not lies_beneath(interpreter, root)
     if outside and not _is_unchanging(interpreter) and is_single_file(interpreter):
         roots.append(os.path.dirname(interpreter))
     copies = tuple((folder, tree_digest(folder)) for folder in roots)
@@ -143,20 +143,20 @@ def _in_place(program: ResolvedProgram, note: str) -> Seal:
 
 def _program_in_copy(program: ResolvedProgram, held: list[tuple[str, str]]) -> ResolvedProgram:
     """The program with every path below a folder that was copied led into its copy."""
-    path = moved(program.path, held)
+    path = path_in_copy(program.path, held)
     line = program.interpreter_argv
     if line:
         folder, name = os.path.split(line[0])
         named = os.path.join(os.path.realpath(folder), name)
         copied = next(
-            (here for it in (named, program.interpreter) if (here := moved(it, held)) != it), line[0]
+            (here for it in (named, program.interpreter) if (here := path_in_copy(it, held)) != it), line[0]
         )
         line = (copied, *line[1:])
     return msgspec.structs.replace(
         program,
         path=path,
         argv=(*line, path, *_arguments(program)),
-        interpreter=moved(program.interpreter, held),
+        interpreter=path_in_copy(program.interpreter, held),
         interpreter_argv=line,
     )
 
@@ -174,7 +174,7 @@ def _digest_now(program: ResolvedProgram, seal: Seal) -> str:
 
 
 def _copied_digest(program: ResolvedProgram, kind: SealKind, copies: tuple[tuple[str, str], ...]) -> str:
-    copied = any(beneath(program.interpreter, root) for root, _ in copies)
+    copied = any(lies_beneath(program.interpreter, root) for root, _ in copies)
     interpreter = ("copied", *program.interpreter_argv) if copied else _interpreter(program)
     return _digest_of(kind, program.path, tuple(part for copy in copies for part in copy), interpreter)
 

@@ -41,7 +41,7 @@ class SealBrokenError(OSError):
     """What would be run is not what was sealed, or it cannot be copied. Nothing may be run."""
 
 
-def hold(store: Path, content: str, source: str) -> Path:
+def store_copy(store: Path, content: str, source: str) -> Path:
     """The folder of the copy whose digest is `content`, read again or known to be untouched; made of
     `source` where there is none, or where somebody changed it.
 

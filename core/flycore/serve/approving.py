@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 import flycore
-from flycore.executive.preview import Seat
+from flycore.executive.preview import ProtectedWindows
 from flycore.kernel.approver import KernelApprover
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Outcome
@@ -40,7 +40,7 @@ class ConsoleSession:
         self._send = send
         self._refuse = refuse
         self._pid = pid
-        self._seat = Seat()
+        self._windows = ProtectedWindows()
         self._approver: KernelApprover | None = None
         self.version = ""
         """Of flytui, as the peer has said it."""
@@ -79,21 +79,21 @@ class ConsoleSession:
             payload["asks"] = msgspec.to_builtins(asks)
         await self._send(method.answer, payload, message)
 
-    def leave(self, caller: Caller) -> None:
+    def close(self, caller: Caller) -> None:
         """The connection is gone. What waits, waits on."""
         approver, self._approver = self._approver, None
-        self._kernel.attaching.left(self, approver, caller, self._pid)
+        self._kernel.attaching.disconnected(self, approver, caller, self._pid)
 
     async def _attach(self, message: m.Envelope, wanted: m.Attach, caller: Caller) -> None:
-        self._seat = Seat(window_ids=wanted.window_ids, pids=wanted.pids)
-        why_not = self._kernel.attaching.ask(self, caller, self._pid)
+        self._windows = ProtectedWindows(window_ids=wanted.window_ids, pids=wanted.pids)
+        why_not = self._kernel.attaching.request_code(self, caller, self._pid)
         if why_not:
             await self._refuse(message, m.ErrorCode.UNAUTHORIZED, why_not)
         else:
             await self._send("console.pairing", {}, message)
 
     async def _pair(self, message: m.Envelope, wanted: m.Pair, caller: Caller) -> None:
-        paired = self._kernel.attaching.pair(self, wanted.code, caller, self._pid, self._seat)
+        paired = self._kernel.attaching.pair(self, wanted.code, caller, self._pid, self._windows)
         if isinstance(paired, str):
             await self._refuse(message, m.ErrorCode.UNAUTHORIZED, paired)
         else:

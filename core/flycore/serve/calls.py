@@ -19,7 +19,7 @@ MAX_CALLS = 128
 """Calls that one connection may have under way."""
 MAX_PENDING_STEPS = 64
 """Steps of one call kept for a peer that is behind; then further ones are left out."""
-MOST_SAID = 2000
+MAX_REASON_CHARS = 2000
 
 Send = Callable[[str, object, m.Envelope | None], Awaitable[None]]
 """Sends a message of that type and payload, as the answer to another."""
@@ -28,7 +28,7 @@ Send = Callable[[str, object, m.Envelope | None], Awaitable[None]]
 @dataclass(slots=True)
 class _RunningCall:
     call_id: str
-    begun: anyio.Event = field(default_factory=anyio.Event)
+    cancellable: anyio.Event = field(default_factory=anyio.Event)
     """Set once it can be cancelled."""
 
 
@@ -38,14 +38,14 @@ class ConnectionCalls:
     def __init__(self, kernel: Kernel, send: Send) -> None:
         self._kernel = kernel
         self._send = send
-        self._under_way: dict[str, _RunningCall] = {}
-        self._quiet = anyio.Event()
+        self._running: dict[str, _RunningCall] = {}
+        self._idle = anyio.Event()
 
     def accepts(self, message_id: str) -> bool:
         """Whether a further call under that message's id can be taken."""
-        return len(self._under_way) < MAX_CALLS and message_id not in self._under_way
+        return len(self._running) < MAX_CALLS and message_id not in self._running
 
-    async def take(self, message: m.Envelope, wanted: m.ToolCall, caller: Caller, group: TaskGroup) -> None:
+    async def start(self, message: m.Envelope, wanted: m.ToolCall, caller: Caller, group: TaskGroup) -> None:
         """Start a call in `group`; when this returns it can be cancelled.
 
         A kernel that is leaving takes none and does not answer: when it has gone the peer knows that the
@@ -61,31 +61,31 @@ class ConnectionCalls:
             input=wanted.input,
             caller=caller,
             timeout_ms=wanted.timeout_ms,
-            said=wanted.say[:MOST_SAID],
+            said=wanted.say[:MAX_REASON_CHARS],
             wait_approver_ms=wanted.wait_approver_ms,
             inline_wait_ms=max(0, wait_ms),
         )
-        call = self._under_way[message.id] = _RunningCall(request.call_id)
+        call = self._running[message.id] = _RunningCall(request.call_id)
         group.start_soon(self._run, message, request, call)
-        await call.begun.wait()
+        await call.cancellable.wait()
 
     def cancel(self, wanted: m.ToolCancel) -> bool:
         """End a call of this connection; False where it has none such."""
-        mine = self._under_way.get(wanted.request_id) or next(
-            (call for call in self._under_way.values() if call.call_id == wanted.call_id), None
+        mine = self._running.get(wanted.request_id) or next(
+            (call for call in self._running.values() if call.call_id == wanted.call_id), None
         )
         return mine is not None and self._kernel.cancel(mine.call_id)
 
-    async def settled(self) -> None:
+    async def wait_until_answered(self) -> None:
         """Wait until the peer has been told how each of its calls ended."""
-        while self._under_way:
-            await self._quiet.wait()
+        while self._running:
+            await self._idle.wait()
 
     async def _run(self, message: m.Envelope, request: CallRequest, call: _RunningCall) -> None:
         async def announce() -> None:
             """Say that the call was taken, before anything of it happens: from here on a lost connection
             means that nobody knows how it ended."""
-            call.begun.set()
+            call.cancellable.set()
             try:
                 await self._send(
                     "tool.progress", Progress(call_id=call.call_id, phase=Phase.CHECKING), message
@@ -95,16 +95,16 @@ class ConnectionCalls:
                 await anyio.lowlevel.checkpoint()
 
         try:
-            result = await self._told(message, request, announce)
+            result = await self._run_with_progress(message, request, announce)
             await self._send("tool.result", result, message)
         finally:
-            call.begun.set()
-            del self._under_way[message.id]
-            if not self._under_way:
-                self._quiet.set()
-                self._quiet = anyio.Event()
+            call.cancellable.set()
+            del self._running[message.id]
+            if not self._running:
+                self._idle.set()
+                self._idle = anyio.Event()
 
-    async def _told(
+    async def _run_with_progress(
         self, message: m.Envelope, request: CallRequest, announce: Callable[[], Awaitable[None]]
     ) -> ToolResult:
         """Run the call while its steps are sent."""

@@ -16,7 +16,7 @@ from flycore.serve.tokens import Token
 HANDSHAKE_SECONDS = 5.0
 """How long a connection may take to bring its token."""
 MAX_HALF_OPEN = 64
-MOST_OPEN = 256
+MAX_OPEN = 256
 MAX_OPEN_PER_TOKEN = 64
 
 
@@ -27,64 +27,64 @@ class _OpenConnection:
     token: Token | None = None
 
 
-class Gate:
+class ConnectionLimits:
     """The connections of one listener, by whatever tells them apart. To be used in the event loop."""
 
     def __init__(
         self,
         *,
         half_open: int = MAX_HALF_OPEN,
-        open_in_all: int = MOST_OPEN,
+        open_in_all: int = MAX_OPEN,
         per_token: int = MAX_OPEN_PER_TOKEN,
         seconds: float = HANDSHAKE_SECONDS,
     ) -> None:
         self._half_open, self._open, self._per_token = half_open, open_in_all, per_token
         self.seconds = seconds
         """How long a connection may take to bring its token, or the lines of its next request."""
-        self._places: dict[Hashable, _OpenConnection] = {}
+        self._connections: dict[Hashable, _OpenConnection] = {}
 
-    def came(self, key: Hashable, close: Callable[[], None]) -> None:
+    def opened(self, key: Hashable, close: Callable[[], None]) -> None:
         """Somebody has connected. `close` drops the connection; it may be called once."""
         loop = asyncio.get_running_loop()
         deadline = loop.call_later(self.seconds, self._drop, key)
-        self._places[key] = _OpenConnection(close, deadline)
-        waiting = [other for other, place in self._places.items() if place.token is None]
+        self._connections[key] = _OpenConnection(close, deadline)
+        waiting = [other for other, place in self._connections.items() if place.token is None]
         if len(waiting) > self._half_open:
             self._drop(waiting[0])
 
     def admit(self, key: Hashable, token: Token, close: Callable[[], None] | None = None) -> Refusal | None:
         """Let it in with that token, from now on to be ended by `close`; else why not."""
-        place = self._places.get(key)
+        place = self._connections.get(key)
         if place is None:  # it has been dropped
             return CROWDED
         if place.token is None:
-            inside = [other.token for other in self._places.values() if other.token is not None]
+            inside = [other.token for other in self._connections.values() if other.token is not None]
             if len(inside) >= self._open or inside.count(token) >= self._per_token:
                 return CROWDED
         place.deadline.cancel()
         place.token, place.close = token, close or place.close
         return None
 
-    def left(self, key: Hashable) -> None:
+    def closed(self, key: Hashable) -> None:
         """The connection is gone."""
-        place = self._places.pop(key, None)
+        place = self._connections.pop(key, None)
         if place is not None:
             place.deadline.cancel()
 
     def keep_only(self, tokens: tuple[Token, ...]) -> None:
         """End every connection whose token is none of these."""
-        for key, place in tuple(self._places.items()):
+        for key, place in tuple(self._connections.items()):
             if place.token is not None and place.token not in tokens:
                 self._drop(key)
 
-    def turn_away(self) -> None:
+    def drop_half_open(self) -> None:
         """Drop everybody who has not come in."""
-        for key, place in tuple(self._places.items()):
+        for key, place in tuple(self._connections.items()):
             if place.token is None:
                 self._drop(key)
 
     def _drop(self, key: Hashable) -> None:
-        place = self._places.get(key)
+        place = self._connections.get(key)
         if place is not None:
-            self.left(key)
+            self.closed(key)
             place.close()

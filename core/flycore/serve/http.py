@@ -16,13 +16,13 @@ import anyio
 from flycore.kernel.kernel import Kernel
 from flycore.model.json import StrictJsonError, read_strict
 from flycore.serve.admission import HEALTH, UNKNOWN_TOKEN, Refusal, bearer, refusal
-from flycore.serve.gate import Gate
-from flycore.serve.listening import LOOPBACK, bind_loopback, quiet, watch_tokens
+from flycore.serve.gate import ConnectionLimits
+from flycore.serve.listening import LOOPBACK, bind_loopback, silence_logger, watch_tokens
 from flycore.serve.tokens import HTTP_DOOR, TokenStore
 
 HTTP_PORT = 8788
-PATH = "/mcp"
-CALLER = "flytui.token"
+MCP_PATH = "/mcp"
+CALLER_STATE_KEY = "flytui.token"
 """Key of `scope["state"]` under which the application finds who came: the `Caller.key` of the token."""
 MAX_BODY_BYTES = 1024 * 1024
 BODY_SECONDS = 10.0
@@ -33,8 +33,8 @@ END_SECONDS = 2
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+AsgiSend = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, AsgiSend], Awaitable[None]]
 
 _TOO_LARGE = Refusal(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body is at most {MAX_BODY_BYTES} bytes")
 _NOT_STRICT = Refusal(
@@ -48,17 +48,17 @@ _TOO_SLOW = Refusal(http.HTTPStatus.REQUEST_TIMEOUT, f"a body arrives within {BO
 class AuthMiddleware:
     """The application behind its door. Serves `/health` by itself."""
 
-    def __init__(self, app: App, tokens: TokenStore, gate: Gate, port: int) -> None:
+    def __init__(self, app: App, tokens: TokenStore, gate: ConnectionLimits, port: int) -> None:
         self._app, self._tokens, self._gate, self._port = app, tokens, gate, port
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: AsgiSend) -> None:
         """One request, or the application's lifespan."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
             await self._request(scope, receive, send)
 
-    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _request(self, scope: Scope, receive: Receive, send: AsgiSend) -> None:
         refused = self._refusal(scope)
         if refused is None and scope["path"] == HEALTH:
             await _answer(send, Refusal(http.HTTPStatus.OK, "ok"))
@@ -84,8 +84,8 @@ class AuthMiddleware:
             peer[0],
             port=self._port,
             target=scope["raw_path"].decode("latin-1") + (f"?{query}" if query else ""),
-            paths=(PATH,),
-            known=lambda presented: self._tokens.who(presented) is not None,
+            paths=(MCP_PATH,),
+            known=lambda presented: self._tokens.name_of(presented) is not None,
         )
         if refused is not None or scope["path"] == HEALTH:
             return refused
@@ -93,7 +93,7 @@ class AuthMiddleware:
         if token is None:
             return UNKNOWN_TOKEN
         scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
-        scope.setdefault("state", {})[CALLER] = token.caller(HTTP_DOOR).key
+        scope.setdefault("state", {})[CALLER_STATE_KEY] = token.caller(HTTP_DOOR).key
         return self._gate.admit(peer, token)
 
 
@@ -105,7 +105,7 @@ def _is_strict(body: bytes) -> bool:
     return True
 
 
-async def _answer(send: Send, said: Refusal, kind: bytes = b"text/plain; charset=utf-8") -> None:
+async def _answer(send: AsgiSend, said: Refusal, kind: bytes = b"text/plain; charset=utf-8") -> None:
     """A line of text, after which the connection ends."""
     body = f"{said.reason}\n".encode("ascii")
     headers = [
@@ -149,29 +149,34 @@ def _replay_body(body: bytes, receive: Receive) -> Receive:
 
 @asynccontextmanager
 async def serve_http(
-    kernel: Kernel, app: App, tokens: TokenStore, port: int = HTTP_PORT, *, gate: Gate | None = None
+    kernel: Kernel,
+    app: App,
+    tokens: TokenStore,
+    port: int = HTTP_PORT,
+    *,
+    gate: ConnectionLimits | None = None,
 ) -> AsyncIterator[str]:
     """Serve the application under `/mcp` on that port of loopback, or the next free one, until the block
     ends; then the kernel's calls are ended and answers under way get two seconds. Gives the address. Raises
     OSError where no port is free."""
-    from flycore.serve.http_server import Server, configured
+    from flycore.serve.http_server import UvicornServer, server_config
 
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
-        quiet(name)
-    counted = gate or Gate()
+        silence_logger(name)
+    counted = gate or ConnectionLimits()
     listener = bind_loopback(port)
     bound = int(listener.getsockname()[1])
-    address = f"http://{LOOPBACK}:{bound}{PATH}"
-    server = Server(configured(AuthMiddleware(app, tokens, counted, bound), counted, END_SECONDS))
+    address = f"http://{LOOPBACK}:{bound}{MCP_PATH}"
+    server = UvicornServer(server_config(AuthMiddleware(app, tokens, counted, bound), counted, END_SECONDS))
     async with anyio.create_task_group() as group:
         group.start_soon(watch_tokens, kernel.bus, tokens, counted)
         await group.start(server.serve_on, listener)
         try:
-            with kernel.listens(address):
+            with kernel.door_open(address):
                 yield address
         finally:
             await kernel.stop()
-            counted.turn_away()
+            counted.drop_half_open()
             with anyio.CancelScope(shield=True):
                 await server.end()
             group.cancel_scope.cancel()

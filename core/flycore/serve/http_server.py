@@ -14,12 +14,12 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from flycore.serve.gate import Gate
+from flycore.serve.gate import ConnectionLimits
 
 MOST_HEADER_BYTES = 16_384
 
 
-class Server(uvicorn.Server):
+class UvicornServer(uvicorn.Server):
     """A server that its owner ends, not a signal."""
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -59,7 +59,7 @@ class Server(uvicorn.Server):
         task_status.started()
 
 
-def configured(app: Any, gate: Gate, end_seconds: int) -> uvicorn.Config:
+def server_config(app: Any, gate: ConnectionLimits, end_seconds: int) -> uvicorn.Config:
     """The settings of a server for `app`, an ASGI application, behind `gate`."""
 
     class Counted(H11Protocol):
@@ -70,7 +70,7 @@ def configured(app: Any, gate: Gate, end_seconds: int) -> uvicorn.Config:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
             super().connection_made(transport)
-            gate.came(self.client, transport.abort)
+            gate.opened(self.client, transport.abort)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -96,7 +96,7 @@ def configured(app: Any, gate: Gate, end_seconds: int) -> uvicorn.Config:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._in_time()
-            gate.left(self.client)
+            gate.closed(self.client)
             super().connection_lost(exc)
 
     return uvicorn.Config(

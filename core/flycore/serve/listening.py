@@ -10,14 +10,14 @@ import anyio
 
 from flycore.kernel.bus import Bus
 from flycore.model.events import EventClass
-from flycore.serve.gate import Gate
+from flycore.serve.gate import ConnectionLimits
 from flycore.serve.tokens import TokenStore
 
 LOOPBACK = "127.0.0.1"
 MORE_PORTS = 20
 """Ports tried after the first one, when that is busy."""
-BACKLOG = 128
-LOOK_AGAIN_SECONDS = 1.0
+LISTEN_BACKLOG = 128
+TOKEN_POLL_SECONDS = 1.0
 """How often the token file is looked at for a change that nobody told of."""
 
 
@@ -39,7 +39,7 @@ def _listen(port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((LOOPBACK, port))
-        listener.listen(BACKLOG)
+        listener.listen(LISTEN_BACKLOG)
         listener.setblocking(False)
     except OSError:
         listener.close()
@@ -47,7 +47,7 @@ def _listen(port: int) -> socket.socket:
     return listener
 
 
-def quiet(name: str) -> logging.Logger:
+def silence_logger(name: str) -> logging.Logger:
     """That logger, saying nothing: what a peer sends is written nowhere."""
     logger = logging.getLogger(name)
     logger.propagate = False
@@ -55,12 +55,12 @@ def quiet(name: str) -> logging.Logger:
     return logger
 
 
-async def watch_tokens(bus: Bus, tokens: TokenStore, gate: Gate) -> None:
+async def watch_tokens(bus: Bus, tokens: TokenStore, gate: ConnectionLimits) -> None:
     """End the connections of a token as soon as it is taken away; runs until cancelled."""
     known = tokens.tokens()
     with bus.subscribe(frozenset((EventClass.AUDIT,))) as events:
         while True:
-            with anyio.move_on_after(LOOK_AGAIN_SECONDS):
+            with anyio.move_on_after(TOKEN_POLL_SECONDS):
                 await anext(aiter(events))
             if (now := tokens.tokens()) != known:
                 known = now

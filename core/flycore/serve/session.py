@@ -90,8 +90,8 @@ class Session:
 
     async def run(self) -> None:
         """Serve until the peer leaves; its calls are cancelled, its requests withdrawn."""
-        with self._kernel.client() as self._present, suppress(ConnectionClosed):
-            await self._greet()
+        with self._kernel.connection() as self._present, suppress(ConnectionClosed):
+            await self._send_hello()
             try:
                 async with anyio.create_task_group() as group:
                     group.start_soon(self._events)
@@ -100,11 +100,11 @@ class Session:
             except* ConnectionClosed:
                 pass
             finally:
-                self._console.leave(self._caller)
+                self._console.close(self._caller)
 
-    async def settled(self) -> None:
+    async def wait_until_answered(self) -> None:
         """Wait until the peer has been told how each of its calls ended."""
-        await self._calls.settled()
+        await self._calls.wait_until_answered()
 
     async def _read(self, group: TaskGroup) -> None:
         while True:
@@ -151,7 +151,7 @@ class Session:
     async def _error(self, answers: m.Envelope | None, code: m.ErrorCode, message: str) -> None:
         await self._send("error", {"code": code.value, "message": message[:400]}, answers)
 
-    async def _greet(self) -> None:
+    async def _send_hello(self) -> None:
         status = self._kernel.status()
         commands = sorted(method.message for method in METHODS if self._takes(method))
         hello = {
@@ -232,7 +232,7 @@ class Session:
         elif not self._calls.accepts(message.id):
             await self._error(message, m.ErrorCode.INVALID_PAYLOAD, "that id is in use, or too many calls")
         else:
-            await self._calls.take(message, wanted, self._caller, group)
+            await self._calls.start(message, wanted, self._caller, group)
 
     async def _cancel(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         """A peer ends its own calls; a viewer, which is a person's command line, any."""

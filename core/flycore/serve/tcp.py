@@ -15,24 +15,26 @@ from websockets.http11 import Request, Response
 from flycore.kernel.kernel import Kernel
 from flycore.serve.admission import HEALTH, UNKNOWN_TOKEN, Refusal, bearer, refusal
 from flycore.serve.bounded import PingLimitedConnection
-from flycore.serve.gate import HANDSHAKE_SECONDS, Gate
-from flycore.serve.listening import LOOPBACK, bind_loopback, quiet, watch_tokens
+from flycore.serve.gate import HANDSHAKE_SECONDS, ConnectionLimits
+from flycore.serve.listening import LOOPBACK, bind_loopback, silence_logger, watch_tokens
 from flycore.serve.session import Session
 from flycore.serve.tokens import TCP_DOOR, Token, TokenStore
 
 TCP_PORT = 8787
-PATH = "/ws"
+WS_PATH = "/ws"
 MAX_TCP_MESSAGE_BYTES = 1024 * 1024
 """Largest message taken: an input that a program of this user may hand over by file is larger."""
 CLOSE_SECONDS = 2.0
-REVOKED = 4401
+REVOKED_CLOSE_CODE = 4401
 """Close code of a connection whose token was taken away."""
 
 
 class _TcpServer:
     """Who comes in, and as whom."""
 
-    def __init__(self, kernel: Kernel, tokens: TokenStore, gate: Gate, port: int, group: TaskGroup) -> None:
+    def __init__(
+        self, kernel: Kernel, tokens: TokenStore, gate: ConnectionLimits, port: int, group: TaskGroup
+    ) -> None:
         self._kernel, self._tokens, self._gate, self._port = kernel, tokens, gate, port
         self._group = group
         self._tokens_by_connection: dict[ServerConnection, Token] = {}
@@ -45,21 +47,21 @@ class _TcpServer:
         class Counted(PingLimitedConnection):
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 super().connection_made(transport)
-                door.came(self)
+                door.opened(self)
 
             def connection_lost(self, exc: Exception | None) -> None:
-                door.left(self)
+                door.closed(self)
                 super().connection_lost(exc)
 
         return Counted
 
-    def came(self, connection: ServerConnection) -> None:
+    def opened(self, connection: ServerConnection) -> None:
         """Somebody has connected."""
-        self._gate.came(connection, connection.transport.abort)
+        self._gate.opened(connection, connection.transport.abort)
 
-    def left(self, connection: ServerConnection) -> None:
+    def closed(self, connection: ServerConnection) -> None:
         """The connection is gone."""
-        self._gate.left(connection)
+        self._gate.closed(connection)
         self._tokens_by_connection.pop(connection, None)
 
     def admit(self, connection: ServerConnection, request: Request) -> Response | None:
@@ -70,8 +72,8 @@ class _TcpServer:
             str(connection.remote_address[0]),
             port=self._port,
             target=request.path,
-            paths=(PATH,),
-            known=lambda presented: self._tokens.who(presented) is not None,
+            paths=(WS_PATH,),
+            known=lambda presented: self._tokens.name_of(presented) is not None,
         )
         if refused is None and request.path == HEALTH:
             return connection.respond(http.HTTPStatus.OK, "ok\n")
@@ -96,7 +98,7 @@ class _TcpServer:
             self.sessions.remove(session)
 
     def _end(self, connection: ServerConnection) -> None:
-        self._group.start_soon(connection.close, REVOKED, "the token was taken away")
+        self._group.start_soon(connection.close, REVOKED_CLOSE_CODE, "the token was taken away")
 
 
 def _refusal_response(connection: ServerConnection, refused: Refusal) -> Response:
@@ -108,15 +110,15 @@ def _refusal_response(connection: ServerConnection, refused: Refusal) -> Respons
 
 @asynccontextmanager
 async def serve_tcp(
-    kernel: Kernel, tokens: TokenStore, port: int = TCP_PORT, *, gate: Gate | None = None
+    kernel: Kernel, tokens: TokenStore, port: int = TCP_PORT, *, gate: ConnectionLimits | None = None
 ) -> AsyncIterator[str]:
     """Serve the kernel on that port of loopback, or the next free one, until the block ends; then its calls
     are ended, their callers told, and connections closed. Gives the address. Raises OSError where no port is
     free."""
-    counted = gate or Gate()
+    counted = gate or ConnectionLimits()
     listener = bind_loopback(port)
     bound = int(listener.getsockname()[1])
-    address = f"ws://{LOOPBACK}:{bound}{PATH}"
+    address = f"ws://{LOOPBACK}:{bound}{WS_PATH}"
     async with anyio.create_task_group() as group:
         door = _TcpServer(kernel, tokens, counted, bound, group)
         server = await serve(
@@ -131,18 +133,18 @@ async def serve_tcp(
             open_timeout=HANDSHAKE_SECONDS,
             close_timeout=CLOSE_SECONDS,
             ping_interval=None,
-            logger=quiet("flytui.tcp"),
+            logger=silence_logger("flytui.tcp"),
         )
         group.start_soon(watch_tokens, kernel.bus, tokens, counted)
         try:
-            with kernel.listens(address):
+            with kernel.door_open(address):
                 yield address
         finally:
             await kernel.stop()
             with anyio.move_on_after(CLOSE_SECONDS, shield=True):
                 for session in tuple(door.sessions):
-                    await session.settled()
-            counted.turn_away()
+                    await session.wait_until_answered()
+            counted.drop_half_open()
             server.close()
             with anyio.move_on_after(2 * CLOSE_SECONDS, shield=True):
                 await server.wait_closed()

@@ -29,7 +29,7 @@ TCP_DOOR = "tcp"
 HTTP_DOOR = "http"
 MAX_BYTES = 1_048_576
 MAX_TOKENS = 256
-MARK = "flytui_"
+TOKEN_PREFIX = "flytui_"
 """What every token begins with, so that one in a log or a repository is known for what it is."""
 SECRET_BYTES = 32
 GENERATION_DIGITS = 12
@@ -61,9 +61,9 @@ class Token(Value, frozen=True, kw_only=True):
         return tuple(self.caller(door).key for door in (TCP_DOOR, HTTP_DOOR))
 
 
-def mint() -> str:
+def new_token() -> str:
     """A new token: 256 random bits."""
-    return MARK + secrets.token_urlsafe(SECRET_BYTES)
+    return TOKEN_PREFIX + secrets.token_urlsafe(SECRET_BYTES)
 
 
 def digest_of(token: str) -> str:
@@ -92,12 +92,12 @@ class TokenStore:
     @property
     def problem(self) -> str:
         """Why the file cannot be relied on, and so nobody is admitted; empty where it can."""
-        self._look()
+        self._reload()
         return self._problem
 
     def tokens(self) -> tuple[Token, ...]:
         """Every token as the file has them now, oldest first."""
-        self._look()
+        self._reload()
         return self._tokens
 
     def names(self) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ class TokenStore:
 
     def new(self, name: str) -> str:
         """Make a token and give it; nobody can be shown it again. Raises TokenRefused, OSError."""
-        token = mint()
+        token = new_token()
         self.add(name, digest_of(token))
         return token
 
@@ -139,7 +139,7 @@ class TokenStore:
         self._write(left)
         return True
 
-    def who(self, presented: str) -> str | None:
+    def name_of(self, presented: str) -> str | None:
         """Name of the token that was presented; None for anything else."""
         found = self.find(presented)
         return None if found is None else found.name
@@ -167,7 +167,7 @@ class TokenStore:
         kept = [msgspec.to_builtins(token) for token in tokens]
         write_atomic(self.path, canonical_json(kept).encode("ascii") + b"\n")
 
-    def _look(self) -> None:
+    def _reload(self) -> None:
         """Read the file again where it is another than the one read last."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -186,9 +186,9 @@ class TokenStore:
             data = b"" if self._problem else file.read(MAX_BYTES)
         self._seen, self._tokens = seen, ()
         if not self._problem:
-            self._take(data)
+            self._parse(data)
 
-    def _take(self, data: bytes) -> None:
+    def _parse(self, data: bytes) -> None:
         try:
             found = msgspec.json.decode(data, type=tuple[Token, ...])
         except (msgspec.DecodeError, UnicodeError):

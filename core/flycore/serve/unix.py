@@ -102,6 +102,6 @@ async def serve_unix(kernel: Kernel, path: Path) -> AsyncIterator[None]:
         await kernel.stop()
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
             for session in tuple(sessions):
-                await session.settled()
+                await session.wait_until_answered()
         server.close()
         await server.wait_closed()

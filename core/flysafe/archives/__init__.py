@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from flysafe.archives.creation import Created, create
 from flysafe.archives.extraction import Extracted, extract
-from flysafe.archives.limits import LIMITS, Limits, Refused
+from flysafe.archives.limits import LIMITS, ArchiveLimits, ArchiveRefused
 from flysafe.archives.names import Format, format_of
 
-__all__ = ("LIMITS", "Created", "Extracted", "Format", "Limits", "Refused", "create", "extract", "format_of")
+__all__ = (
+    "LIMITS",
+    "Created",
+    "Extracted",
+    "Format",
+    "ArchiveLimits",
+    "ArchiveRefused",
+    "create",
+    "extract",
+    "format_of",
+)

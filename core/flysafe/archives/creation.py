@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from flysafe.archives.limits import LIMITS, Limits, Refused
-from flysafe.archives.names import Format, Names, parts_of
+from flysafe.archives.limits import LIMITS, ArchiveLimits, ArchiveRefused
+from flysafe.archives.names import Format, EntryNames, parts_of
 from flysafe.beneath import open_beneath
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -42,7 +42,7 @@ def create(
     kind: Format,
     folder_fd: int,
     name: str,
-    limits: Limits = LIMITS,
+    limits: ArchiveLimits = LIMITS,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Created:
     """Pack the files and folders `paths`, relative to `anchor_fd`, into the new file `name` of `folder_fd`.
@@ -63,7 +63,7 @@ def create(
         try:
             os.link(beside, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd, follow_symlinks=False)
         except FileExistsError as error:
-            raise Refused("exists", "is there already", name) from error
+            raise ArchiveRefused("exists", "is there already", name) from error
     finally:
         os.unlink(beside, dir_fd=folder_fd)
     return Created(work.files, work.folders, work.bytes, archive_bytes, tuple(work.skipped))
@@ -75,13 +75,13 @@ class _Work:
     def __init__(
         self,
         packer: _ZipPacker | _TarPacker,
-        limits: Limits,
+        limits: ArchiveLimits,
         itself: os.stat_result,
         on_progress: Callable[[int, int], None] | None,
     ) -> None:
         self._packer, self._limits, self._itself = packer, limits, itself
         self._on_progress = on_progress
-        self._names = Names(limits)
+        self._names = EntryNames(limits)
         self.files = self.folders = self.bytes = 0
         self.skipped: list[str] = []
 

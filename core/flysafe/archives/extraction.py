@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
 
-from flysafe.archives.limits import LIMITS, Limits, Refused
-from flysafe.archives.names import Format, Names
-from flysafe.archives.reading import Entry, entries, broken_as_refused
+from flysafe.archives.limits import LIMITS, ArchiveLimits, ArchiveRefused
+from flysafe.archives.names import Format, EntryNames
+from flysafe.archives.reading import ArchiveEntry, entries, broken_as_refused
 from flysafe.beneath import open_beneath
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -36,7 +36,7 @@ def extract(
     kind: Format,
     parent_fd: int,
     name: str,
-    limits: Limits = LIMITS,
+    limits: ArchiveLimits = LIMITS,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Extracted:
     """Extract into the folder `name` of `parent_fd`, which is made, or already there: then nothing in it is
@@ -70,15 +70,15 @@ class _Writer:
         self,
         folder_fd: int,
         archive_bytes: int,
-        limits: Limits,
+        limits: ArchiveLimits,
         on_progress: Callable[[int, int], None] | None,
     ) -> None:
         self._folder_fd, self._archive_bytes, self._limits = folder_fd, archive_bytes, limits
         self._on_progress = on_progress
-        self._names = Names(limits)
+        self._names = EntryNames(limits)
         self.files = self.folders = self.bytes = 0
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: ArchiveEntry) -> None:
         """One file or folder, with the folders it lies in."""
         parts = self._names.take(entry.name, folder=entry.folder)
         holder = parts if entry.folder else parts[:-1]
@@ -105,7 +105,7 @@ class _Writer:
             fd = inner
         return fd
 
-    def _write_file(self, entry: Entry, folder_fd: int, name: str) -> None:
+    def _write_file(self, entry: ArchiveEntry, folder_fd: int, name: str) -> None:
         fd = os.open(name, _NEW_FILE, 0o777 if entry.executable else 0o666, dir_fd=folder_fd)
         with os.fdopen(fd, "wb") as file, entry.open() as content:
             while chunk := content.read(_CHUNK):
@@ -122,13 +122,13 @@ def _move(beside_fd: int, parent_fd: int, name: str) -> None:
         target_fd = open_beneath(parent_fd, name, _FOLDER)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise Refused("exists", "the target is a link or no folder", name) from error
+            raise ArchiveRefused("exists", "the target is a link or no folder", name) from error
         raise
     try:
         arriving = sorted(os.listdir(beside_fd))
         taken = set(os.listdir(target_fd)).intersection(arriving)
         if taken:
-            raise Refused("exists", "is there already; nothing was extracted", min(taken))
+            raise ArchiveRefused("exists", "is there already; nothing was extracted", min(taken))
         moved: list[str] = []
         try:
             for item in arriving:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-class Refused(Exception):
+class ArchiveRefused(Exception):
     """The archive is not extracted, or not made. `code` is one of `unsafe-entry`, `too-many`, `too-big`,
     `broken`, `encrypted`, `unsupported`, `exists`; `entry` is the name it is about, as it was written."""
 
@@ -17,7 +17,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ArchiveLimits:
     """What is refused beyond."""
 
     entries: int = 10_000
@@ -36,14 +36,14 @@ class Limits:
     def count(self, entries: int) -> None:
         """Raise `Refused` for more entries than there may be."""
         if entries > self.entries:
-            raise Refused("too-many", f"more than {self.entries} entries")
+            raise ArchiveRefused("too-many", f"more than {self.entries} entries")
 
     def weigh(self, written: int, archive_bytes: int) -> None:
         """Raise `Refused` where so many bytes are too many, in all or for an archive of that size."""
         if written > self.bytes:
-            raise Refused("too-big", f"more than {self.bytes} bytes unpacked")
+            raise ArchiveRefused("too-big", f"more than {self.bytes} bytes unpacked")
         if written > self.ratio_from and written > archive_bytes * self.ratio:
-            raise Refused("too-big", f"unpacks to more than {self.ratio} times its size")
+            raise ArchiveRefused("too-big", f"unpacks to more than {self.ratio} times its size")
 
 
-LIMITS = Limits()
+LIMITS = ArchiveLimits()

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from enum import Enum
 
-from flysafe.archives.limits import Limits, Refused
+from flysafe.archives.limits import ArchiveLimits, ArchiveRefused
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 _TURNING = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -33,16 +33,16 @@ def format_of(name: str) -> Format | None:
     return Format.TAR if lowered.endswith(".tar") else None
 
 
-def parts_of(name: str, limits: Limits) -> tuple[str, ...]:
+def parts_of(name: str, limits: ArchiveLimits) -> tuple[str, ...]:
     """The folders and the last name of an entry; empty for the top itself. `Refused` (`unsafe-entry`) for a
     name that leads out, means something else on another system, hides what it is, or is too long."""
     why = _why_unsafe(name, limits)
     if why:
-        raise Refused("unsafe-entry", why, name)
+        raise ArchiveRefused("unsafe-entry", why, name)
     return tuple(part for part in name.split("/") if part not in ("", "."))
 
 
-def _why_unsafe(name: str, limits: Limits) -> str:
+def _why_unsafe(name: str, limits: ArchiveLimits) -> str:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/"):
         return "an absolute path"
@@ -62,10 +62,10 @@ def _why_unsafe(name: str, limits: Limits) -> str:
     return ""
 
 
-class Names:
+class EntryNames:
     """The names taken so far, told apart as the pickiest file system would."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ArchiveLimits) -> None:
         self._limits = limits
         self._folders: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._files: set[tuple[str, ...]] = set()
@@ -75,13 +75,13 @@ class Names:
         or the other way round, and names that differ in case or composition alone."""
         parts = parts_of(name, self._limits)
         if not parts and not folder:
-            raise Refused("unsafe-entry", "a file without a name", name)
+            raise ArchiveRefused("unsafe-entry", "a file without a name", name)
         for length in range(1, len(parts) + (1 if folder else 0)):
             self._folder(parts[:length], name)
         if not folder:
             key = _key(parts)
             if key in self._files or key in self._folders:
-                raise Refused("unsafe-entry", "its name is taken by another entry", name)
+                raise ArchiveRefused("unsafe-entry", "its name is taken by another entry", name)
             self._files.add(key)
             self._limits.count(len(self._files) + len(self._folders))
         return parts
@@ -89,7 +89,7 @@ class Names:
     def _folder(self, parts: tuple[str, ...], name: str) -> None:
         key = _key(parts)
         if key in self._files or self._folders.setdefault(key, parts) != parts:
-            raise Refused("unsafe-entry", "its name is taken by another entry", name)
+            raise ArchiveRefused("unsafe-entry", "its name is taken by another entry", name)
         self._limits.count(len(self._files) + len(self._folders))
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import IO
 
-from flysafe.archives.limits import Limits, Refused
+from flysafe.archives.limits import ArchiveLimits, ArchiveRefused
 from flysafe.archives.names import Format
 
 _BROKEN = (
@@ -44,7 +44,7 @@ _DIRECTORY_BYTES_PER_ENTRY = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ArchiveEntry:
     """One file or folder. `open` gives a file's content, once, before the next entry is asked for."""
 
     name: str
@@ -59,10 +59,10 @@ def broken_as_refused() -> Iterator[None]:
     try:
         yield
     except _BROKEN as error:
-        raise Refused("broken", f"not a good archive ({type(error).__name__})") from error
+        raise ArchiveRefused("broken", f"not a good archive ({type(error).__name__})") from error
 
 
-def entries(source: IO[bytes], kind: Format, limits: Limits) -> Iterator[Entry]:
+def entries(source: IO[bytes], kind: Format, limits: ArchiveLimits) -> Iterator[ArchiveEntry]:
     """The archive's entries in their order. `source` is seekable, opened for reading; its owner closes it.
 
     Raises `Refused`: `encrypted`, `unsupported`, `too-many`, `unsafe-entry` for links, devices and pipes.
@@ -76,7 +76,7 @@ def entries(source: IO[bytes], kind: Format, limits: Limits) -> Iterator[Entry]:
     return _tar_entries(_CountingFile(source, size, limits), limits)
 
 
-def _zip_entries(source: IO[bytes], size: int, limits: Limits) -> Iterator[Entry]:
+def _zip_entries(source: IO[bytes], size: int, limits: ArchiveLimits) -> Iterator[ArchiveEntry]:
     _check_directory(source, size, limits)
     source.seek(0)
     with zipfile.ZipFile(source) as archive:
@@ -87,55 +87,59 @@ def _zip_entries(source: IO[bytes], size: int, limits: Limits) -> Iterator[Entry
             yield _zip_entry(archive, info)
 
 
-def _zip_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Entry:
+def _zip_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> ArchiveEntry:
     name = info.orig_filename
     mode = info.external_attr >> 16
     if info.flag_bits & _ENCRYPTED:
-        raise Refused("encrypted", "is encrypted", name)
+        raise ArchiveRefused("encrypted", "is encrypted", name)
     if info.compress_type not in _METHODS:
-        raise Refused("unsupported", f"compressed by method {info.compress_type}", name)
+        raise ArchiveRefused("unsupported", f"compressed by method {info.compress_type}", name)
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise Refused("unsafe-entry", "neither file nor folder", name)
+        raise ArchiveRefused("unsafe-entry", "neither file nor folder", name)
     folder = name.endswith("/")
     if folder != stat.S_ISDIR(mode) and stat.S_IFMT(mode):
-        raise Refused("unsafe-entry", "file and folder at once", name)
-    return Entry(name, folder, bool(mode & 0o100), lambda: archive.open(info))
+        raise ArchiveRefused("unsafe-entry", "file and folder at once", name)
+    return ArchiveEntry(name, folder, bool(mode & 0o100), lambda: archive.open(info))
 
 
-def _check_directory(source: IO[bytes], size: int, limits: Limits) -> None:
+def _check_directory(source: IO[bytes], size: int, limits: ArchiveLimits) -> None:
     """The directory's size as its end record tells it: a reader takes all of it into memory."""
     tail_at = max(0, size - (1 << 16) - 22)
     source.seek(tail_at)
     tail = source.read()
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) - at < 22:
-        raise Refused("broken", "not a zip archive, or cut off")
+        raise ArchiveRefused("broken", "not a zip archive, or cut off")
     length = int.from_bytes(tail[at + 12 : at + 16], "little")
     wide = tail.rfind(b"PK\6\6", 0, at)
     if length == 0xFFFF_FFFF and wide >= 0:
         length = int.from_bytes(tail[wide + 40 : wide + 48], "little")
     if length > limits.entries * _DIRECTORY_BYTES_PER_ENTRY:
-        raise Refused("too-many", f"more than {limits.entries} entries")
+        raise ArchiveRefused("too-many", f"more than {limits.entries} entries")
 
 
 def _check_overlap(infos: list[zipfile.ZipInfo]) -> None:
     """Each entry's bytes are its own: entries that share them unpack to far more than is there."""
     ordered = sorted(infos, key=lambda info: info.header_offset)
     if ordered and ordered[0].header_offset < 0:
-        raise Refused("broken", "an entry before the archive's first byte", ordered[0].orig_filename)
+        raise ArchiveRefused("broken", "an entry before the archive's first byte", ordered[0].orig_filename)
     for info, following in pairwise(ordered):
         end = info.header_offset + _LOCAL_HEADER + len(info.orig_filename) + info.compress_size
         if end > following.header_offset:
-            raise Refused("unsafe-entry", "shares its bytes with another entry", following.orig_filename)
+            raise ArchiveRefused(
+                "unsafe-entry", "shares its bytes with another entry", following.orig_filename
+            )
 
 
-def _tar_entries(source: _CountingFile, limits: Limits) -> Iterator[Entry]:
+def _tar_entries(source: _CountingFile, limits: ArchiveLimits) -> Iterator[ArchiveEntry]:
     with tarfile.TarFile(fileobj=source, mode="r", encoding="utf-8", errors="surrogateescape") as archive:
         for count, member in enumerate(archive, 1):
             limits.count(count)
             if not (member.isdir() or (member.isreg() and not member.issparse())):
-                raise Refused("unsafe-entry", "neither file nor folder", member.name)
-            yield Entry(member.name, member.isdir(), bool(member.mode & 0o100), _opener(archive, member))
+                raise ArchiveRefused("unsafe-entry", "neither file nor folder", member.name)
+            yield ArchiveEntry(
+                member.name, member.isdir(), bool(member.mode & 0o100), _opener(archive, member)
+            )
 
 
 def _opener(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[], IO[bytes]]:
@@ -155,7 +159,7 @@ class _CountingFile(io.RawIOBase):
 
     _BACK = 1 << 12
 
-    def __init__(self, plain: IO[bytes] | gzip.GzipFile, archive_bytes: int, limits: Limits) -> None:
+    def __init__(self, plain: IO[bytes] | gzip.GzipFile, archive_bytes: int, limits: ArchiveLimits) -> None:
         super().__init__()
         self._plain, self._archive_bytes, self._limits = plain, archive_bytes, limits
         self._at = self._end = 0
@@ -185,7 +189,7 @@ class _CountingFile(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """So many bytes, fewer only at the end."""
         if not 0 <= size <= self._limits.header_bytes:
-            raise Refused("too-big", f"a header of more than {self._limits.header_bytes} bytes")
+            raise ArchiveRefused("too-big", f"a header of more than {self._limits.header_bytes} bytes")
         again = (
             self._recent[len(self._recent) - (self._end - self._at) :][:size] if self._at < self._end else b""
         )

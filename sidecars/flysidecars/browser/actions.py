@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flysidecars.browser.element import Element, find_element
 from flysidecars.browser.endpoint import close_tab, endpoint_of, new_tab
-from flysidecars.browser.page import Page, current_page, web_address
-from flysidecars.browser.session import CommandFailed, Session, attached
+from flysidecars.browser.page import BrowserPage, current_page, web_address
+from flysidecars.browser.session import CommandFailed, TabSession, attach
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.sdk.call import object_field
 
@@ -29,11 +29,11 @@ def open_tab(call: Call) -> JsonObject:
     tab = new_tab(endpoint)
     kept = False
     try:
-        with attached(call, tab) as session:
-            page = Page(session)
+        with attach(call, tab) as session:
+            page = BrowserPage(session)
             page.go(url)
             kept = True
-            return page.where()
+            return page.location()
     finally:
         if not kept:
             close_tab(endpoint, tab)
@@ -44,7 +44,7 @@ def navigate(call: Call) -> JsonObject:
     url = web_address(call)
     with current_page(call) as page:
         page.go(url)
-        return page.where()
+        return page.location()
 
 
 def click(call: Call) -> JsonObject:
@@ -64,7 +64,7 @@ def click(call: Call) -> JsonObject:
                 clickCount=count,
             )
         page.settle()
-        return page.where()
+        return page.location()
 
 
 def type_text(call: Call) -> JsonObject:
@@ -79,7 +79,7 @@ def type_text(call: Call) -> JsonObject:
         element.focus()
         typed = 0
         for part in _parts(text):
-            call.heed()
+            call.raise_if_cancelled()
             if typed and not _still_there(page, element, settle=text[typed - 1] == "\n"):
                 raise ToolFailed("focus-lost", "the focus went elsewhere while typing", typed=typed)
             _put(page.session, part, by_keys=len(text) <= BY_KEYS)
@@ -87,7 +87,7 @@ def type_text(call: Call) -> JsonObject:
             if typed // PROGRESS_CHARACTERS > before // PROGRESS_CHARACTERS:
                 call.progress(typed, len(text), f"{typed} of {len(text)} characters")
         page.settle()
-        return page.where()
+        return page.location()
 
 
 def _parts(text: str) -> list[str]:
@@ -99,17 +99,17 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _still_there(page: Page, element: Element, *, settle: bool) -> bool:
+def _still_there(page: BrowserPage, element: Element, *, settle: bool) -> bool:
     """Whether keys still go there. `settle`: the last one may have begun to load another page."""
     before = page.loader
     if settle:
         page.settle()
     else:
-        page.look()
+        page.read_state()
     return page.loader == before and element.has_focus()
 
 
-def _put(session: Session, part: str, *, by_keys: bool) -> None:
+def _put(session: TabSession, part: str, *, by_keys: bool) -> None:
     if part == "\n":
         enter: dict[str, Any] = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
         session.command("Input.dispatchKeyEvent", type="keyDown", text="\r", **enter)
@@ -134,10 +134,10 @@ def evaluate(call: Call) -> JsonObject:
         value = result.get("value", result.get("unserializableValue"))
         _check_size(value)
         found: JsonObject = {"value": value, "type": str(result.get("type", ""))}
-        return found | page.where()
+        return found | page.location()
 
 
-def _run(session: Session, script: str) -> JsonObject:
+def _run(session: TabSession, script: str) -> JsonObject:
     try:
         return session.command(
             "Runtime.evaluate",
@@ -152,7 +152,7 @@ def _run(session: Session, script: str) -> JsonObject:
         raise ToolFailed("script-failed", message) from refused
 
 
-def _script_error(page: Page, thrown: JsonObject) -> ToolFailed:
+def _script_error(page: BrowserPage, thrown: JsonObject) -> ToolFailed:
     raised = object_field(thrown, "exception")
     words = raised.get("description") or raised.get("value") or thrown.get("text") or "thrown"
     return ToolFailed(

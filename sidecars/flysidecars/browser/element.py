@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from flysidecars.browser.page import Page
+from flysidecars.browser.page import BrowserPage
 from flysidecars.browser.session import CommandFailed
 from flysidecars.browser.tree import document_mark, make_ref, parse_ref
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
@@ -27,7 +27,7 @@ class Element:
 
     __slots__ = ("backend", "page", "ref")
 
-    def __init__(self, page: Page, backend: int) -> None:
+    def __init__(self, page: BrowserPage, backend: int) -> None:
         self.page = page
         self.backend = backend
         self.ref = make_ref(backend, document_mark(page.session.tab.id, page.loader))
@@ -118,7 +118,7 @@ class Element:
         )
 
 
-def find_element(call: Call, page: Page, key: str = "target") -> Element:
+def find_element(call: Call, page: BrowserPage, key: str = "target") -> Element:
     """The element that the input names; where a person approved one, only that. Raises `ToolFailed`:
     `stale-target`, `no-such-target`, `ambiguous-target`, `target-changed`; `InvalidInput`."""
     target = call.text(key)
@@ -136,7 +136,7 @@ def find_element(call: Call, page: Page, key: str = "target") -> Element:
     return element
 
 
-def _selected(page: Page, selector: str, key: str) -> int:
+def _selected(page: BrowserPage, selector: str, key: str) -> int:
     session = page.session
     root = object_field(session.command("DOM.getDocument", depth=0), "root").get("nodeId")
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flysidecars.browser.element import find_element
-from flysidecars.browser.page import Page, current_page
+from flysidecars.browser.page import BrowserPage, current_page
 from flysidecars.browser.session import CommandFailed
 from flysidecars.browser.tree import MAX_NODES, document_mark, listing
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
@@ -29,14 +29,14 @@ def snapshot(call: Call) -> JsonObject:
         )
         if element is not None and not found.nodes:
             found.nodes.append({"target": element.ref, "role": "none"})
-        answer: JsonObject = {**page.where(), "nodes": found.nodes}
+        answer: JsonObject = {**page.location(), "nodes": found.nodes}
         if limit > 1 and found.total > len(found.nodes):
             answer["truncated"] = True
             answer["total"] = found.total
         return answer
 
 
-def _trees(page: Page, backend: int | None, *, only_root: bool) -> list[list[JsonObject]]:
+def _trees(page: BrowserPage, backend: int | None, *, only_root: bool) -> list[list[JsonObject]]:
     """The tree of each frame; of one element alone, or of the root alone, where no more is wanted."""
     session = page.session
     if only_root and backend is None:
@@ -81,7 +81,7 @@ def screenshot(call: Call) -> JsonObject:
             captureBeyondViewport=bool(clip),
             **clip,
         )
-        where = page.where()
+        where = page.location()
     picture = read_png(base64.b64decode(str(taken.get("data", ""))))
     if picture is None:
         raise ToolFailed("browser-failed", "the browser gave no picture")
@@ -95,7 +95,7 @@ def screenshot(call: Call) -> JsonObject:
     return {**answer, **where, "artifacts": [artifact]}
 
 
-def _whole(page: Page) -> JsonObject:
+def _whole(page: BrowserPage) -> JsonObject:
     size = object_field(page.session.command("Page.getLayoutMetrics"), "cssContentSize")
     clip: JsonObject = {"x": 0, "y": 0, "scale": 1}
     for key in ("width", "height"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from flysidecars.browser.endpoint import Tab, endpoint_of, pages
-from flysidecars.browser.session import Session, attached
+from flysidecars.browser.session import TabSession, attach
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.sdk.call import object_field
 
@@ -23,16 +23,16 @@ MAX_URL = 8192
 MAX_TITLE = 1000
 
 
-class Page:
+class BrowserPage:
     """An attached tab and the document in it."""
 
     __slots__ = ("frames", "loader", "session")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: TabSession) -> None:
         self.session = session
-        self.look()
+        self.read_state()
 
-    def look(self) -> None:
+    def read_state(self) -> None:
         """See which document is there now. `frames`: the main frame's id, then those of its own process;
         `loader` changes with each document of the main frame."""
         tree = object_field(self.session.command("Page.getFrameTree"), "frameTree")
@@ -41,7 +41,7 @@ class Page:
         self.loader = str(main.get("loaderId", ""))
         self.session.frame = self.frames[0] if self.frames else ""
 
-    def where(self) -> JsonObject:
+    def location(self) -> JsonObject:
         """`url`, `title` and `tab` of what is shown now; `dialogs` where the page asked something."""
         history = self.session.command("Page.getNavigationHistory")
         entries, index = history.get("entries"), history.get("currentIndex")
@@ -72,7 +72,7 @@ class Page:
         if "loaderId" in answer and not session.wait(lambda: self._has_loaded(before), LOAD_S):
             session.send("Page.stopLoading")
             raise ToolFailed("navigation-timeout", f"the page did not load within {LOAD_S:g} s")
-        self.look()
+        self.read_state()
 
     def _has_loaded(self, before: str) -> bool:
         return self.session.document != before and self.session.document in self.session.loaded
@@ -84,7 +84,7 @@ class Page:
         session.pause(TURN_S)
         session.wait(lambda: not session.scheduled or session.loading, TURN_S)
         session.wait(lambda: not session.loading, SETTLE_S)
-        self.look()
+        self.read_state()
 
 
 def _frames(tree: JsonObject) -> Iterator[str]:
@@ -108,14 +108,14 @@ def web_address(call: Call) -> str:
 
 
 @contextmanager
-def current_page(call: Call) -> Iterator[Page]:
+def current_page(call: Call) -> Iterator[BrowserPage]:
     """The page of the tab that was active last; where the kernel names one, of exactly that tab, and where
     it names the address that a person saw, only while it still shows that. Raises `Unavailable`,
     `ToolFailed` (`no-page`, `target-changed`)."""
     seen = object_field(call.raw, "target")
-    with attached(call, _current(call, seen)) as session:
-        page = Page(session)
-        if "url" in seen and page.where()["url"] != seen["url"]:
+    with attach(call, _current(call, seen)) as session:
+        page = BrowserPage(session)
+        if "url" in seen and page.location()["url"] != seen["url"]:
             raise ToolFailed("target-changed", "the tab shows another page than the one that was approved")
         yield page
 

@@ -30,7 +30,7 @@ class CommandFailed(Exception):
     """The browser refused a command; the text is the browser's own."""
 
 
-class Session:
+class TabSession:
     """A connection to a tab. Dialogs are answered at once: an alert is closed, everything else is declined.
 
     Raises `ToolFailed`: `tab-crashed`, `tab-closed`, `not-responding`, `too-big`; `CommandFailed`.
@@ -97,7 +97,7 @@ class Session:
             left = end - time.monotonic()
             if left <= 0:
                 return False
-            self._call.heed()
+            self._call.raise_if_cancelled()
             self._take(min(left, SLICE_S))
         return True
 
@@ -153,7 +153,7 @@ class Session:
 
 
 @contextmanager
-def attached(call: Call, tab: Tab) -> Iterator[Session]:
+def attach(call: Call, tab: Tab) -> Iterator[TabSession]:
     """A session with the tab: its events are on and nothing that it downloads is saved. Raises as `Session`
     does, and `ToolFailed`: `tab-closed` where the tab takes no connection, `browser-failed` for a command
     that the browser refused."""
@@ -177,7 +177,7 @@ def attached(call: Call, tab: Tab) -> Iterator[Session]:
         # ValueError: a redirect, which the library does not follow over a socket that it was handed.
         raise ToolFailed("tab-closed", "the tab takes no connection") from failed
     with socket:
-        session = Session(call, tab, socket)
+        session = TabSession(call, tab, socket)
         try:
             session.command("Page.enable", limit_s=OPEN_S)
             session.command("Page.setLifecycleEventsEnabled", enabled=True)

@@ -42,7 +42,7 @@ def parse_ref(target: str) -> tuple[int, str] | None:
     return (int(found[1]), found[2]) if found else None
 
 
-class Listing:
+class TreeListing:
     """Listed elements, and how many there are in all."""
 
     __slots__ = ("nodes", "total")
@@ -54,7 +54,7 @@ class Listing:
 
 def listing(
     trees: list[list[JsonObject]], mark: str, *, limit: int = MAX_NODES, within: int | None = None
-) -> Listing:
+) -> TreeListing:
     """The elements of each frame's tree, as the browser gave them; `within`: only that element and what is
     in it. Frames follow the main one."""
     nodes: list[JsonObject] = []
@@ -65,7 +65,7 @@ def listing(
             size += len(json.dumps(node)) + 2
             if len(nodes) < limit and size <= MAX_BYTES:
                 nodes.append(node)
-    return Listing(nodes, total)
+    return TreeListing(nodes, total)
 
 
 class _TreeReader:

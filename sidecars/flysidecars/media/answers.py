@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from flysidecars.media.engines import Engine
-from flysidecars.media.files import Given
+from flysidecars.media.files import InputFile
 from flysidecars.sdk import Call, JsonObject, ToolFailed
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _PASSED_ON = ("text", "language", "confidence")
 
 
-def question(call: Call, given: Given | None, most: int) -> JsonObject:
+def provider_question(call: Call, given: InputFile | None, most: int) -> JsonObject:
     """What a provider is asked, with the file as base64."""
     from base64 import b64encode
 
@@ -23,18 +23,18 @@ def question(call: Call, given: Given | None, most: int) -> JsonObject:
     return document
 
 
-def from_provider(call: Call, given: Given, most: int) -> JsonObject:
+def from_provider(call: Call, given: InputFile, most: int) -> JsonObject:
     """The provider's text; `most` bytes of the file are sent. Raises `ToolFailed`."""
     from flysidecars.media.posting import ask_provider
     from flysidecars.media.provider import read_provider
 
     provider = read_provider(call.config)
-    document = question(call, given, most)
+    document = provider_question(call, given, most)
     call.progress(0, message=f"{given.size} bytes go to the provider")
     return _text_of(ask_provider(provider, document, most=MAX_ANSWER_BYTES), "provider", "provider-failed")
 
 
-def from_delegate(call: Call, engine: Engine, given: Given) -> JsonObject:
+def from_delegate(call: Call, engine: Engine, given: InputFile) -> JsonObject:
     """The delegate's text. Raises `ToolFailed`."""
     from flysidecars.media.delegate import ask_delegate
 

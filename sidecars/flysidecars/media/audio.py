@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flysidecars.media.answers import from_delegate, from_provider, question
-from flysidecars.media.engines import Engine, choose
-from flysidecars.media.files import MAX_RECORDING_BYTES, MAX_SENT_BYTES, RECORDINGS, Given
+from flysidecars.media.answers import from_delegate, from_provider, provider_question
+from flysidecars.media.engines import Engine, choose_engine
+from flysidecars.media.files import MAX_RECORDING_BYTES, MAX_SENT_BYTES, RECORDINGS, InputFile
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 
 MAX_TEXT = 10_000
@@ -13,8 +13,8 @@ MAX_TEXT = 10_000
 def transcribe(call: Call) -> JsonObject:
     """The speech in a recording as text."""
     call.optional_text("language")
-    engine = choose(call.tool, call.config, call.delegates)
-    with Given(call, RECORDINGS, MAX_RECORDING_BYTES) as recording:
+    engine = choose_engine(call.tool, call.config, call.delegates)
+    with InputFile(call, RECORDINGS, MAX_RECORDING_BYTES) as recording:
         if engine.kind == "provider":
             return from_provider(call, recording, MAX_SENT_BYTES)
         if engine.kind == "delegate":
@@ -32,7 +32,7 @@ def speak(call: Call) -> JsonObject:
     if path is not None and not path.lower().endswith(".wav"):
         raise InvalidInput("path", "a name that ends on .wav is needed")
     config = {key: value for key, value in call.config.items() if path is not None or key != "providerUrl"}
-    engine = choose(call.tool, config, call.delegates)
+    engine = choose_engine(call.tool, config, call.delegates)
     if engine.kind == "delegate":
         from flysidecars.media.delegate import ask_delegate
 
@@ -55,7 +55,9 @@ def _wav(call: Call, engine: Engine, text: str) -> bytes:
     from flysidecars.media.posting import ask_provider
     from flysidecars.media.provider import read_provider
 
-    answer = ask_provider(read_provider(call.config), question(call, None, 0), most=MAX_WAV_BYTES * 4 // 3)
+    answer = ask_provider(
+        read_provider(call.config), provider_question(call, None, 0), most=MAX_WAV_BYTES * 4 // 3
+    )
     sound = answer.get("base64")
     try:
         wav = repair_wav(b64decode(sound if isinstance(sound, str) else "", validate=True))

@@ -41,7 +41,7 @@ def ask_delegate(call: Call, engine: Engine, file: int | None = None) -> JsonObj
         raise _failed(engine, "answered too much" if ran.too_much else "did not answer in time")
     answer = read_answer(ran.out)
     if answer is None or (answer["ok"] is True and ran.code != 0):
-        raise _failed(engine, "gave no answer that can be read", exitCode=ran.code, stderr=ran.said())
+        raise _failed(engine, "gave no answer that can be read", exitCode=ran.code, stderr=ran.stderr_text())
     fields = {key: value for key, value in answer.items() if key not in ("ok", "requestId")}
     if answer["ok"] is True:
         return fields

@@ -45,7 +45,7 @@ class Engine:
         return self.name if self.kind == "program" else f"{self.kind} {self.name}".strip()
 
 
-def choose(tool: str, config: JsonObject, delegates: JsonObject | None) -> Engine:
+def choose_engine(tool: str, config: JsonObject, delegates: JsonObject | None) -> Engine:
     """What does the work of `tool`. `delegates` is None where nobody said which there are. Raises
     `Unavailable` where nothing is there, `ToolFailed` for a delegate that is none."""
     if config.get("providerUrl") is not None:

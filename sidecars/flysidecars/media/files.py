@@ -49,7 +49,7 @@ def kind_of(head: bytes) -> str | None:
     return next((kind for start, kind in starts if head.startswith(start)), None)
 
 
-class Given:
+class InputFile:
     """A context manager around the file at `path` of the input. Raises `ToolFailed` on entering: what
     `open_project_file` does, `wrong-type` for another kind than `kinds`, `too-big` beyond `most` bytes."""
 
@@ -58,7 +58,7 @@ class Given:
         self._kinds = kinds
         self._most = most
 
-    def __enter__(self) -> Given:
+    def __enter__(self) -> InputFile:
         path = self._call.text("path")
         self.descriptor, status = open_project_file(self._call, path)
         self.size = status.st_size
@@ -106,7 +106,7 @@ def require_size(size: int, most: int, name: str) -> None:
         )
 
 
-def require_pixels(given: Given) -> None:
+def require_pixels(given: InputFile) -> None:
     """Raise `ToolFailed` where the picture's header cannot be read (`broken`) or promises more than 100
     million pixels (`too-big`): a small file can hold a picture that fills the memory."""
     import warnings

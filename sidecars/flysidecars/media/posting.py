@@ -14,7 +14,7 @@ from flysafe.pinned_dns import (
     parse_allow_list,
     pinned_addresses,
 )
-from flysidecars.media.provider import Provider
+from flysidecars.media.provider import MediaProvider
 from flysidecars.sdk import JsonObject, ToolFailed
 
 RESOLVE_S = 10.0
@@ -26,7 +26,7 @@ LIMIT_S = 300.0
 _CHUNK = 65536
 
 
-def addresses_for(provider: Provider) -> list[Address]:
+def addresses_for(provider: MediaProvider) -> list[Address]:
     """The addresses to connect to. `localhost` and a loopback address in the URL say what they mean; any
     other host has to lead to public addresses only, or to what `allowPrivate` of the config lists. An item
     there that is no host, address or network allows nothing.
@@ -46,7 +46,7 @@ def addresses_for(provider: Provider) -> list[Address]:
         ) from refused
 
 
-def ask_provider(provider: Provider, question: JsonObject, *, most: int) -> JsonObject:
+def ask_provider(provider: MediaProvider, question: JsonObject, *, most: int) -> JsonObject:
     """The provider's answer, at most `most` bytes. Raises `ToolFailed`: `provider-refused` for an address
     that is not allowed, `provider-failed`, with `status` where it answered with another than 200 to 299."""
     import json
@@ -64,7 +64,7 @@ def ask_provider(provider: Provider, question: JsonObject, *, most: int) -> Json
     return answer
 
 
-def post(provider: Provider, body: bytes, most: int) -> tuple[int, bytes]:
+def post(provider: MediaProvider, body: bytes, most: int) -> tuple[int, bytes]:
     """Status and body of the answer; redirects are not followed. Raises `ToolFailed`: `provider-refused`,
     `provider-failed`, also for a body of more than `most` bytes or one that is compressed."""
     deadline = time.monotonic() + LIMIT_S
@@ -105,7 +105,7 @@ def _read(response: http.client.HTTPResponse, most: int, deadline: float) -> byt
 class _PinnedConnection(http.client.HTTPConnection):
     """Connects to one of the addresses that were checked, whatever the name leads to by then."""
 
-    def __init__(self, provider: Provider, addresses: list[Address]) -> None:
+    def __init__(self, provider: MediaProvider, addresses: list[Address]) -> None:
         super().__init__(provider.host, provider.port, timeout=LIMIT_S)
         self._provider = provider
         self._addresses = addresses

@@ -24,7 +24,7 @@ _OURS = frozenset(
 _URL_REMEDY = "write config.providerUrl as http://… or https://…, without user name and fragment"
 
 
-class Provider:
+class MediaProvider:
     """Where to send: `secure` is https; `target` is path and query; `headers` hold secrets."""
 
     __slots__ = ("allow_private", "headers", "host", "port", "secure", "target")
@@ -54,7 +54,7 @@ class Provider:
         return host if self.port == (443 if self.secure else 80) else f"{host}:{self.port}"
 
 
-def read_provider(config: JsonObject, environ: Mapping[str, str] = os.environ) -> Provider:
+def read_provider(config: JsonObject, environ: Mapping[str, str] = os.environ) -> MediaProvider:
     """The provider of the entry's config. Raises `Unavailable`, with the place in the config and never a
     value from it: `reasonCode` is `secret-missing` for a `${NAME}` of a header that is not set."""
     from urllib.parse import urlsplit
@@ -76,7 +76,7 @@ def read_provider(config: JsonObject, environ: Mapping[str, str] = os.environ) -
     ):
         raise Unavailable("config.providerUrl is not what it has to be", _URL_REMEDY)
     allowed = config.get("allowPrivate")
-    return Provider(
+    return MediaProvider(
         secure=secure,
         host=host,
         port=port or (443 if secure else 80),

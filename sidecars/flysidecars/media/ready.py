@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from flysidecars.media.engines import choose, whisper_model
+from flysidecars.media.engines import choose_engine, whisper_model
 from flysidecars.sdk import JsonObject
 
 
-def doubt(tool: str, config: JsonObject, delegates: JsonObject | None) -> tuple[str, str] | None:
+def degradation(tool: str, config: JsonObject, delegates: JsonObject | None) -> tuple[str, str] | None:
     """What the tool cannot do though it works, and the remedy; None where it is well. Raises `Unavailable`
     where it cannot work."""
-    engine = choose(tool, config, delegates)
+    engine = choose_engine(tool, config, delegates)
     if engine.kind == "provider":
         from flysidecars.media.provider import read_provider
 

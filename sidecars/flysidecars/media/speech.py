@@ -127,4 +127,4 @@ def repair_wav(data: bytes) -> bytes | None:
 def _failed(ran: ProgramResult) -> ToolFailed:
     if ran.timed_out or ran.too_much:
         return ToolFailed("speech-failed", "the text takes too long to be spoken")
-    return ToolFailed("speech-failed", "the text was not spoken", exitCode=ran.code, stderr=ran.said())
+    return ToolFailed("speech-failed", "the text was not spoken", exitCode=ran.code, stderr=ran.stderr_text())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flysidecars.media.files import Given
+from flysidecars.media.files import InputFile
 from flysidecars.media.waiting import heartbeat
 from flysidecars.programs import ProgramResult, environment, run
 from flysidecars.sdk import Call, JsonObject, ToolFailed, Unavailable
 
-LIMIT_S = 600.0
+TESSERACT_LIMIT_S = 600.0
 LIST_LIMIT_S = 10.0
 MAX_TSV_BYTES = 16 * 1024 * 1024
 _KEPT = ("TESSDATA_PREFIX", "OMP_THREAD_LIMIT")
@@ -46,12 +46,12 @@ def choose_language(wanted: str | None, found: tuple[str, ...]) -> str:
     return wanted
 
 
-def recognise(call: Call, program: str, picture: Given) -> JsonObject:
+def recognise(call: Call, program: str, picture: InputFile) -> JsonObject:
     """Text, language and confidence. The picture is tesseract's stdin."""
     language = choose_language(call.optional_text("language"), languages(program))
     argv = (program, "stdin", "stdout", "-l", language, "-c", "tessedit_create_tsv=1")
     beat = heartbeat(call, "tesseract reads")
-    ran = run(argv, picture.rewound(), LIMIT_S, environment(*_KEPT), most=MAX_TSV_BYTES, heed=beat)
+    ran = run(argv, picture.rewound(), TESSERACT_LIMIT_S, environment(*_KEPT), most=MAX_TSV_BYTES, heed=beat)
     if not ran.ok:
         raise _failed(ran)
     text, confidence = read_tsv(ran.out.decode("utf-8", "replace"))
@@ -83,5 +83,5 @@ def _failed(ran: ProgramResult) -> ToolFailed:
     if ran.timed_out or ran.too_much:
         return ToolFailed("tesseract-failed", "tesseract takes too long or writes too much")
     return ToolFailed(
-        "tesseract-failed", "tesseract cannot read the picture", exitCode=ran.code, stderr=ran.said()
+        "tesseract-failed", "tesseract cannot read the picture", exitCode=ran.code, stderr=ran.stderr_text()
     )

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from flysidecars.media.answers import from_delegate, from_provider
-from flysidecars.media.engines import choose
-from flysidecars.media.files import FOR_PEOPLE, MAX_PICTURE_BYTES, PICTURES, Given, require_pixels
+from flysidecars.media.engines import choose_engine
+from flysidecars.media.files import FOR_PEOPLE, MAX_PICTURE_BYTES, PICTURES, InputFile, require_pixels
 from flysidecars.sdk import Call, JsonObject
 
 
 def analyze(call: Call) -> JsonObject:
     """What a provider or delegate says of a picture."""
     call.optional_text("prompt")
-    engine = choose(call.tool, call.config, call.delegates)
-    with Given(call, FOR_PEOPLE, MAX_PICTURE_BYTES) as picture:
+    engine = choose_engine(call.tool, call.config, call.delegates)
+    with InputFile(call, FOR_PEOPLE, MAX_PICTURE_BYTES) as picture:
         if engine.kind == "provider":
             return from_provider(call, picture, MAX_PICTURE_BYTES)
         return from_delegate(call, engine, picture)
@@ -21,8 +21,8 @@ def analyze(call: Call) -> JsonObject:
 def ocr(call: Call) -> JsonObject:
     """The text in a picture."""
     call.optional_text("language")
-    engine = choose(call.tool, call.config, call.delegates)
-    with Given(call, PICTURES, MAX_PICTURE_BYTES) as picture:
+    engine = choose_engine(call.tool, call.config, call.delegates)
+    with InputFile(call, PICTURES, MAX_PICTURE_BYTES) as picture:
         if engine.kind == "provider":
             return from_provider(call, picture, MAX_PICTURE_BYTES)
         require_pixels(picture)

@@ -20,7 +20,7 @@ def heartbeat(call: Call, words: str) -> Callable[[], None]:
 
     def beat() -> None:
         nonlocal told
-        call.heed()
+        call.raise_if_cancelled()
         now = time.monotonic()
         if now - told >= EVERY_S:
             told = now

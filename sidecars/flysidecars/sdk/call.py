@@ -93,7 +93,7 @@ class Call:
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Tell the caller how far the work is. Raises `Cancelled` where nobody waits for it any more."""
-        self.heed()
+        self.raise_if_cancelled()
         event: JsonObject = {"event": "progress", "progress": progress}
         if total is not None:
             event["total"] = total
@@ -103,10 +103,10 @@ class Call:
 
     def log(self, message: str, level: str = "info") -> None:
         """Tell the caller something that is no result. Raises `Cancelled` as `progress` does."""
-        self.heed()
+        self.raise_if_cancelled()
         self.out.send({"event": "log", "level": level, "message": message})
 
-    def heed(self) -> None:
+    def raise_if_cancelled(self) -> None:
         """Raise `Cancelled` where the request was taken back."""
         if self.cancelled:
             raise Cancelled

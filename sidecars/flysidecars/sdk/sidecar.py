@@ -12,7 +12,7 @@ from types import FunctionType
 
 from flysidecars.sdk.call import Call, JsonObject
 from flysidecars.sdk.failures import ToolFailed, answer_of
-from flysidecars.sdk.wire import AnswerWriter, Source, claim_stdout, parse_request, is_persistent
+from flysidecars.sdk.wire import AnswerWriter, RequestReader, claim_stdout, parse_request, is_persistent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Sidecar:
     def answer_request(self) -> int:
         """Answer what stdin asks: one request up to the end of file, or, where the first line says that
         the process stays, a request a line. Returns the exit code: 0 where the one answer is `ok`."""
-        out, source = claim_stdout(), Source()
+        out, source = claim_stdout(), RequestReader()
         try:
             first = source.line()
         except ToolFailed as failure:

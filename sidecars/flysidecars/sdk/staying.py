@@ -13,14 +13,14 @@ from threading import Lock, Thread
 
 from flysidecars.sdk.call import Call, JsonObject
 from flysidecars.sdk.failures import ToolFailed, answer_of
-from flysidecars.sdk.wire import AnswerWriter, Source, encode, parse_request
+from flysidecars.sdk.wire import AnswerWriter, RequestReader, encode, parse_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def serve(run: Callable[[Call], JsonObject], out: AnswerWriter, source: Source, first: bytes) -> int:
+def serve(run: Callable[[Call], JsonObject], out: AnswerWriter, source: RequestReader, first: bytes) -> int:
     """Answer `first` and every line after it; returns the exit code when stdin has ended."""
     inbox = _RequestQueue(out)
     inbox.take(first)
@@ -41,7 +41,7 @@ class _RequestQueue:
         self._calls: dict[str, Call] = {}
         self._now = ""
 
-    def read(self, source: Source) -> None:
+    def read(self, source: RequestReader) -> None:
         """Take lines until stdin ends. What was asked by then is still answered."""
         try:
             while line := source.line():
@@ -86,7 +86,7 @@ def _answer(run: Callable[[Call], JsonObject], call: Call) -> bytes:
     """The answer's line. A tool's bug is an answer, too: the next call is another tool's."""
     name = {"requestId": call.request_id}
     try:
-        call.heed()
+        call.raise_if_cancelled()
         return encode(answer_of(lambda: run(call)) | name)
     except Exception as bug:  # noqa: BLE001 - between one broken tool and everybody else's calls
         sys.excepthook(type(bug), bug, bug.__traceback__)

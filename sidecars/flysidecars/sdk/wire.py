@@ -68,7 +68,7 @@ def encode(document: dict[str, object]) -> bytes:
     return line.encode("ascii")
 
 
-class Source:
+class RequestReader:
     """Reads stdin. Raises `ToolFailed` (`invalid-request`) for more than 64 MiB at once."""
 
     __slots__ = ("_buffer", "_descriptor", "_ended")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from flysafe.archives import Format, Refused, create, extract, format_of
+from flysafe.archives import Format, ArchiveRefused, create, extract, format_of
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.sdk.paths import in_project, open_project, open_project_file, open_project_folder
 
@@ -32,7 +32,7 @@ def archive_create(call: Call) -> JsonObject:
             whole = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)
         finally:
             os.close(folder)
-    except Refused as refused:
+    except ArchiveRefused as refused:
         raise _failed(refused) from refused
     finally:
         os.close(anchor)
@@ -60,7 +60,7 @@ def archive_extract(call: Call) -> JsonObject:
         parent = open_project_folder(call, "/".join(parts[:-1]) or ".", make=True)
         try:
             done = extract(source, kind, parent, parts[-1], on_progress=_progress(call, "unpacked"))
-        except Refused as refused:
+        except ArchiveRefused as refused:
             raise _failed(refused) from refused
         finally:
             os.close(parent)
@@ -74,7 +74,7 @@ def _format(call: Call, key: str) -> Format:
     return kind
 
 
-def _failed(refused: Refused) -> ToolFailed:
+def _failed(refused: ArchiveRefused) -> ToolFailed:
     return ToolFailed(refused.code, str(refused), entry=refused.entry)
 
 

@@ -13,7 +13,7 @@ NO_SERVER = (
 """Why, and what to do."""
 
 
-def offers(question: Probe) -> JsonObject:
+def tool_states(question: Probe) -> JsonObject:
     """Each tool's state. By `--probe` nothing is known of delegates, and nothing is said against them."""
     lsp = healthy()
     if question.delegates is not None and delegate_argv(question.delegates, "lsp") is None:

@@ -42,4 +42,4 @@ def press_keys(call: Call) -> JsonObject:
 def _act(*arguments: str, stdin: bytes = b"") -> None:
     ran = run_input_program("wtype", REMEDY, arguments, stdin, _KEPT)
     if not ran.ok:
-        raise ToolFailed("wtype-failed", "wtype failed", exitCode=ran.code, stderr=ran.said())
+        raise ToolFailed("wtype-failed", "wtype failed", exitCode=ran.code, stderr=ran.stderr_text())

@@ -81,5 +81,5 @@ def _act(*arguments: str) -> None:
     ran = run_input_program("ydotool", REMEDY, arguments, b"", _KEPT)
     if not ran.ok:
         raise ToolFailed(
-            "ydotool-failed", f"ydotool {arguments[0]} failed", exitCode=ran.code, stderr=ran.said()
+            "ydotool-failed", f"ydotool {arguments[0]} failed", exitCode=ran.code, stderr=ran.stderr_text()
         )

@@ -33,11 +33,11 @@ _KNOWN = re.compile(
 """Charsets of text. Python's other codecs are none, or take long over hostile bytes."""
 
 
-class Broken(Exception):
+class BrokenBody(Exception):
     """A body that is not what its headers say."""
 
 
-def decoded(raw: Iterator[bytes], encoding: str, limit: int) -> Iterator[bytes]:
+def decode(raw: Iterator[bytes], encoding: str, limit: int) -> Iterator[bytes]:
     """The body's own bytes, in pieces; ends once there are more than `limit`. Raises `Broken`."""
     encoding = encoding.strip().lower()
     if encoding in ("", "identity"):
@@ -45,7 +45,7 @@ def decoded(raw: Iterator[bytes], encoding: str, limit: int) -> Iterator[bytes]:
     elif encoding in ("gzip", "x-gzip"):
         pieces = _unzip(raw, limit + _RAW_SPARE)
     else:
-        raise Broken("packed in a way that was not asked for")
+        raise BrokenBody("packed in a way that was not asked for")
     sent = 0
     for piece in pieces:
         yield piece[: limit + 1 - sent]
@@ -67,7 +67,7 @@ def _unzip(raw: Iterable[bytes], most: int) -> Iterator[bytes]:
         for chunk in raw:
             read += len(chunk)
             if read > most:
-                raise Broken("packed bytes that nothing comes out of")
+                raise BrokenBody("packed bytes that nothing comes out of")
             rest = chunk
             while rest:
                 if unpack.eof:
@@ -78,9 +78,9 @@ def _unzip(raw: Iterable[bytes], most: int) -> Iterator[bytes]:
             while piece := b"" if unpack.eof else unpack.decompress(b"", PIECE_BYTES):
                 yield piece
     except zlib.error as broken:
-        raise Broken("not gzip, as it says") from broken
+        raise BrokenBody("not gzip, as it says") from broken
     if read and not unpack.eof:
-        raise Broken("its end is missing")
+        raise BrokenBody("its end is missing")
 
 
 def is_text(content_type: str, head: bytes) -> bool:

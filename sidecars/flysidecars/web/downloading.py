@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 from flysidecars.sdk import Call, JsonObject, ToolFailed
 from flysidecars.sdk.paths import NewFile, in_project, open_project_file
-from flysidecars.web.exchange import Reply, TimeLimits, exchange
-from flysidecars.web.loading import network_of, seen
+from flysidecars.web.exchange import HttpReply, TimeLimits, exchange
+from flysidecars.web.loading import network_of, reply_facts
 from flysidecars.web.orders import HttpRequest
 from flysidecars.web.settings import read_settings
 from flysidecars.web.urls import parse_url
@@ -34,7 +34,7 @@ def web_download(call: Call) -> JsonObject:
             _save(call, reply, file, digest.update, settings.max_download_bytes)
     artifact = {"path": new.path, "mimeType": _kind(reply), "bytes": new.size}
     return {
-        **seen(reply),
+        **reply_facts(reply),
         "path": path,
         "bytes": new.size,
         "sha256": digest.hexdigest(),
@@ -42,10 +42,10 @@ def web_download(call: Call) -> JsonObject:
     }
 
 
-def _save(call: Call, reply: Reply, file: BinaryIO, feed: Callable[[bytes], object], limit: int) -> None:
+def _save(call: Call, reply: HttpReply, file: BinaryIO, feed: Callable[[bytes], object], limit: int) -> None:
     done = told = 0
     for piece in reply.body(limit):
-        call.heed()
+        call.raise_if_cancelled()
         done += len(piece)
         if done > limit:
             raise _too_big(limit)
@@ -56,9 +56,9 @@ def _save(call: Call, reply: Reply, file: BinaryIO, feed: Callable[[bytes], obje
             told = done
 
 
-def _refuse(reply: Reply, limit: int) -> None:
+def _refuse(reply: HttpReply, limit: int) -> None:
     if not 200 <= reply.status < 300:
-        raise ToolFailed("http-status", f"{reply.target.host} answers {reply.status}", **seen(reply))
+        raise ToolFailed("http-status", f"{reply.target.host} answers {reply.status}", **reply_facts(reply))
     if reply.length is not None and reply.length > limit:
         raise _too_big(limit)
 
@@ -79,5 +79,5 @@ def _too_big(limit: int) -> ToolFailed:
     return ToolFailed("too-big", f"more than {limit} bytes; nothing was saved", limit=limit)
 
 
-def _kind(reply: Reply) -> str:
+def _kind(reply: HttpReply) -> str:
     return reply.content_type.partition(";")[0].strip().lower() or "application/octet-stream"

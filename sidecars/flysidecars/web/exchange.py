@@ -15,10 +15,10 @@ import httpcore2
 import httpx2
 
 from flysidecars.sdk import ToolFailed
-from flysidecars.web.body import Broken, decoded
+from flysidecars.web.body import BrokenBody, decode
 from flysidecars.web.network import Backend, Deadline, Network
-from flysidecars.web.orders import MOST_REDIRECTS, REDIRECTS, HttpRequest, redirected
-from flysidecars.web.urls import InvalidUrl, Target
+from flysidecars.web.orders import MOST_REDIRECTS, REDIRECTS, HttpRequest, follow_redirect
+from flysidecars.web.urls import InvalidUrl, UrlTarget
 
 USER_AGENT = "flytui"
 
@@ -32,10 +32,10 @@ class TimeLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """What came back, the body not read yet."""
 
-    target: Target
+    target: UrlTarget
     """Where it came from, after redirects."""
     status: int
     headers: httpx2.Headers
@@ -59,13 +59,13 @@ class Reply:
         counts knows whether there was more."""
         if self.method == "HEAD":
             return iter(())
-        return decoded(self._raw, str(self.headers.get("content-encoding", "")), limit)
+        return decode(self._raw, str(self.headers.get("content-encoding", "")), limit)
 
 
 @contextmanager
 def exchange(
     network: Network, order: HttpRequest, times: TimeLimits, encoding: str = "gzip"
-) -> Iterator[Reply]:
+) -> Iterator[HttpReply]:
     """Send the order and follow where it leads. Raises `ToolFailed`, also while the body is read:
     `address-refused`, `not-resolved`, `connect-failed`, `tls-failed`, `timed-out`, `broken-response`,
     `redirect-refused`, `too-many-redirects`."""
@@ -78,7 +78,7 @@ def exchange(
             if reply.status not in REDIRECTS or location is None:
                 yield reply
                 return
-            order = redirected(order, reply.status, location)
+            order = follow_redirect(order, reply.status, location)
             hop.close()
     raise ToolFailed("too-many-redirects", f"more than {MOST_REDIRECTS} redirects", host=order.target.host)
 
@@ -86,14 +86,14 @@ def exchange(
 @contextmanager
 def _send(
     network: Network, order: HttpRequest, times: TimeLimits, deadline: Deadline, encoding: str
-) -> Iterator[Reply]:
+) -> Iterator[HttpReply]:
     request = _request(order, times, encoding)
     with _Transport(network, deadline, order.target.scheme == "https") as transport:
         response = transport.handle_request(request)
         try:
             stream = response.stream
             raw = iter(stream) if isinstance(stream, httpx2.SyncByteStream) else iter(())
-            yield Reply(order.target, response.status_code, response.headers, order.method, raw)
+            yield HttpReply(order.target, response.status_code, response.headers, order.method, raw)
         finally:
             response.close()
 
@@ -156,7 +156,7 @@ class _Transport(httpx2.BaseTransport):
 
 
 @contextmanager
-def _named_errors(target: Target) -> Iterator[None]:
+def _named_errors(target: UrlTarget) -> Iterator[None]:
     """Errors of the libraries as failures. Their texts are left out: they may hold headers."""
     host = target.host
     try:
@@ -169,8 +169,8 @@ def _named_errors(target: Target) -> Iterator[None]:
                 "tls-failed", f"{host} has no certificate that is trusted", host=host
             ) from failed
         raise ToolFailed("connect-failed", f"{host} cannot be connected to", host=host) from failed
-    except (httpcore2.NetworkError, httpcore2.ProtocolError, Broken, ssl.SSLError) as broken:
-        why = str(broken) if isinstance(broken, Broken) else "not a whole answer over HTTP"
+    except (httpcore2.NetworkError, httpcore2.ProtocolError, BrokenBody, ssl.SSLError) as broken:
+        why = str(broken) if isinstance(broken, BrokenBody) else "not a whole answer over HTTP"
         raise ToolFailed("broken-response", f"{host}: {why}", host=host) from broken
 
 

@@ -7,9 +7,9 @@ import re
 from flysidecars.sdk import Call, JsonObject, ToolFailed
 from flysidecars.web.body import is_text, text_of
 from flysidecars.web.exchange import exchange
-from flysidecars.web.loading import network_of, not_text, read_body, seen, times_of
+from flysidecars.web.loading import network_of, not_text, read_body, reply_facts, times_of
 from flysidecars.web.orders import HttpRequest
-from flysidecars.web.readable import Page
+from flysidecars.web.readable import ReadablePage
 from flysidecars.web.settings import read_settings
 from flysidecars.web.urls import parse_url
 
@@ -25,19 +25,21 @@ def web_extract(call: Call) -> JsonObject:
         network_of(settings), HttpRequest(parse_url(call.text("url"))), times_of(settings)
     ) as reply:
         if not 200 <= reply.status < 300:
-            raise ToolFailed("http-status", f"{reply.target.host} answers {reply.status}", **seen(reply))
+            raise ToolFailed(
+                "http-status", f"{reply.target.host} answers {reply.status}", **reply_facts(reply)
+            )
         data, cut = read_body(call, reply, settings.max_bytes)
     if not is_text(reply.content_type, data):
         raise not_text(reply)
     title, text, extractor = _extracted(text_of(data, reply.content_type), reply.content_type)
-    return {**seen(reply), "title": title, "text": text, "extractor": extractor, "truncated": cut}
+    return {**reply_facts(reply), "title": title, "text": text, "extractor": extractor, "truncated": cut}
 
 
 def _extracted(text: str, content_type: str) -> tuple[str, str, str]:
     kind = content_type.partition(";")[0].strip().lower()
     if not (_PAGE.fullmatch(kind) or (not kind and _MARKUP.match(text))):
         return "", text, "none"
-    page = Page()
+    page = ReadablePage()
     page.feed(text)
     page.close()
     found = _by_trafilatura(text)

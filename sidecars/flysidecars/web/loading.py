@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.web.body import is_text, text_of
-from flysidecars.web.exchange import Reply, TimeLimits, exchange
+from flysidecars.web.exchange import HttpReply, TimeLimits, exchange
 from flysidecars.web.network import Network
 from flysidecars.web.orders import METHODS, HttpRequest, read_headers
 from flysidecars.web.settings import Settings, read_settings
@@ -32,7 +32,12 @@ def web_fetch(call: Call) -> JsonObject:
         data, cut = read_body(call, reply, settings.max_bytes)
     if not is_text(reply.content_type, data):
         raise not_text(reply)
-    return {**seen(reply), "text": text_of(data, reply.content_type), "bytes": len(data), "truncated": cut}
+    return {
+        **reply_facts(reply),
+        "text": text_of(data, reply.content_type),
+        "bytes": len(data),
+        "truncated": cut,
+    }
 
 
 def web_request(call: Call) -> JsonObject:
@@ -42,30 +47,32 @@ def web_request(call: Call) -> JsonObject:
     order = _order(call)
     with exchange(network_of(settings), order, times_of(settings)) as reply:
         data, cut = read_body(call, reply, settings.max_bytes)
-    answer = {**seen(reply), "headers": _answer(reply), "bytes": len(data), "truncated": cut}
+    answer = {**reply_facts(reply), "headers": _answer(reply), "bytes": len(data), "truncated": cut}
     if is_text(reply.content_type, data):
         return {**answer, "text": text_of(data, reply.content_type)}
     return {**answer, "binary": True}
 
 
-def read_body(call: Call, reply: Reply, limit: int) -> tuple[bytes, bool]:
+def read_body(call: Call, reply: HttpReply, limit: int) -> tuple[bytes, bool]:
     """The first `limit` bytes of the body, and whether there is more."""
     data = bytearray()
     for piece in reply.body(limit):
-        call.heed()
+        call.raise_if_cancelled()
         data += piece
     return bytes(data[:limit]), len(data) > limit
 
 
-def seen(reply: Reply) -> JsonObject:
+def reply_facts(reply: HttpReply) -> JsonObject:
     """Where it came from and what it is."""
     return {"url": reply.target.url, "status": reply.status, "contentType": reply.content_type}
 
 
-def not_text(reply: Reply) -> ToolFailed:
+def not_text(reply: HttpReply) -> ToolFailed:
     """The failure for a body that is not to be read."""
     kind = reply.content_type or "of no said type"
-    return ToolFailed("not-text", f"the body is {kind}; web.download saves it as a file", **seen(reply))
+    return ToolFailed(
+        "not-text", f"the body is {kind}; web.download saves it as a file", **reply_facts(reply)
+    )
 
 
 def _order(call: Call) -> HttpRequest:
@@ -82,7 +89,7 @@ def _order(call: Call) -> HttpRequest:
     return HttpRequest(parse_url(call.text("url")), method, read_headers(given), body)
 
 
-def _answer(reply: Reply) -> JsonObject:
+def _answer(reply: HttpReply) -> JsonObject:
     """The answer's headers by their names in lower case; those that came twice are joined."""
     names = list(dict.fromkeys(name.lower() for name in reply.headers))[:_MOST_SHOWN_HEADERS]
     return {name: str(reply.headers[name])[:8192] for name in names}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from flysidecars.sdk import InvalidInput, ToolFailed
-from flysidecars.web.urls import DEFAULT_PORTS, InvalidUrl, Target, join_url
+from flysidecars.web.urls import DEFAULT_PORTS, InvalidUrl, UrlTarget, join_url
 
 MOST_REDIRECTS = 5
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -32,7 +32,7 @@ Headers = tuple[tuple[str, str], ...]
 class HttpRequest:
     """One request to one target."""
 
-    target: Target
+    target: UrlTarget
     method: str = "GET"
     headers: Headers = ()
     body: bytes | None = None
@@ -54,7 +54,7 @@ def read_headers(given: Mapping[str, object]) -> Headers:
     return tuple(headers)
 
 
-def redirected(order: HttpRequest, status: int, location: str) -> HttpRequest:
+def follow_redirect(order: HttpRequest, status: int, location: str) -> HttpRequest:
     """The request that follows a redirect. Raises `ToolFailed` (`redirect-refused`): to plain http, to what
     is no address of the web, or with a body or an effect to another origin."""
     try:
@@ -72,7 +72,7 @@ def redirected(order: HttpRequest, status: int, location: str) -> HttpRequest:
     return replace(order, target=target, headers=headers)
 
 
-def _same_origin(old: Target, new: Target) -> bool:
+def _same_origin(old: UrlTarget, new: UrlTarget) -> bool:
     """Whether what was said to the one may be said to the other: the same, or the same over TLS."""
     usual = (DEFAULT_PORTS["http"], DEFAULT_PORTS["https"])
     upgraded = (old.scheme, new.scheme) == ("http", "https") and (old.port, new.port) == usual

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from flysidecars.sdk import JsonObject, ToolFailed
 from flysidecars.web.orders import Headers, HttpRequest, read_headers
-from flysidecars.web.settings import faulty
+from flysidecars.web.settings import config_error
 from flysidecars.web.urls import parse_url
 
 MOST_PROVIDERS = 8
@@ -49,7 +49,7 @@ _LONGEST = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class SearchProvider:
     """One place to ask. `url` and the strings of `body` hold `{query}` and `{count}`, the values of
     `headers` names of secrets as `${NAME}`."""
 
@@ -82,7 +82,7 @@ class Provider:
         try:
             return read_headers({"Accept": "application/json", **given} if not _has(given) else given)
         except ToolFailed as failure:
-            raise faulty("providers", f"{self.name}: {failure.message}") from None
+            raise config_error("providers", f"{self.name}: {failure.message}") from None
 
     def results(self, text: str, count: int) -> list[JsonObject]:
         """What was found, as `{title, url, snippet}`. Raises ValueError where the answer is not of the shape
@@ -103,40 +103,40 @@ class Provider:
         return {"title": title or url[:_LONGEST], "url": url, "snippet": snippet}
 
 
-def read_providers(config: Mapping[str, object]) -> list[Provider]:
+def read_providers(config: Mapping[str, object]) -> list[SearchProvider]:
     """Those that are configured, in their order. Raises `ToolFailed` (`invalid-config`)."""
     listed = config.get("providers", [])
     if not isinstance(listed, list) or len(listed) > MOST_PROVIDERS:
-        raise faulty("providers", f"a list of at most {MOST_PROVIDERS} is needed")
+        raise config_error("providers", f"a list of at most {MOST_PROVIDERS} is needed")
     return [_provider(item, f"providers[{number}]") for number, item in enumerate(listed)]
 
 
-def _provider(item: object, place: str) -> Provider:
+def _provider(item: object, place: str) -> SearchProvider:
     said = {"preset": item} if isinstance(item, str) else item
     if not isinstance(said, dict) or not _KEYS.issuperset(said):
-        raise faulty(place, f"a preset's name or an object of {', '.join(sorted(_KEYS))} is needed")
+        raise config_error(place, f"a preset's name or an object of {', '.join(sorted(_KEYS))} is needed")
     preset = said.get("preset")
     if preset is not None and (not isinstance(preset, str) or preset not in PRESETS):
-        raise faulty(place, f"there are the presets {', '.join(PRESETS)}")
+        raise config_error(place, f"there are the presets {', '.join(PRESETS)}")
     whole = {**(PRESETS[preset] if preset else {}), **said}
     url = _text(whole, "url", place)
     if preset == "searxng" and "{query}" not in url:
         url = url.rstrip("/").removesuffix("/search") + SEARXNG_PATH
     if "{query}" not in url and whole.get("body") is None:
-        raise faulty(place, "url or body needs {query}")
+        raise config_error(place, "url or body needs {query}")
     fields = {"url": "url", "title": "title", "snippet": "snippet", **_texts(whole, "fields", place)}
     most = whole.get("most", 50)
     if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= 50:
-        raise faulty(place, "most is a number from 1 to 50")
+        raise config_error(place, "most is a number from 1 to 50")
     path = whole.get("resultPath", "results")
     if not isinstance(path, str):
-        raise faulty(place, "resultPath is a text such as web.results")
+        raise config_error(place, "resultPath is a text such as web.results")
     host = parse_url(_placed(url, "q", 1)).host
     name = whole.get("name", preset or host)
     if not isinstance(name, str) or not 0 < len(name) <= 64:
-        raise faulty(place, "name is a short text")
+        raise config_error(place, "name is a short text")
     keys = tuple(key for key in path.split(".") if key)
-    return Provider(name, url, _texts(whole, "headers", place), whole.get("body"), keys, fields, most)
+    return SearchProvider(name, url, _texts(whole, "headers", place), whole.get("body"), keys, fields, most)
 
 
 def _listed(found: object) -> list[object]:
@@ -148,14 +148,14 @@ def _listed(found: object) -> list[object]:
 def _text(whole: JsonObject, key: str, place: str) -> str:
     value = whole.get(key)
     if not isinstance(value, str):
-        raise faulty(place, f"{key} is needed")
+        raise config_error(place, f"{key} is needed")
     return value
 
 
 def _texts(whole: JsonObject, key: str, place: str) -> dict[str, str]:
     value = whole.get(key, {})
     if not isinstance(value, dict) or not all(isinstance(part, str) for part in value.values()):
-        raise faulty(place, f"{key} is an object of texts")
+        raise config_error(place, f"{key} is an object of texts")
     return value
 
 

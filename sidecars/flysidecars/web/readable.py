@@ -25,7 +25,7 @@ _LEAST = 40
 """Characters that a `main` part needs to be taken for the text."""
 
 
-class Page(HTMLParser):
+class ReadablePage(HTMLParser):
     """Feed it a page, then ask `title` and `text`."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flysidecars.sdk import JsonObject, ToolFailed, Unavailable, healthy, unavailable
-from flysidecars.web.providers import Provider, read_providers
+from flysidecars.web.providers import SearchProvider, read_providers
 from flysidecars.web.settings import read_settings
 
 _WRITE = (
@@ -28,7 +28,7 @@ def probe_search(config: Mapping[str, object], environ: Mapping[str, str]) -> Js
     return unavailable(lost.message, lost.remedy, str(lost.fields["reasonCode"]))
 
 
-def not_ready(providers: list[Provider], environ: Mapping[str, str]) -> Unavailable:
+def not_ready(providers: list[SearchProvider], environ: Mapping[str, str]) -> Unavailable:
     """Why none of the providers can be asked, with the lines to write."""
     if not providers:
         return Unavailable("no search provider is configured", _WRITE, reasonCode="tool-unavailable")

@@ -8,7 +8,7 @@ from flysidecars.sdk import Call, JsonObject, ToolFailed
 from flysidecars.web.body import text_of
 from flysidecars.web.exchange import exchange
 from flysidecars.web.loading import network_of, read_body, times_of
-from flysidecars.web.providers import Provider, read_providers
+from flysidecars.web.providers import SearchProvider, read_providers
 from flysidecars.web.readiness import not_ready
 from flysidecars.web.settings import Settings, read_settings
 
@@ -36,7 +36,9 @@ def web_search(call: Call) -> JsonObject:
     raise ToolFailed("providers-failed", f"no provider answered: {named}", errors=errors)
 
 
-def _ask(call: Call, provider: Provider, settings: Settings, query: str, count: int) -> list[JsonObject]:
+def _ask(
+    call: Call, provider: SearchProvider, settings: Settings, query: str, count: int
+) -> list[JsonObject]:
     order = provider.order(query, count, os.environ)
     with exchange(network_of(settings), order, times_of(settings)) as reply:
         if reply.status != 200:

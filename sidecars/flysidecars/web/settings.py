@@ -42,7 +42,7 @@ def read_settings(config: Mapping[str, object]) -> Settings:
     )
 
 
-def faulty(key: str, why: str) -> ToolFailed:
+def config_error(key: str, why: str) -> ToolFailed:
     """The failure that a mistake in `config` is answered with."""
     return ToolFailed("invalid-config", f"config.{key} of the entry: {why}", field=key)
 
@@ -50,14 +50,14 @@ def faulty(key: str, why: str) -> ToolFailed:
 def _number(config: Mapping[str, object], key: str, default: int, most: int, least: int = 1) -> int:
     value = config.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise faulty(key, f"a whole number from {least} to {most} is needed")
+        raise config_error(key, f"a whole number from {least} to {most} is needed")
     return value
 
 
 def _allow_list(value: object) -> AllowList:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise faulty("allowPrivate", "a list of hosts, addresses or networks is needed")
+        raise config_error("allowPrivate", "a list of hosts, addresses or networks is needed")
     allowed, unreadable = parse_allow_list(value)
     if unreadable:
-        raise faulty("allowPrivate", "holds what is no host, address or network")
+        raise config_error("allowPrivate", "holds what is no host, address or network")
     return allowed

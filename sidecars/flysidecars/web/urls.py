@@ -42,7 +42,7 @@ class InvalidUrl(ToolFailed):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class UrlTarget:
     """Where a request goes: all of it ASCII, the host in lower case, an IPv6 address without brackets."""
 
     scheme: str
@@ -64,7 +64,7 @@ class Target:
         return self.origin + self.path
 
 
-def parse_url(text: str) -> Target:
+def parse_url(text: str) -> UrlTarget:
     """The target of an http or https address; its fragment is dropped. Raises `InvalidUrl`."""
     if len(text) > LONGEST:
         raise InvalidUrl(f"longer than {LONGEST} characters")
@@ -84,10 +84,10 @@ def parse_url(text: str) -> Target:
     if not 0 < port < 65536 or port in BLOCKED_PORTS:
         raise InvalidUrl(f"port {port} is not for the web")
     path = quote(rest, safe=_KEPT)
-    return Target(scheme, host, port, path if path.startswith("/") else f"/{path}")
+    return UrlTarget(scheme, host, port, path if path.startswith("/") else f"/{path}")
 
 
-def join_url(base: Target, location: str) -> Target:
+def join_url(base: UrlTarget, location: str) -> UrlTarget:
     """Where a redirect from `base` leads. Raises `InvalidUrl`."""
     try:
         joined = urljoin(base.url, location.replace(" ", "%20"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from flysidecars.keys import MODIFIERS, key_names, readable_text
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.x11.keymap import SpareKeys, is_key_name
-from flysidecars.x11.target import Target
+from flysidecars.x11.target import TargetWindow
 from flysidecars.x11.windows import window_brief
-from flysidecars.x11.xdotool import act
+from flysidecars.x11.xdotool import run_xdotool
 
 CHUNK = 20
 """Characters typed between two looks at the focus."""
@@ -15,7 +15,7 @@ DELAY_MS = 8
 PROGRESS_EVERY = 200
 
 
-def type_text(call: Call, target: Target) -> JsonObject:
+def type_text(call: Call, target: TargetWindow) -> JsonObject:
     """Type `text`, as it is, into the target; a line end is the Return key.
 
     The text goes to xdotool on stdin. Between chunks the focus is looked at again; where it has
@@ -36,21 +36,21 @@ def type_text(call: Call, target: Target) -> JsonObject:
     return {"action": "type", "typed": typed, "window": window_brief(target.window)}
 
 
-def _type_chunk(target: Target, keys: SpareKeys, chunk: str) -> None:
+def _type_chunk(target: TargetWindow, keys: SpareKeys, chunk: str) -> None:
     keys.prepare("" if chunk == "\n" else chunk)
     target.require_focus()
     if chunk == "\n":
-        act("key", "--clearmodifiers", "Return")
+        run_xdotool("key", "--clearmodifiers", "Return")
     else:
-        act("type", "--clearmodifiers", "--delay", str(DELAY_MS), "--file", "-", stdin=chunk.encode())
+        run_xdotool("type", "--clearmodifiers", "--delay", str(DELAY_MS), "--file", "-", stdin=chunk.encode())
         keys.used(chunk)
 
 
-def press_keys(call: Call, target: Target) -> JsonObject:
+def press_keys(call: Call, target: TargetWindow) -> JsonObject:
     """Press one combination such as `ctrl+s`."""
     combination = key_combination(target, call.text("keys"))
     target.require_focus()
-    act("key", "--clearmodifiers", combination)
+    run_xdotool("key", "--clearmodifiers", combination)
     return {"action": "key", "keys": combination, "window": window_brief(target.window)}
 
 
@@ -73,7 +73,7 @@ def chunks(text: str, keys: SpareKeys) -> list[str]:
     return [piece for piece in (*pieces, current) if piece]
 
 
-def key_combination(target: Target, keys: str) -> str:
+def key_combination(target: TargetWindow, keys: str) -> str:
     """A combination as xdotool reads it. Every name has to be a modifier or a key that X knows:
     xdotool itself would press what is left of a combination without the name it does not know."""
     names = key_names(keys)

@@ -7,9 +7,9 @@ window where no other window covers it.
 from __future__ import annotations
 
 from flysidecars.sdk import Call, JsonObject
-from flysidecars.x11.target import Target
+from flysidecars.x11.target import TargetWindow
 from flysidecars.x11.windows import window_brief
-from flysidecars.x11.xdotool import act, xdotool
+from flysidecars.x11.xdotool import run_xdotool, xdotool
 
 CLICKS = {
     "click": ("click", "1"),
@@ -25,7 +25,7 @@ DRAG_STEPS = 8
 _UP, _DOWN, _LEFT, _RIGHT = "4", "5", "6", "7"
 
 
-def use_mouse(call: Call, target: Target, action: str) -> JsonObject:
+def use_mouse(call: Call, target: TargetWindow, action: str) -> JsonObject:
     """Do one action; the pointer moves and the button follows in one run of xdotool, so that nothing
     comes between them."""
     x, y = _point(call, "x", "y")
@@ -33,13 +33,13 @@ def use_mouse(call: Call, target: Target, action: str) -> JsonObject:
     place: JsonObject = {"action": action, "x": x, "y": y}
     move = ("mousemove", str(x), str(y))
     if action == "move":
-        act(*move)
+        run_xdotool(*move)
     elif action == "drag":
         place |= _drag(call, target, x, y)
     elif action == "scroll":
         place |= _scroll(call, move)
     else:
-        act(*move, *CLICKS[action])
+        run_xdotool(*move, *CLICKS[action])
     return {**place, "window": window_brief(target.window)}
 
 
@@ -47,7 +47,7 @@ def _point(call: Call, x: str, y: str) -> tuple[int, int]:
     return call.integer(x, 0, MAX_COORDINATE), call.integer(y, 0, MAX_COORDINATE)
 
 
-def _drag(call: Call, target: Target, x: int, y: int) -> JsonObject:
+def _drag(call: Call, target: TargetWindow, x: int, y: int) -> JsonObject:
     to_x, to_y = _point(call, "toX", "toY")
     target.require_point(to_x, to_y)
     path: list[str] = []
@@ -56,7 +56,7 @@ def _drag(call: Call, target: Target, x: int, y: int) -> JsonObject:
         path += ["mousemove", str(along[0]), str(along[1])]
     released = False
     try:
-        act("mousemove", str(x), str(y), "mousedown", "1", *path, "mouseup", "1")
+        run_xdotool("mousemove", str(x), str(y), "mousedown", "1", *path, "mouseup", "1")
         released = True
     finally:
         if not released:
@@ -72,5 +72,5 @@ def _scroll(call: Call, move: tuple[str, ...]) -> JsonObject:
     for count, button in ((abs(down), vertical), (abs(right), horizontal)):
         if count:
             turns += ["click", "--repeat", str(count), "--delay", "10", button]
-    act(*move, *turns)
+    run_xdotool(*move, *turns)
     return {"dx": right, "dy": down}

@@ -7,7 +7,7 @@ import time
 from flysafe.x11_reader import Window
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.x11.display import Display
-from flysidecars.x11.windows import Refused, find_window, protected_windows, window_brief
+from flysidecars.x11.windows import ProtectedWindows, find_window, protected_windows, window_brief
 from flysidecars.x11.xdotool import xdotool
 
 FOCUS_WAIT_S = 1.0
@@ -15,15 +15,15 @@ FOCUS_WAIT_S = 1.0
 POLL_S = 0.01
 
 
-class Target:
+class TargetWindow:
     """An existing, allowed window, on an open display."""
 
-    __slots__ = ("display", "refused", "window")
+    __slots__ = ("display", "protected", "window")
 
-    def __init__(self, display: Display, window: Window, refused: Refused) -> None:
+    def __init__(self, display: Display, window: Window, refused: ProtectedWindows) -> None:
         self.display = display
         self.window = window
-        self.refused = refused
+        self.protected = refused
 
     def has_focus(self) -> bool:
         """Whether the keys go to the window or to one inside it."""
@@ -67,7 +67,7 @@ class Target:
         under = self.display.at_point(x, y)
         if self.window.id not in under:
             raise ToolFailed("outside-target", f"({x}, {y}) of the target is covered by another window")
-        self.refused.check(self.display, under[-1])
+        self.protected.require_unprotected(self.display, under[-1])
 
     def _wait_for_focus(self) -> bool:
         deadline = time.monotonic() + FOCUS_WAIT_S
@@ -78,7 +78,7 @@ class Target:
         return True
 
 
-def resolve_target(call: Call, display: Display) -> Target:
+def resolve_target(call: Call, display: Display) -> TargetWindow:
     """The target of a call, checked and not yet focused.
 
     The kernel's `target` is what a person saw when approving: it has to exist and still have that
@@ -93,8 +93,8 @@ def resolve_target(call: Call, display: Display) -> Target:
         window = find_window(display, name)
     else:
         window = _focused(display)
-    refused.check(display, window.id)
-    return Target(display, window, refused)
+    refused.require_unprotected(display, window.id)
+    return TargetWindow(display, window, refused)
 
 
 def _focused(display: Display) -> Window:

@@ -41,7 +41,7 @@ def find_window(display: Display, name: str) -> Window:
     raise InvalidInput("window", f"{len(matches)} windows match; name one by its id: {ids}")
 
 
-class Refused:
+class ProtectedWindows:
     """Windows and processes that the request forbids: the consoles in which approvals are given."""
 
     __slots__ = ("pids", "windows")
@@ -50,7 +50,7 @@ class Refused:
         self.windows = windows
         self.pids = pids
 
-    def check(self, display: Display, window: int) -> None:
+    def require_unprotected(self, display: Display, window: int) -> None:
         """Raise `ToolFailed` (`window-refused`) where the window, one it lies in, or one inside it is
         forbidden, by id or by process."""
         family = {window, *display.ancestors(window), *_descendants(display, window)}
@@ -60,15 +60,15 @@ class Refused:
             )
 
 
-def protected_windows(call: Call) -> Refused:
+def protected_windows(call: Call) -> ProtectedWindows:
     """What the request forbids. Anything there that cannot be read fails the call: a refusal that is
     not understood must not be dropped."""
     refuse = call.raw.get("refuse")
     if refuse is None:
-        return Refused(frozenset(), frozenset())
+        return ProtectedWindows(frozenset(), frozenset())
     if not isinstance(refuse, dict):
         raise ToolFailed("invalid-request", "`refuse` of the request is not an object")
-    return Refused(_numbers(refuse, "windowIds"), _numbers(refuse, "pids"))
+    return ProtectedWindows(_numbers(refuse, "windowIds"), _numbers(refuse, "pids"))
 
 
 def _numbers(refuse: JsonObject, key: str) -> frozenset[int]:

@@ -16,11 +16,11 @@ def xdotool(*arguments: str, stdin: bytes = b"") -> ProgramResult:
     return run_input_program("xdotool", REMEDY, arguments, stdin, _KEPT)
 
 
-def act(*arguments: str, stdin: bytes = b"") -> None:
+def run_xdotool(*arguments: str, stdin: bytes = b"") -> None:
     """Run xdotool for its effect. Raises `ToolFailed` (`xdotool-failed`) with the end of its stderr,
     also where it left with 0 but ignored a key that it does not know."""
     ran = xdotool(*arguments, stdin=stdin)
     if not ran.ok or b"No such key name" in ran.stderr:
         raise ToolFailed(
-            "xdotool-failed", f"xdotool {arguments[0]} failed", exitCode=ran.code, stderr=ran.said()
+            "xdotool-failed", f"xdotool {arguments[0]} failed", exitCode=ran.code, stderr=ran.stderr_text()
         )

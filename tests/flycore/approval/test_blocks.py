@@ -26,8 +26,8 @@ def test_a_block_outlives_the_kernel_until_it_is_lifted(path: Path) -> None:
     assert book.block("web.fetch", 5.0, "too loud") == ""
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     again = ToolBlockStore.load(path)
-    assert again.of("web.fetch").reason == "too loud"
-    assert again.of("web.search") is None
+    assert again.block_for("web.fetch").reason == "too loud"
+    assert again.block_for("web.search") is None
     assert again.unblock("web.search") is None
     assert again.unblock("web.fetch").since == 5.0
     assert ToolBlockStore.load(path).all() == ()
@@ -54,14 +54,14 @@ def test_a_list_that_cannot_be_relied_on_blocks_every_tool_until_a_person_says(
         case "huge":
             path.write_bytes(b" " * 2_000_000)
     book = ToolBlockStore.load(path)
-    assert book.of("anything.at.all") is not None
+    assert book.block_for("anything.at.all") is not None
     assert book.diagnostics
     assert book.block("web.search", 6.0)
     if damage == "folder":
         assert book.unblock(EVERY_TOOL) is None
         return
     assert book.unblock(EVERY_TOOL) is not None
-    assert book.of("anything.at.all") is None
+    assert book.block_for("anything.at.all") is None
     assert not book.diagnostics
     assert ToolBlockStore.load(path).all() == ()
 
@@ -71,7 +71,7 @@ def test_a_block_that_cannot_be_written_does_not_hold_and_says_so(tmp_path: Path
     book = ToolBlockStore.load(tmp_path / "state2" / "blocks.json")
     book._path = tmp_path / "state" / "blocks.json"
     assert book.block("web.fetch", 1.0)
-    assert book.of("web.fetch") is None
+    assert book.block_for("web.fetch") is None
 
 
 @pytest.mark.anyio

@@ -27,7 +27,7 @@ from flycore.model.json import canonical_json
 from flycore.model.program import Seal, SealedDelegate
 from flycore.model.sidecar import Limits, Permissions
 from flycore.model.stability import PermissionReport
-from flycore.sandbox.levels import NOT_YET, report
+from flycore.sandbox.levels import NOT_ENFORCED, report
 from flysafe.text import strict_text
 
 PAYLOADS = [
@@ -264,7 +264,7 @@ def test_one_reason_and_one_program_are_said_once(make_request) -> None:
     assert text[text.index("level host-control") + 1 : -1] == [
         (
             "network: none · files read: none · files write: none · "
-            f"{NOT_YET}; the program is one of flytui's own · {NETWORK_REMARK}"
+            f"{NOT_ENFORCED}; the program is one of flytui's own · {NETWORK_REMARK}"
         ),
         "secrets: none · ✓ enforced · its environment holds the declared ones and no other",
         (

@@ -188,7 +188,7 @@ async def test_groups_are_first_come_and_never_shared() -> None:
     locks, order, inside = GroupLocks(), [], []
 
     async def use(name: str, group: str | None) -> None:
-        async with locks.hold(group):
+        async with locks.acquire(group):
             inside.append(group)
             assert inside.count("desktop") <= 1
             order.append(name)
@@ -212,15 +212,15 @@ async def test_a_cancelled_wait_leaves_the_group_usable() -> None:
 
     async def wait() -> None:
         with scope:
-            async with locks.hold("tool"):
+            async with locks.acquire("tool"):
                 pytest.fail("held twice")
 
-    async with anyio.create_task_group() as group, locks.hold("tool"):
+    async with anyio.create_task_group() as group, locks.acquire("tool"):
         group.start_soon(wait)
         await anyio.wait_all_tasks_blocked()
         assert locks.waiting("tool") == 1
         scope.cancel()
         await anyio.wait_all_tasks_blocked()
         assert locks.waiting("tool") == 0
-    async with locks.hold("tool"):
+    async with locks.acquire("tool"):
         assert locks.busy("tool")

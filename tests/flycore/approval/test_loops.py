@@ -55,7 +55,7 @@ class Bench:
     def tries(self, count: int = 1, who: Caller | None = None, **more: object) -> None:
         """A call that ends as told, by default failed, so many times."""
         for _ in range(count):
-            self.guard.note(attempt(who or caller(), **more))
+            self.guard.record(attempt(who or caller(), **more))
 
     async def answers(self, option: str, text: str = "") -> None:
         [question] = self.guard.questions()

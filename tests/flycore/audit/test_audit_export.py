@@ -14,7 +14,7 @@ import pytest
 
 from flycore.audit.export import COLUMNS, Format, export
 from flycore.audit.read import UNREADABLE
-from flycore.audit.span import Span, moment
+from flycore.audit.span import TimeRange, moment
 
 HOSTILE = (
     "=cmd|' /C calc'!A0",
@@ -38,8 +38,8 @@ HOSTILE = (
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 
 
-def given(site: Any, form: Format, span: Span | None = None) -> list[str]:
-    return list(export(site.folder, form, span or Span()))
+def given(site: Any, form: Format, span: TimeRange | None = None) -> list[str]:
+    return list(export(site.folder, form, span or TimeRange()))
 
 
 def test_the_lines_come_out_as_they_stand(site: Any) -> None:
@@ -103,7 +103,7 @@ def test_what_is_no_line_is_not_dropped(site: Any, form: Format) -> None:
     site.fill(3)
     broken = b'\x1b[2J{"seq":2,"a":"\xff"}\n[1]\n{"seq":NaN}\n{"a":"\x7f\xc2\x9b"}\n'
     site.file.write_bytes(broken + b"".join(site.lines))
-    shown = given(site, form, Span(since=NOW))
+    shown = given(site, form, TimeRange(since=NOW))
     assert sum(UNREADABLE in line for line in shown) == 3
     assert all(line.isprintable() for line in shown)
     if form is Format.JSONL:
@@ -129,7 +129,7 @@ def test_a_stretch_of_time(site: Any, since: int | None, until: int | None, expe
     for _ in range(40):
         site.now += 86_400
         log.append("TOOL_CALLED", {})
-    span = Span(*(start + timedelta(days=days) if days else None for days in (since, until)))
+    span = TimeRange(*(start + timedelta(days=days) if days else None for days in (since, until)))
     shown = given(site, Format.JSONL, span)
     assert [json.loads(line)["seq"] for line in shown] == list(expected)
 
@@ -141,7 +141,7 @@ def test_a_clock_that_went_back_hides_nothing(site: Any) -> None:
     log.append("TOOL_CALLED", {})
     site.now -= 39 * 86_400
     log.append("TOOL_CALLED", {})
-    span = Span(start, start + timedelta(days=2))
+    span = TimeRange(start, start + timedelta(days=2))
     assert [json.loads(line)["seq"] for line in given(site, Format.JSONL, span)] == [2]
 
 

@@ -16,7 +16,7 @@ from flycore.audit.log import OnLine
 from flycore.audit.metrics import MOST_TOOLS, NO_SUCH_TOOL, OTHERS
 from flycore.audit.projection import Projection, approvals, history, metrics
 from flycore.audit.read import tail
-from flycore.audit.span import Span
+from flycore.audit.span import TimeRange
 from flycore.model.audit import ToolMetrics
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
@@ -266,7 +266,7 @@ def test_a_stretch_of_time(site: Any) -> None:
     writer.end(writer.begin(), ms=1)
     site.now += 86_400
     writer.end(writer.begin("b.tool"), ms=1)
-    later = Span(since=start.replace(day=16))
+    later = TimeRange(since=start.replace(day=16))
     assert [tool.tool for tool in metrics(site.folder, later).tools] == ["b.tool"]
     assert [item.tool for item in history(site.folder, span=later)] == ["b.tool"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from flycore.catalog.builder import CatalogFacts, build_catalog
 from flycore.catalog.difference import difference
-from flycore.catalog.document import catalog_document, catalog_schema, visible
+from flycore.catalog.document import catalog_document, catalog_schema, visible_catalog
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.known import KNOWN
 from flycore.catalog.runtime import RuntimeFinding
@@ -38,7 +38,7 @@ def test_empty_registry_lists_every_known_tool(make_catalog_facts: MakeFacts) ->
     assert [view.capability.name for view in catalog.capabilities] == sorted(KNOWN)
     assert {view.stability.effective for view in catalog.capabilities} == {Effective.UNAVAILABLE}
     assert {view.source for view in catalog.capabilities} == {"none", "plan"}
-    assert visible(catalog) == ()
+    assert visible_catalog(catalog) == ()
 
 
 def test_first_in_the_file_has_the_tool(make_entry: MakeEntry, make_catalog_facts: MakeFacts) -> None:
@@ -93,7 +93,7 @@ def test_policy_narrows_one_tool(make_entry: MakeEntry, make_catalog_facts: Make
     views = {view.capability.name: view for view in catalog.capabilities}
     assert (views["vision.ocr"].decision, views["file.hash"].decision) == ("deny", "allow")
     assert views["vision.ocr"].stability.sandbox is SandboxState.DENIED
-    assert [view.capability.name for view in visible(catalog)] == ["file.hash"]
+    assert [view.capability.name for view in visible_catalog(catalog)] == ["file.hash"]
 
 
 def test_every_unavailable_tool_has_a_reason_and_a_remedy(

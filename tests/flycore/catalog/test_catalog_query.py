@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flycore.catalog.query import Listed, listed_sidecar, listed_tool, parse_query
+from flycore.catalog.query import FilterItem, listed_sidecar, listed_tool, parse_query
 from valuekit import sample_catalog
 
 CATALOG = sample_catalog()
@@ -18,7 +18,7 @@ ITEMS = [
 
 
 def names(text: str) -> list[str]:
-    return [TOOLS[at] for at in parse_query(text).chosen(ITEMS)]
+    return [TOOLS[at] for at in parse_query(text).explicit_states(ITEMS)]
 
 
 @pytest.mark.parametrize(
@@ -95,15 +95,15 @@ PIECES = st.lists(
 @given(PIECES, PIECES)
 def test_terms_only_narrow_and_their_order_does_not_matter(one: str, other: str) -> None:
     both, turned = parse_query(f"{one} {other}"), parse_query(f"{other} {one}")
-    assert both.chosen(ITEMS) == turned.chosen(ITEMS)
+    assert both.explicit_states(ITEMS) == turned.explicit_states(ITEMS)
     whole = [at for at, item in enumerate(ITEMS) if both.matches(item)]
-    assert set(whole) <= set(both.chosen(ITEMS))
-    assert both.chosen(ITEMS) == sorted(set(both.chosen(ITEMS)))
+    assert set(whole) <= set(both.explicit_states(ITEMS))
+    assert both.explicit_states(ITEMS) == sorted(set(both.explicit_states(ITEMS)))
 
 
 @given(st.text(max_size=12))
 def test_a_term_and_its_opposite_part_the_rows(word: str) -> None:
-    rows = [Listed(name=text, text=text) for text in ("alpha one", "beta two", "")]
+    rows = [FilterItem(name=text, text=text) for text in ("alpha one", "beta two", "")]
     token = "".join(word.split()).strip("!").replace(":", "")
     if not token:
         return

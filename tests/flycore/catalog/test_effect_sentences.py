@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flycore.catalog.effects import effect_sentence, quoted, risk_of
+from flycore.catalog.effects import effect_sentence, quoted_value, risk_of
 from flycore.catalog.known import KNOWN
 from flycore.model.enums import Risk
 from flycore.model.json import Json, JsonObject
@@ -64,14 +64,14 @@ def test_tool_without_template_names_its_fields() -> None:
     ],
 )
 def test_long_values_say_how_long(value: Json, ending: str) -> None:
-    text = quoted(value)
+    text = quoted_value(value)
     assert text.endswith(ending)
     assert len(text) < 260
 
 
 @given(st.text(max_size=200))
 def test_short_text_is_shown_whole(text: str) -> None:
-    assert json.loads(quoted(text)) == text
+    assert json.loads(quoted_value(text)) == text
 
 
 @pytest.mark.parametrize(

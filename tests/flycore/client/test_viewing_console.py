@@ -52,7 +52,7 @@ async def test_a_viewer_sees_what_waits_without_its_letter_and_decides_after_its
         assert not early.accepted
         assert "pairing code" in early.why_not
         with codes_of(kernel) as events:
-            await attachment.ask()
+            await attachment.request_code()
             await attachment.pair(await shown_code(events))
         [seen] = await attachment.client.asks()
         assert seen.request.letter == shown.letter
@@ -64,7 +64,7 @@ async def test_a_wrong_code_says_how_many_tries_are_left_and_after_three_the_cod
 ) -> None:
     async with attached_to(root) as (kernel, attachment):
         with codes_of(kernel) as events:
-            await attachment.ask()
+            await attachment.request_code()
             for left in ("tries left: 2", "tries left: 1", "counts no longer"):
                 with pytest.raises(NotPaired, match=left):
                     await attachment.pair("22222222")
@@ -74,7 +74,7 @@ async def test_a_wrong_code_says_how_many_tries_are_left_and_after_three_the_cod
                         break
             assert event.payload["pid"] == os.getpid()
         assert not await kernel.approver.refuse_pairing(os.getpid())
-        await attachment.ask()
+        await attachment.request_code()
         with pytest.raises(NotPaired, match="tries left: 2"):
             await attachment.pair("22222222")
 
@@ -82,14 +82,14 @@ async def test_a_wrong_code_says_how_many_tries_are_left_and_after_three_the_cod
 async def test_a_refused_console_cannot_use_its_code_and_may_ask_for_another(root: Root) -> None:
     async with attached_to(root) as (kernel, attachment):
         with codes_of(kernel) as events:
-            await attachment.ask()
+            await attachment.request_code()
             code = await shown_code(events)
         assert await kernel.approver.refuse_pairing(os.getpid())
         assert not await kernel.approver.refuse_pairing(os.getpid())
         with pytest.raises(NotPaired, match="refused"):
             await attachment.pair(code)
         with codes_of(kernel) as events:
-            await attachment.ask()
+            await attachment.request_code()
             await attachment.pair(await shown_code(events))
         assert not await kernel.approver.refuse_pairing(os.getpid())
     refused = [line for line in root.audit() if line["event"] == "CONSOLE_REFUSED"]
@@ -101,7 +101,7 @@ async def test_a_console_that_leaves_before_it_is_paired_takes_its_code_along(ro
     async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket):
         with codes_of(kernel) as events:
             async with attach_console(root.places) as attachment:
-                await attachment.ask()
+                await attachment.request_code()
                 await shown_code(events)
             async for event in events:
                 if event.type == "console.left":

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from flycore.conformance.bad_requests import bad_requests, tried
+from flycore.conformance.bad_requests import bad_requests, try_bad_request
 from flycore.conformance.calls import OTHER_CALLS, judge_answer, judge_rest
 from flycore.conformance.check import check_contract
-from flycore.conformance.harness import Bench, CheckTarget
+from flycore.conformance.harness import SidecarHarness, CheckTarget
 from flycore.conformance.output_checks import event_faults, probe_faults, read_schema
-from flycore.conformance.persistent import stays
+from flycore.conformance.persistent import check_persistent
 from flycore.conformance.probes import describe, judge_probe
 from flycore.conformance.program import find_program
 from flycore.model.check import Check, CheckState
@@ -112,12 +112,12 @@ MISUSES = {misuse.name: misuse for misuse in bad_requests({"tool": "good.tool", 
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Callable[..., Bench]:
+def bench(tmp_path: Path) -> Callable[..., SidecarHarness]:
     """A bench for the program, with code of the test's own that changes it."""
     file = tmp_path / "program.py"
     file.write_text(PROGRAM)
 
-    def make(code: str = "", **changes: Any) -> Bench:
+    def make(code: str = "", **changes: Any) -> SidecarHarness:
         found = find_program(
             sys.executable,
             ("-I", "-S", str(file), code),
@@ -140,7 +140,7 @@ def bench(tmp_path: Path) -> Callable[..., Bench]:
         )
         folder = tmp_path / "runs"
         folder.mkdir()
-        return Bench(trial, folder)
+        return SidecarHarness(trial, folder)
 
     return make
 
@@ -158,7 +158,7 @@ async def all_of(checks: AsyncIterator[Check]) -> list[Check]:
     return [check async for check in checks]
 
 
-async def first_call(bench: Bench) -> list[Check]:
+async def first_call(bench: SidecarHarness) -> list[Check]:
     heard = await bench.run(bench.job())
     return [judge_answer(heard), *judge_rest(heard, persistent=True)]
 
@@ -258,7 +258,7 @@ async def test_a_call_under_other_circumstances(bench: Any, name: str, state: st
 )
 async def test_a_misuse(bench: Any, kind: str, state: str, code: str) -> None:
     made = bench(code, patience_ms=300 if "600" in code else 30_000)
-    with spoiled([await tried(made, MISUSES[kind])], f"bad input: {kind}", CheckState(state)):
+    with spoiled([await try_bad_request(made, MISUSES[kind])], f"bad input: {kind}", CheckState(state)):
         pass
 
 
@@ -306,7 +306,7 @@ async def test_what_it_says_of_itself(bench: Any, name: str, state: str, code: s
     ],
 )
 async def test_a_process_that_stays(bench: Any, name: str, state: str, code: str, said: str) -> None:
-    with spoiled(await all_of(stays(bench(code))), f"stays: {name}", CheckState(state)) as check:
+    with spoiled(await all_of(check_persistent(bench(code))), f"stays: {name}", CheckState(state)) as check:
         assert said in check.message
 
 

@@ -12,7 +12,7 @@ import flycore
 from flycore.catalog.known import KNOWN
 from flycore.catalog.sources import binds
 from flycore.discovery.kits import builtin_kits, parse_kits
-from flycore.discovery.look import search_roots, look
+from flycore.discovery.look import search_roots, scan
 from flycore.model.diagnostics import Severity
 from flycore.model.source import Described, DescribedState, Origin, SourceKind
 from flycore.registry.places import find_paths
@@ -51,7 +51,7 @@ class World:
         self.places = find_paths(str(self.root), None, self.environ, self.root)
 
     def look(self) -> list[Described]:
-        return list(look(search_roots(self.places, self.environ)))
+        return list(scan(search_roots(self.places, self.environ)))
 
     def write(self, path: Path, *kits: Any) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,10 +13,10 @@ import pytest
 from flycore.catalog.document import kits_document
 from flycore.catalog.sources import for_agents
 from flycore.discovery.folder import MOST_LISTED, FileText
-from flycore.discovery.look import search_roots, look, stamps
+from flycore.discovery.look import search_roots, scan, stamps
 from flycore.discovery.servers import servers_of
 from flycore.discovery.skills import front_matter, skill
-from flycore.discovery.taking_over import offer_of
+from flycore.discovery.taking_over import import_proposal
 from flycore.model.source import Described, DescribedState, Origin, SourceKind
 from flycore.registry.places import find_paths
 from kernelkit import folders
@@ -39,7 +39,7 @@ class World:
         self.grounds = search_roots(self.places, self.environ)
 
     def look(self, kind: SourceKind) -> list[Described]:
-        return [item for item in look(self.grounds) if item.kind is kind]
+        return [item for item in scan(self.grounds) if item.kind is kind]
 
     def put(self, path: str, text: str, *, home: bool = False) -> Path:
         file = (self.home if home else self.root) / path
@@ -130,7 +130,7 @@ def test_links_out_pipes_folders_and_giants_are_told_or_read_in_part_never_waite
         "linked": "faulty",
         "pipe": "faulty",
     }
-    assert "stolen" not in str(kits_document(look(world.grounds)))
+    assert "stolen" not in str(kits_document(scan(world.grounds)))
     (server,) = world.look(SourceKind.MCP_SERVER)
     assert server.state is DescribedState.FAULTY
     assert any(item.state is DescribedState.FAULTY for item in world.look(SourceKind.KIT))
@@ -316,7 +316,7 @@ def test_the_persons_own_servers_are_found_for_this_project_only(world: World) -
 def test_an_agent_is_told_no_path_of_the_home_no_command_and_no_values(world: World) -> None:
     world.put(".cursor/mcp.json", '{"mcpServers": {"x": {"command": "secretive", "args": 7}}}', home=True)
     world.put(".claude/skills/own/SKILL.md", "nothing", home=True)
-    told = json.dumps(kits_document(map(for_agents, look(world.grounds))))
+    told = json.dumps(kits_document(map(for_agents, scan(world.grounds))))
     assert "flytui.console" in told
     assert '"x"' in told
     for hidden in ("~", str(world.home), "secretive", ".cursor"):
@@ -332,5 +332,5 @@ def test_a_home_that_is_the_project_is_not_looked_in_twice(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "PYTHONPATH", "NODE_OPTIONS", "PLAIN"])
 def test_an_offer_says_which_variables_it_sets(name: str) -> None:
     raw: dict[str, Any] = {"command": "server", "env": {name: "./x", "PASSED": "${PASSED}"}}
-    (note,) = [it for it in offer_of("one", raw, "/app", frozenset()).notes if "variables" in it]
+    (note,) = [it for it in import_proposal("one", raw, "/app", frozenset()).notes if "variables" in it]
     assert note.endswith(f"which may change what runs: {', '.join(sorted((name, 'PASSED')))}")

@@ -10,7 +10,7 @@ import anyio
 import msgspec
 import pytest
 
-from flycore.executive.preview import Seat, Window, take_preview
+from flycore.executive.preview import ProtectedWindows, Window, take_preview
 from flycore.executive.shots import DesktopUnreadable, Screenshot
 from flycore.executive.stop import Rejection
 from flycore.kernel.kernel import Kernel
@@ -254,7 +254,7 @@ CLICK = {"action": "click", "x": 5, "y": 5}
 
 
 async def test_what_lies_over_the_point_is_shown_and_bound_and_never_a_console() -> None:
-    screen, seat = OneScreen(), Seat(pids=(20,))
+    screen, seat = OneScreen(), ProtectedWindows(pids=(20,))
     screen.stack = (9, 1)
     plain = await take_preview(screen, seat, "computer.mouse", CLICK)
     assert isinstance(plain, Preview)
@@ -275,7 +275,7 @@ async def test_what_lies_over_the_point_is_shown_and_bound_and_never_a_console()
 
 
 async def test_the_window_that_had_the_focus_is_the_target_whoever_has_it_later() -> None:
-    screen, seat = OneScreen(), Seat(window_ids=(2,))
+    screen, seat = OneScreen(), ProtectedWindows(window_ids=(2,))
     first = await take_preview(screen, seat, "computer.keyboard", {})
     assert isinstance(first, Preview)
     screen.front = 2

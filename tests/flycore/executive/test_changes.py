@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flycore.approval.card import render_card
-from flycore.executive.changes import SubjectDiff, changes
+from flycore.executive.changes import SubjectDiff, diff_subjects
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.serve.reading import redacted_ask
@@ -134,4 +134,4 @@ async def test_nothing_changed_is_nothing_to_say(root: Root) -> None:
         async with kernel_of(root) as kernel:
             await answered_call(kernel, lambda ask: approve(kernel, ask), "echo.do")
     ((before, after),) = seen
-    assert changes(before, after) == SubjectDiff()
+    assert diff_subjects(before, after) == SubjectDiff()

@@ -16,7 +16,7 @@ import pytest
 
 from flycore.executive.desktop_x11 import X11Desktop
 from flycore.executive.shots import DesktopUnreadable
-from flycore.executive.x11_look import MOST, Box, area_round_point, scaled
+from flycore.executive.x11_look import MOST_SIZE, Box, area_round_point, scaled
 from flycore.model.approval import ApprovalRequest
 from flycore.model.enums import RequestState
 from flycore.model.picture import Picture
@@ -47,8 +47,8 @@ def test_what_is_shown_round_a_point_stays_on_the_screen(point: tuple[int, int],
 @pytest.mark.parametrize("size", [(192, 96), (1, 5000), (5000, 1), (3, 2), (800, 600)])
 def test_a_picture_keeps_its_shape_and_is_small(size: tuple[int, int]) -> None:
     width, height = scaled(*size)
-    assert 1 <= width <= min(MOST[0], size[0])
-    assert 1 <= height <= min(MOST[1], size[1])
+    assert 1 <= width <= min(MOST_SIZE[0], size[0])
+    assert 1 <= height <= min(MOST_SIZE[1], size[1])
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ async def test_the_picture_has_the_colour_of_the_screen_at_its_cross(display: st
                 assert shot.cross is not None
                 if pixel(shot.picture, *shot.cross) == colour:
                     break
-        assert (shot.picture.width, shot.picture.height) == MOST
+        assert (shot.picture.width, shot.picture.height) == MOST_SIZE
         assert window in [seen.id for seen in await desktop.under(*point)]
     whole = (await desktop.shot_of(blue)).picture
     assert pixel(whole, whole.width // 2, whole.height // 2) == BLUE

@@ -194,7 +194,7 @@ class Round:
         found = kernel.catalog().capability(stage.name)
         assert found is not None
         async with anyio.create_task_group() as group:
-            async with kernel._context.slots.groups.hold(found.capability.exclusive):
+            async with kernel._context.slots.groups.acquire(found.capability.exclusive):
                 group.start_soon(self._call, wanted)
                 await self._approve(await self._card())
                 await until(lambda: self._phase(wanted) is Phase.WAITING_GROUP)

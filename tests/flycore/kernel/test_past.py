@@ -89,7 +89,7 @@ async def test_lines_written_while_the_log_is_read_are_taken_once(root: Root) ->
     made = CallHistory(log.parent, _Clock(), lambda event: None)
     lines = log.read_bytes().splitlines()
     for seq, line in list(enumerate(lines, 1))[-7:]:
-        made.told(seq, line)
+        made.on_line(seq, line)
     await made.run()
     [metrics] = made.metrics().tools
     assert (metrics.calls, metrics.success, made.metrics().lines) == (5, 5, len(lines))

@@ -11,8 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
-from flycore.executive.world import World
-from flycore.kernel.hearing import Heard, McpStatusStore
+from flycore.executive.world import RootState
+from flycore.kernel.hearing import McpStatus, McpStatusStore
 from flycore.kernel.trusting import TrustedRegistry
 from flycore.kernel.upkeep import StateRefresher
 from flycore.model.enums import Code, Effective, ProbeState, ReasonCode, Risk, Status
@@ -231,9 +231,9 @@ async def test_a_server_that_is_well_is_never_shown_without_its_tools(
 ) -> None:
     """Its answer comes while a world is made that has read already what was heard."""
     answered, worlds = threading.Event(), []
-    hold, note, replaced = TrustedRegistry.hold, McpStatusStore.note, StateRefresher._replace
+    hold, note, replaced = TrustedRegistry.effective, McpStatusStore.note, StateRefresher._replace
 
-    def slow_hold(self: TrustedRegistry, heard: Mapping[str, Heard], now: float) -> Any:
+    def slow_hold(self: TrustedRegistry, heard: Mapping[str, McpStatus], now: float) -> Any:
         held = hold(self, heard, now)
         if self.offers(held[0]):
             assert answered.wait(PATIENCE)
@@ -243,7 +243,7 @@ async def test_a_server_that_is_well_is_never_shown_without_its_tools(
         note(self, *told)
         answered.set()
 
-    def seen(self: StateRefresher, new: World) -> None:
+    def seen(self: StateRefresher, new: RootState) -> None:
         replaced(self, new)
         worlds.append(self.world)
 

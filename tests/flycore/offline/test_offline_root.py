@@ -23,11 +23,11 @@ from flycore.offline.permissions import read_permissions, unblock_tool
 from flycore.offline.root import hold_root, take_root
 from flycore.offline.tokens import add_token, make_token, read_tokens, revoke_token
 from flycore.offline.trust import CHANGED, accept_trust, read_pending_trust, revoke_trust
-from flycore.registry.places import REGISTRY_FILE, Places, find_paths
+from flycore.registry.places import REGISTRY_FILE, RootPaths, find_paths
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RootPaths:
     environ = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "run"), "PATH": "/usr/bin:/bin"}
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
@@ -40,12 +40,12 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     return find_paths(str(app), None, environ, tmp_path)
 
 
-def events(places: Places) -> list[object]:
+def events(places: RootPaths) -> list[object]:
     return [line["event"] for line in last_lines(places)]
 
 
 @contextmanager
-def held_elsewhere(places: Places, role: KernelRole, leave: threading.Event) -> Iterator[None]:
+def held_elsewhere(places: RootPaths, role: KernelRole, leave: threading.Event) -> Iterator[None]:
     """Another thread's descriptor holds the lock until `leave` is set."""
     taken = threading.Event()
 
@@ -69,7 +69,7 @@ def never() -> None:
 
 
 @pytest.mark.parametrize("role", [KernelRole.CONSOLE, KernelRole.SERVE])
-def test_a_root_that_a_person_keeps_is_busy_at_once(places: Places, role: KernelRole) -> None:
+def test_a_root_that_a_person_keeps_is_busy_at_once(places: RootPaths, role: KernelRole) -> None:
     began = time.monotonic()
     with (
         held_elsewhere(places, role, threading.Event()),
@@ -81,7 +81,7 @@ def test_a_root_that_a_person_keeps_is_busy_at_once(places: Places, role: Kernel
 
 
 def test_a_provisional_kernel_is_asked_to_leave_and_the_person_is_told_once(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    places: RootPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offline_root, "REPORT_AFTER_SECONDS", 0.0)
     leave, asked, waits = threading.Event(), [], []
@@ -101,7 +101,7 @@ def test_a_provisional_kernel_is_asked_to_leave_and_the_person_is_told_once(
 
 
 def test_a_command_that_does_not_leave_is_waited_for_only_so_long(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    places: RootPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offline_root, "LONGEST_COMMAND_SECONDS", 0.2)
     with (
@@ -112,7 +112,7 @@ def test_a_command_that_does_not_leave_is_waited_for_only_so_long(
         pass
 
 
-def test_trust_is_given_to_exactly_the_set_that_was_shown(places: Places) -> None:
+def test_trust_is_given_to_exactly_the_set_that_was_shown(places: RootPaths) -> None:
     shown = read_pending_trust(places)
     assert [item.sidecar for item in shown.items] == ["one"]
     with take_root(places, KernelRole.TRUST) as root:
@@ -127,7 +127,7 @@ def test_trust_is_given_to_exactly_the_set_that_was_shown(places: Places) -> Non
     assert verify_log(places).exit_code == 0
 
 
-def test_everything_is_stopped_once_and_released_as_it_was_shown(places: Places) -> None:
+def test_everything_is_stopped_once_and_released_as_it_was_shown(places: RootPaths) -> None:
     with take_root(places, KernelRole.PANIC) as root:
         assert (stop_everything(root).already, stop_everything(root).already) == (False, True)
         shown = read_panic(places)
@@ -141,19 +141,19 @@ def test_everything_is_stopped_once_and_released_as_it_was_shown(places: Places)
     assert events(places) == [PANIC, PANIC_RELEASED]
 
 
-def test_tokens_and_blocks_say_why_not(places: Places) -> None:
+def test_tokens_and_blocks_say_why_not(places: RootPaths) -> None:
     made = make_token()
     with take_root(places, KernelRole.TOKEN) as root:
         assert add_token(root, "ci", made.digest).accepted
         assert not add_token(root, "ci", made.digest).accepted
-        assert read_tokens(places).who(made.token) == "ci"
+        assert read_tokens(places).name_of(made.token) == "ci"
         assert revoke_token(root, "ci").accepted
         assert not revoke_token(root, "ci").accepted
         assert not unblock_tool(root, "file.hash").accepted
     assert read_permissions(places).blocks == ()
 
 
-def test_an_entry_is_switched_in_its_file(places: Places) -> None:
+def test_an_entry_is_switched_in_its_file(places: RootPaths) -> None:
     def outcome(sidecar: str, enabled: bool) -> tuple[str, bool]:
         made = set_enabled(places, {}, sidecar, enabled, "" if enabled else "noisy")
         return made.outcome, made.enabled

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from flycore.catalog.document import visible
+from flycore.catalog.document import visible_catalog
 from flycore.catalog.known import KNOWN
 from flycore.catalog.schemas import check_output
 from flycore.kernel.kernel import Kernel
@@ -336,7 +336,7 @@ async def test_a_deny_of_one_tool_takes_the_plan_away_and_names_it(root: Root) -
         assert "browser.evaluate" in reason.message
         assert "no scripts" in reason.message
         assert "browser.evaluate" in reason.remedy
-        assert "browser.use" not in [view.capability.name for view in visible(kernel.catalog())]
+        assert "browser.use" not in [view.capability.name for view in visible_catalog(kernel.catalog())]
         result = await use(kernel, plan(NAVIGATE))
         assert result.status is Status.DENIED
         assert did(root) == []

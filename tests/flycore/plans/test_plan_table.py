@@ -12,7 +12,7 @@ from flycore.model.call import Artifact, ToolResult
 from flycore.model.enums import Status
 from flycore.plans.table import PLANS, WAIT
 from flycore.plans.told import MOST_OUTPUT_BYTES, FinishedStep, output_of
-from flycore.plans.unfold import step_violations, unfold
+from flycore.plans.unfold import step_violations, expand
 
 COMPUTER: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
     ({"action": "capture"}, "screen.screenshot", {}),
@@ -62,8 +62,8 @@ def test_an_action_is_one_atomic_call(
 ) -> None:
     for whole in (given, {"plan": [given]}):
         assert check_input(KNOWN[plan].input_schema, whole)[1] == ()
-        (step,) = unfold(plan, whole)
-        assert (step.tool, step.input, step.stray) == (tool, input, ())
+        (step,) = expand(plan, whole)
+        assert (step.tool, step.input, step.unknown_fields) == (tool, input, ())
         assert step_violations((step,), KNOWN) == ()
 
 
@@ -77,7 +77,7 @@ def test_the_table_has_every_action_of_the_schema_and_every_tool_of_the_capabili
 
 
 def test_a_wait_is_no_call() -> None:
-    (step,) = unfold("computer.use", {"action": "wait", "ms": 250})
+    (step,) = expand("computer.use", {"action": "wait", "ms": 250})
     assert (step.tool, step.ms, step_violations((step,), KNOWN)) == ("", 250, ())
 
 
@@ -89,14 +89,14 @@ def test_a_wait_is_no_call() -> None:
     ],
 )
 def test_capture_after_adds_a_picture_at_the_end(plan: str, given: dict[str, Any], last: str) -> None:
-    steps = unfold(plan, {"plan": [given, given], "captureAfter": True})
+    steps = expand(plan, {"plan": [given, given], "captureAfter": True})
     assert [step.action for step in steps] == [given["action"], given["action"], last]
-    assert [step.action for step in unfold(plan, {**given, "captureAfter": True})] == [given["action"], last]
-    assert len(unfold(plan, {**given, "captureAfter": False})) == 1
+    assert [step.action for step in expand(plan, {**given, "captureAfter": True})] == [given["action"], last]
+    assert len(expand(plan, {**given, "captureAfter": False})) == 1
 
 
 def test_the_steps_after_a_focus_act_in_its_window_unless_they_name_one() -> None:
-    steps = unfold(
+    steps = expand(
         "computer.use",
         {
             "plan": [
@@ -133,7 +133,7 @@ def test_what_the_schema_of_a_plan_lets_through_is_refused_by_the_tools(
 ) -> None:
     whole = {"plan": [{"action": "wait", "ms": 1}, step]}
     assert check_input(KNOWN[plan].input_schema, whole)[1] == ()
-    (found,) = step_violations(unfold(plan, whole), KNOWN)
+    (found,) = step_violations(expand(plan, whole), KNOWN)
     assert found.pointer == pointer
     assert said in found.message
 
@@ -146,7 +146,7 @@ def test_a_plan_contains_no_plan(nested: str) -> None:
 
 
 def _done(output: Any, number: int) -> FinishedStep:
-    (step,) = unfold("browser.use", {"action": "snapshot"})
+    (step,) = expand("browser.use", {"action": "snapshot"})
     file = Artifact(path=f"/a/{number}.png", mime_type="image/png", bytes=1)
     return FinishedStep(
         step=step,

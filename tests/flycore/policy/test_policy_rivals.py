@@ -83,9 +83,9 @@ def test_only_the_star_is_special(root: Root, special: str) -> None:
     [rule] = load_policy(root.places, None).rules
     from flycore.policy.conditions import Match, PolicyCall
 
-    assert rule.fit(PolicyCall(tool=f"a{special}b")) is Match.YES
-    assert rule.fit(PolicyCall(tool="axb")) is Match.NO
-    assert rule.fit(PolicyCall(tool="aab")) is Match.NO
+    assert rule.match(PolicyCall(tool=f"a{special}b")) is Match.YES
+    assert rule.match(PolicyCall(tool="axb")) is Match.NO
+    assert rule.match(PolicyCall(tool="aab")) is Match.NO
 
 
 @pytest.mark.anyio

@@ -10,7 +10,7 @@ import pytest
 
 from flycore.model.sidecar import Registry
 from flycore.registry.load import load_registry
-from flycore.registry.places import REGISTRY_FILE, Places, find_paths
+from flycore.registry.places import REGISTRY_FILE, RootPaths, find_paths
 
 KNOWN = frozenset({"web.search", "web.fetch", "file.hash", "vision.ocr", "computer.mouse"})
 
@@ -23,7 +23,7 @@ class Root:
         self.app, self.home = folder / "app", folder / "home"
         self.app.mkdir()
         self.home.mkdir()
-        self.places: Places = find_paths(str(self.app), None, self.environ, folder)
+        self.places: RootPaths = find_paths(str(self.app), None, self.environ, folder)
 
     @property
     def environ(self) -> Mapping[str, str]:

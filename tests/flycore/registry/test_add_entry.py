@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flycore.registry.edits import add_entry, add_to_text
 from flycore.registry.jsonc.parse import parse_jsonc
-from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places, find_paths
+from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths, find_paths
 from flycore.registry.starter import starter_text
 from kernelkit import folders
 
@@ -107,12 +107,14 @@ def test_what_is_in_doubt_is_refused(text: str) -> None:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def places(tmp_path: Path) -> RootPaths:
     (tmp_path / "project").mkdir()
     return find_paths(str(tmp_path / "project"), None, folders(tmp_path), tmp_path)
 
 
-def test_a_registry_is_made_where_there_is_none_and_the_older_one_is_used_where_it_is(places: Places) -> None:
+def test_a_registry_is_made_where_there_is_none_and_the_older_one_is_used_where_it_is(
+    places: RootPaths,
+) -> None:
     assert not add_entry(places, "one", ENTRY).why_not
     made = places.app_root / REGISTRY_FILE
     assert json.loads(made.read_text()) == {"schemaVersion": 2, "sidecars": {"one": ENTRY}}
@@ -125,7 +127,7 @@ def test_a_registry_is_made_where_there_is_none_and_the_older_one_is_used_where_
     assert old.read_bytes().startswith(b"\xef\xbb\xbf{")
 
 
-def test_a_link_that_leads_out_is_not_written_through(places: Places, tmp_path: Path) -> None:
+def test_a_link_that_leads_out_is_not_written_through(places: RootPaths, tmp_path: Path) -> None:
     outside = tmp_path / "outside.jsonc"
     outside.write_text('{"schemaVersion": 2}')
     (places.app_root / "tools").mkdir()

@@ -22,7 +22,7 @@ def understand(stdout: bytes, exit_code: int = 0, step: int = 0) -> tuple[Answer
     feed = EventFeed(events.append)
     step = step or max(1, len(stdout))
     for start in range(0, len(stdout), step):
-        feed.feed(stdout[start : start + step])
+        feed.take(stdout[start : start + step])
     feed.finish()
     return read_answer(stdout[feed.length :], exit_code, "some stderr"), events
 
@@ -102,11 +102,11 @@ def test_events_before_are_set_aside_and_told_as_they_come(step: int) -> None:
 def test_events_are_told_before_the_end() -> None:
     events: list[SidecarEvent] = []
     feed = EventFeed(events.append)
-    feed.feed(PROGRESS)
+    feed.take(PROGRESS)
     assert len(events) == 1
-    feed.feed(b'{"event": "log", "mess')
+    feed.take(b'{"event": "log", "mess')
     assert len(events) == 1
-    feed.feed(b'age": "x"}\n')
+    feed.take(b'age": "x"}\n')
     assert events[1].message == "x"
 
 

@@ -17,7 +17,7 @@ import pytest
 from flycore.model.enums import Code, Status
 from flycore.runners.pool import FIRST_PAUSE_S, ProcessKey, ProcessPool
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome, call_sidecar
-from flycore.runners.spoken import Answered, ProtocolViolation, BusyLine, read_line
+from flycore.runners.spoken import AnswerLine, ProtocolViolation, BusyLine, read_line
 from flysafe.procfs import own_children, read_process
 from kernelkit import until
 
@@ -60,7 +60,7 @@ class Pool:
     async def call(self, code: str, key: ProcessKey | None = None, **fields: Any) -> RunOutcome:
         idle_ms, instances = fields.pop("idle_ms", 60_000), fields.pop("instances", 1)
         on_event = fields.pop("on_event", None)
-        hold = self.pool.hold(key or KEY, instances=instances, idle_ms=idle_ms, waits=self.waited.append)
+        hold = self.pool.slot(key or KEY, instances=instances, idle_ms=idle_ms, waits=self.waited.append)
         async with hold as place:
             return await place.call(self.sidecar(LOOP % code, **fields), on_event)
 
@@ -364,7 +364,7 @@ async def test_one_that_cannot_be_started_is_said(make: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "kind"),
     [
-        (b'{"ok": true, "requestId": "a", "n": 1}', Answered),
+        (b'{"ok": true, "requestId": "a", "n": 1}', AnswerLine),
         (b'{"event": "busy", "busy": true}', BusyLine),
         (b'{"event": "busy", "busy": 1}', ProtocolViolation),
         (b'{"ok": true, "requestId": "b"}', ProtocolViolation),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from flycore.sandbox.store import KEPT_SECONDS, SealBrokenError, hold, prune
+from flycore.sandbox.store import KEPT_SECONDS, SealBrokenError, store_copy, prune
 from flycore.sandbox.trees import copy_digest, tree_digest
 
 DAY = 86_400.0
@@ -45,10 +45,10 @@ def said(copy: Path) -> str:
 
 def test_the_same_content_is_one_copy_that_is_used_again(source: Path, store: Path) -> None:
     content = tree_digest(str(source))
-    first = hold(store, content, str(source))
+    first = store_copy(store, content, str(source))
     made = (first / "run").stat()
     assert (first, said(first)) == (store / content, "good\n")
-    assert hold(store, content, str(source)) == first
+    assert store_copy(store, content, str(source)) == first
     assert (first / "run").stat().st_ino == made.st_ino
     assert entries(store) == [content]
     assert store.stat().st_mode & 0o777 == 0o700
@@ -56,16 +56,16 @@ def test_the_same_content_is_one_copy_that_is_used_again(source: Path, store: Pa
 
 def test_a_copy_outlives_its_source(source: Path, store: Path) -> None:
     content = tree_digest(str(source))
-    hold(store, content, str(source))
+    store_copy(store, content, str(source))
     (source / "lib" / "say.sh").write_text("echo evil\n")
-    assert said(hold(store, content, str(source))) == "good\n"
+    assert said(store_copy(store, content, str(source))) == "good\n"
 
 
 def test_a_changed_source_is_never_copied_under_the_old_name(source: Path, store: Path) -> None:
     content = tree_digest(str(source))
     (source / "lib" / "say.sh").write_text("echo evil\n")
     with pytest.raises(SealBrokenError, match="is not what was sealed"):
-        hold(store, content, str(source))
+        store_copy(store, content, str(source))
     assert entries(store) == []
 
 
@@ -115,8 +115,8 @@ TAMPERING = [_write, _keep_times, _add, _other_folder, _link, _file, _empty]
 @pytest.mark.parametrize("tamper", TAMPERING)
 def test_a_touched_copy_is_made_again(tamper: Callable[[Path], None], source: Path, store: Path) -> None:
     content = tree_digest(str(source))
-    tamper(hold(store, content, str(source)))
-    again = hold(store, content, str(source))
+    tamper(store_copy(store, content, str(source)))
+    again = store_copy(store, content, str(source))
     assert said(again) == "good\n"
     assert not again.is_symlink()
     assert copy_digest(str(again)) == content
@@ -127,10 +127,10 @@ def test_a_touched_copy_without_its_source_is_refused(
     tamper: Callable[[Path], None], source: Path, store: Path
 ) -> None:
     content = tree_digest(str(source))
-    tamper(hold(store, content, str(source)))
+    tamper(store_copy(store, content, str(source)))
     (source / "run").write_text("#!/bin/sh\necho evil\n")
     with pytest.raises(SealBrokenError):
-        hold(store, content, str(source))
+        store_copy(store, content, str(source))
 
 
 @pytest.mark.parametrize("what", ["link", "file", "open to others"])
@@ -145,7 +145,7 @@ def test_a_store_that_is_not_ours_alone_is_refused(what: str, source: Path, stor
         store.mkdir()
         store.chmod(0o777)
     with pytest.raises(SealBrokenError):
-        hold(store, tree_digest(str(source)), str(source))
+        store_copy(store, tree_digest(str(source)), str(source))
 
 
 def test_a_full_disk_stops_the_run_and_leaves_nothing(source: Path, store: Path) -> None:
@@ -156,13 +156,13 @@ def test_a_full_disk_stops_the_run_and_leaves_nothing(source: Path, store: Path)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
         with pytest.raises(SealBrokenError) as broken:
-            hold(store, content, str(source))
+            store_copy(store, content, str(source))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)
     assert str(store) in str(broken.value.filename)
     assert entries(store) == []
-    assert said(hold(store, content, str(source))) == "good\n"
+    assert said(store_copy(store, content, str(source))) == "good\n"
 
 
 HOLD = """
@@ -195,24 +195,24 @@ def test_threads_that_find_a_touched_copy_at_once(source: Path, store: Path) -> 
     content = tree_digest(str(source))
     with ThreadPoolExecutor(4) as pool:
         for _ in range(10):
-            _write(hold(store, content, str(source)))
-            copies = [pool.submit(hold, store, content, str(source)) for _ in range(4)]
+            _write(store_copy(store, content, str(source)))
+            copies = [pool.submit(store_copy, store, content, str(source)) for _ in range(4)]
             assert {said(copy.result()) for copy in copies} == {"good\n"}
     assert entries(store) == [content]
 
 
 def test_a_copy_that_a_killed_process_left_half_made_is_never_used(source: Path, store: Path) -> None:
     content = tree_digest(str(source))
-    hold(store, content, str(source)).rename(store / ".new.0123456789abcdef")
-    assert said(hold(store, content, str(source))) == "good\n"
+    store_copy(store, content, str(source)).rename(store / ".new.0123456789abcdef")
+    assert said(store_copy(store, content, str(source))) == "good\n"
     assert prune(store, time.time() + 2 * DAY) == 1
     assert entries(store) == [content]
 
 
 def test_copies_nobody_used_for_a_month_go(source: Path, store: Path) -> None:
-    used = hold(store, tree_digest(str(source)), str(source))
+    used = store_copy(store, tree_digest(str(source)), str(source))
     (source / "run").write_text("#!/bin/sh\n")
-    unused = hold(store, tree_digest(str(source)), str(source))
+    unused = store_copy(store, tree_digest(str(source)), str(source))
     now = time.time()
     os.utime(unused, (now, now - KEPT_SECONDS - 60))
     os.utime(used, (now, now - KEPT_SECONDS + 60))
@@ -224,9 +224,9 @@ def test_copies_nobody_used_for_a_month_go(source: Path, store: Path) -> None:
 
 def test_a_copy_that_is_used_stays(source: Path, store: Path) -> None:
     content = tree_digest(str(source))
-    copy = hold(store, content, str(source))
+    copy = store_copy(store, content, str(source))
     os.utime(copy, (0, 0))
-    hold(store, content, str(source))
+    store_copy(store, content, str(source))
     assert prune(store, time.time()) == 0
     assert said(copy) == "good\n"
 

@@ -22,7 +22,7 @@ import pytest
 from doorkit import frame, plain, served
 from flycore.client.socket import connect_unix
 from flycore.model.enums import Status
-from flycore.serve.gate import Gate
+from flycore.serve.gate import ConnectionLimits
 from flycore.serve.http import MAX_BODY_BYTES
 from flycore.serve.tcp import MAX_TCP_MESSAGE_BYTES
 from flycore.serve.unix import serve_unix
@@ -49,7 +49,9 @@ def root(tmp_path: Path) -> Root:
 
 
 @asynccontextmanager
-async def over(door: str, root: Root, gate: Gate | None = None) -> AsyncIterator[tuple[Listening, Serve]]:
+async def over(
+    door: str, root: Root, gate: ConnectionLimits | None = None
+) -> AsyncIterator[tuple[Listening, Serve]]:
     """The door, with a good client inside: `serve` makes a call of it, which has to succeed. No call is
     refused for its number: they are few."""
     async with AsyncExitStack() as stack:
@@ -216,7 +218,7 @@ async def test_a_ping_flood_holds_up_nobody(root: Root) -> None:
 
 @pytest.mark.parametrize("door", ["tcp", "http"])
 async def test_half_open_connections_are_bounded_in_time_and_number(root: Root, door: str) -> None:
-    async with over(door, root, Gate(seconds=1.0)) as (at, serve), AsyncExitStack() as stack:
+    async with over(door, root, ConnectionLimits(seconds=1.0)) as (at, serve), AsyncExitStack() as stack:
         streams = []
         for number in range(HALF_OPEN):
             stream = await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", at.port))
@@ -234,7 +236,7 @@ async def test_half_open_connections_are_bounded_in_time_and_number(root: Root, 
 @pytest.mark.parametrize("door", ["tcp", "http"])
 async def test_a_slow_sender_is_dropped_and_holds_up_nobody(root: Root, door: str) -> None:
     """A byte now and then: each comes in time, the request never does."""
-    async with over(door, root, Gate(seconds=1.0)) as (at, serve):
+    async with over(door, root, ConnectionLimits(seconds=1.0)) as (at, serve):
         async with await anyio.connect_tcp("127.0.0.1", at.port) as stream:
             with anyio.fail_after(PATIENCE), suppress(anyio.BrokenResourceError, anyio.EndOfStream):
                 for byte in request(door, at.host, "X-Slow: " + "x" * 10_000):
@@ -247,7 +249,10 @@ async def test_a_slow_sender_is_dropped_and_holds_up_nobody(root: Root, door: st
 
 @pytest.mark.parametrize("door", ["tcp", "http"])
 async def test_a_thousand_connects_keep_out_nobody_who_brings_a_token(root: Root, door: str) -> None:
-    async with over(door, root, Gate(half_open=16, seconds=600)) as (at, serve), AsyncExitStack() as stack:
+    async with (
+        over(door, root, ConnectionLimits(half_open=16, seconds=600)) as (at, serve),
+        AsyncExitStack() as stack,
+    ):
         _many_descriptors()
         for number in range(CONNECTS):
             await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", at.port))

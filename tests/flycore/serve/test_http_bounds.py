@@ -14,7 +14,7 @@ import pytest
 
 from doorkit import served
 from flycore.rpc.methods import Client
-from flycore.serve.gate import Gate
+from flycore.serve.gate import ConnectionLimits
 from flycore.serve.http import serve_http
 from flycore.serve.mcp.http import http_app
 from flycore.serve.mcp.images import image_reader
@@ -65,14 +65,14 @@ async def dawdled(stream: anyio.abc.SocketStream, data: bytes) -> None:
 
 
 async def test_the_lines_of_a_later_request_have_to_come_in_time(root: Root) -> None:
-    async with listening_http(root, gate=Gate(seconds=2)) as at, after_one(at) as stream:
+    async with listening_http(root, gate=ConnectionLimits(seconds=2)) as at, after_one(at) as stream:
         slow = head("GET /health HTTP/1.1", at.host, "X-Slow: " + "x" * 4_000)
         with anyio.fail_after(PATIENCE), pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
             await dawdled(stream, slow)
 
 
 async def test_later_requests_that_come_in_pieces_are_answered(root: Root) -> None:
-    async with listening_http(root, gate=Gate(seconds=600)) as at, after_one(at) as stream:
+    async with listening_http(root, gate=ConnectionLimits(seconds=600)) as at, after_one(at) as stream:
         for _ in range(3):
             await stream.send(ping(at)[:9])
             await stream.send(ping(at)[9:])

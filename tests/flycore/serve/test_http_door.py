@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from flycore.serve.gate import Gate
+from flycore.serve.gate import ConnectionLimits
 from flycore.serve.http import MAX_BODY_BYTES
 from kernelkit import ECHO, PATIENCE, Root, approve, tool, until, waiting_ask
 from tcpkit import Listening, head, listening_http, mcp_client, sent
@@ -154,7 +154,7 @@ async def test_a_revoked_token_loses_what_it_has_open(root: Root, mode: Any) -> 
 
 async def test_an_open_stream_does_not_hold_up_the_end(root: Root) -> None:
     with anyio.fail_after(PATIENCE):
-        async with listening_http(root, gate=Gate(seconds=600)) as at:
+        async with listening_http(root, gate=ConnectionLimits(seconds=600)) as at:
             stream = await anyio.connect_tcp("127.0.0.1", at.port)
             idle = await anyio.connect_tcp("127.0.0.1", at.port)
             first = await sent(at.port, posted(at, at.host, at.bearer))

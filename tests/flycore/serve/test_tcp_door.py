@@ -15,9 +15,9 @@ from doorkit import say
 from flycore.client.socket import connect_unix
 from flycore.model.errors import ProtocolError
 from flycore.model.events import Event
-from flycore.serve.gate import Gate
+from flycore.serve.gate import ConnectionLimits
 from flycore.serve.listening import bind_loopback
-from flycore.serve.tokens import digest_of, mint
+from flycore.serve.tokens import digest_of, new_token
 from kernelkit import ECHO, PATIENCE, Root, approve, tool, until, waiting_ask
 from tcpkit import called, client, head, listening, sent
 
@@ -119,7 +119,7 @@ async def types_until(events: AsyncIterator[Event], last: str) -> list[str]:
 
 
 async def test_tokens_are_made_by_a_viewer_and_told_of(root: Root) -> None:
-    token = mint()
+    token = new_token()
     wanted = {"name": "new", "digest": digest_of(token)}
     async with listening(root) as at:
         async with connect_unix(root.places.socket) as agent, agent.events() as heard:
@@ -158,7 +158,7 @@ async def test_who_waits_is_told_when_the_kernel_leaves(root: Root) -> None:
 
 
 async def test_connections_of_one_token_are_counted(root: Root) -> None:
-    async with listening(root, gate=Gate(per_token=2, seconds=60)) as at:
+    async with listening(root, gate=ConnectionLimits(per_token=2, seconds=60)) as at:
         other = at.book.new("other")
         async with client(at), client(at), client(at, other):
             answer = await sent(at.port, head("GET /ws HTTP/1.1", at.host, at.bearer))

@@ -26,7 +26,7 @@ def file_of(tmp_path: Path) -> Path:
 
 def test_a_token_is_known_by_its_name_and_kept_nowhere(tmp_path: Path, book: TokenStore) -> None:
     first, second = book.new("claude"), book.new("ci")
-    assert (book.who(first), book.who(second)) == ("claude", "ci")
+    assert (book.name_of(first), book.name_of(second)) == ("claude", "ci")
     assert book.names() == ("claude", "ci")
     kept = file_of(tmp_path).read_text()
     assert first not in kept
@@ -51,15 +51,15 @@ def test_nothing_else_is_a_token(book: TokenStore) -> None:
         "\udcff",
         "x" * 10**6,
     )
-    assert [book.who(presented) for presented in wrong] == [None] * len(wrong)
+    assert [book.name_of(presented) for presented in wrong] == [None] * len(wrong)
 
 
 def test_a_revocation_counts_at_once_in_every_reader(tmp_path: Path, book: TokenStore) -> None:
     other = TokenStore.load(tmp_path / "state")
     token = book.new("claude")
-    assert other.who(token) == "claude"
+    assert other.name_of(token) == "claude"
     assert book.revoke("claude")
-    assert other.who(token) is None
+    assert other.name_of(token) is None
     assert not book.revoke("claude")
 
 
@@ -90,7 +90,7 @@ def test_a_name_is_taken_once(book: TokenStore) -> None:
     token = book.new("claude")
     with pytest.raises(TokenRefused, match="already"):
         book.new("claude")
-    assert book.who(token) == "claude"
+    assert book.name_of(token) == "claude"
 
 
 def test_there_is_a_most(tmp_path: Path, book: TokenStore) -> None:
@@ -121,7 +121,7 @@ def test_a_broken_file_admits_nobody_and_is_not_overwritten(
 ) -> None:
     token = book.new("claude")
     file_of(tmp_path).write_bytes(data)
-    assert book.who(token) is None
+    assert book.name_of(token) is None
     assert book.problem
     for change in (lambda: book.new("other"), lambda: book.revoke("claude")):
         with pytest.raises(TokenRefused, match="cannot be relied on"):
@@ -135,10 +135,10 @@ def test_a_file_that_others_could_write_or_that_is_a_link_admits_nobody(
     token = book.new("claude")
     file = file_of(tmp_path)
     file.chmod(0o620)
-    assert book.who(token) is None
+    assert book.name_of(token) is None
     file.chmod(0o600)
-    assert book.who(token) == "claude"
+    assert book.name_of(token) == "claude"
     file.rename(tmp_path / "elsewhere")
     file.symlink_to(tmp_path / "elsewhere")
-    assert book.who(token) is None
+    assert book.name_of(token) is None
     assert book.problem

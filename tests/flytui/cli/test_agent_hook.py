@@ -17,7 +17,7 @@ from clikit import Desk, Terminal
 from flycore.catalog.agent_actions import agent_actions
 from flycore.catalog.schemas import check_input
 from flycore.model.json import read_strict
-from flytui.cli.agent_tools import NotUnderstood, AgentRequest, wanted
+from flytui.cli.agent_tools import NotUnderstood, AgentRequest, read_agent_request
 
 ALLOW = {"tool": "agent.shell", "decision": "allow", "because": "it only looks",
          "when": {"properties": {"command": {"pattern": "^git status$"}}}}  # fmt: skip
@@ -285,13 +285,15 @@ TABLE: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
 def test_each_tool_is_asked_for_whole(
     tool: str, given: dict[str, Any], action: str, meant: dict[str, Any]
 ) -> None:
-    asked = wanted(read_strict(json.dumps(event(tool, given)).encode()))
+    asked = read_agent_request(read_strict(json.dumps(event(tool, given)).encode()))
     assert asked == AgentRequest(action, {**meant, "cwd": "/src/shop"})
     assert check_input(agent_actions()[action].input_schema, asked.input)[1] == ()
 
 
 def test_the_agent_s_own_words_are_no_part_of_what_is_approved() -> None:
-    asked = wanted(read_strict(json.dumps(event("Bash", {"command": "ls", "description": "look"})).encode()))
+    asked = read_agent_request(
+        read_strict(json.dumps(event("Bash", {"command": "ls", "description": "look"})).encode())
+    )
     assert asked == AgentRequest("agent.shell", {"command": "ls", "cwd": "/src/shop"}, "look")
 
 
@@ -308,4 +310,4 @@ def test_the_agent_s_own_words_are_no_part_of_what_is_approved() -> None:
 )
 def test_an_input_of_another_shape_is_not_guessed_at(tool: str, given: dict[str, Any]) -> None:
     with pytest.raises(NotUnderstood):
-        wanted(read_strict(json.dumps(event(tool, given)).encode()))
+        read_agent_request(read_strict(json.dumps(event(tool, given)).encode()))

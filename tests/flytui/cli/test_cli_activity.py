@@ -13,7 +13,7 @@ from flycore.model.call import Activity, Caller, CallError, Progress, ToolResult
 from flycore.model.enums import Phase, Status
 from flytui.cli.call_words import bar, elapsed_text, outcome_text, call_page, share_of
 from flytui.cli.commands.schema import schema_of
-from flytui.cli.following import Told
+from flytui.cli.following import ChangeTracker
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=60000", "--json")
 
@@ -86,12 +86,12 @@ def test_how_far_a_call_is_stands_in_words_and_cells() -> None:
 
 
 def test_only_what_is_new_is_told() -> None:
-    told, ended = Told(), ToolResult(status=Status.SUCCESS, tool="t", sidecar="s", call_id="c-1")
+    told, ended = ChangeTracker(), ToolResult(status=Status.SUCCESS, tool="t", sidecar="s", call_id="c-1")
     running, other = activity(), activity(call_id="c-2")
-    assert list(told.news((other, running))) == [running, other]
-    assert list(told.news((other, running))) == []
+    assert list(told.changed_calls((other, running))) == [running, other]
+    assert list(told.changed_calls((other, running))) == []
     done = activity(phase=Phase.FINISHED, result=ended)
-    assert list(told.news((other, done))) == [done]
+    assert list(told.changed_calls((other, done))) == [done]
 
 
 def test_a_page_lets_no_text_from_outside_begin_a_line() -> None:

@@ -14,9 +14,9 @@ from flycore.model.check import CheckState
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Code, Level, ReasonCode, Source, Status
 from flycore.model.sidecar import Permissions, SidecarEntry
-from flytui.cli.call_result import cancelled, lost, outcome_lines
-from flytui.cli.output import clock_time, plain_table, say, print_strict
-from flytui.console.doctor.terminal import TerminalFacts, Tmux, terminal_checks
+from flytui.cli.call_result import cancelled_result, lost_result, outcome_lines
+from flytui.cli.output import clock_time, plain_table, print_line, print_strict
+from flytui.console.doctor.terminal import TerminalFacts, TmuxFacts, terminal_checks
 
 ROWS = (("● available", "a.b", "fine"), ("○ unavailable", "long.name", "because " * 20 + "of that"))
 HEADINGS = ("STATE", "TOOL", "WHY")
@@ -52,7 +52,7 @@ def test_a_table_without_room_becomes_lines_of_its_own(room: int) -> None:
 
 @pytest.mark.parametrize("payload", ["\x1b[2J", "\u202e", "\x9b31m", "\u200b", "\ud800", "a\tb", "[/nope]"])
 def test_printed_text_obeys_nobody(payload: str, capfd: pytest.CaptureFixture[str]) -> None:
-    say(f"before {payload} after")
+    print_line(f"before {payload} after")
     print_strict(f"before {payload} after")
     printed = capfd.readouterr().out
     assert printed.count("\n") == 2
@@ -122,9 +122,9 @@ def test_a_success_says_how_it_ran() -> None:
 
 
 def test_results_without_an_answer_have_their_exit_codes() -> None:
-    assert cancelled("t").exit_status == 130
-    assert lost("t").exit_status == 7
-    assert lost("t").status is Status.UNKNOWN
+    assert cancelled_result("t").exit_status == 130
+    assert lost_result("t").exit_status == 7
+    assert lost_result("t").status is Status.UNKNOWN
 
 
 def test_a_clock_time_is_a_date_and_a_time() -> None:
@@ -205,13 +205,13 @@ def test_a_terminal_that_the_console_fits(
     [
         ({"NO_COLOR": "1", "TERM": "vt100"}, None, ["colours ok"]),
         ({"COLORTERM": "truecolor", "TERM": "xterm"}, None, ["colours ok"]),
-        ({"TERM": "tmux-256color"}, Tmux(True, "on"), ["colours ok", "tmux ok", "clipboard ok"]),
-        ({"TERM": "vt100"}, Tmux(True, "external"), ["colours warn", "tmux ok", "clipboard warn"]),
-        ({"TERM": "linux"}, Tmux(False, ""), ["colours warn", "tmux warn"]),
+        ({"TERM": "tmux-256color"}, TmuxFacts(True, "on"), ["colours ok", "tmux ok", "clipboard ok"]),
+        ({"TERM": "vt100"}, TmuxFacts(True, "external"), ["colours warn", "tmux ok", "clipboard warn"]),
+        ({"TERM": "linux"}, TmuxFacts(False, ""), ["colours warn", "tmux warn"]),
     ],
 )
 def test_what_a_terminal_can_do_is_said(
-    environ: dict[str, str], tmux: Tmux | None, states: list[str]
+    environ: dict[str, str], tmux: TmuxFacts | None, states: list[str]
 ) -> None:
     _, *found = terminal_checks(TerminalFacts((80, 24), "utf-8", environ, tmux))
     assert [f"{check.name} {check.state.value}" for check in found] == states

@@ -8,7 +8,15 @@ from clikit import Desk
 from flycore.approval.cells import cell_width
 from flycore.model.call import Progress
 from flycore.model.enums import Phase
-from flytui.cli.call_progress import NO_CONSOLE, ProgressLine, CallState, Told, cut, progress_text, line_of
+from flytui.cli.call_progress import (
+    NO_CONSOLE,
+    ProgressLine,
+    CallState,
+    ProgressLog,
+    cut,
+    progress_text,
+    line_of,
+)
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=2500")
 
@@ -29,7 +37,7 @@ def step(phase: Phase, done: float | None = None, message: str = "") -> Progress
 
 def test_a_log_is_told_little_and_what_is_waited_for_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Hand()
-    told = Told(CallState("t", for_console=False, clock=clock), clock)
+    told = ProgressLog(CallState("t", for_console=False, clock=clock), clock)
     told.show(step(Phase.CHECKING))
     told.show(step(Phase.WAITING_APPROVAL))
     for second in range(65):
@@ -55,7 +63,7 @@ def test_waiting_for_a_console_is_said_only_where_it_is_waited_for(
 ) -> None:
     for for_console in (True, False):
         clock = Hand()
-        told = Told(CallState("t", for_console=for_console, clock=clock), clock)
+        told = ProgressLog(CallState("t", for_console=for_console, clock=clock), clock)
         told.tick()
         clock.now = 2.0
         told.tick()

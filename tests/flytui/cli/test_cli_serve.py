@@ -19,7 +19,7 @@ from clikit import LONGEST, Desk, until
 from flycore.client.attached import open_attached_console
 from flycore.client.connect import connect
 from flycore.model.errors import NotPaired
-from flycore.registry.places import Places, find_paths
+from flycore.registry.places import RootPaths, find_paths
 
 CODE = re.compile(r"type there: (\S{4}-\S{4})")
 
@@ -33,7 +33,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(root, home)
 
 
-def places(desk: Desk) -> Places:
+def places(desk: Desk) -> RootPaths:
     return find_paths(str(desk.root), None, desk.environ, desk.root)
 
 

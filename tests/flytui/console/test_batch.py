@@ -31,7 +31,7 @@ async def opened(app: FlytuiApp, pilot: Pilot[None], place: World, *requests: Ap
     place.ask_for(*requests)
     rows = app.screen.query_one("#ask-rows")
     await until(
-        pilot, lambda: len(app.desk.waiting) == len(requests) and rows.display and app.focused is rows
+        pilot, lambda: len(app.state.waiting) == len(requests) and rows.display and app.focused is rows
     )
     await press(pilot, "B")
     await until(pilot, lambda: isinstance(app.screen, BatchScreen) and app.screen._card.arming.shown_at)
@@ -50,13 +50,13 @@ async def test_exactly_the_requests_that_were_shown_are_approved_once_each() -> 
     async with console(place, clock) as (app, pilot):
         screen = await opened(app, pilot, place, *requests)
         place.ask_for(quiet("late"))
-        await until(pilot, lambda: len(app.desk.waiting) == 5)
+        await until(pilot, lambda: len(app.state.waiting) == 5)
         text = drawn(app, "#card")
         assert '{"text":"two"}' in text
         assert "high risk is decided on its own card" in text
         assert "has masked fields" in text
         await press(pilot, "end")
-        await until(pilot, lambda: screen._card.arming.seen_all)
+        await until(pilot, lambda: screen._card.arming.end_seen)
         clock.advance(5)
         await press(pilot, "a")
         await until(pilot, lambda: "2 requests approved once" in drawn(app, "#card-keys"))
@@ -78,7 +78,7 @@ async def test_it_arms_only_when_the_last_line_was_on_screen() -> None:
         assert place.decided == []
         assert "read to the last line" in drawn(app, "#card-keys")
         await press(pilot, "end")
-        await until(pilot, lambda: screen._card.arming.seen_all)
+        await until(pilot, lambda: screen._card.arming.end_seen)
         await press(pilot, "a")
         assert place.decided == []
         clock.advance(5)
@@ -92,7 +92,7 @@ async def test_what_changed_meanwhile_leaves_the_table_which_is_read_anew(change
     async with console(place, clock) as (app, pilot):
         screen = await opened(app, pilot, place, quiet("r0"), quiet("r1"))
         await press(pilot, "end")
-        await until(pilot, lambda: screen._card.arming.seen_all)
+        await until(pilot, lambda: screen._card.arming.end_seen)
         clock.advance(5)
         first, second = place.asks_value
         other = msgspec.structs.replace(first, request=quiet("r0", input={"text": "rm"}))
@@ -103,7 +103,7 @@ async def test_what_changed_meanwhile_leaves_the_table_which_is_read_anew(change
         await press(pilot, "a")
         assert place.decided == []
         await press(pilot, "end")
-        await until(pilot, lambda: screen._card.arming.seen_all and screen._card.arming.shown_at)
+        await until(pilot, lambda: screen._card.arming.end_seen and screen._card.arming.shown_at)
         clock.advance(5)
         await press(pilot, "a")
         await until(pilot, lambda: place.decided)
@@ -116,7 +116,7 @@ async def test_what_did_not_count_is_said_of_each() -> None:
     async with console(place, clock) as (app, pilot):
         screen = await opened(app, pilot, place, quiet("r0"), quiet("r1"))
         await press(pilot, "end")
-        await until(pilot, lambda: screen._card.arming.seen_all)
+        await until(pilot, lambda: screen._card.arming.end_seen)
         clock.advance(5)
         await press(pilot, "a")
         await until(pilot, lambda: "0 requests approved once" in drawn(app, "#card-keys"))
@@ -139,7 +139,7 @@ async def test_hands_on_the_machine_kill_a_batch() -> None:
     async with console(place, clock) as (app, pilot):
         screen = await opened(app, pilot, place, quiet("r0"))
         await press(pilot, "end")
-        await until(pilot, lambda: screen._card.arming.seen_all)
+        await until(pilot, lambda: screen._card.arming.end_seen)
         clock.advance(5)
         place.hands_on = True
         place.publish("hands.changed", on=True)

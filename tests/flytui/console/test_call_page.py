@@ -13,11 +13,11 @@ from flycore.model.enums import Level, Phase, Status
 from flycore.model.json import Json
 from flycore.model.picture import Picture
 from flytui.console.activity.details import call_json, remaining
-from flytui.console.activity.flow import LazyLines, paragraphs
+from flytui.console.activity.flow import LazyLines, text_paragraphs
 from flytui.console.activity.page import CallScreen
 from flytui.console.activity.rows import matching_calls
-from flytui.console.activity.shape import View, first_view, table_of, views_of
-from flytui.console.activity.tree import GROUP, parent_of, with_toggled, tree_of
+from flytui.console.activity.shape import CallView, first_view, table_of, views_of
+from flytui.console.activity.tree import GROUP_SIZE, parent_of, with_toggled, tree_of
 from flytui.console.app import FlytuiApp
 from flytui.console.paint import Tone, text_of, width_of
 from flytui.console.rows import VirtualList
@@ -73,21 +73,21 @@ def at(done: float | None, total: float | None) -> Progress:
 @pytest.mark.parametrize(
     ("call", "view"),
     [
-        (running(), View.CALL),
-        (ended(None, error=CallError(code="exit", message="no")), View.CALL),
-        (ended({"digest": "ab", "bytes": 3}), View.CALL),
-        (ended({"rows": ROWS, "next": None}), View.TABLE),
-        (ended(ROWS), View.TABLE),
-        (ended({"text": PROSE * 5, "lang": "en"}), View.TEXT),
-        (ended({"list": [{"deep": [1, 2]}] * 40}), View.TREE),
-        (ended({"path": "made.png"}, artifacts=(IMAGE,)), View.PICTURE),
+        (running(), CallView.CALL),
+        (ended(None, error=CallError(code="exit", message="no")), CallView.CALL),
+        (ended({"digest": "ab", "bytes": 3}), CallView.CALL),
+        (ended({"rows": ROWS, "next": None}), CallView.TABLE),
+        (ended(ROWS), CallView.TABLE),
+        (ended({"text": PROSE * 5, "lang": "en"}), CallView.TEXT),
+        (ended({"list": [{"deep": [1, 2]}] * 40}), CallView.TREE),
+        (ended({"path": "made.png"}, artifacts=(IMAGE,)), CallView.PICTURE),
         (
             ended({"path": "a.pdf"}, artifacts=(Artifact(path="a.pdf", mime_type="text/plain", bytes=1),)),
-            View.CALL,
+            CallView.CALL,
         ),
     ],
 )
-def test_the_first_view_suits_the_output(call: Activity, view: View) -> None:
+def test_the_first_view_suits_the_output(call: Activity, view: CallView) -> None:
     assert first_view(call) is view
     assert view in views_of(call)
 
@@ -118,10 +118,10 @@ def test_a_tree_opens_closes_and_knows_what_is_above() -> None:
 
 
 def test_many_children_stand_in_groups_that_hold_each_of_them_once() -> None:
-    count = GROUP * GROUP + 7
+    count = GROUP_SIZE * GROUP_SIZE + 7
     rows = tree_of(list(range(count)))
     rows = rows if len(rows) > 1 else with_toggled(rows, 0)
-    assert len(rows) <= GROUP + 3
+    assert len(rows) <= GROUP_SIZE + 3
     groups = [at for at, row in enumerate(rows) if row.group is not None]
     last = with_toggled(rows, groups[-1])
     assert last[-1].key == f"#/{count - 1}"
@@ -130,7 +130,7 @@ def test_many_children_stand_in_groups_that_hold_each_of_them_once() -> None:
 
 def test_long_text_keeps_every_character_and_every_break() -> None:
     text = "x" * 250 + "\n\n" + "漢" * 30 + "\nend\u202e"
-    flowed = LazyLines(paragraphs([("", text)]), 41)
+    flowed = LazyLines(text_paragraphs([("", text)]), 41)
     assert all(width_of(row) <= 41 for row in flowed)
     joined = "".join(text_of(row)[1:] for row in flowed)
     assert joined == "x" * 250 + "漢" * 30 + "end⟦U+202E⟧"

@@ -47,7 +47,7 @@ async def armed(app: FlytuiApp, pilot: Pilot[None], clock: HandClock) -> None:
     """What is on screen is painted and read, and its keys count."""
     await until(pilot, lambda: shown(app))
     await press(pilot, "end")
-    await until(pilot, lambda: any(lines.arming.seen_all for lines in app.screen.query(ArmedLines)))
+    await until(pilot, lambda: any(lines.arming.end_seen for lines in app.screen.query(ArmedLines)))
     clock.advance(5)
 
 

@@ -98,8 +98,8 @@ async def test_high_risk_waits_until_what_follows_the_picture_was_read(size: tup
         lines = app.screen.query_one(ArmedLines)
         await until(pilot, lambda: lines.arming.shown_at is not None)
         long = len(lines.rows) > lines.size.height
-        assert lines.arming.seen_all is not long
+        assert lines.arming.end_seen is not long
         await press(pilot, "end")
         clock.advance(2)
-        await until(pilot, lambda: lines.arming.seen_all)
+        await until(pilot, lambda: lines.arming.end_seen)
         await until(pilot, lambda: "keys ready ●" in drawn(app, "#card-keys"))

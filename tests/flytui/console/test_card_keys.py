@@ -26,7 +26,7 @@ KEYS = [*"abcdefghijklmnopqrstuvwxyz", "enter", "space", "escape", "up", "down",
 
 def read_card(risk: Risk, letter: str = "", at: float = 0.0) -> ArmingState:
     """A card that was painted at `at` and read to its end."""
-    return ArmingState(risk, letter, seen_all=True).shown(at)
+    return ArmingState(risk, letter, end_seen=True).with_painted(at)
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def read_card(risk: Risk, letter: str = "", at: float = 0.0) -> ArmingState:
 )
 def test_approve_arms_only_after_both_times(visible: float, quiet: float, armed: bool) -> None:
     now = 100.0
-    card = read_card(Risk.MEDIUM, at=now - visible).noted(now - quiet)
-    assert (card.blocked(now) == "") is armed
+    card = read_card(Risk.MEDIUM, at=now - visible).with_key(now - quiet)
+    assert (card.blocked_reason(now) == "") is armed
     assert (card.press("a", now)[1] is KeyEffect.APPROVED) is armed
 
 
@@ -55,9 +55,9 @@ def test_no_other_key_approves_or_opens(key: str, risk: Risk) -> None:
 
 def test_a_key_pressed_before_the_card_was_painted_is_dropped() -> None:
     card = read_card(Risk.LOW, at=100.0)
-    assert not card.accepts(99.9)
+    assert not card.belongs_to_card(99.9)
     assert card.press("a", 99.9)[1] is KeyEffect.NOTHING
-    assert ArmingState(Risk.LOW, seen_all=True).press("a", 99.9)[1] is KeyEffect.NOTHING
+    assert ArmingState(Risk.LOW, end_seen=True).press("a", 99.9)[1] is KeyEffect.NOTHING
 
 
 def test_a_dropped_key_restarts_the_quiet() -> None:
@@ -68,9 +68,9 @@ def test_a_dropped_key_restarts_the_quiet() -> None:
 
 
 def test_a_card_that_was_covered_arms_anew() -> None:
-    card = read_card(Risk.LOW).hidden()
+    card = read_card(Risk.LOW).with_covered()
     assert card.press("a", 50.0)[1] is KeyEffect.NOTHING
-    card = card.shown(60.0)
+    card = card.with_painted(60.0)
     assert card.press("a", 60.0 + VISIBLE_S - 0.01)[1] is KeyEffect.NOTHING
 
 
@@ -99,20 +99,20 @@ def test_every_other_key_closes_the_window(key: str) -> None:
 
 
 def test_scrolling_restarts_quiet_and_not_visible() -> None:
-    card = read_card(Risk.LOW).noted(10.0)
-    assert card.blocked(10.0 + QUIET_S - 0.01) == "keys not ready"
-    assert card.blocked(10.0 + QUIET_S) == ""
+    card = read_card(Risk.LOW).with_key(10.0)
+    assert card.blocked_reason(10.0 + QUIET_S - 0.01) == "keys not ready"
+    assert card.blocked_reason(10.0 + QUIET_S) == ""
 
 
 @pytest.mark.parametrize("risk", [Risk.HIGH, Risk.CRITICAL])
 def test_unread_or_masked_cards_of_high_risk_stay_off(risk: Risk) -> None:
     letter = "k" if risk is Risk.HIGH else "kxyz"
     read = read_card(risk, letter)
-    for card in (read.reading(seen_all=False), read.reading(masked=True)):
-        assert card.blocked(50.0)
+    for card in (read.with_read(seen_all=False), read.with_read(masked=True)):
+        assert card.blocked_reason(50.0)
         assert card.press("a", 50.0)[1] is KeyEffect.NOTHING
     opened, _ = read.press("a", 50.0)
-    assert opened.reading(seen_all=False).press(letter[0], 51.0)[1] is KeyEffect.CLOSED
+    assert opened.with_read(seen_all=False).press(letter[0], 51.0)[1] is KeyEffect.CLOSED
 
 
 def test_a_request_without_its_letter_cannot_be_approved() -> None:
@@ -132,10 +132,10 @@ def test_critical_wants_all_four_letters_in_time() -> None:
 
 def test_hands_on_the_machine_kills_approve_and_arms_anew() -> None:
     opened, _ = read_card(Risk.HIGH, "k").press("a", 10.0)
-    held = opened.hands(True, 10.5)
+    held = opened.with_desktop_control(True, 10.5)
     assert held.press("k", 11.0)[1] is KeyEffect.NOTHING
     assert held.press("a", 30.0)[1] is KeyEffect.NOTHING
-    freed = held.hands(False, 40.0)
+    freed = held.with_desktop_control(False, 40.0)
     assert freed.press("a", 40.0 + VISIBLE_S - 0.01)[1] is KeyEffect.NOTHING
     assert freed.press("a", 40.01 + VISIBLE_S)[1] is KeyEffect.OPENED
 
@@ -154,7 +154,7 @@ def test_a_typist_with_short_gaps_never_approves(risk: Risk) -> None:
     chance = random.Random(7)
     letter = {Risk.HIGH: "k", Risk.CRITICAL: "kxyz"}.get(risk, "")
     now = 0.0
-    card = read_card(risk, letter).noted(0.0)
+    card = read_card(risk, letter).with_key(0.0)
     for _ in range(100_000 if FULL else 10_000):
         now += chance.uniform(0.001, 0.499)
         card, did = card.press(chance.choice(["a", *KEYS, *letter]), now)

@@ -21,7 +21,7 @@ from flycore.model.enums import RequestState, Status
 from flycore.model.json import JsonObject
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import RequestScreen
-from flytui.console.desk import Desk
+from flytui.console.desk import ConsoleState
 from flytui.console.screens.armed import ArmedLines
 from kernelkit import PATIENCE, Root, a_caller, kernel_of, request
 
@@ -61,7 +61,7 @@ class Scene:
     async def card(self) -> None:
         """The card of the request that waits is on screen, read and armed."""
         [ask] = await self.until(lambda: [one for one in self.kernel.asks() if _waits(one)])
-        await self.until(lambda: self.app.desk.ask(ask.request.id))
+        await self.until(lambda: self.app.state.ask(ask.request.id))
         while not (isinstance(self.app.screen, RequestScreen) and self.app.screen._ask == ask):
             await press(self.pilot, "n" if isinstance(self.app.screen, RequestScreen) else "ctrl+o")
         await self.until(self._armed)
@@ -71,7 +71,7 @@ class Scene:
         """What is on screen has been read, and its keys count."""
         await self.until(lambda: all(item.arming.shown_at is not None for item in self._armed()))
         await press(self.pilot, "end")
-        await self.until(lambda: all(item.arming.seen_all for item in self._armed()))
+        await self.until(lambda: all(item.arming.end_seen for item in self._armed()))
         self.clock.advance(5)
 
     def _armed(self) -> list[ArmedLines]:
@@ -88,11 +88,11 @@ async def scene(base: Path, *rules: dict[str, object]) -> AsyncIterator[Scene]:
     async with kernel_of(root) as kernel:
         clock = HandClock()
         client = LocalClient(kernel, a_caller("console"))
-        desk = Desk(client=client, approver=kernel.approver, title="~/shop", clock=clock)
+        desk = ConsoleState(client=client, approver=kernel.approver, title="~/shop", clock=clock)
         app = FlytuiApp(desk)
         async with app.run_test(size=(100, 40)) as pilot:
             place = Scene(kernel, app, pilot, clock)
-            await place.until(lambda: app.desk.catalog is not None)
+            await place.until(lambda: app.state.catalog is not None)
             yield place
 
 
@@ -141,7 +141,7 @@ async def test_a_rule_made_with_keys_stands_in_the_policy_file_and_counts(tmp_pa
 
         first = await answered(place, rule)
         assert first.status is Status.DENIED
-        [written] = await place.app.desk.client.rules()
+        [written] = await place.app.state.client.rules()
         assert (written.tool, written.decision, written.because) == (TOOL, "deny", "never")
         assert written.caller == ""
         assert written.expires is not None
@@ -163,7 +163,7 @@ async def test_a_rule_that_could_not_be_written_leaves_the_request_waiting(tmp_p
             await place.until(
                 lambda: "does not parse" in place.app.export_screenshot().replace("&#160;", " ")
             )
-            assert len(place.app.desk.waiting) == 1
+            assert len(place.app.state.waiting) == 1
             await press(place.pilot, "escape")
             await place.card()
             await press(place.pilot, "d")

@@ -126,10 +126,10 @@ async def test_a_lease_for_a_group_or_until_its_caller_leaves_is_shown_where_it_
     place.catalog_value = msgspec.structs.replace(catalog, capabilities=views)
     async with console(place, HandClock()) as (app, pilot):
         view = app.screen.query_one(CatalogView)
-        assert {row.tool for row in view.finder.shown if row.policy == "lease"} == hands
+        assert {row.tool for row in view.tool_list.shown if row.policy == "lease"} == hands
         place.leases_value = ()
         place.publish("leases.changed")
-        await until(pilot, lambda: not any(row.policy == "lease" for row in view.finder.shown))
+        await until(pilot, lambda: not any(row.policy == "lease" for row in view.tool_list.shown))
 
 
 async def test_grouping_by_sidecar_keeps_cursor_and_filter() -> None:
@@ -137,17 +137,17 @@ async def test_grouping_by_sidecar_keeps_cursor_and_filter() -> None:
         view = app.screen.query_one(CatalogView)
         await press(pilot, "slash", *"!state:unav", "enter", "down", "down")
         tool = view.row.tool if view.row else ""
-        names = [row.tool for row in view.finder.shown]
+        names = [row.tool for row in view.tool_list.shown]
         await press(pilot, "g")
         assert view.row is not None
         assert view.row.tool == tool
-        assert {row.tool for row in view.finder.shown} == set(names)
+        assert {row.tool for row in view.tool_list.shown} == set(names)
         rows = app.screen.query_one("#catalog-rows", VirtualList)
         headings = [row.text for row in rows._rows if isinstance(row, Heading)]
         assert [text.split(" ")[0] for text in headings] == sorted(text.split(" ")[0] for text in headings)
         assert any(text.startswith("utility.local") and "available" in text for text in headings)
         await press(pilot, "g")
-        assert [row.tool for row in view.finder.shown] == names
+        assert [row.tool for row in view.tool_list.shown] == names
 
 
 async def test_a_filter_of_keys_narrows_and_says_what_it_does_not_know() -> None:
@@ -155,12 +155,12 @@ async def test_a_filter_of_keys_narrows_and_says_what_it_does_not_know() -> None
     async with console(place, HandClock()) as (app, pilot):
         view = app.screen.query_one(CatalogView)
         await press(pilot, "slash", *"policy:lease risk:high colour:red")
-        assert [row.tool for row in view.finder.shown] == ["computer.mouse"]
+        assert [row.tool for row in view.tool_list.shown] == ["computer.mouse"]
         assert "no key colour" in drawn(app, "#notes")
         assert "1 of 8 match" in drawn(app, "#notes")
         await press(pilot, "escape")
         assert "no key" not in drawn(app, "#notes")
-        assert len(view.finder.shown) == 8
+        assert len(view.tool_list.shown) == 8
 
 
 async def test_a_jump_goes_to_the_tool_and_past_a_filter_that_hides_it() -> None:
@@ -169,7 +169,7 @@ async def test_a_jump_goes_to_the_tool_and_past_a_filter_that_hides_it() -> None
         await press(pilot, "slash", *"mock", "enter", "colon", *"cmous", "enter")
         await until(pilot, lambda: isinstance(app.screen, MainScreen))
         await until(pilot, lambda: view.row is not None and view.row.tool == "computer.mouse")
-        assert len(view.finder.shown) == 8
+        assert len(view.tool_list.shown) == 8
         await press(pilot, "colon", *"zzzz")
         assert "no tool" in drawn(app, "#jump-keys")
         await press(pilot, "enter")
@@ -218,7 +218,7 @@ async def test_a_program_that_changed_since_it_was_approved_marks_its_tool() -> 
     place = world(asks_value=(Ask(request=gone, state=RequestState.DENIED),))
     async with console(place, HandClock(), (120, 40)) as (app, pilot):
         view = app.screen.query_one(CatalogView)
-        assert [row.tool for row in view.finder.shown if row.changed] == ["computer.mouse"]
+        assert [row.tool for row in view.tool_list.shown if row.changed] == ["computer.mouse"]
         await press(pilot, "colon", *"computer.mouse", "enter", "D")
         assert "/program/sha256" in drawn(app, "#page")
 
@@ -242,14 +242,14 @@ async def test_of_a_server_only_the_tools_that_wait_are_marked() -> None:
     async with console(place, HandClock(), (120, 40)) as (app, pilot):
         await press(pilot, "escape")
         view = app.screen.query_one(CatalogView)
-        await until(pilot, lambda: [row.tool for row in view.finder.shown if row.changed] == [waits])
+        await until(pilot, lambda: [row.tool for row in view.tool_list.shown if row.changed] == [waits])
 
 
 async def test_rows_that_say_the_same_are_not_made_again() -> None:
     place = world()
     async with console(place, HandClock()) as (app, pilot):
         view = app.screen.query_one(CatalogView)
-        before = {row.key: row for row in view.finder.shown}
+        before = {row.key: row for row in view.tool_list.shown}
         fresh = sample_catalog()
         views = tuple(
             msgspec.structs.replace(item, decision="deny") if item.capability.name == "mock.echo" else item
@@ -258,8 +258,8 @@ async def test_rows_that_say_the_same_are_not_made_again() -> None:
         place.catalog_value = msgspec.structs.replace(fresh, capabilities=views)
         place.trust_value = trust_items(0)
         place.publish("catalog.changed")
-        await until(pilot, lambda: any(row.policy == "deny" for row in view.finder.shown))
-        again = {row.key for row in view.finder.shown if before[row.key] is not row}
+        await until(pilot, lambda: any(row.policy == "deny" for row in view.tool_list.shown))
+        again = {row.key for row in view.tool_list.shown if before[row.key] is not row}
         assert again == {"tool mock.echo"}
 
 

@@ -13,9 +13,9 @@ from textual.pilot import Pilot
 
 from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.audit.log import AuditLog
-from flycore.client.ledger import MOST_LINES, AuditReader
+from flycore.client.ledger import MAX_LINES, AuditReader
 from flytui.console.app import FlytuiApp
-from flytui.console.audit.lines import AuditRows, LineBuffer, chosen
+from flytui.console.audit.lines import AuditRows, LineBuffer, matching_places
 from flytui.console.rows import VirtualList
 from flytui.console.title import notice_text
 from valuekit import request_of
@@ -70,13 +70,13 @@ async def test_lines_stand_newest_last_and_the_log_grows_before_the_eyes(site: S
         assert rows.cursor == 39
         assert "40 lines, newest last · ● whole" in drawn(app, "#audit-state")
         site.call("tool.new", "denied", code="denied")
-        app.desk.client.publish("call.finished")  # type: ignore[attr-defined]  # the test's own world
+        app.state.client.publish("call.finished")  # type: ignore[attr-defined]  # the test's own world
         await until(pilot, lambda: rows.row_count == 41)
         assert rows.cursor == 40
         assert "name=tool.new" in rows_drawn(app, "#audit-rows").splitlines()[-1]
         await press(pilot, "up")
         site.call("tool.newer")
-        app.desk.client.publish("call.finished")  # type: ignore[attr-defined]  # the test's own world
+        app.state.client.publish("call.finished")  # type: ignore[attr-defined]  # the test's own world
         await until(pilot, lambda: rows.row_count == 42)
         assert rows.cursor == 39
 
@@ -91,7 +91,7 @@ async def test_words_choose_lines_and_escape_shows_all_again(site: Site) -> None
         await until(pilot, lambda: rows.row_count == 1)
         assert "web.fetch" in rows_drawn(app, "#audit-rows")
         site.call("web.fetch", "failed")
-        app.desk.client.publish("call.finished")  # type: ignore[attr-defined]  # the test's own world
+        app.state.client.publish("call.finished")  # type: ignore[attr-defined]  # the test's own world
         await until(pilot, lambda: rows.row_count == 2)
         await press(pilot, "escape")
         await until(pilot, lambda: rows.row_count == 4)
@@ -165,24 +165,24 @@ async def test_the_fatigue_report_says_how_much_is_asked(site: Site) -> None:
 def test_a_hundred_thousand_lines_are_rows_that_are_made_when_looked_at() -> None:
     shelf = LineBuffer()
     raw = b'{"seq":%d,"event":"TOOL_EXECUTED","tool":"web.search","prev":"needle","hash":"needle"}'
-    shelf.add([raw % number for number in range(MOST_LINES)])
-    shelf.add([raw.replace(b"search", b"needle") % MOST_LINES])
-    assert (len(shelf.lines), shelf.dropped) == (MOST_LINES, 1)
-    assert chosen(shelf.lines, "NEEDLE", 0, MOST_LINES) == [MOST_LINES - 1]
-    assert chosen(shelf.lines, "!search", 0, MOST_LINES) == [MOST_LINES - 1]
-    rows = AuditRows(shelf.lines, shelf.dropped, [MOST_LINES - 1])
-    assert rows[0].key == str(MOST_LINES + 1)
+    shelf.add([raw % number for number in range(MAX_LINES)])
+    shelf.add([raw.replace(b"search", b"needle") % MAX_LINES])
+    assert (len(shelf.lines), shelf.dropped) == (MAX_LINES, 1)
+    assert matching_places(shelf.lines, "NEEDLE", 0, MAX_LINES) == [MAX_LINES - 1]
+    assert matching_places(shelf.lines, "!search", 0, MAX_LINES) == [MAX_LINES - 1]
+    rows = AuditRows(shelf.lines, shelf.dropped, [MAX_LINES - 1])
+    assert rows[0].key == str(MAX_LINES + 1)
 
 
 async def test_who_waits_is_counted_on_every_screen(site: Site) -> None:
     async with audit(site, 0) as (app, pilot):
-        app.desk.last_key = app.desk.clock()
-        app.desk.client.ask_for(request_of())  # type: ignore[attr-defined]  # the test's own world
+        app.state.last_key = app.state.clock()
+        app.state.client.ask_for(request_of())  # type: ignore[attr-defined]  # the test's own world
         for key in "12345":
             await press(pilot, key)
             await until(pilot, lambda: "2 Approvals ●1" in drawn(app, "#header"))
             assert "1 waiting" in drawn(app, "#header")
-    assert notice_text(app.desk) == "flytui: 1 waiting, high"
+    assert notice_text(app.state) == "flytui: 1 waiting, high"
 
 
 async def test_what_is_too_much_is_left_out_and_counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ async def test_pasted_text_and_clicks_decide_nothing() -> None:
         await pilot.pause()
         for y in (2, 5, 12, 27, 28, 29):
             await pilot.click(offset=(3, y))
-        assert card_of(app)._arming.blocked(clock()) == "keys not ready"
+        assert card_of(app)._arming.blocked_reason(clock()) == "keys not ready"
     assert place.decided == []
 
 
@@ -143,7 +143,7 @@ async def test_it_opens_by_itself_only_when_nobody_types() -> None:
     async with console(place, clock) as (app, pilot):
         await press(pilot, "down")
         place.ask_for(request_of("r1"))
-        await until(pilot, lambda: app.desk.waiting)
+        await until(pilot, lambda: app.state.waiting)
         await until(pilot, lambda: "1 request waits" in drawn(app, "#alert"))
         assert isinstance(app.screen, MainScreen)
         assert "Approvals ●1" in drawn(app, "#header")
@@ -151,7 +151,7 @@ async def test_it_opens_by_itself_only_when_nobody_types() -> None:
         await press(pilot, "slash", "x")
         clock.advance(9)
         place.ask_for(request_of("r2"))
-        await until(pilot, lambda: len(app.desk.waiting) == 2)
+        await until(pilot, lambda: len(app.state.waiting) == 2)
         await pilot.pause()
         assert isinstance(app.screen, MainScreen)
         await press(pilot, "ctrl+o")
@@ -164,7 +164,7 @@ async def test_keys_typed_for_something_else_do_not_reach_a_card_that_just_came(
     async with console(place, clock) as (app, pilot):
         await press(pilot, "ctrl+o", "a", "k", "a", "k")
         place.ask_for(request_of(risk=Risk.LOW, letter=""))
-        await until(pilot, lambda: app.desk.waiting)
+        await until(pilot, lambda: app.state.waiting)
         await press(pilot, "ctrl+o", "a", "a", "a")
         await pilot.pause()
     assert place.decided == []
@@ -182,11 +182,11 @@ async def test_a_long_card_must_be_read_to_its_last_line_at_this_width() -> None
         assert place.decided == []
         assert "read to the last line" in drawn(app, "#card-keys")
         await press(pilot, "end")
-        await until(pilot, lambda: card_of(app)._arming.seen_all)
+        await until(pilot, lambda: card_of(app)._arming.end_seen)
         await pilot.resize_terminal(50, 20)
-        await until(pilot, lambda: not card_of(app)._arming.seen_all)
+        await until(pilot, lambda: not card_of(app)._arming.end_seen)
         await press(pilot, "end")
-        await until(pilot, lambda: card_of(app)._arming.seen_all)
+        await until(pilot, lambda: card_of(app)._arming.end_seen)
         clock.advance(5)
         await press(pilot, "a")
         clock.advance(1)
@@ -277,7 +277,7 @@ async def test_next_and_previous_walk_and_escape_leaves_waiting() -> None:
             assert card_of(app)._ask.request.id == shown
         await press(pilot, "escape")
         assert isinstance(app.screen, MainScreen)
-        assert len(app.desk.waiting) == 3
+        assert len(app.state.waiting) == 3
     assert place.decided == []
 
 
@@ -335,7 +335,7 @@ async def test_masked_fields_count_as_unread_until_revealed() -> None:
         assert "reveal" in drawn(app, "#card-keys")
         assert not card_of(app)._arming.open(clock())
         await press(pilot, "v")
-        await until(pilot, lambda: card_of(app)._arming.seen_all)
+        await until(pilot, lambda: card_of(app)._arming.end_seen)
         clock.advance(5)
         await press(pilot, "a")
         assert card_of(app)._arming.open(clock())

@@ -73,7 +73,7 @@ async def test_the_fix_follows_the_cursor_and_details_show_all() -> None:
 async def test_the_terminal_is_looked_at_and_a_kernel_that_went_is_said() -> None:
     place, clock = world(checks_value=CHECKS), HandClock()
     async with console(place, clock, size=(80, 24)) as (app, pilot):
-        app.desk.terminal = lambda size: TerminalFacts(size, "ascii", {"TERM": "xterm-256color"}, None)
+        app.state.find_terminal = lambda size: TerminalFacts(size, "ascii", {"TERM": "xterm-256color"}, None)
         await press(pilot, "7")
         await until(pilot, lambda: "ascii" in rows_drawn(app, "#check-rows"))
 
@@ -116,7 +116,9 @@ async def test_a_fix_is_shown_before_it_is_done() -> None:
         return 0
 
     async with console(place, clock) as (app, pilot):
-        app.desk.bench = TerminalPrograms(root="/srv/shop", home="/h", editor=("vi",), starter="{}", run=run)
+        app.state.terminal_programs = TerminalPrograms(
+            root="/srv/shop", home="/h", editor=("vi",), starter="{}", run=run
+        )
         await press(pilot, "7")
         await until(pilot, lambda: "warn" in rows_drawn(app, "#check-rows"))
         await press(pilot, "F")

@@ -18,7 +18,7 @@ from flytui.console.app import FlytuiApp
 from flytui.console.approvals.reason import TextPromptScreen
 from flytui.console.fix.bench import TerminalPrograms, edit_argv
 from flytui.console.fix.screen import ConfirmActionScreen
-from flytui.console.fix.words import quoted
+from flytui.console.fix.words import quoted_command
 from flytui.console.main import MainScreen
 from flytui.console.trust import TrustScreen
 from valuekit import entry_of, sample_catalog, tool_view, trust_items
@@ -66,7 +66,7 @@ def bench_of(app: FlytuiApp, *editor: str) -> list[tuple[tuple[str, ...], bool]]
         ran.append((argv, read))
         return 3
 
-    app.desk.bench = TerminalPrograms(
+    app.state.terminal_programs = TerminalPrograms(
         root="/srv/shop", home="/home/me", editor=editor, starter='// first\n{"sidecars": {}}\n', run=run
     )
     app.suspend = nullcontext  # type: ignore[method-assign]  # a test has no terminal
@@ -101,7 +101,7 @@ async def test_a_command_is_shown_exactly_and_run_once_armed() -> None:
         await until(pilot, lambda: place.probed)
         assert ran == [(INSTALL.argv, True)]
         assert isinstance(app.screen, MainScreen)
-        assert "exit status 3" in app.desk.notice
+        assert "exit status 3" in app.state.notice
         assert place.probed == ["one.local"]
 
 
@@ -127,7 +127,7 @@ async def test_nothing_in_an_argument_is_hidden_or_obeyed() -> None:
         assert "'/srv/a b;rm⟦U+202E⟧" in text.replace("\n", "")
         assert "\x1b" not in text
         assert "[/nope]'" in text
-        assert quoted(("a b", "c")) == "'a b' c"
+        assert quoted_command(("a b", "c")) == "'a b' c"
 
 
 async def test_an_edit_opens_the_persons_editor_at_the_line() -> None:
@@ -206,7 +206,7 @@ async def test_trust_and_probe_go_where_they_are_done() -> None:
         assert isinstance(app.screen, MainScreen)
         place.trust_value = trust_items(1)
         place.publish("trust.changed")
-        await until(pilot, lambda: app.desk.trust)
+        await until(pilot, lambda: app.state.trust)
         if isinstance(app.screen, MainScreen):
             await press(pilot, "F")
         assert isinstance(app.screen, TrustScreen)
@@ -220,14 +220,14 @@ async def test_where_nothing_is_known_the_key_says_so() -> None:
     async with console(with_fix(None), HandClock()) as (app, pilot):
         await press(pilot, "F")
         assert isinstance(app.screen, MainScreen)
-        assert app.desk.notice
+        assert app.state.notice
 
 
 async def test_switching_off_wants_a_reason_and_on_none() -> None:
     place = with_fix(None)
     async with console(place, HandClock()) as (app, pilot):
         await press(pilot, "E")
-        assert "already" in app.desk.notice
+        assert "already" in app.state.notice
         await press(pilot, "X")
         assert isinstance(app.screen, TextPromptScreen)
         await press(pilot, "enter")
@@ -262,16 +262,16 @@ async def test_a_long_first_registry_is_written_only_once_seen_to_its_end() -> N
     clock, place = HandClock(), World(catalog_value=msgspec.structs.replace(sample_catalog(), sidecars=()))
     async with console(place, clock, size=(60, 20)) as (app, pilot):
         bench_of(app)
-        assert app.desk.bench is not None
-        app.desk.bench = TerminalPrograms(
-            root="/r", home="/h", editor=(), starter="// line\n" * 60, run=app.desk.bench.run
+        assert app.state.terminal_programs is not None
+        app.state.terminal_programs = TerminalPrograms(
+            root="/r", home="/h", editor=(), starter="// line\n" * 60, run=app.state.terminal_programs.run
         )
         screen = await shown(app, pilot, "i")
         clock.advance(1)
         await press(pilot, "a")
         assert place.started == 0
         await press(pilot, "end")
-        await until(pilot, lambda: screen._card.arming.seen_all)
+        await until(pilot, lambda: screen._card.arming.end_seen)
         clock.advance(1)
         await press(pilot, "a")
         await until(pilot, lambda: place.started == 1)
@@ -282,4 +282,4 @@ async def test_where_there_is_a_registry_i_writes_none() -> None:
         bench_of(app)
         await press(pilot, "i")
         assert isinstance(app.screen, MainScreen)
-        assert "has a registry" in app.desk.notice
+        assert "has a registry" in app.state.notice

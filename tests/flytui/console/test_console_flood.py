@@ -16,7 +16,7 @@ from flycore.model.call import Activity, Progress, ToolResult
 from flycore.model.enums import Phase, RequestState, Risk, Status
 from flycore.model.events import Event, EventClass
 from flytui.console.approvals.card import RequestScreen
-from flytui.console.desk import Desk, Topic
+from flytui.console.desk import ConsoleState, Topic
 from flytui.console.pump import StateSync
 from kernelkit import until as comes_true
 from valuekit import CALLER, NOW, request_of, sample_catalog
@@ -56,7 +56,7 @@ async def test_a_thousand_events_lose_no_final_state_and_hold_up_no_key() -> Non
                 shown = "Catalog" if number // BURST % 2 else "Activity"
                 assert shown in drawn(app, "#header")
         await until(pilot, lambda: "100%" in rows_drawn(app, "#call-rows"))
-        assert app.desk.activity == (step(EVENTS),)
+        assert app.state.activity == (step(EVENTS),)
         result = ToolResult(
             status=Status.SUCCESS, tool="vision.ocr", sidecar="media.local", call_id="c1", output={}
         )
@@ -110,7 +110,7 @@ async def test_a_request_whose_event_was_lost_in_a_flood_is_shown_all_the_same()
     the one that a tool took the machine."""
     place = OnBus(catalog_value=sample_catalog())
     place.bus = Bus()
-    desk = Desk(client=place, approver=place, title="x")
+    desk = ConsoleState(client=place, approver=place, title="x")
     hands: list[bool] = []
     events: list[Event] = []
 

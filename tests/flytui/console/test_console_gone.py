@@ -15,7 +15,7 @@ from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
 from consolekit import HandClock, console
-from flytui.console.terminal import MOST_KEPT, NonBlockingOutput, NonBlockingDriver
+from flytui.console.terminal import MAX_BUFFERED, NonBlockingOutput, NonBlockingDriver
 from worldkit import world
 
 pytestmark = pytest.mark.anyio
@@ -46,14 +46,14 @@ def test_a_terminal_that_does_not_read_holds_nobody_up_and_is_drawn_anew_when_it
     caught_up = threading.Event()
     with os.fdopen(slave, "w") as inner:
         out = NonBlockingOutput(inner, caught_up.set)
-        for _ in range(3 * MOST_KEPT // 100_000):
+        for _ in range(3 * MAX_BUFFERED // 100_000):
             out.write("x" * 100_000)
         assert out.unread
         assert not caught_up.is_set()
         read = 0
         while not caught_up.is_set():
             read += len(os.read(master, 1_000_000)) if select.select([master], [], [], 0.05)[0] else 0
-        assert 0 < read <= MOST_KEPT + 100_000
+        assert 0 < read <= MAX_BUFFERED + 100_000
         assert not out.unread
         out.write("anew")
         last = b""

@@ -98,13 +98,13 @@ async def test_nothing_standing_teaches_how_it_comes_about() -> None:
     async with console(world(), HandClock()) as (app, pilot):
         await press(pilot, "4", "enter", "d", "z")
         assert "u writes" in " ".join(drawn(app, "#grants-empty").split())
-        assert app.desk.notice == "nothing was taken away here"
+        assert app.state.notice == "nothing was taken away here"
 
 
 async def test_a_lease_that_is_over_leaves_the_list_by_itself() -> None:
     async with console(full(), HandClock(), (140, 30)) as (app, pilot):
         await press(pilot, "4")
-        app.desk.now = lambda: NOW + 251
+        app.state.now = lambda: NOW + 251
         await until(pilot, lambda: "computer.mouse" not in rows_drawn(app, "#grant-rows"))
         assert "web.search" in rows_drawn(app, "#grant-rows")
 
@@ -144,16 +144,16 @@ async def test_what_lets_more_through_needs_the_key_again(what: str) -> None:
 async def test_a_refusal_is_told_and_brings_nothing_to_undo() -> None:
     async with console(full(refuse="look again"), HandClock()) as (app, pilot):
         await press(pilot, "4", "down", "d")
-        await until(pilot, lambda: "look again" in app.desk.notice)
+        await until(pilot, lambda: "look again" in app.state.notice)
         await press(pilot, "z")
-        assert app.desk.notice == "nothing was taken away here"
+        assert app.state.notice == "nothing was taken away here"
 
 
 async def test_the_cursor_stays_on_its_row_when_others_come_and_go() -> None:
     place = full()
     async with console(place, HandClock()) as (app, pilot):
         await press(pilot, "4", "down")
-        app.desk.leases = (lease(), lease("l2"), lease("l3"))
+        app.state.leases = (lease(), lease("l2"), lease("l3"))
         app.screen.changed(frozenset((Topic.GRANTS,)))
         await press(pilot, "d")
         await until(pilot, lambda: place.taken_away)

@@ -10,7 +10,7 @@ import pytest
 
 from flycore.model.approval import Ask
 from flycore.model.enums import RequestState, Risk
-from flytui.console.desk import Desk
+from flytui.console.desk import ConsoleState
 from flytui.console.header import header_lines
 from flytui.console.paint import Tone, text_of
 from flytui.console.title import restored_title, title_sequence
@@ -20,7 +20,7 @@ from worldkit import world
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
 def test_the_header_keeps_every_fact_it_has_room_for(width: int) -> None:
-    desk = Desk(client=world(), approver=world(), title="/srv/" + "long/" * 30 + "shop")
+    desk = ConsoleState(client=world(), approver=world(), title="/srv/" + "long/" * 30 + "shop")
     desk.status = anyio.run(world().status)
     head, tabs = (text_of(row) for row in header_lines(desk, "Catalog", width))
     assert "shop" in head
@@ -34,7 +34,7 @@ def test_the_header_keeps_every_fact_it_has_room_for(width: int) -> None:
 
 @pytest.mark.parametrize("width", [60, 100, 200])
 def test_a_log_without_anchors_is_a_problem_in_the_header(width: int) -> None:
-    desk = Desk(client=world(), approver=world(), title="/srv/shop")
+    desk = ConsoleState(client=world(), approver=world(), title="/srv/shop")
     desk.status = anyio.run(world().status)
     assert "anchors" not in "".join(text_of(row) for row in header_lines(desk, "Catalog", width))
     desk.status = msgspec.structs.replace(desk.status, anchor_problem="no anchor in /srv: File exists")
@@ -51,14 +51,16 @@ def test_a_log_without_anchors_is_a_problem_in_the_header(width: int) -> None:
     ],
 )
 def test_the_title_says_how_many_wait(waiting: int, risk: Risk, said: str) -> None:
-    desk = Desk(client=world(), approver=world(), title="/srv/shop")
+    desk = ConsoleState(client=world(), approver=world(), title="/srv/shop")
     requests = (request_of(f"r{at}", risk=risk) for at in range(waiting))
     desk.asks = tuple(Ask(request=request, state=RequestState.WAITING) for request in requests)
     assert title_sequence(desk) == f"\x1b]2;{said}\x07"
 
 
 def test_a_root_cannot_write_the_title() -> None:
-    desk = Desk(client=world(), approver=world(), title="/srv/sh\x07op\x1b]0;owned\x9c\u202e" + "x" * 500)
+    desk = ConsoleState(
+        client=world(), approver=world(), title="/srv/sh\x07op\x1b]0;owned\x9c\u202e" + "x" * 500
+    )
     sequence = title_sequence(desk)
     assert sequence.removeprefix("\x1b]2;").removesuffix("\x07").isprintable()
     assert len(sequence) < 100

@@ -27,7 +27,7 @@ from flycore.model.picture import Picture
 from flycore.model.stability import Reason
 from flycore.model.trust import TrustItem
 from flytui.console.activity.page import CallScreen
-from flytui.console.activity.shape import View
+from flytui.console.activity.shape import CallView
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import RequestScreen
 from flytui.console.approvals.reason import TextPromptScreen
@@ -229,7 +229,7 @@ async def over(app: FlytuiApp, pilot: Pilot[None], key: str, kind: type[object],
 
 async def walk_catalog(app: FlytuiApp, pilot: Pilot[None], clock: HandClock) -> None:
     """Pages, jump list, fixes and palette of the Catalog."""
-    app.desk.bench = hostile_bench(app.desk.title)
+    app.state.terminal_programs = hostile_bench(app.state.title)
     await over(app, pilot, "w", PageScreen)
     await over(app, pilot, "D", PageScreen)
     await over(app, pilot, "colon", JumpScreen, "down e")
@@ -260,10 +260,10 @@ async def walk_call(app: FlytuiApp, pilot: Pilot[None]) -> None:
     await walk(app, pilot, ["3", "home", "down", "enter"])
     page = app.screen
     assert isinstance(page, CallScreen)
-    for view in View:
+    for view in CallView:
         await walk(app, pilot, [view.key, "end"])
         assert f"[{view.title}]" in drawn(app, "#call-views")
-        if view in (View.TABLE, View.TREE):
+        if view in (CallView.TABLE, CallView.TREE):
             await walk(app, pilot, ["right", "enter", "end"])
             if app.screen is not page:
                 await walk(app, pilot, ["escape"])
@@ -283,11 +283,11 @@ async def walk_starter(app: FlytuiApp, pilot: Pilot[None], place: World, clock: 
     empty = msgspec.structs.replace(place.catalog_value, version=9, sidecars=(), capabilities=())
     place.catalog_value = empty
     place.publish("catalog.changed")
-    await until(pilot, lambda: app.desk.catalog is empty)
+    await until(pilot, lambda: app.state.catalog is empty)
     await walk(app, pilot, ["1", "i", "end"])
     screen = app.screen
     assert isinstance(screen, ConfirmActionScreen)
-    await until(pilot, lambda: screen._card.arming.seen_all)
+    await until(pilot, lambda: screen._card.arming.end_seen)
     clock.advance(2)
     await walk(app, pilot, ["a"])
     await until(pilot, lambda: place.started)
@@ -300,8 +300,8 @@ async def test_no_screen_draws_a_payload(text: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(FlytuiApp, "get_line_filters", App.get_line_filters)
     place, clock = hostile_world(text), HandClock()
     async with console(place, clock, (120, 40), own=hostile_own(text), toasts=True) as (app, pilot):
-        app.desk.title = text
-        await until(pilot, lambda: app.desk.trust)
+        app.state.title = text
+        await until(pilot, lambda: app.state.trust)
         await pilot.pause()
         assert_clean(app)
         clock.advance(5)

@@ -16,7 +16,7 @@ from flycore.model.enums import Risk
 from flycore.model.errors import KernelUnreachable, ProtocolError, RootBusy
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import RequestScreen
-from flytui.console.joined import LostKernel, AttachedKernel, normalise_code, shown_code
+from flytui.console.joined import LostKernel, AttachedKernel, normalise_code, grouped_code
 from flytui.console.main import MainScreen
 from flytui.console.pairing import PairingRequestScreen, EnterCodeScreen
 from flytui.console.run import run_console
@@ -89,7 +89,7 @@ def sit(monkeypatch: pytest.MonkeyPatch) -> Sit:
 
         async def run_async(app: FlytuiApp) -> None:
             async with app.run_test(size=size) as pilot:
-                await until(pilot, lambda: app.desk.catalog is not None)
+                await until(pilot, lambda: app.state.catalog is not None)
                 await script(app, pilot)
                 app.exit()
 
@@ -115,7 +115,7 @@ async def at_own(far: Far, own: World | None) -> AsyncIterator[tuple[World, Worl
 
 
 def clock_of(app: FlytuiApp) -> HandClock:
-    clock = app.desk.clock
+    clock = app.state.clock
     assert isinstance(clock, HandClock)
     return clock
 
@@ -142,7 +142,7 @@ def box(app: FlytuiApp) -> str:
 @pytest.mark.parametrize("written", ["K7QM4TXP", "k7qm-4txp", " k7qm 4txp ", "K7-QM-4T-XP"])
 def test_a_code_counts_however_it_is_typed(written: str) -> None:
     assert normalise_code(written) == CODE
-    assert normalise_code(shown_code(CODE)) == CODE
+    assert normalise_code(grouped_code(CODE)) == CODE
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -158,7 +158,7 @@ async def test_it_attaches_says_to_whom_and_asks_for_the_code(sit: Sit, size: tu
         await typed(pilot, "k7qm-4txp")
         await until(pilot, lambda: isinstance(app.screen, MainScreen))
         assert far.door.presented == [CODE]
-        assert app.desk.no_decision_reason == ""
+        assert app.state.no_decision_reason == ""
         assert "viewer" not in drawn(app, "#header")
 
     await sit(far, person, size=size)
@@ -175,13 +175,13 @@ async def test_a_wrong_code_says_how_many_tries_are_left_and_another_can_be_had(
         await press(pilot, *["backspace"] * 5)
         await typed(pilot, "ABCDEFGH")
         await until(pilot, lambda: "2 tries left" in box(app))
-        assert app.desk.no_decision_reason
+        assert app.state.no_decision_reason
         await typed(pilot, "half")
         await press(pilot, "f2")
         await until(pilot, lambda: far.door.asked == 2 and app.screen.query_one(Input).value == "")
         await typed(pilot, CODE)
         await until(pilot, lambda: isinstance(app.screen, MainScreen))
-        assert not app.desk.no_decision_reason
+        assert not app.state.no_decision_reason
 
     await sit(far, person)
 
@@ -226,7 +226,7 @@ async def test_a_viewer_sees_what_waits_and_decides_nothing(sit: Sit, size: tupl
         await press(pilot, "end", "a")
         assert "viewer" in drawn(app, "#card-keys")
         await press(pilot, "escape", "1", "X")
-        assert "viewer" in app.desk.notice
+        assert "viewer" in app.state.notice
         await press(pilot, "P")
         assert isinstance(app.screen, EnterCodeScreen)
 
@@ -242,12 +242,12 @@ async def test_a_card_that_is_open_arms_anew_once_the_console_is_paired(sit: Sit
         await until(pilot, lambda: isinstance(app.screen, EnterCodeScreen))
         await press(pilot, "escape")
         place.ask_for(request_of(risk=Risk.MEDIUM))
-        await until(pilot, lambda: app.desk.waiting)
+        await until(pilot, lambda: app.state.waiting)
         await press(pilot, "ctrl+o")
         assert isinstance(app.screen, RequestScreen)
         clock_of(app).advance(5)
-        assert app.desk.joined is not None
-        app.desk.joined.paired = True
+        assert app.state.attachment is not None
+        app.state.attachment.paired = True
         await press(pilot, "a")
         assert place.decided == []
         clock_of(app).advance(5)
@@ -291,11 +291,11 @@ async def test_a_kernel_that_goes_is_said_in_seconds_and_found_again(sit: Sit) -
         await until(pilot, lambda: far.came == 2)
         await until(pilot, lambda: "viewer · cannot decide" in drawn(app, "#header"))
         assert not isinstance(app.screen, RequestScreen)
-        assert app.desk.waiting
+        assert app.state.waiting
         clock_of(app).advance(5)
         await press(pilot, "P")
         await pair(app, pilot)
-        assert app.desk.no_decision_reason == ""
+        assert app.state.no_decision_reason == ""
 
     await sit(far, person)
     assert place.decided == []
@@ -311,19 +311,19 @@ async def test_after_thirty_seconds_the_root_is_taken_by_one_key_and_not_before(
     async def person(app: FlytuiApp, pilot: Pilot[None]) -> None:
         await pair(app, pilot)
         await press(pilot, "O")
-        assert "nothing to take" in app.desk.notice
+        assert "nothing to take" in app.state.notice
         far.there = False
         far.place.end()
-        await until(pilot, lambda: app.desk.gone)
+        await until(pilot, lambda: app.state.lost_kernel)
         assert " O opens one here" in drawn(app, "#alert")
         clock_of(app).advance(31)
         await until(pilot, lambda: "none came back" in drawn(app, "#alert"))
         assert own.attached == []
         await press(pilot, "O")
         await until(pilot, lambda: own.attached == [((7,), (8, 9))])
-        await until(pilot, lambda: [ask.request.id for ask in app.desk.waiting] == ["ticket"])
-        assert app.desk.joined is None
-        assert app.desk.no_decision_reason == ""
+        await until(pilot, lambda: [ask.request.id for ask in app.state.waiting] == ["ticket"])
+        assert app.state.attachment is None
+        assert app.state.no_decision_reason == ""
 
     await sit(far, person, own=own, size=size)
     assert own.attached[-1] == "detached"
@@ -331,8 +331,13 @@ async def test_after_thirty_seconds_the_root_is_taken_by_one_key_and_not_before(
 
 def test_the_seconds_that_are_left_end_at_nought() -> None:
     gone = LostKernel(since=100.0)
-    assert [gone.left(100.0), gone.left(129.5), gone.left(130.0), gone.left(200.0)] == [30, 1, 0, 0]
-    assert gone.seconds(112.9) == 12
+    assert [
+        gone.seconds_left(100.0),
+        gone.seconds_left(129.5),
+        gone.seconds_left(130.0),
+        gone.seconds_left(200.0),
+    ] == [30, 1, 0, 0]
+    assert gone.seconds_since(112.9) == 12
 
 
 async def test_a_holder_that_never_answers_is_an_error_with_its_name(
@@ -355,7 +360,7 @@ async def test_leaving_another_kernel_asks_nothing(sit: Sit) -> None:
 
     async def person(app: FlytuiApp, pilot: Pilot[None]) -> None:
         await pair(app, pilot)
-        await until(pilot, lambda: app.desk.waiting)
+        await until(pilot, lambda: app.state.waiting)
         await press(pilot, "q")
         await until(pilot, lambda: not app.is_running)
 
@@ -383,11 +388,11 @@ async def test_the_code_is_shown_beside_what_the_person_does_and_opens_nothing(s
         assert app.screen.query_one("#filter", Input).value == "coPd"
         await press(pilot, "escape")
         place.ask_for(request_of())
-        await until(pilot, lambda: app.desk.waiting)
+        await until(pilot, lambda: app.state.waiting)
         await press(pilot, "ctrl+o")
         assert isinstance(app.screen, RequestScreen)
         ask_in(place, pid=556)
-        await until(pilot, lambda: len(app.desk.open_pairing_requests) == 2)
+        await until(pilot, lambda: len(app.state.open_pairing_requests) == 2)
         assert isinstance(app.screen, RequestScreen)
         assert CODE[:4] not in drawn(app, "#card-keys")
         assert place.refused == []
@@ -397,7 +402,7 @@ async def test_d_on_its_screen_refuses_the_console_that_asks() -> None:
     place = world()
     async with console(place, HandClock()) as (app, pilot):
         ask_in(place, program="fly\x1b[2Jtui")
-        await until(pilot, lambda: app.desk.open_pairing_requests)
+        await until(pilot, lambda: app.state.open_pairing_requests)
         assert "\x1b" not in drawn(app, "#alert")
         await press(pilot, "P")
         assert isinstance(app.screen, PairingRequestScreen)
@@ -406,7 +411,7 @@ async def test_d_on_its_screen_refuses_the_console_that_asks() -> None:
         await press(pilot, "d")
         await until(pilot, lambda: isinstance(app.screen, MainScreen))
         assert place.refused == [555]
-        assert app.desk.open_pairing_requests == ()
+        assert app.state.open_pairing_requests == ()
         assert "K7QM" not in drawn(app, "#alert")
 
 
@@ -416,9 +421,9 @@ async def test_the_code_goes_when_it_is_used_or_its_console_has_left(after: str)
     async with console(place, HandClock()) as (app, pilot):
         ask_in(place)
         ask_in(place, pid=556)
-        await until(pilot, lambda: len(app.desk.open_pairing_requests) == 2)
+        await until(pilot, lambda: len(app.state.open_pairing_requests) == 2)
         place.publish(after, program="flytui", pid=555)
-        await until(pilot, lambda: [asking.pid for asking in app.desk.open_pairing_requests] == [556])
+        await until(pilot, lambda: [asking.pid for asking in app.state.open_pairing_requests] == [556])
 
 
 async def test_a_code_that_is_over_is_not_drawn() -> None:
@@ -426,9 +431,9 @@ async def test_a_code_that_is_over_is_not_drawn() -> None:
     async with console(place, HandClock()) as (app, pilot):
         ask_in(place)
         await until(pilot, lambda: "K7QM" in drawn(app, "#alert"))
-        app.desk.now = lambda: NOW + 91
+        app.state.now = lambda: NOW + 91
         await until(pilot, lambda: "K7QM" not in drawn(app, "#alert"))
-        await until(pilot, lambda: app.desk.asking == ())
+        await until(pilot, lambda: app.state.pairing_requests == ())
 
 
 async def test_an_event_that_says_no_code_shows_nothing() -> None:
@@ -438,7 +443,7 @@ async def test_an_event_that_says_no_code_shows_nothing() -> None:
         ask_in(place, until=NOW - 1)
         place.publish("status.changed")
         await pilot.pause(0.2)
-        assert app.desk.open_pairing_requests == ()
+        assert app.state.open_pairing_requests == ()
         assert "code" not in drawn(app, "#alert")
 
 
@@ -451,7 +456,7 @@ async def test_an_answer_of_another_console_is_told_on_the_open_card_and_ends_it
     place, clock = world(), HandClock()
     async with console(place, clock) as (app, pilot):
         place.ask_for(request_of(risk=Risk.MEDIUM))
-        await until(pilot, lambda: app.desk.waiting)
+        await until(pilot, lambda: app.state.waiting)
         await press(pilot, "ctrl+o")
         clock.advance(5)
         await press(pilot, "end")

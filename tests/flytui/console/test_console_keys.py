@@ -45,12 +45,12 @@ def test_every_binding_has_an_id_of_the_table_with_the_tables_keys() -> None:
     bound: dict[str, set[str]] = {}
     for where, binding in all_bindings():
         assert binding.id in ENTRIES, f"{where} {binding}"
-        keys = {textual_key(key) for key in ENTRIES[binding.id].defaults}
+        keys = {textual_key(key) for key in ENTRIES[binding.id].default_keys}
         assert set(binding.key.split(",")) <= keys, where
         bound.setdefault(binding.id, set()).update(binding.key.split(","))
     for name, entry in ENTRIES.items():
         if name.partition(".")[0] not in HANDLED:
-            assert bound.get(name) == {textual_key(key) for key in entry.defaults}, name
+            assert bound.get(name) == {textual_key(key) for key in entry.default_keys}, name
 
 
 @pytest.mark.parametrize("view", ["catalog", "approvals", "activity", "grants", "audit"])
@@ -63,15 +63,15 @@ async def test_the_key_line_of_a_view_names_actions_of_the_table(view: str) -> N
 async def test_key_line_help_and_palette_name_the_key_in_force() -> None:
     place, clock = world(), HandClock()
     async with console(place, clock, (140, 40)) as (app, pilot):
-        app.desk.own = ConsoleSettings(
+        app.state.settings = ConsoleSettings(
             KeyBindings({"catalog.probe": "f5", "app.help": "f1", "app.trust": "ctrl+t"})
         )
-        app.set_keymap(app.desk.keys.keymap())
+        app.set_keymap(app.state.keys.keymap())
         await press(pilot, "R", "question_mark")
         assert not isinstance(app.screen, PageScreen)
-        assert app.desk.notice == ""
+        assert app.state.notice == ""
         await press(pilot, "f5")
-        assert "prob" in app.desk.notice or "asking" in app.desk.notice
+        assert "prob" in app.state.notice or "asking" in app.state.notice
         assert "F5 probe again" in drawn(app, "#keys")
         assert "F1 help" in drawn(app, "#keys")
         help_of = {command.title: command.help for command in app.get_system_commands(app.screen)}
@@ -101,13 +101,13 @@ async def test_the_palette_offers_what_the_keys_do_here_and_no_decision() -> Non
         assert {"Revoke", "Undo", "Catalog", "Help"} <= titles()
         assert "Probe again" not in titles()
         place.ask_for(request_of("r1"))
-        await until(pilot, lambda: app.desk.waiting)
+        await until(pilot, lambda: app.state.waiting)
         await press(pilot, "ctrl+o")
         assert not {title for title in titles() if "pprove " in title or "eny" in title}
         jump = next(it for it in app.get_system_commands(app.screen) if it.title == "Audit")
         jump.callback()
         assert app.screen is app.screen_stack[0]
-        assert app.desk.waiting, "leaving the card decided nothing"
+        assert app.state.waiting, "leaving the card decided nothing"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_key_that_would_harm_is_refused_and_its_default_holds(own: dict[str, s
     keys, problems = check_keys(own)
     assert [problem.id for problem in problems] == ([refused] if refused else [])
     for name in own:
-        assert (name in keys.own) == (name != refused)
+        assert (name in keys.overrides) == (name != refused)
     for problem in problems:
         assert problem.why
         assert problem.remedy
@@ -149,7 +149,7 @@ def test_a_refused_key_is_told_with_its_place(tmp_path: Path) -> None:
     read = read_settings(tmp_path)
     own = check_settings(read.settings.keys, read.settings.theme, theme_names(), read.places)
     assert own.theme == ""
-    assert own.keys.own == {"catalog.probe": "f5"}
+    assert own.keys.overrides == {"catalog.probe": "f5"}
     assert [(item.pointer, item.position and item.position.line) for item in own.problems] == [
         ("/keys/card.approve", 4),
         ("/theme", 2),
@@ -159,9 +159,9 @@ def test_a_refused_key_is_told_with_its_place(tmp_path: Path) -> None:
 async def test_problems_names_what_the_settings_say_wrongly() -> None:
     place = world()
     app = app_of(place)
-    app.desk.own = check_settings({"card.approve": "enter"}, "", theme_names(), {})
+    app.state.settings = check_settings({"card.approve": "enter"}, "", theme_names(), {})
     async with app.run_test(size=(120, 30)) as pilot:
-        await until(pilot, lambda: app.desk.catalog is not None)
+        await until(pilot, lambda: app.state.catalog is not None)
         await press(pilot, "p")
         assert "keys.card.approve cannot be enter" in drawn(app, "#page")
 
@@ -169,13 +169,13 @@ async def test_problems_names_what_the_settings_say_wrongly() -> None:
 async def test_a_card_obeys_the_person_s_keys_and_its_rules_hold() -> None:
     place, clock = world(), HandClock()
     app = app_of(place, clock)
-    app.desk.own = ConsoleSettings(
+    app.state.settings = ConsoleSettings(
         check_keys({"card.approve": "A", "card.deny": "f9", "app.panic": "f12"})[0]
     )
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: app.desk.catalog is not None)
+        await until(pilot, lambda: app.state.catalog is not None)
         place.ask_for(request_of("r1", risk=Risk.MEDIUM), request_of("r2", risk=Risk.MEDIUM))
-        await until(pilot, lambda: len(app.desk.waiting) == 2)
+        await until(pilot, lambda: len(app.state.waiting) == 2)
         await press(pilot, "ctrl+o")
         assert "A approve once" in drawn(app, "#card-keys")
         await press(pilot, "A")

@@ -77,7 +77,7 @@ async def test_ten_thousand_tools_are_walked_without_a_blocking_call(
             await press(pilot, "w", "escape", "D", "escape", "s", "colon", "7", "enter", "y", "escape")
             place.publish("catalog.changed")
             place.publish("call.finished")
-            await until(pilot, lambda: len(view.finder.shown) > 10_000)
+            await until(pilot, lambda: len(view.tool_list.shown) > 10_000)
     assert told == []
 
 
@@ -88,7 +88,7 @@ async def test_no_screen_blocks_the_loop(monkeypatch: pytest.MonkeyPatch) -> Non
         await press(pilot, *keys)
         with caught(monkeypatch) as told:
             await press(pilot, *keys)
-        assert app.desk.catalog is not None
+        assert app.state.catalog is not None
     assert told == []
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from consolekit import app_of, until
 from flycore.model.enums import Risk
-from flytui.console.desk import Desk
+from flytui.console.desk import ConsoleState
 from flytui.console.title import notice_sequence
 from valuekit import request_of
 from worldkit import world
@@ -67,7 +67,7 @@ def test_only_a_terminal_without_focus_is_sent_a_notice() -> None:
 def test_a_notice_holds_nothing_of_the_request() -> None:
     place = world()
     place.ask_for(request_of(tool="secret.tool", risk=Risk.CRITICAL, letter="cfgi"))
-    desk = Desk(client=place, approver=place, title="/srv/shop", asks=place.asks_value)
+    desk = ConsoleState(client=place, approver=place, title="/srv/shop", asks=place.asks_value)
     assert notice_sequence(desk) == (
         "\x1b]9;flytui: 1 waiting, critical\x07\x1b]777;notify;flytui;1 waiting, critical\x07"
     )
@@ -95,7 +95,7 @@ async def test_a_token_that_was_made_or_revoked_is_told(decision: str, words: st
     place = world()
     app = app_of(place)
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: place.streams and app.desk.status is not None)
+        await until(pilot, lambda: place.streams and app.state.status is not None)
         place.publish(
             "token.changed", name="ci\x1b[2J", decision=decision, by="flytui token, bash via socket"
         )

@@ -56,7 +56,7 @@ def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fetched(app: FlytuiApp) -> Callable[[], bool]:
     """Whether the first values are there."""
-    return lambda: app.desk.catalog is not None and app.desk.status is not None
+    return lambda: app.state.catalog is not None and app.state.status is not None
 
 
 def test_catalog_with_its_ladder(snap_compare: Compare) -> None:
@@ -77,7 +77,7 @@ def test_card_of_a_high_risk_call(snap_compare: Compare) -> None:
     async def look(pilot: Pilot[None]) -> None:
         await until(pilot, fetched(app))
         place.ask_for(request_of("r1"), request_of("r2", risk=Risk.LOW, letter=""))
-        await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.seen_all)
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.end_seen)
         await settle(pilot)
         clock.advance(5)
         await press(pilot, "up")
@@ -93,7 +93,7 @@ def test_activity(snap_compare: Compare) -> None:
 
     async def look(pilot: Pilot[None]) -> None:
         await until(pilot, fetched(app))
-        await until(pilot, lambda: bool(app.desk.activity))
+        await until(pilot, lambda: bool(app.state.activity))
         await press(pilot, "3")
         await settle(pilot)
 
@@ -105,7 +105,7 @@ def test_trust_question(snap_compare: Compare) -> None:
     app = app_of(place, clock)
 
     async def look(pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: isinstance(app.screen, TrustScreen) and app.screen._card.arming.seen_all)
+        await until(pilot, lambda: isinstance(app.screen, TrustScreen) and app.screen._card.arming.end_seen)
         clock.advance(5)
         app.screen._tick()  # type: ignore[attr-defined]  # the question's own half-second, taken now
         await settle(pilot)
@@ -177,7 +177,7 @@ def test_a_card_with_the_place_it_clicks(snap_compare: Compare) -> None:
 
     async def asked(pilot: Pilot[None]) -> None:
         place.ask_for(made)
-        await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.seen_all)
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.end_seen)
         clock.advance(5)
         app.screen._tick()  # type: ignore[attr-defined]  # the card's own half-second, taken now
 
@@ -190,7 +190,7 @@ def test_the_form_of_a_lease(snap_compare: Compare) -> None:
 
     async def asked(pilot: Pilot[None]) -> None:
         place.ask_for(request_of())
-        await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.seen_all)
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.end_seen)
         clock.advance(5)
 
     assert see(snap_compare, app, SMALL, asked, "l", "down")
@@ -246,14 +246,14 @@ def test_a_picture_that_a_call_made(snap_compare: Compare) -> None:
     made = finished(output={"path": image.path}, artifacts=(image,))
     app = app_of(world(activity_value=(made,), pictures={("c9", 0): plasma(160, 80)}))
     shown = waits(lambda: "▀" in screen_text(app))
-    assert see(snap_compare, app, SMALL, waits(lambda: app.desk.activity), "3", "enter", shown)
+    assert see(snap_compare, app, SMALL, waits(lambda: app.state.activity), "3", "enter", shown)
 
 
 def test_an_output_as_a_tree(snap_compare: Compare) -> None:
     output = {"rows": [{"name": "alpha", "size": 1}, {"name": "beta", "deep": [1, 2]}], "next": None}
     app = app_of(world(activity_value=(finished(output=output),)))
     keys = ("3", "enter", "t", "down", "right")
-    assert see(snap_compare, app, SMALL, waits(lambda: app.desk.activity), *keys)
+    assert see(snap_compare, app, SMALL, waits(lambda: app.state.activity), *keys)
 
 
 def screen_text(app: FlytuiApp) -> str:
@@ -287,7 +287,7 @@ def test_what_stands(snap_compare: Compare) -> None:
     block = Block(tool="browser.evaluate", since=NOW - 7200, reason="no scripts")
     place = world(leases_value=(held,), rules_value=(rule,), blocks_value=(block,))
     app = app_of(place)
-    assert see(snap_compare, app, WIDE, waits(lambda: app.desk.leases and app.desk.rules), "4")
+    assert see(snap_compare, app, WIDE, waits(lambda: app.state.leases and app.state.rules), "4")
 
 
 def test_the_log(snap_compare: Compare, tmp_path: Path) -> None:

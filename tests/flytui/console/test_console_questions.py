@@ -32,7 +32,7 @@ def screen_of(app: FlytuiApp) -> QuestionScreen:
 async def opened(app: FlytuiApp, pilot: Pilot[None]) -> None:
     """The question is on screen, painted and read."""
     await until(pilot, lambda: isinstance(app.screen, QuestionScreen))
-    await until(pilot, lambda: screen_of(app)._card.arming.seen_all)
+    await until(pilot, lambda: screen_of(app)._card.arming.end_seen)
 
 
 async def asked(place: World, app: FlytuiApp, pilot: Pilot[None], *ids: str) -> None:
@@ -69,7 +69,7 @@ async def test_two_presses_stop_everything_and_a_letter_releases_it() -> None:
         assert place.stopped
         assert "ctrl+o releases" in drawn(app, "#header")
         assert "●1" in drawn(app, "#header")
-        await until(pilot, lambda: app.desk.questions)
+        await until(pilot, lambda: app.state.questions)
         await press(pilot, "ctrl+o")
         await opened(app, pilot)
         await press(pilot, "enter", "r")
@@ -79,7 +79,7 @@ async def test_two_presses_stop_everything_and_a_letter_releases_it() -> None:
         clock.advance(3)
         await press(pilot, "r")
         await until(pilot, lambda: place.answered == [("panic", "release", "")])
-        await until(pilot, lambda: isinstance(app.screen, MainScreen) and not app.desk.stopped)
+        await until(pilot, lambda: isinstance(app.screen, MainScreen) and not app.state.panic_active)
         assert "STOPPED" not in drawn(app, "#header")
 
 
@@ -117,7 +117,7 @@ async def _palette(app: FlytuiApp, pilot: Pilot[None], place: World, clock: Hand
 async def _quit(app: FlytuiApp, pilot: Pilot[None], place: World, clock: HandClock) -> None:
     await press(pilot, "down")
     place.ask_for(request_of())
-    await until(pilot, lambda: app.desk.waiting)
+    await until(pilot, lambda: app.state.waiting)
     await press(pilot, "ctrl+q")
     assert isinstance(app.screen, PressAgainScreen)
 
@@ -180,7 +180,7 @@ async def test_escape_paste_and_clicks_leave_it_waiting_and_busy_people_are_not_
         await press(pilot, "down")
         place.questions_value = (loop_question(),)
         place.publish("question.asked")
-        await until(pilot, lambda: app.desk.questions)
+        await until(pilot, lambda: app.state.questions)
         assert isinstance(app.screen, MainScreen)
         assert "1 question waits" in drawn(app, "#alert")
         await press(pilot, "2")
@@ -206,7 +206,7 @@ async def test_a_refused_answer_says_why_and_a_question_that_is_gone_takes_none(
         await until(pilot, lambda: "the log does not take it" in drawn(app, "#card-keys"))
         place.questions_value = (loop_question("loop-2"),)
         place.publish("question.answered")
-        await until(pilot, lambda: len(app.desk.questions) == 1)
+        await until(pilot, lambda: len(app.state.questions) == 1)
         clock.advance(2)
         await press(pilot, "s")
         assert len(place.answered) == 1
@@ -222,7 +222,7 @@ async def test_requests_are_opened_before_questions() -> None:
         place.questions_value = (loop_question(),)
         place.ask_for(request_of())
         place.publish("question.asked")
-        await until(pilot, lambda: app.desk.questions and app.desk.waiting)
+        await until(pilot, lambda: app.state.questions and app.state.waiting)
         assert "●2" in drawn(app, "#header")
         await press(pilot, "ctrl+o")
         assert isinstance(app.screen, RequestScreen)
@@ -242,7 +242,7 @@ async def test_a_long_or_hostile_question_is_read_to_its_end_and_drawn_as_text()
         assert "⟦U+202E⟧" in drawn(app, "#card")
         assert "\x1b" not in drawn(app, "#card")
         await press(pilot, "end")
-        await until(pilot, lambda: screen_of(app)._card.arming.seen_all)
+        await until(pilot, lambda: screen_of(app)._card.arming.end_seen)
         clock.advance(3)
         await press(pilot, "s")
         await until(pilot, lambda: place.answered)

@@ -60,7 +60,7 @@ async def test_the_filter_wants_every_word_and_escape_clears_it() -> None:
         rows = app.screen.query_one("#catalog-rows", VirtualList)
         full = rows.row_count
         await press(pilot, "slash", *"native avail", "enter")
-        assert [row.tool for row in app.screen.query_one(CatalogView).finder.shown] == [
+        assert [row.tool for row in app.screen.query_one(CatalogView).tool_list.shown] == [
             "computer.keyboard",
             "computer.mouse",
             "screen.screenshot",
@@ -117,7 +117,9 @@ async def test_ten_thousand_tools_draw_only_what_is_on_screen() -> None:
         rows = app.screen.query_one("#catalog-rows", VirtualList)
         assert rows.row_count > 10_000
         await press(pilot, "end", "pageup", "home", "slash", *"tool09999", "enter")
-        assert [row.tool for row in app.screen.query_one(CatalogView).finder.shown] == ["family09.tool09999"]
+        assert [row.tool for row in app.screen.query_one(CatalogView).tool_list.shown] == [
+            "family09.tool09999"
+        ]
 
 
 async def test_activity_shows_progress_and_details_and_cancels_after_asking() -> None:
@@ -171,7 +173,7 @@ async def test_untrusted_entries_stay_untrusted_after_escape_and_t_asks_again() 
         await pilot.pause()
         assert place.trusted == []
         await press(pilot, "end")
-        await until(pilot, lambda: app.screen.query_one(ArmedLines).arming.seen_all)
+        await until(pilot, lambda: app.screen.query_one(ArmedLines).arming.end_seen)
         clock.advance(3)
         place.trust_value = trust_items(61)
         place.publish("trust.changed")
@@ -186,7 +188,7 @@ async def test_quitting_asks_while_requests_wait_and_ctrl_c_ends_nothing() -> No
     async with console(place, clock) as (app, pilot):
         await press(pilot, "down", "ctrl+c")
         place.ask_for(request_of())
-        await until(pilot, lambda: app.desk.waiting)
+        await until(pilot, lambda: app.state.waiting)
         await press(pilot, "ctrl+q")
         assert isinstance(app.screen, PressAgainScreen)
         await press(pilot, "enter")
@@ -210,7 +212,7 @@ async def test_colour_is_never_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     app = app_of(world())
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: app.desk.catalog is not None)
+        await until(pilot, lambda: app.state.catalog is not None)
         await pilot.pause()
         strips = app.screen._compositor.render_strips()
     for strip in strips:
@@ -229,7 +231,7 @@ async def test_a_filter_puts_the_cursor_on_its_first_row_and_clearing_puts_it_ba
         await press(pilot, "slash", *"computer")
         assert "Enter keep the filter" in drawn(app, "#keys")
         assert "quit" not in drawn(app, "#keys")
-        assert view.row is view.finder.shown[0]
+        assert view.row is view.tool_list.shown[0]
         await press(pilot, *"zzz", "escape")
         assert view.row is before
         assert "q quit" in drawn(app, "#keys")

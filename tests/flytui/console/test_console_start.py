@@ -79,7 +79,7 @@ async def test_it_is_drawn_and_walked_before_the_kernel_is_open(sit: Sit) -> Non
         assert "quits" in "".join(note.message for note in app._notifications)
         assert gate.place.attached == []
         gate.may.set()
-        await until(pilot, lambda: app.desk.catalog is not None)
+        await until(pilot, lambda: app.state.catalog is not None)
         await until(pilot, lambda: "policy ok" in drawn(app, "#header"))
         await until(pilot, lambda: "● available" in rows_drawn(app, "#catalog-rows"))
         assert not gate.ended
@@ -99,13 +99,13 @@ async def test_what_is_typed_too_early_approves_nothing(sit: Sit) -> None:
         await press(pilot, *APPROVING)
         [ask] = place.asks_value
         answer = Answer(choice=Choice.APPROVE_ONCE)
-        early = await app.desk.approver.decide(ask.request.id, ask.request.subject_digest, answer)
-        trusted = await app.desk.approver.trust((("side0.local", "0" * 64),))
+        early = await app.state.approver.decide(ask.request.id, ask.request.subject_digest, answer)
+        trusted = await app.state.approver.trust((("side0.local", "0" * 64),))
         assert not early.accepted
         assert not trusted.accepted
         assert "still being opened" in early.why_not
         gate.may.set()
-        await until(pilot, lambda: app.desk.waiting and app.desk.trust)
+        await until(pilot, lambda: app.state.waiting and app.state.trust)
         assert not isinstance(app.screen, TrustScreen)
 
     await sit(gate.opening, person)
@@ -150,7 +150,7 @@ async def test_who_is_waited_for_is_said_until_the_kernel_opens(sit: Sit) -> Non
         gate.tell("flytui call, pid 77, since 10:02:03")
         await until(pilot, lambda: "waiting for flytui call, pid 77" in drawn(app, "#alert"))
         gate.may.set()
-        await until(pilot, lambda: app.desk.catalog is not None)
+        await until(pilot, lambda: app.state.catalog is not None)
         assert "waiting for flytui call" not in drawn(app, "#alert")
 
     await sit(gate.opening, person)
@@ -174,7 +174,7 @@ async def test_the_person_has_left_when_the_terminal_went_away(sit: Sit) -> None
     place = world()
 
     async def person(app: FlytuiApp, pilot: Pilot[None]) -> None:
-        await until(pilot, lambda: app.desk.catalog is not None)
+        await until(pilot, lambda: app.state.catalog is not None)
         raise OSError("the terminal went away")
 
     with pytest.raises(OSError, match="terminal"):

@@ -249,7 +249,7 @@ async def test_the_card_opens_over_the_page_and_never_over_the_form() -> None:
         await typed(pilot, "ab")
         clock.advance(60)
         place.ask_for(request_of("first"))
-        await until(pilot, lambda: app.desk.waiting)
+        await until(pilot, lambda: app.state.waiting)
         await settle(pilot)
         assert isinstance(app.screen, FormScreen)
         await press(pilot, "f5")

@@ -18,14 +18,14 @@ from flytui.console.form.drafts import (
     ArrayValue,
     TextValue,
     ChoiceValue,
-    Way,
+    UnionValue,
     value_at,
-    fresh,
+    initial_value,
     without_tokens,
-    put,
+    with_value_at,
 )
-from flytui.console.form.entries import Control, Entry, layout_entries, placed
-from flytui.console.form.fields import MAX_FIELDS, Field, Kind, schema_fields
+from flytui.console.form.entries import Control, LayoutEntry, layout_entries, problems_by_entry
+from flytui.console.form.fields import MAX_FIELDS, SchemaField, FieldKind, schema_fields
 from flytui.console.form.items import with_item_added_or_removed
 from flytui.console.form.reading import InputProblem, FormResult, value_for, read_form, read_json
 from hostilekit import PAYLOADS
@@ -41,62 +41,62 @@ def form(*required: str, **properties: Json) -> JsonObject:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-def only(field: Field) -> Field:
+def only(field: SchemaField) -> SchemaField:
     assert len(field.fields) == 1
     return field.fields[0]
 
 
-def labels(entries: tuple[Entry, ...]) -> list[tuple[str, Control]]:
+def labels(entries: tuple[LayoutEntry, ...]) -> list[tuple[str, Control]]:
     return [(entry.label, entry.control) for entry in entries]
 
 
 @pytest.mark.parametrize(
     ("schema", "kind"),
     [
-        ({"type": "string"}, Kind.TEXT),
-        ({"type": "integer"}, Kind.NUMBER),
-        ({"type": "number"}, Kind.NUMBER),
-        ({"type": "boolean"}, Kind.CHOICE),
-        ({"type": "null"}, Kind.CHOICE),
-        ({"enum": ["a", 1, None]}, Kind.CHOICE),
-        ({"const": {"a": 1}}, Kind.CHOICE),
-        ({"type": "array", "items": {"type": "string"}}, Kind.ARRAY),
-        ({"type": "array"}, Kind.JSON),
-        ({"type": "array", "prefixItems": [{}], "items": {}}, Kind.JSON),
-        (PLACE, Kind.OBJECT),
-        ({"type": "object"}, Kind.JSON),
-        ({"type": "object", "additionalProperties": {"type": "string"}}, Kind.JSON),
-        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, Kind.UNION),
-        ({"oneOf": [PLACE, {"const": 1}]}, Kind.UNION),
-        ({"type": ["string", "null"]}, Kind.UNION),
-        ({"allOf": [{"type": "string"}, {"minLength": 2}]}, Kind.TEXT),
-        ({"$ref": "#/$defs/place"}, Kind.OBJECT),
-        ({"$ref": "#/$defs/nowhere"}, Kind.JSON),
-        ({"$ref": "https://example.org/schema"}, Kind.JSON),
-        ({"$ref": "file:///etc/passwd"}, Kind.JSON),
-        ({"$ref": "#/$defs/self"}, Kind.JSON),
-        ({"not": {"type": "string"}}, Kind.JSON),
-        (True, Kind.JSON),
-        (False, Kind.JSON),
-        ({}, Kind.JSON),
-        ({"type": "nonsense"}, Kind.JSON),
-        ({"type": 7, "enum": 3, "properties": []}, Kind.JSON),
-        ("garbage", Kind.JSON),
-        (None, Kind.JSON),
+        ({"type": "string"}, FieldKind.TEXT),
+        ({"type": "integer"}, FieldKind.NUMBER),
+        ({"type": "number"}, FieldKind.NUMBER),
+        ({"type": "boolean"}, FieldKind.CHOICE),
+        ({"type": "null"}, FieldKind.CHOICE),
+        ({"enum": ["a", 1, None]}, FieldKind.CHOICE),
+        ({"const": {"a": 1}}, FieldKind.CHOICE),
+        ({"type": "array", "items": {"type": "string"}}, FieldKind.ARRAY),
+        ({"type": "array"}, FieldKind.JSON),
+        ({"type": "array", "prefixItems": [{}], "items": {}}, FieldKind.JSON),
+        (PLACE, FieldKind.OBJECT),
+        ({"type": "object"}, FieldKind.JSON),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, FieldKind.JSON),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, FieldKind.UNION),
+        ({"oneOf": [PLACE, {"const": 1}]}, FieldKind.UNION),
+        ({"type": ["string", "null"]}, FieldKind.UNION),
+        ({"allOf": [{"type": "string"}, {"minLength": 2}]}, FieldKind.TEXT),
+        ({"$ref": "#/$defs/place"}, FieldKind.OBJECT),
+        ({"$ref": "#/$defs/nowhere"}, FieldKind.JSON),
+        ({"$ref": "https://example.org/schema"}, FieldKind.JSON),
+        ({"$ref": "file:///etc/passwd"}, FieldKind.JSON),
+        ({"$ref": "#/$defs/self"}, FieldKind.JSON),
+        ({"not": {"type": "string"}}, FieldKind.JSON),
+        (True, FieldKind.JSON),
+        (False, FieldKind.JSON),
+        ({}, FieldKind.JSON),
+        ({"type": "nonsense"}, FieldKind.JSON),
+        ({"type": 7, "enum": 3, "properties": []}, FieldKind.JSON),
+        ("garbage", FieldKind.JSON),
+        (None, FieldKind.JSON),
     ],
 )
-def test_a_schema_makes_its_field(schema: Json, kind: Kind) -> None:
+def test_a_schema_makes_its_field(schema: Json, kind: FieldKind) -> None:
     whole = {**form(it=schema), "$defs": {"place": PLACE, "self": {"$ref": "#/$defs/self"}}}
     made = schema_fields(whole)
     if "self" in json.dumps(schema):
-        assert made.kind is Kind.JSON  # a reference to itself says nothing: no form at all
+        assert made.kind is FieldKind.JSON  # a reference to itself says nothing: no form at all
     else:
         assert only(made).kind is kind
 
 
 @pytest.mark.parametrize("schema", [True, False, None, 5, "x", [], {}, {"type": "string"}, {"type": "array"}])
 def test_what_describes_no_object_is_one_json_field(schema: Json) -> None:
-    assert schema_fields(schema).kind is Kind.JSON
+    assert schema_fields(schema).kind is FieldKind.JSON
 
 
 def test_what_a_field_says_comes_from_its_schema() -> None:
@@ -130,12 +130,14 @@ def test_optional_empty_fields_are_left_out_and_required_ones_are_missed() -> No
         "path", "n", path={"type": "string"}, n={"type": "integer"}, note={"type": "string"}, at=PLACE
     )
     field = schema_fields(schema)
-    empty = read_form(field, fresh(field), schema)
+    empty = read_form(field, initial_value(field), schema)
     assert empty.input == {}
     assert [(item.pointer, item.missing) for item in empty.problems] == [("/path", True), ("/n", True)]
-    filled = put(put(fresh(field), ("path",), TextValue("a")), ("n",), TextValue("3"))
+    filled = with_value_at(
+        with_value_at(initial_value(field), ("path",), TextValue("a")), ("n",), TextValue("3")
+    )
     assert read_form(field, filled, schema) == FormResult({"path": "a", "n": 3})
-    placed_at = put(filled, ("at", "x"), TextValue("4"))
+    placed_at = with_value_at(filled, ("at", "x"), TextValue("4"))
     assert read_form(field, placed_at, schema).input["at"] == {"x": 4, "unit": "px"}
 
 
@@ -143,7 +145,7 @@ def test_defaults_are_filled_in_as_the_kernel_will() -> None:
     inner = {"type": "object", "properties": {"deep": {"type": "integer", "default": 2}}}
     schema = form(at={"type": "object", "default": {}, "properties": {"in": {**inner, "default": {}}}})
     field = schema_fields(schema)
-    reading = read_form(field, fresh(field), schema)
+    reading = read_form(field, initial_value(field), schema)
     assert reading.input == {"at": {"in": {"deep": 2}}}
     assert check_input(schema, reading.input) == (reading.input, ())
 
@@ -164,10 +166,10 @@ def test_a_violation_stands_at_its_field_and_others_at_the_foot() -> None:
     draft = value_for(field, {"tags": ["ok", "x"], "free": {"a": [1]}, "at": {"x": "no"}, "odd": 1})
     assert isinstance(draft, ObjectValue)
     entries = layout_entries(field, draft)
-    at, nowhere = placed(entries, read_form(field, draft, schema).problems)
+    at, nowhere = problems_by_entry(entries, read_form(field, draft, schema).problems)
     assert set(at) == {("tags", 1), ("at", "x")}
     assert len(nowhere) == 2
-    below, _ = placed(entries, [InputProblem("/free/a/0", "odd"), InputProblem("/at", "whole")])
+    below, _ = problems_by_entry(entries, [InputProblem("/free/a/0", "odd"), InputProblem("/at", "whole")])
     assert below[("free",)][0].message == "/a/0: odd"
     assert below[("at",)][0].message == "whole"
 
@@ -176,21 +178,26 @@ def test_text_that_is_no_number_is_sent_as_it_stands_for_the_validator_to_refuse
     schema = form(n={"type": "number"})
     field = schema_fields(schema)
     for text in ("abc", "1,5", "0x10", "01", "NaN", "Infinity", "1_000", "٣"):
-        reading = read_form(field, put(fresh(field), ("n",), TextValue(text)), schema)
+        reading = read_form(field, with_value_at(initial_value(field), ("n",), TextValue(text)), schema)
         assert reading.input == {"n": text}
         assert [problem.pointer for problem in reading.problems] == ["/n"]
     for text, number in (("-0.5", -0.5), (" 7 ", 7), ("1e3", 1000.0)):
-        assert read_form(field, put(fresh(field), ("n",), TextValue(text)), schema) == FormResult(
-            {"n": number}
-        )
-    assert read_form(field, put(fresh(field), ("n",), TextValue("1e999")), schema).broken is not None
+        assert read_form(
+            field, with_value_at(initial_value(field), ("n",), TextValue(text)), schema
+        ) == FormResult({"n": number})
+    assert (
+        read_form(field, with_value_at(initial_value(field), ("n",), TextValue("1e999")), schema).broken
+        is not None
+    )
 
 
 @pytest.mark.parametrize("text", ["{", "1,2", '1,"more":2', '1,"value":2', "{}}", "NaN", "", "[" * 5000])
 def test_json_that_cannot_be_read_is_never_sent(text: str) -> None:
     schema = form("free", free={})
     field = schema_fields(schema)
-    reading = read_form(field, put(fresh(field), ("free",), TextValue(text, as_json=True)), schema)
+    reading = read_form(
+        field, with_value_at(initial_value(field), ("free",), TextValue(text, as_json=True)), schema
+    )
     assert reading.problems
     assert reading.broken is not None or text == ""
     assert read_json(text, schema).broken is not None
@@ -199,7 +206,7 @@ def test_json_that_cannot_be_read_is_never_sent(text: str) -> None:
 def test_an_empty_item_is_no_input() -> None:
     schema = form(numbers={"type": "array", "items": {"type": "integer"}})
     field = schema_fields(schema)
-    draft = put(fresh(field), ("numbers",), ArrayValue((TextValue("1"), TextValue())))
+    draft = with_value_at(initial_value(field), ("numbers",), ArrayValue((TextValue("1"), TextValue())))
     broken = read_form(field, draft, schema).broken
     assert broken is not None
     assert broken.pointer == "/numbers/1"
@@ -232,9 +239,9 @@ def test_a_union_takes_the_branch_that_fits() -> None:
     field = schema_fields(form("shape", shape=ways))
     draft = value_for(field, {"shape": {"kind": "square", "side": 2}})
     way = value_at(draft, ("shape",))
-    assert isinstance(way, Way)
+    assert isinstance(way, UnionValue)
     assert way.at == 1
-    new = read_form(field, fresh(field), form("shape", shape=ways))
+    new = read_form(field, initial_value(field), form("shape", shape=ways))
     assert new.input == {"shape": {"kind": "circle"}}
     neither = value_for(field, {"shape": [1]})
     assert isinstance(value_at(neither, ("shape",)), TextValue)
@@ -242,7 +249,7 @@ def test_a_union_takes_the_branch_that_fits() -> None:
 
 def test_required_constants_are_chosen_and_other_choices_are_not() -> None:
     field = schema_fields(form("v", "on", v={"const": 3}, on={"type": "boolean"}))
-    assert fresh(field) == ObjectValue((("v", ChoiceValue(0)), ("on", ChoiceValue())))
+    assert initial_value(field) == ObjectValue((("v", ChoiceValue(0)), ("on", ChoiceValue())))
 
 
 def test_one_true_and_one_point_zero_are_three_values() -> None:
@@ -289,7 +296,7 @@ _TREE: JsonObject = {
 )
 def test_a_schema_beyond_all_bounds_makes_a_bounded_form(schema: Json) -> None:
     field = schema_fields(schema)
-    entries = layout_entries(field, fresh(field))
+    entries = layout_entries(field, initial_value(field))
     assert len(entries) <= 2 * MAX_FIELDS
     assert max((entry.depth for entry in entries), default=0) <= 12
 
@@ -385,7 +392,7 @@ def test_what_the_form_calls_valid_the_kernel_accepts_as_it_stands(
     schema: JsonObject, value: JsonObject
 ) -> None:
     field = schema_fields(schema)
-    for draft in (fresh(field), value_for(field, value)):
+    for draft in (initial_value(field), value_for(field, value)):
         reading = read_form(field, draft, schema)
         if not reading.problems:
             assert check_input(schema, reading.input) == (reading.input, ())
@@ -404,7 +411,7 @@ def test_hostile_names_values_and_words_keep_their_places(payload: str) -> None:
     rule: Json = {"type": "string", "title": payload, "description": payload, "default": payload}
     schema = {**form(**{payload: rule, "of": {"enum": [payload, "b"]}}), "title": payload}
     field = schema_fields(schema)
-    reading = read_form(field, fresh(field), schema)
+    reading = read_form(field, initial_value(field), schema)
     assert reading.input == {payload: payload}
     draft = value_for(field, {payload: payload, "of": payload})
     assert read_form(field, draft, schema).input == {payload: payload, "of": payload}
@@ -417,6 +424,8 @@ def test_what_another_field_makes_necessary_is_missed_at_its_own_place() -> None
         "allOf": [{"if": {"properties": {"act": {"const": "drag"}}}, "then": {"required": ["to"]}}],
     }
     field = schema_fields(schema)
-    reading = read_form(field, put(fresh(field), ("act",), ChoiceValue(1)), schema)
+    reading = read_form(field, with_value_at(initial_value(field), ("act",), ChoiceValue(1)), schema)
     assert reading.problems == (InputProblem("/to", "is required", missing=True),)
-    assert read_form(field, put(fresh(field), ("act",), ChoiceValue(0)), schema).problems == ()
+    assert (
+        read_form(field, with_value_at(initial_value(field), ("act",), ChoiceValue(0)), schema).problems == ()
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.style import Style
 
 from flycore.model.picture import Picture
-from flytui.console.paint import CellColours, Line, Tone, fit, text_of, width_of, wrap
+from flytui.console.paint import CellColours, StyledLine, Tone, truncated, text_of, width_of, wrap
 from flytui.console.picture import picture_lines
 from flytui.console.views import to_strip
 
@@ -19,7 +19,7 @@ def stripes(width: int, height: int, above: tuple[int, int, int], below: tuple[i
     return Picture(width=width, height=height, rgb=rgb)
 
 
-def inks(row: Line) -> list[CellColours | None]:
+def inks(row: StyledLine) -> list[CellColours | None]:
     return [part.ink for part in row for _ in part.text]
 
 
@@ -74,7 +74,7 @@ def test_without_colours_light_shows_as_characters() -> None:
 
 def test_ink_survives_cutting_and_breaking_and_reaches_the_screen() -> None:
     row = picture_lines(stripes(20, 2, RED, BLUE), 20, 1)[0]
-    assert [part.ink for part in fit(row, 5)] == [CellColours(RED, BLUE)]
+    assert [part.ink for part in truncated(row, 5)] == [CellColours(RED, BLUE)]
     assert all(ink == CellColours(RED, BLUE) for piece in wrap(row, 8) for ink in inks(piece))
     styles = dict.fromkeys(Tone, Style.null())
     strip = to_strip(row, 20, styles, Style.parse("bold"))

@@ -48,7 +48,7 @@ async def storm(pilot: Pilot[None], place: World) -> None:
 async def test_every_place_is_drawn_again_as_it_was() -> None:
     place = world(activity_value=sample_activity())
     async with console(place, HandClock(), SIZES[0]) as (app, pilot):
-        await until(pilot, lambda: app.desk.activity)
+        await until(pilot, lambda: app.state.activity)
         for name, keys in PLACES.items():
             await press(pilot, *keys)
             before, screen = await still(pilot, app), app.screen
@@ -78,20 +78,20 @@ async def test_a_card_that_is_drawn_anew_is_cold_again_and_approves_nothing() ->
     request = request_of(input={"text": "word " * 200})
     async with console(place, clock, SIZES[0]) as (app, pilot):
         place.ask_for(request)
-        await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.seen_all)
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.end_seen)
         card = app.screen
         assert isinstance(card, RequestScreen)
         clock.advance(5)
-        assert card._arming.blocked(clock()) == ""
+        assert card._arming.blocked_reason(clock()) == ""
         await storm(pilot, place)
         await pilot.resize_terminal(60, 16)
-        await until(pilot, lambda: not card._arming.seen_all)
+        await until(pilot, lambda: not card._arming.end_seen)
         await press(pilot, "a")
         clock.advance(1)
         await press(pilot, "k")
         assert place.decided == []
         await press(pilot, "end")
-        await until(pilot, lambda: card._arming.seen_all)
+        await until(pilot, lambda: card._arming.end_seen)
         await press(pilot, "a")
         assert place.decided == []
         clock.advance(5)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EVENT = "PreToolUse"
 OWN_TOOL_PREFIX = "mcp__flytui__"
 """Tools of flytui's own MCP server: their calls are approved where they arrive."""
-PASSED = frozenset(
+UNCHECKED_TOOLS = frozenset(
     {
         "Read", "Glob", "Grep", "LS", "NotebookRead", "LSP", "ToolSearch",
         "TodoRead", "TodoWrite", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate",
@@ -39,7 +39,7 @@ class AgentRequest:
 
     action: str
     input: JsonObject
-    said: str = ""
+    reason: str = ""
     """The agent's own words for it; shown as unverified."""
 
 
@@ -47,7 +47,7 @@ class NotUnderstood(Exception):
     """The event is not what a pre-tool hook is handed; the sentence says where."""
 
 
-def wanted(event: Json) -> AgentRequest | None:
+def read_agent_request(event: Json) -> AgentRequest | None:
     """What the event asks for; None where it is left to the agent. Raises NotUnderstood."""
     if not isinstance(event, dict):
         raise NotUnderstood("it is no JSON object")
@@ -58,7 +58,7 @@ def wanted(event: Json) -> AgentRequest | None:
         raise NotUnderstood("tool_name is no name")
     if not isinstance(given, dict) or not isinstance(cwd, str):
         raise NotUnderstood("tool_input is no object, or cwd no text")
-    if tool in PASSED or (
+    if tool in UNCHECKED_TOOLS or (
         tool.startswith(OWN_TOOL_PREFIX) and "__" not in tool.removeprefix(OWN_TOOL_PREFIX)
     ):
         return None

@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from flytui.cli.output import note
+from flytui.cli.output import print_error
 
 if TYPE_CHECKING:
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
     from flytui.console.fix.bench import TerminalPrograms
 
 EDITORS = ("sensible-editor", "nano", "vim", "vi")
 NOT_STARTED = 127
 
 
-def find_terminal_programs(places: Places, environ: Mapping[str, str]) -> TerminalPrograms:
+def find_terminal_programs(places: RootPaths, environ: Mapping[str, str]) -> TerminalPrograms:
     """The bench of the person at this terminal."""
     from flycore.offline.files import starter_text
     from flytui.console.fix.bench import TerminalPrograms
@@ -53,16 +53,16 @@ async def run_here(argv: tuple[str, ...], read: bool) -> int:
     import anyio
 
     if read:
-        note(f"$ {shlex.join(argv)}")
+        print_error(f"$ {shlex.join(argv)}")
     with _leave_interrupts_to_child():
         try:
             done = await anyio.run_process(list(argv), stdin=None, stdout=None, stderr=None, check=False)
             status = done.returncode
         except OSError as error:
-            note(f"{argv[0]} cannot be started: {error.strerror or error}")
+            print_error(f"{argv[0]} cannot be started: {error.strerror or error}")
             status, read = NOT_STARTED, True
         if read:
-            note(f"exit status {status} · Enter goes back to flytui")
+            print_error(f"exit status {status} · Enter goes back to flytui")
             await anyio.to_thread.run_sync(_wait_for_enter, abandon_on_cancel=True)
     return status
 

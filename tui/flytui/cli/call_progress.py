@@ -12,7 +12,7 @@ from flycore.model.call import Progress
 from flycore.model.enums import Phase
 from flysafe.text import safe_text
 from flytui.cli.call_words import bar, elapsed_text, share_of
-from flytui.cli.output import discard, dumb, note
+from flytui.cli.output import discard, dumb, print_error
 
 TICK_S = 0.5
 """Between two looks at the clock."""
@@ -55,14 +55,16 @@ class CallState:
         return another
 
     @property
-    def lasted(self) -> float:
+    def seconds_in_phase(self) -> float:
         """Seconds in this phase."""
         return self._clock() - self._since
 
     def waiting_for(self) -> str:
         """What it waits for; empty where it does not."""
         known = WAITING.get(self.progress.phase, "")
-        opens = self._for_console and self.progress.phase is Phase.CHECKING and self.lasted >= QUIET_S
+        opens = (
+            self._for_console and self.progress.phase is Phase.CHECKING and self.seconds_in_phase >= QUIET_S
+        )
         return known or (NO_CONSOLE if opens else "")
 
 
@@ -92,7 +94,7 @@ class ProgressLine:
             _write(ERASE)
 
 
-class Told:
+class ProgressLog:
     """Lines that stay: what it waits for at once and every WAIT_PACE_S, how far it is every PACE_S."""
 
     def __init__(self, stand: CallState, clock: Clock) -> None:
@@ -104,12 +106,12 @@ class Told:
         """A step has come."""
         another = self._stand.take(progress)
         if another and self._waited and progress.phase is Phase.RUNNING:
-            self._tell("running")
+            self._print_once("running")
         if another and self._stand.waits:
             self._waited = True
-            self._tell(self._stand.waiting_for())
+            self._print_once(self._stand.waiting_for())
         elif not self._stand.waits and self._clock() - self._told_at >= PACE_S:
-            self._tell(progress_text(progress))
+            self._print_once(progress_text(progress))
 
     def tick(self) -> None:
         """Time has passed."""
@@ -119,30 +121,32 @@ class Told:
         first = not self._stand.waits and not self._waited
         if first or self._clock() - self._told_at >= WAIT_PACE_S:
             self._waited = True
-            self._tell(f"{waiting_for}, {self._stand.lasted:.0f} s" if not first else waiting_for)
+            self._print_once(
+                f"{waiting_for}, {self._stand.seconds_in_phase:.0f} s" if not first else waiting_for
+            )
 
     def end(self) -> None:
         """Nothing of it is taken away."""
 
-    def _tell(self, text: str) -> None:
+    def _print_once(self, text: str) -> None:
         if text and text != self._last:
             self._last, self._told_at = text, self._clock()
-            note(f"{self._stand.tool}: {text}")
+            print_error(f"{self._stand.tool}: {text}")
 
 
-ProgressDisplay = ProgressLine | Told
+ProgressDisplay = ProgressLine | ProgressLog
 
 
 def progress_display(tool: str, *, plain: bool, for_console: bool) -> ProgressDisplay:
     """The one that fits standard error: a line is written anew only where the cursor can be moved."""
     stand = CallState(tool, for_console=for_console, clock=time.monotonic)
     if plain or dumb() or not sys.stderr.isatty():
-        return Told(stand, time.monotonic)
+        return ProgressLog(stand, time.monotonic)
     return ProgressLine(stand, _width, time.monotonic)
 
 
 @asynccontextmanager
-async def telling(told: ProgressDisplay) -> AsyncIterator[Callable[[Progress], None]]:
+async def show_progress(told: ProgressDisplay) -> AsyncIterator[Callable[[Progress], None]]:
     """Tell while the block runs; gives what takes the call's steps."""
     import anyio
 
@@ -170,11 +174,11 @@ def line_of(stand: CallState) -> str:
     """The line of a terminal: what it waits for, or bar, share and message; how long, behind it."""
     waiting_for = stand.waiting_for()
     if waiting_for:
-        return safe_text(f"{stand.tool}: {waiting_for}, {stand.lasted:.0f} s")
+        return safe_text(f"{stand.tool}: {waiting_for}, {stand.seconds_in_phase:.0f} s")
     share = share_of(stand.progress)
     drawn = "" if share is None else f"{bar(share)} "
     doing = progress_text(stand.progress) or stand.progress.phase.value
-    return safe_text(f"{stand.tool}: {elapsed_text(stand.lasted)} {drawn}{doing}")
+    return safe_text(f"{stand.tool}: {elapsed_text(stand.seconds_in_phase)} {drawn}{doing}")
 
 
 def cut(text: str, room: int) -> str:

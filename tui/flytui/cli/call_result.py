@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from flycore.model.call import CallError, ToolResult
 from flycore.model.enums import Code, Status
 from flycore.model.json import Json
-from flytui.cli.output import clock_time, note, print_readable_json
+from flytui.cli.output import clock_time, print_error, print_readable_json
 
 STDERR_LINES = 20
 EMPTY: tuple[Json, ...] = ("", [], {}, None)
@@ -16,12 +16,12 @@ HINTED_DETAILS = frozenset({"nearest"})
 """Details that the hint names."""
 
 
-def cancelled(tool: str) -> ToolResult:
+def cancelled_result(tool: str) -> ToolResult:
     """The result of a call that a signal ended here: the kernel has been told."""
     return _without_answer(tool, Status.FAILED, Code.CANCELLED, "cancelled by you", "")
 
 
-def lost(tool: str) -> ToolResult:
+def lost_result(tool: str) -> ToolResult:
     """The result of a call whose kernel went away before it answered."""
     return _without_answer(
         tool,
@@ -42,7 +42,7 @@ def print_result(result: ToolResult) -> None:
     if result.status is Status.SUCCESS:
         print_readable_json(result.output)
     for line in outcome_lines(result):
-        note(line.replace("\n", "\n    "))  # no line of a text from outside stands where ours begin
+        print_error(line.replace("\n", "\n    "))  # no line of a text from outside stands where ours begin
 
 
 def outcome_lines(result: ToolResult) -> list[str]:

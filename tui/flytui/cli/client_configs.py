@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
 
 HOOK_SECONDS = 600
 """How long Claude Code gives the hook."""
@@ -33,17 +33,17 @@ def program() -> str:
     return str(beside) if beside.exists() else found or "flytui"
 
 
-def _arguments(places: Places) -> list[str]:
+def _arguments(places: RootPaths) -> list[str]:
     return ["--root", str(places.app_root), "mcp"]
 
 
-def mcp_json(places: Places) -> str:
+def mcp_json(places: RootPaths) -> str:
     """For `.mcp.json` of Claude Code, and `.cursor/mcp.json`."""
     server = {"type": "stdio", "command": program(), "args": _arguments(places)}
     return json.dumps({"mcpServers": {"flytui": server}}, indent=2)
 
 
-def codex_toml(places: Places) -> str:
+def codex_toml(places: RootPaths) -> str:
     """For `~/.codex/config.toml`."""
     arguments = ", ".join(_toml(word) for word in _arguments(places))
     return (
@@ -61,7 +61,7 @@ def _toml(text: str) -> str:
     return "".join(char if char.isascii() else f"\\U{ord(char):08X}" for char in quoted)
 
 
-def hook_settings(places: Places, without_console: str) -> str:
+def hook_settings(places: RootPaths, without_console: str) -> str:
     """For `.claude/settings.json`. Only exit code 2 blocks a tool: the shell ends with it as well where the
     hook is not found, cannot start or is killed."""
     wait = HOOK_SECONDS - SPARE_SECONDS
@@ -72,7 +72,7 @@ def hook_settings(places: Places, without_console: str) -> str:
     return json.dumps({"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [command]}]}}, indent=2)
 
 
-CLIENTS: Mapping[str, tuple[str, Callable[[Places], str]]] = {
+CLIENTS: Mapping[str, tuple[str, Callable[[RootPaths], str]]] = {
     "claude-code": (".mcp.json", mcp_json),
     "codex": ("~/.codex/config.toml", codex_toml),
     "cursor": (".cursor/mcp.json", mcp_json),
@@ -80,11 +80,11 @@ CLIENTS: Mapping[str, tuple[str, Callable[[Places], str]]] = {
 """Client to the file, and what belongs into it."""
 
 
-def print_config(places: Places, client: str) -> int:
+def print_config(places: RootPaths, client: str) -> int:
     """Print the snippet for that one of `CLIENTS`, and the file it belongs in beside it."""
-    from flytui.cli.output import note
+    from flytui.cli.output import print_error
 
     file, text = CLIENTS[client]
-    note(f"for {file}:")
+    print_error(f"for {file}:")
     click.echo(text(places))
     return 0

@@ -20,7 +20,7 @@ from flytui.cli.terminal import find_terminal, run_tool
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Approver, Client
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
     from flytui.console.doctor.terminal import TerminalFacts
     from flytui.console.own import ConsoleSettings
 
@@ -53,7 +53,9 @@ def open_console(invocation: Invocation) -> int:
 
 
 @asynccontextmanager
-async def open_beside(places: Places, tell: Callable[[str], None]) -> AsyncIterator[tuple[Client, Approver]]:
+async def open_beside(
+    places: RootPaths, tell: Callable[[str], None]
+) -> AsyncIterator[tuple[Client, Approver]]:
     """The kernel of that root, opened beside a console that is drawn already: what it is made of is
     imported only now, off the loop. `tell` is told whom it waits for. Raises RootBusy."""
     from anyio import to_thread
@@ -105,7 +107,7 @@ async def run_demo() -> None:
     await anyio.run_process(command, stdin=None, stdout=None, stderr=None, check=False)
 
 
-def read_console_settings(places: Places) -> ConsoleSettings:
+def read_console_settings(places: RootPaths) -> ConsoleSettings:
     """The person's keys and theme from their settings."""
     from flycore.offline.files import read_settings
     from flytui.console.own import check_settings

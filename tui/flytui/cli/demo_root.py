@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flycore.model.json import Json, JsonObject
-from flycore.registry.places import Places, find_paths
+from flycore.registry.places import RootPaths, find_paths
 
 ALLOWED, MEDIUM, HIGH = "demo.allowed", "demo.medium", "demo.high"
 SIDECAR = "demo.echo"
@@ -24,7 +24,7 @@ TOOLS = {
 class DemoRoot:
     """Where the demo plays, and the environment that leads there."""
 
-    places: Places
+    places: RootPaths
     environ: dict[str, str]
 
 
@@ -82,7 +82,7 @@ def _write(path: Path, document: JsonObject) -> None:
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
-def _trust_all(places: Places, environ: Mapping[str, str]) -> None:
+def _trust_all(places: RootPaths, environ: Mapping[str, str]) -> None:
     from flycore.offline.trust import trust_new_root
 
     outcome = trust_new_root(places, environ)

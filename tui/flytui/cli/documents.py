@@ -295,7 +295,7 @@ class ConfigDocument(Document, frozen=True, kw_only=True, tag="flytui.config/1")
     diagnostics: tuple[Diagnostic, ...]
 
 
-class Place(Value, frozen=True, kw_only=True):
+class RootPath(Value, frozen=True, kw_only=True):
     """A file or folder of the root."""
 
     name: str
@@ -306,7 +306,7 @@ class Place(Value, frozen=True, kw_only=True):
 class ConfigPathDocument(Document, frozen=True, kw_only=True, tag="flytui.config-path/1"):
     """Where everything lies."""
 
-    places: tuple[Place, ...]
+    places: tuple[RootPath, ...]
 
 
 class LintedFile(Value, frozen=True, kw_only=True):

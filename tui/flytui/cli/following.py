@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING
 
 from flytui.cli.call_words import follow_line, outcome_text, state_text
 from flytui.cli.interrupts import run_async
-from flytui.cli.output import note, say
+from flytui.cli.output import print_error, print_line
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.model.call import Activity
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
 
 PACE_S = 0.25
 """Between two looks: what changes more often is told in one line."""
 
 
-class Told:
+class ChangeTracker:
     """What has been printed of each call, so that only what is new is."""
 
     def __init__(self) -> None:
         self._said: dict[str, str] = {}
         self._under_way: set[str] = set()
 
-    def news(self, calls: tuple[Activity, ...]) -> Iterator[Activity]:
+    def changed_calls(self, calls: tuple[Activity, ...]) -> Iterator[Activity]:
         """Calls of which something is new, oldest first. Of calls the kernel no longer names nothing is
         kept."""
         said = {call.call_id: f"{state_text(call)} {outcome_text(call)}" for call in calls}
@@ -37,12 +37,12 @@ class Told:
         self._said = said
         self._under_way = {call.call_id for call in calls if call.result is None}
 
-    def ends(self, calls: tuple[Activity, ...]) -> Iterator[Activity]:
+    def ended_calls(self, calls: tuple[Activity, ...]) -> Iterator[Activity]:
         """Of these, which have ended, the calls that were under way when last heard of."""
         return (call for call in reversed(calls) if call.call_id in self._under_way)
 
 
-def follow_activity(places: Places, count: int) -> int:
+def follow_activity(places: RootPaths, count: int) -> int:
     """Print the last `count` calls, then every change; how the last ones ended is in the log.
 
     Exit 0 when the kernel leaves, 3 where none runs.
@@ -51,7 +51,7 @@ def follow_activity(places: Places, count: int) -> int:
     from flycore.model.errors import ConnectionLost, KernelUnreachable
     from flycore.offline.audit_log import logged_calls
 
-    told = Told()
+    told = ChangeTracker()
 
     async def follow() -> None:
         async with connect_unix(places.socket, viewer=True) as client:
@@ -60,16 +60,18 @@ def follow_activity(places: Places, count: int) -> int:
     try:
         run_async(follow)
     except KernelUnreachable:
-        note("no kernel runs on this root, so nothing changes: flytui activity lists what the log knows")
+        print_error(
+            "no kernel runs on this root, so nothing changes: flytui activity lists what the log knows"
+        )
         return EXIT_UNKNOWN
     except ConnectionLost:
-        for call in told.ends(logged_calls(places)):
-            say(follow_line(call, time.time()))
-        note("the kernel has left")
+        for call in told.ended_calls(logged_calls(places)):
+            print_line(follow_line(call, time.time()))
+        print_error("the kernel has left")
     return 0
 
 
-async def _follow(client: Client, told: Told, count: int) -> None:
+async def _follow(client: Client, told: ChangeTracker, count: int) -> None:
     """Until the kernel leaves: then ConnectionLost."""
     import anyio
 
@@ -88,13 +90,13 @@ async def _follow(client: Client, told: Told, count: int) -> None:
 
         calls = await client.activity()
         under_way = [call for call in calls if call.phase is not Phase.FINISHED]
-        list(told.news(calls))
+        list(told.changed_calls(calls))
         for call in reversed([*under_way, *[call for call in calls if call.result is not None][:count]]):
-            say(follow_line(call, time.time()))
+            print_line(follow_line(call, time.time()))
         group.start_soon(hear)
         while True:
             await changed.wait()
             changed = anyio.Event()
-            for call in told.news(await client.activity()):
-                say(follow_line(call, time.time()))
+            for call in told.changed_calls(await client.activity()):
+                print_line(follow_line(call, time.time()))
             await anyio.sleep(PACE_S)

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flytui.cli.output import ask_yes_no, can_ask, emit, note, say, print_strict
+from flytui.cli.output import ask_yes_no, can_ask, print_json, print_error, print_line, print_strict
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
     from flycore.model.source import Described, Import
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
     from flytui.cli.invocation import Invocation
 
 EXIT_REFUSED = 5
@@ -43,7 +43,7 @@ def import_server(told: Invocation, name: str, *, only_print: bool) -> int:
         message = "not imported: run flytui tools import on a terminal, or press m in the console"
         return _print_outcome(told, places, name, item, "shown", message, EXIT_NOT_ASKED)
     if not ask_yes_no("Write this, and trust it?"):
-        note("not imported; nothing was written")
+        print_error("not imported; nothing was written")
         return EXIT_NOT_ASKED
     return _write(told, places, item, item.offer)
 
@@ -54,7 +54,7 @@ def _matches_name(item: Described, name: str) -> bool:
     return item.kind is SourceKind.MCP_SERVER and name in (item.id, item.key)
 
 
-def _write(told: Invocation, places: Places, item: Described, shown: Import) -> int:
+def _write(told: Invocation, places: RootPaths, item: Described, shown: Import) -> int:
     """Write what was shown, unless the file says something else by now; refused while a kernel holds the
     root, whose console does it then."""
     from flycore.model.enums import KernelRole
@@ -78,7 +78,7 @@ def _write(told: Invocation, places: Places, item: Described, shown: Import) -> 
 
 def _print_outcome(
     told: Invocation,
-    places: Places,
+    places: RootPaths,
     name: str,
     item: Described | None,
     outcome: str,
@@ -88,7 +88,7 @@ def _print_outcome(
     if told.as_json:
         from flytui.cli.documents import ImportDocument
 
-        emit(
+        print_json(
             ImportDocument(
                 app_root=str(places.app_root),
                 name=name,
@@ -99,5 +99,5 @@ def _print_outcome(
             )
         )
     elif message:
-        (say if code == 0 else note)(message)
+        (print_line if code == 0 else print_error)(message)
     return code

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 import click
 
 if TYPE_CHECKING:
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
 
 P = ParamSpec("P")
 
@@ -35,7 +35,7 @@ class Invocation:
             plain or self.plain,
         )
 
-    def places(self) -> Places:
+    def places(self) -> RootPaths:
         """The folders of the root this invocation is about. Creates nothing."""
         from flycore.registry.places import find_paths
 

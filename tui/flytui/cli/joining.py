@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flycore.client.attached import Attachment
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
     from flytui.console.joined import AttachedKernel
 
-Seat = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
+FindWindows = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
 
 
 class ConsolePairing:
@@ -22,7 +22,7 @@ class ConsolePairing:
 
     async def ask(self) -> None:
         """See Pairing."""
-        await self._attachment.ask()
+        await self._attachment.request_code()
 
     async def pair(self, code: str) -> str:
         """See Pairing."""
@@ -36,19 +36,19 @@ class ConsolePairing:
 
 
 @asynccontextmanager
-async def attach_to_kernel(places: Places, seat: Seat) -> AsyncIterator[AttachedKernel]:
+async def attach_to_kernel(places: RootPaths, seat: FindWindows) -> AsyncIterator[AttachedKernel]:
     """Attached to the kernel of that root. Raises KernelUnreachable, also where only a provisional kernel
     runs, which yields to a console, and FlyErrors of what does not go together."""
     from anyio import to_thread
 
     from flycore.client.attached import attach_console
     from flycore.model.errors import KernelUnreachable
-    from flycore.offline.root import FOR_GOOD
+    from flycore.offline.root import LASTING_ROLES
     from flytui.console.joined import AttachedKernel
 
     async with attach_console(places, await to_thread.run_sync(seat)) as attachment:
         kernel = attachment.kernel
-        if kernel.role not in FOR_GOOD:
+        if kernel.role not in LASTING_ROLES:
             raise KernelUnreachable(str(places.socket))
         yield AttachedKernel(
             client=attachment.client,

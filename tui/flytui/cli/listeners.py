@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flycore.kernel.kernel import Kernel
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
     from flycore.serve.http import App
 
 
 @asynccontextmanager
 async def open_doors(
-    kernel: Kernel, places: Places, *, tcp: int | None, http: int | None
+    kernel: Kernel, places: RootPaths, *, tcp: int | None, http: int | None
 ) -> AsyncIterator[tuple[str, ...]]:
     """Listen from those ports on until the block ends; None for a door that stays shut. Gives the addresses.
     Raises OSError where no port is free."""
@@ -35,7 +35,7 @@ async def open_doors(
         yield tuple(addresses)
 
 
-def _mcp(kernel: Kernel, places: Places) -> App:
+def _mcp(kernel: Kernel, places: RootPaths) -> App:
     """The MCP application; who has a token calls under its name."""
     from flycore.client.local import LocalClient
     from flycore.model.caller import parse_caller_key

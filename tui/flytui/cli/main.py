@@ -47,13 +47,13 @@ def flytui(invocation: Invocation, list_tools: bool, version: bool) -> int:
         from flytui.cli.commands.tools import list_visible
 
         return list_visible(invocation)
-    from flytui.cli.output import at_terminal, dumb, note
+    from flytui.cli.output import at_terminal, dumb, print_error
 
     if invocation.as_json or not at_terminal():
         from flytui.cli.commands.catalog import show_catalog
 
         if dumb() and sys.stdout.isatty():
-            note("TERM=dumb: no console can be drawn here, so this is the catalog")
+            print_error("TERM=dumb: no console can be drawn here, so this is the catalog")
         return show_catalog(invocation, words=(), everything=False)
     from flytui.cli.console import open_console
 
@@ -138,9 +138,9 @@ def _refuse(problem: click.ClickException) -> int:
 
 
 def _print_failure(sentence: str, code: int) -> int:
-    from flytui.cli.output import note
+    from flytui.cli.output import print_error
 
-    note(sentence)
+    print_error(sentence)
     return code
 
 

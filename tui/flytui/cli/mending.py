@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flytui.cli.output import say, print_strict
+from flytui.cli.output import print_line, print_strict
 
 if TYPE_CHECKING:
     from flycore.model.check import Check
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
     from flytui.console.fix.bench import TerminalPrograms
 
 
-def offer_fixes(places: Places, checks: Sequence[Check]) -> None:
+def offer_fixes(places: RootPaths, checks: Sequence[Check]) -> None:
     """Offer the fixes of what is not well one by one; whatever is not a plain yes leaves things be."""
     from flycore.model.check import CheckState
     from flytui.cli.bench import find_terminal_programs, run_here
@@ -29,11 +29,11 @@ def offer_fixes(places: Places, checks: Sequence[Check]) -> None:
     wanting = [check for check in checks if check.state is not CheckState.OK]
     offered = [(check, argv) for check in wanting if (argv := _fix_command(check, bench))]
     for check, argv in offered:
-        say(f"\n{check.name}: {check.remedy_fix.words if check.remedy_fix else check.fix}")
+        print_line(f"\n{check.name}: {check.remedy_fix.words if check.remedy_fix else check.fix}")
         print_strict(f"  $ {shlex.join(argv)}")
         if click.confirm("run it?", default=False):
-            say(f"exit status {run_async(partial(run_here, argv, False))}")
-    say("\nflytui doctor looks again" if offered else "\nno command mends what was found")
+            print_line(f"exit status {run_async(partial(run_here, argv, False))}")
+    print_line("\nflytui doctor looks again" if offered else "\nno command mends what was found")
 
 
 def _fix_command(check: Check, bench: TerminalPrograms) -> tuple[str, ...]:

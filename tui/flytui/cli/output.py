@@ -17,7 +17,7 @@ from flysafe.text import safe_lines, safe_text, strict_text
 
 if TYPE_CHECKING:
     from flytui.cli.invocation import Invocation
-    from flytui.console.paint import Line
+    from flytui.console.paint import StyledLine
 
 UNBOUNDED = 1_000_000
 """Width of a line that goes to a file or a pipe: nothing is wrapped, so that a search finds it."""
@@ -30,7 +30,7 @@ LEAST_LAST = 40
 """Cells a table's last column keeps; where there is less, it stands on lines of its own."""
 
 
-def say(text: str = "") -> None:
+def print_line(text: str = "") -> None:
     """Print text to standard output; each of its lines is made safe."""
     for line in safe_lines(text):
         click.echo(line)
@@ -42,7 +42,7 @@ def print_strict(text: str) -> None:
         click.echo(strict_text(line))
 
 
-def note(text: str) -> None:
+def print_error(text: str) -> None:
     """Print prose to standard error; each of its lines is made safe. Where nobody can be told any more, what
     the command does goes on, and ends as it would."""
     try:
@@ -59,14 +59,14 @@ def discard(stream: TextIO) -> None:
     os.close(null)
 
 
-def emit(document: object) -> None:
+def print_json(document: object) -> None:
     """Print one JSON document: a value of ours or plain JSON."""
     click.echo(json.dumps(msgspec.to_builtins(document), indent=2))
 
 
 def print_readable_json(value: object) -> None:
     """Print a value as JSON for people: indented, readable letters, what cannot be seen as tokens."""
-    say(json.dumps(value, indent=2, ensure_ascii=False))
+    print_line(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def wants_colour(invocation: Invocation, environ: Mapping[str, str] | None = None) -> bool:
@@ -208,7 +208,7 @@ COLOURS = {
 """Terminal colours of the console's tones; the words carry the meaning."""
 
 
-def print_lines(invocation: Invocation, lines: Iterable[Line]) -> None:
+def print_lines(invocation: Invocation, lines: Iterable[StyledLine]) -> None:
     """Print the console's lines, whose spans are safe already."""
     coloured = wants_colour(invocation)
     for line in lines:

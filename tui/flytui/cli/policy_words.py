@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flycore.catalog.agent_actions import AGENT_ACTIONS
 from flycore.policy.conditions import Match
 from flytui.cli.documents import ExplainedRule, PolicyExplainDocument
-from flytui.cli.output import clock_time, say, table
+from flytui.cli.output import clock_time, print_line, table
 
 if TYPE_CHECKING:
     from flycore.offline.policy import CallEvaluation
@@ -30,7 +30,7 @@ def explain_document(
         input_known=input_known,
         caller=caller,
         decision=evaluation.decision,
-        rules=tuple(map(_explained, evaluation.looked)),
+        rules=tuple(map(_explained, evaluation.matches)),
         default=evaluation.default,
         default_used=not evaluation.rules and evaluation.default is not None,
     )
@@ -59,7 +59,7 @@ def _explained(item: RuleMatch) -> ExplainedRule:
         because=rule.because,
         where=rule.place,
         tool=rule.tool,
-        counts=item.fit,
+        counts=item.match,
         caller=rule.caller,
         when=rule.when,
         expires=rule.expires,
@@ -71,23 +71,23 @@ def explain_lines(invocation: Invocation, document: PolicyExplainDocument) -> No
     decision = document.decision.value if document.decision is not None else "not decided"
     nobody = BY_THE_AGENT if document.tool in AGENT_ACTIONS else NO_TOOL
     offered = f"offered by {document.sidecar}" if document.sidecar else nobody
-    say(f"{document.tool}: {decision}")
-    say(f"risk {document.risk.value if document.risk else 'unknown'}; {offered}")
+    print_line(f"{document.tool}: {decision}")
+    print_line(f"risk {document.risk.value if document.risk else 'unknown'}; {offered}")
     if any(rule.counts is Match.UNKNOWN for rule in document.rules):
-        say(
+        print_line(
             "perhaps: it depends on the input or the caller (--caller NAME); "
             "then an allow does not count, and a deny asks"
         )
     if document.rules:
-        say()
+        print_line()
         rows = [(_rule_verdict(rule), rule.where, _because(rule)) for rule in document.rules]
         table(invocation, ("RULE SAYS", "WHERE", "BECAUSE"), rows)
     if document.default is None:
         return
-    say()
+    print_line()
     used = "used: no rule decides this call" if document.default_used else "not used: a rule matches"
-    say(f"default ({used})")
-    say(f"{document.default.decision.value}: {document.default.because}")
+    print_line(f"default ({used})")
+    print_line(f"{document.default.decision.value}: {document.default.because}")
 
 
 def _rule_verdict(rule: ExplainedRule) -> str:
@@ -117,15 +117,17 @@ def replay_lines(invocation: Invocation, found: tuple[Replayed, ...]) -> None:
     if matched:
         rows = [_row(item) for item in matched]
         table(invocation, ("TIME", "TOOL", "CALLER", "WAS", "WOULD BE", "RULES"), rows)
-        say()
+        print_line()
     otherwise = sum(item.differs for item in found)
     loosened = sum(_reverses_denial(item) for item in found)
     approximate = sum(bool(item.call.approximate) for item in matched)
-    say(f"{len(found)} calls looked at; {len(matched)} matched by a rule; {otherwise} decided otherwise")
+    print_line(
+        f"{len(found)} calls looked at; {len(matched)} matched by a rule; {otherwise} decided otherwise"
+    )
     if loosened:
-        say(f"{loosened} would be allowed that a person denied")
+        print_line(f"{loosened} would be allowed that a person denied")
     if approximate:
-        say(f"{approximate} approximate: the log does not hold their whole input")
+        print_line(f"{approximate} approximate: the log does not hold their whole input")
 
 
 def _row(item: Replayed) -> tuple[str, ...]:

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from flycore.model.enums import KernelRole
     from flycore.model.errors import RootBusy
     from flycore.offline.root import HeldRoot
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
 
 T = TypeVar("T")
 
 
-def query_kernel(places: Places, question: Callable[[RemoteClient], Awaitable[T]]) -> T | None:
+def query_kernel(places: RootPaths, question: Callable[[RemoteClient], Awaitable[T]]) -> T | None:
     """What the running kernel answers; None where none runs, or it left before it answered."""
     if not places.socket.exists():
         return None
@@ -36,7 +36,7 @@ def query_kernel(places: Places, question: Callable[[RemoteClient], Awaitable[T]
         return None
 
 
-def read_catalog(places: Places, *, probe: bool) -> Catalog:
+def read_catalog(places: RootPaths, *, probe: bool) -> Catalog:
     """The catalog, whether a kernel runs or not. With `probe`, sidecars that have not been asked lately
     are asked whether they are well; a running kernel does that by itself."""
 
@@ -55,7 +55,7 @@ def read_catalog(places: Places, *, probe: bool) -> Catalog:
     return run_async(look)
 
 
-def hold_root(places: Places, role: KernelRole) -> AbstractContextManager[HeldRoot]:
+def hold_root(places: RootPaths, role: KernelRole) -> AbstractContextManager[HeldRoot]:
     """Hold the root while the block runs; the person is told where that takes long. Raises RootBusy, see
     `flycore.offline.root.hold_root`."""
     from flycore.offline import root
@@ -63,7 +63,7 @@ def hold_root(places: Places, role: KernelRole) -> AbstractContextManager[HeldRo
     return root.hold_root(places, role, ask_to_yield=lambda: _ask_to_yield(places), on_wait=_print_wait)
 
 
-def _ask_to_yield(places: Places) -> None:
+def _ask_to_yield(places: RootPaths) -> None:
     from flycore.model.errors import OtherVersion, ProtocolError
 
     async def ask(client: RemoteClient) -> bool:
@@ -76,6 +76,6 @@ def _ask_to_yield(places: Places) -> None:
 
 
 def _print_wait(busy: RootBusy) -> None:
-    from flytui.cli.output import note
+    from flytui.cli.output import print_error
 
-    note(f"waits until pid {busy.pid} ({busy.role}) has ended what it runs" if busy.pid else "waits")
+    print_error(f"waits until pid {busy.pid} ({busy.role}) has ended what it runs" if busy.pid else "waits")

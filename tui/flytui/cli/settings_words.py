@@ -43,7 +43,7 @@ def check_console_settings(read: ReadSettings) -> ReadSettings:
 
         themes = theme_names()
     own = check_settings(read.settings.keys, read.settings.theme, themes, read.places)
-    held = {name: " ".join(own.keys.of(name)) for name in ENTRIES}
+    held = {name: " ".join(own.keys.keys_for(name)) for name in ENTRIES}
     refused = {name: keys for name, keys in read.settings.keys.items() if name not in ENTRIES}
     settings = msgspec.structs.replace(read.settings, keys={**held, **refused}, theme=own.theme)
     return read._replace(settings=settings, problems=(*read.problems, *own.problems))

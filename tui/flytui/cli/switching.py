@@ -7,11 +7,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from flytui.cli.output import emit, note, say
+from flytui.cli.output import print_json, print_error, print_line
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
     from flytui.cli.invocation import Invocation
 
 EXIT_REFUSED = 5
@@ -19,7 +19,7 @@ SUCCESSFUL_OUTCOMES = ("switched", "unchanged")
 """Outcomes after which the entry is as it was asked for."""
 
 
-def switch(told: Invocation, sidecar: str, enabled: bool, reason: str) -> int:
+def set_enabled_and_print(told: Invocation, sidecar: str, enabled: bool, reason: str) -> int:
     """Edit the file that declares the entry; 3 for one there is not, 5 where the file cannot be edited."""
     from flycore.offline.files import set_enabled
     from flytui.cli.documents import SwitchDocument
@@ -36,15 +36,15 @@ def switch(told: Invocation, sidecar: str, enabled: bool, reason: str) -> int:
     )
     code = {"refused": EXIT_REFUSED, "unknown": EXIT_UNKNOWN}.get(made.outcome, 0)
     if told.as_json:
-        emit(document)
+        print_json(document)
         return code
-    (say if code == 0 else note)(document.message)
+    (print_line if code == 0 else print_error)(document.message)
     if document.waits:
-        note("what would run now has to be trusted first: flytui trust, or T in the console")
+        print_error("what would run now has to be trusted first: flytui trust, or T in the console")
     return code
 
 
-def _waits(places: Places, sidecar: str) -> bool:
+def _waits(places: RootPaths, sidecar: str) -> bool:
     from flycore.offline.trust import read_pending_trust
 
     return any(item.sidecar == sidecar for item in read_pending_trust(places).items)

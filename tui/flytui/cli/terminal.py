@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flytui.console.doctor.terminal import TerminalFacts, Tmux
+    from flytui.console.doctor.terminal import TerminalFacts, TmuxFacts
 
 TOOL_SECONDS = 2.0
 """How long a terminal multiplexer may take to answer."""
@@ -30,13 +30,13 @@ def find_terminal(size: tuple[int, int] | None, encoding: str, environ: Mapping[
     return TerminalFacts(size, encoding, environ, _tmux() if environ.get("TMUX") else None)
 
 
-def _tmux() -> Tmux:
-    from flytui.console.doctor.terminal import Tmux
+def _tmux() -> TmuxFacts:
+    from flytui.console.doctor.terminal import TmuxFacts
 
     if shutil.which("tmux") is None:
-        return Tmux(found=False, clipboard="")
+        return TmuxFacts(found=False, clipboard="")
     said = run_tool(("tmux", "show-options", "-sv", "set-clipboard"))
-    return Tmux(found=True, clipboard=(said or "").strip())
+    return TmuxFacts(found=True, clipboard=(said or "").strip())
 
 
 def run_tool(argv: tuple[str, ...]) -> str | None:

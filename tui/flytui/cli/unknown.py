@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flytui.cli.output import note
+from flytui.cli.output import print_error
 
 if TYPE_CHECKING:
     from flycore.model.catalog import Catalog
@@ -25,5 +25,5 @@ def print_not_found(name: str, near: tuple[str, ...], *, sidecars: bool) -> int:
     """Say that there is no such tool (or sidecar), with the nearest names; the exit code for it."""
     what = "tool or sidecar" if sidecars else "tool"
     hint = f"did you mean {' or '.join(near)}?" if near else "flytui catalog lists every tool"
-    note(f"no {what} is named {name}: {hint}")
+    print_error(f"no {what} is named {name}: {hint}")
     return EXIT_UNKNOWN

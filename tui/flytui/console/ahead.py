@@ -39,7 +39,7 @@ class TypeaheadScreen(ModalScreen[T]):
 
     def on_mount(self) -> None:
         """The field gets the focus once nothing typed earlier is on its way here."""
-        self.call_later(self._begin)
+        self.call_later(self._focus_field)
 
     def on_key(self, event: events.Key) -> None:
         """Only keys that came before the field had the focus, and those it has no use for."""
@@ -53,10 +53,10 @@ class TypeaheadScreen(ModalScreen[T]):
             event.stop()
             self._kept_events.append(events.Paste(event.text))
 
-    def _begin(self) -> None:
+    def _focus_field(self) -> None:
         """What was kept goes to the field before anything that is typed from now on."""
         if self.message_queue_size:
-            self.call_later(self._begin)
+            self.call_later(self._focus_field)
             return
         self.set_focus(self._field)
         for event in self._kept_events:

@@ -23,7 +23,7 @@ from flytui.console.controllers.connection import KernelConnection
 from flytui.console.controllers.decision_screens import DecisionScreens
 from flytui.console.controllers.emergency_stop import EmergencyStop
 from flytui.console.controllers.notifications import Notifications
-from flytui.console.desk import ALL_TOPICS, ArmedView, Desk, Topic, update_screens
+from flytui.console.desk import ALL_TOPICS, ArmedView, ConsoleState, Topic, update_screens
 from flytui.console.guard import ControlCharacterFilter
 from flytui.console.help import help_screen, active_sections
 from flytui.console.leaving import quit_question
@@ -33,7 +33,7 @@ from flytui.console.pages import PressAgainScreen
 from flytui.console.palette import palette_commands
 from flytui.console.pump import StateSync
 from flytui.console.style import CSS, LIGHT, THEME
-from flytui.console.terminal import lasting
+from flytui.console.terminal import non_blocking_driver
 
 TICK_S = 0.5
 
@@ -56,9 +56,9 @@ class FlytuiApp(App[None]):
         Binding("question_mark", "help", "Help", show=False, id="app.help"),
     ]
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ConsoleState) -> None:
         super().__init__()
-        self.desk = desk
+        self.state = desk
         self._pressed_at = 0.0
         """When the latest key was pressed, on the desk's clock."""
         self._guard = ControlCharacterFilter()
@@ -78,18 +78,18 @@ class FlytuiApp(App[None]):
 
     def get_driver_class(self) -> type[Driver]:
         """Textual's own choice, made to outlast a terminal that goes away."""
-        return lasting(super().get_driver_class())
+        return non_blocking_driver(super().get_driver_class())
 
     def get_default_screen(self) -> Screen[None]:
         """The main screen."""
-        return MainScreen(self.desk)
+        return MainScreen(self.state)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Everything that can be done here and now; names from outside never enter the palette."""
         return palette_commands(
             self,
             screen,
-            self.desk.keys,
+            self.state.keys,
             stop=self._emergency_stop.stop,
             probe_all=self._probe_all,
             show_notice=self._notices.show,
@@ -99,8 +99,8 @@ class FlytuiApp(App[None]):
         """First paint, then the kernel is asked."""
         self.register_theme(THEME)
         self.register_theme(LIGHT)
-        self.theme = self.desk.own.theme or THEME.name
-        self.set_keymap(self.desk.keys.keymap())
+        self.theme = self.state.settings.theme or THEME.name
+        self.set_keymap(self.state.keys.keymap())
         self.call_after_refresh(self._start)
 
     async def _start(self) -> None:
@@ -114,11 +114,11 @@ class FlytuiApp(App[None]):
     async def on_event(self, event: events.Event) -> None:
         """Remember when the last key came, whoever gets it."""
         if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
-            pressed = self.desk.pressed_at(event)
+            pressed = self.state.press_time(event)
             self._notices.clear()
             self._pressed_at = pressed
             await super().on_event(event)
-            self.desk.last_key = max(self.desk.last_key, pressed)
+            self.state.last_key = max(self.state.last_key, pressed)
         else:
             await super().on_event(event)
 
@@ -142,7 +142,7 @@ class FlytuiApp(App[None]):
 
     def bell(self) -> None:
         """Ring, while the terminal is ours."""
-        if not self.desk.lent:
+        if not self.state.suspended:
             super().bell()
 
     async def _on_changed(self, topics: frozenset[Topic]) -> None:
@@ -154,10 +154,10 @@ class FlytuiApp(App[None]):
 
     def _on_hands(self, on: bool) -> None:
         """Approve keys die at once, before anything is fetched."""
-        self.desk.hands_on = on
+        self.state.desktop_controlled = on
         for screen in self.screen_stack:
             if isinstance(screen, ArmedView):
-                screen.hands(on)
+                screen.set_desktop_controlled(on)
 
     def _on_console_event(self, event: Event) -> None:
         """Show what is in an event alone and cannot be fetched."""
@@ -197,16 +197,16 @@ class FlytuiApp(App[None]):
 
     def action_help(self) -> None:
         """Keys and words."""
-        self.push_screen(help_screen(self.desk, active_sections(self.screen)))
+        self.push_screen(help_screen(self.state, active_sections(self.screen)))
 
     def action_explain_quit(self) -> None:
         """ctrl+c is pressed out of habit: it ends nothing."""
-        keys = self.desk.keys
-        self.notify(f"{keys.shown('app.leave')} quits. {keys.shown('app.say-quit')} ends nothing here.")
+        keys = self.state.keys
+        self.notify(f"{keys.label('app.leave')} quits. {keys.label('app.say-quit')} ends nothing here.")
 
     def action_leave(self) -> None:
         """Quit; ask first while someone waits or runs that would be ended by it."""
-        question = quit_question(self.desk)
+        question = quit_question(self.state)
         if isinstance(self.screen, PressAgainScreen):
             return
         if not question:
@@ -218,19 +218,21 @@ class FlytuiApp(App[None]):
                 self.exit()
 
         self.push_screen(
-            PressAgainScreen(self.desk.keys.of("main.leave"), question, "quits", "stays"), answered
+            PressAgainScreen(self.state.keys.keys_for("main.leave"), question, "quits", "stays"), answered
         )
 
     def action_demo(self) -> None:
         """Lend the terminal to the demo: a console of its own on a folder of its own."""
-        if self.desk.demo is None:
+        if self.state.play_demo is None:
             self._notices.show("run  flytui demo  in another terminal: an approval without any risk")
-        elif not self.desk.lent:
+        elif not self.state.suspended:
             self._notices.forget_title()
-            self.run_worker(suspend_for(self, self.desk, self.desk.demo, self._on_changed), group="demo")
+            self.run_worker(
+                suspend_for(self, self.state, self.state.play_demo, self._on_changed), group="demo"
+            )
 
     def _probe_all(self) -> None:
-        catalog = self.desk.catalog
+        catalog = self.state.catalog
         if catalog is not None:
             self._notices.show("asking every sidecar again")
             self.run_worker(self._probe([view.id for view in catalog.sidecars]), group="probe")
@@ -238,7 +240,7 @@ class FlytuiApp(App[None]):
     async def _probe(self, sidecars: Sequence[str]) -> None:
         try:
             for sidecar in sidecars:
-                await self.desk.client.probe(sidecar)
+                await self.state.client.probe(sidecar)
         except FlyError as error:
             self._notices.show(f"not probed: {error}")
-        self._sync.again(ALL_TOPICS)
+        self._sync.refetch(ALL_TOPICS)

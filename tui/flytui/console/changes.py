@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flysafe.text import strict_text
-from flytui.console.paint import Line, Span, Tone, line, wrap
+from flytui.console.paint import StyledLine, StyledText, Tone, line, wrap
 
 
-def difference_lines(difference: Sequence[str], width: int, margin: int) -> list[Line]:
+def difference_lines(difference: Sequence[str], width: int, margin: int) -> list[StyledLine]:
     """Lines `- …` and `+ …` of `flycore.model.difference`, wrapped below their sign."""
-    rows: list[Line] = []
+    rows: list[StyledLine] = []
     for text in difference:
         tone = Tone.GOOD if text.startswith("+") else Tone.BAD
-        rows += wrap(line(Span(" " * margin), Span(strict_text(text), tone)), width, margin + 2)
+        rows += wrap(line(StyledText(" " * margin), StyledText(strict_text(text), tone)), width, margin + 2)
     return rows

@@ -93,7 +93,7 @@ class StateView(Protocol):
 class ArmedView(Protocol):
     """A screen whose keys may approve."""
 
-    def hands(self, on: bool) -> None:
+    def set_desktop_controlled(self, on: bool) -> None:
         """A tool took or released the machine: what approves is off at once."""
         ...
 
@@ -106,7 +106,7 @@ def update_screens(app: App[None], topics: frozenset[Topic]) -> None:
 
 
 @dataclass(slots=True)
-class Desk:
+class ConsoleState:
     """The console's memory; holds values, decides nothing."""
 
     client: Client
@@ -118,7 +118,7 @@ class Desk:
     """Unix seconds: ages and time-outs are drawn from it."""
     catalog: Catalog | None = None
     asks: tuple[Ask, ...] = ()
-    ledger: AuditReader | None = None
+    audit_reader: AuditReader | None = None
     """The log of the root that this console sits at."""
     activity: tuple[Activity, ...] = ()
     metrics: tuple[ToolMetrics, ...] = ()
@@ -129,56 +129,56 @@ class Desk:
     """The person's own."""
     blocks: tuple[Block, ...] = ()
     questions: tuple[Question, ...] = ()
-    stopping: bool = False
+    panic_requested: bool = False
     """The person has just stopped everything; the kernel has not said yet that it is."""
-    hands_on: bool = False
-    demo: Callable[[], Awaitable[None]] | None = None
+    desktop_controlled: bool = False
+    play_demo: Callable[[], Awaitable[None]] | None = None
     """Plays the demo on this terminal, to its end; None where there is no terminal to play it on."""
-    bench: TerminalPrograms | None = None
+    terminal_programs: TerminalPrograms | None = None
     """What things are mended with; None where there is no terminal to lend."""
-    terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None
+    find_terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None
     """Looks at the terminal, of that many columns and rows; it may ask other programs, so not on the loop."""
-    lent: bool = False
+    suspended: bool = False
     """The terminal is the demo's: nothing of ours is drawn, and nothing opens by itself."""
-    awaited: str = ""
+    waiting_for: str = ""
     """Who has the root and is waited for, before the kernel opens; `""` where nobody is."""
-    lost: str = ""
+    lost_reason: str = ""
     """Why the kernel no longer answers; `""` while it does."""
-    joined: AttachedKernel | None = None
+    attachment: AttachedKernel | None = None
     """The attachment to another one's kernel; None while the kernel is in this process."""
-    gone: LostKernel | None = None
+    lost_kernel: LostKernel | None = None
     """The kernel that this console was attached to is gone, and looked for."""
-    asking: tuple[PairingRequest, ...] = ()
+    pairing_requests: tuple[PairingRequest, ...] = ()
     """Consoles that ask to decide here, too; those whose code is over are left in, and not shown."""
     notice: str = ""
     inputs: dict[str, JsonObject] = field(default_factory=dict)
     """What was last written into the test-call form of a tool, in this session."""
     test_calls: int = 0
     """Test calls from this console that have not ended."""
-    own: ConsoleSettings = field(default_factory=ConsoleSettings)
+    settings: ConsoleSettings = field(default_factory=ConsoleSettings)
     """The person's own keys and theme, and what is wrong with them in the settings."""
     last_key: float = field(default=float("-inf"))
 
     @property
     def keys(self) -> KeyBindings:
         """The keys in force."""
-        return self.own.keys
+        return self.settings.keys
 
     @property
     def open_pairing_requests(self) -> tuple[PairingRequest, ...]:
         """Consoles whose code can still be typed."""
-        return tuple(asking for asking in self.asking if asking.expires_at > self.now())
+        return tuple(asking for asking in self.pairing_requests if asking.expires_at > self.now())
 
     @property
     def no_decision_reason(self) -> str:
         """Why nothing can be decided here; `""` where it can."""
-        if self.gone is not None:
+        if self.lost_kernel is not None:
             return (
-                f"the kernel is gone: nothing can be decided · {self.keys.shown('app.take')} opens one here"
+                f"the kernel is gone: nothing can be decided · {self.keys.label('app.take')} opens one here"
             )
-        if self.joined is None or self.joined.paired:
+        if self.attachment is None or self.attachment.paired:
             return ""
-        return f"viewer · cannot decide · {self.keys.shown('app.pair')} pairs"
+        return f"viewer · cannot decide · {self.keys.label('app.pair')} pairs"
 
     @property
     def waiting(self) -> tuple[Ask, ...]:
@@ -186,7 +186,7 @@ class Desk:
         return tuple(ask for ask in self.asks if ask.state is RequestState.WAITING)
 
     @property
-    def stopped(self) -> bool:
+    def panic_active(self) -> bool:
         """Whether everything is stopped until a person releases it."""
         return self.status is not None and self.status.panic
 
@@ -205,7 +205,7 @@ class Desk:
         """The request of that id."""
         return next((ask for ask in self.asks if ask.request.id == request_id), None)
 
-    def pressed_at(self, event: events.Event) -> float:
+    def press_time(self, event: events.Event) -> float:
         """When the key or paste was read from the terminal, on the desk's clock.
 
         A busy loop handles keys late; what counts is when the person pressed them.
@@ -216,7 +216,7 @@ class Desk:
         """Ask the kernel again. Raises ConnectionLost where it is gone."""
         if Topic.STATUS in topics:
             self.status = await self.client.status()
-            self.hands_on = self.status.hands_on
+            self.desktop_controlled = self.status.hands_on
         if Topic.ASKS in topics:
             self.asks = await self.client.asks()
         if Topic.TRUST in topics:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from textual.screen import Screen
 
-from flytui.console.desk import Desk
+from flytui.console.desk import ConsoleState
 from flytui.console.keymap import KeyBindings, key_label
 from flytui.console.keytable import SECTIONS
 from flytui.console.pages import PageScreen
-from flytui.console.paint import Line, Span, Tone, column, line, span, wrap
+from flytui.console.paint import StyledLine, StyledText, Tone, padded, line, span, wrap
 
 _STATES = (
     ("● available", Tone.GOOD, "works, as far as the last probe and calls show"),
@@ -27,7 +27,7 @@ _ARMING = (
 )
 
 
-def help_screen(desk: Desk, here: Sequence[str]) -> PageScreen:
+def help_screen(desk: ConsoleState, here: Sequence[str]) -> PageScreen:
     """The page that the help key opens; `here` names the sections of the pane that had the focus."""
     return PageScreen(desk, "Help", lambda width: help_lines(desk.keys, here, width))
 
@@ -46,34 +46,34 @@ def active_sections(screen: Screen[object]) -> tuple[str, ...]:
     return (*here, *(["list"] if "list" in found else []))
 
 
-def help_lines(keys: KeyBindings, here: Sequence[str], width: int) -> list[Line]:
+def help_lines(keys: KeyBindings, here: Sequence[str], width: int) -> list[StyledLine]:
     """What is before the person, then everything that holds everywhere, then the rest."""
     by_name = {part.screen: part for part in SECTIONS}
     first = [by_name[name] for name in here if name in by_name]
     everywhere = [by_name["app"], by_name["main"]]
     rest = [part for part in SECTIONS if part not in first and part not in everywhere]
-    rows: list[Line] = []
+    rows: list[StyledLine] = []
     for part in (*first, *everywhere, *rest):
-        rows += [(), line(Span(" "), span(part.title, Tone.STRONG), _here_mark(part in first))]
+        rows += [(), line(StyledText(" "), span(part.title, Tone.STRONG), _here_mark(part in first))]
         for entry in part.entries:
-            pressed = keys.of(entry.id) if entry.id else entry.defaults
+            pressed = keys.keys_for(entry.id) if entry.id else entry.default_keys
             drawn = span(" ".join(key_label(key) for key in pressed), Tone.KEY)
-            rows += wrap((*column((Span("   "), drawn), 14), span(entry.words)), width, 14)
+            rows += wrap((*padded((StyledText("   "), drawn), 14), span(entry.words)), width, 14)
         rows += _words(part.screen, width)
     return rows[1:]
 
 
-def _here_mark(here: bool) -> Span:
+def _here_mark(here: bool) -> StyledText:
     return span(" · here" if here else "", Tone.DIM)
 
 
-def _words(screen: str, width: int) -> list[Line]:
+def _words(screen: str, width: int) -> list[StyledLine]:
     """The words that a screen uses."""
     if screen == "card":
-        return [(), *wrap(line(Span("   "), span(_ARMING)), width, 3)]
+        return [(), *wrap(line(StyledText("   "), span(_ARMING)), width, 3)]
     if screen != "catalog":
         return []
-    rows: list[Line] = [()]
+    rows: list[StyledLine] = [()]
     for word, tone, what in _STATES:
-        rows += wrap((*column((Span("   "), span(word, tone)), 18), span(what)), width, 18)
+        rows += wrap((*padded((StyledText("   "), span(word, tone)), 18), span(what)), width, 18)
     return rows

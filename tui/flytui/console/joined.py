@@ -44,11 +44,11 @@ class AttachedKernel:
     """Unix time, seconds, since when the kernel runs."""
     role: str
     paired: bool = False
-    offered: bool = False
+    pairing_offered: bool = False
     """Whether the line for the code has opened by itself."""
 
     @property
-    def whom(self) -> str:
+    def holder(self) -> str:
         """`the console on pid 4121`."""
         return f"{ROLE_NAMES.get(self.role, self.role)} on pid {self.pid}"
 
@@ -76,11 +76,11 @@ class LostKernel:
 
     since: float
 
-    def seconds(self, now: float) -> int:
+    def seconds_since(self, now: float) -> int:
         """How long ago, whole seconds."""
         return max(0, int(now - self.since))
 
-    def left(self, now: float) -> int:
+    def seconds_left(self, now: float) -> int:
         """How long it will be looked for, in whole seconds; 0 when that is over."""
         return max(0, int(SEARCH_S - (now - self.since) + 0.999))
 
@@ -90,6 +90,6 @@ def normalise_code(written: str) -> str:
     return "".join(letter for letter in written.upper() if letter.isalnum())
 
 
-def shown_code(code: str) -> str:
+def grouped_code(code: str) -> str:
     """`K7QM-4TXP`: in groups, for reading aloud."""
     return "-".join(code[at : at + _GROUP] for at in range(0, len(code), _GROUP))

@@ -44,7 +44,7 @@ _MODAL_SECTIONS = frozenset(("page", "card", "question", "form", "words", "pick"
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RejectedKey:
     """A key that does not count, and why."""
 
     id: str
@@ -52,21 +52,21 @@ class Refused:
     remedy: str
 
 
-def check_keys(own: Mapping[str, str]) -> tuple[KeyBindings, tuple[Refused, ...]]:
+def check_keys(own: Mapping[str, str]) -> tuple[KeyBindings, tuple[RejectedKey, ...]]:
     """The keys in force, and what was refused; `own` as in the settings: id to keys parted by spaces."""
-    refused: list[Refused] = []
+    refused: list[RejectedKey] = []
     good: dict[str, str] = {}
     for name, keys in own.items():
         why, remedy = _problem_of(name, keys)
         if why:
-            refused.append(Refused(name, why, remedy))
+            refused.append(RejectedKey(name, why, remedy))
         else:
             good[name] = keys
     while clash := _conflict(KeyBindings(good)):
         mine, other, key = clash
         del good[mine]
         remedy = "take another key, or give that one another as well"
-        refused.append(Refused(mine, f"{key} is the key of {other} there", remedy))
+        refused.append(RejectedKey(mine, f"{key} is the key of {other} there", remedy))
     return KeyBindings(good), tuple(refused)
 
 
@@ -123,9 +123,9 @@ def _action_problem(name: str, key: str) -> str:
 
 def _conflict(keys: KeyBindings) -> tuple[str, str, str] | None:
     """The last of the person's keys that another action of the same screen has, with that action."""
-    for name in reversed(list(keys.own)):
+    for name in reversed(list(keys.overrides)):
         for other in _active_together(name):
-            shared = set(keys.of(name)) & set(keys.of(other))
+            shared = set(keys.keys_for(name)) & set(keys.keys_for(other))
             if shared:
                 return name, other, min(shared)
     return None

@@ -56,16 +56,16 @@ def textual_key(key: str) -> str:
 class KeyBindings:
     """The person's keys by id, all of them found good; every other action has its default."""
 
-    own: Mapping[str, str] = field(default_factory=dict)
+    overrides: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, id: str) -> tuple[str, ...]:
+    def keys_for(self, id: str) -> tuple[str, ...]:
         """The keys of that action; none for an id that is not in the table."""
         entry = ENTRIES.get(id)
-        return () if entry is None else tuple(self.own.get(id, entry.keys).split())
+        return () if entry is None else tuple(self.overrides.get(id, entry.keys).split())
 
-    def shown(self, id: str) -> str:
+    def label(self, id: str) -> str:
         """The first of them as it is drawn; what is no id is drawn as it stands."""
-        keys = self.of(id)
+        keys = self.keys_for(id)
         return key_label(keys[0]) if keys else id
 
     def meant(self, screen: str, key: str) -> str:
@@ -73,19 +73,21 @@ class KeyBindings:
         whose key it is now, `""` for a default whose action has another key, else the key."""
         actions = [entry for entry in ENTRIES.values() if entry.id.startswith(f"{screen}.")]
         for entry in actions:
-            if key in self.of(entry.id):
-                return entry.defaults[0]
-        return "" if any(key in entry.defaults for entry in actions) else key
+            if key in self.keys_for(entry.id):
+                return entry.default_keys[0]
+        return "" if any(key in entry.default_keys for entry in actions) else key
 
-    def drawn(self, screen: str, default: str) -> str:
+    def label_of_default(self, screen: str, default: str) -> str:
         """How the key is drawn whose default on that screen is `default`; of several parted by `/`, each."""
         ids = {entry.keys: entry.id for entry in ENTRIES.values() if entry.id.startswith(f"{screen}.")}
-        return "/".join(self.shown(ids[part]) if part in ids else part for part in default.split("/"))
+        return "/".join(self.label(ids[part]) if part in ids else part for part in default.split("/"))
 
     def hints(self, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """`(id, words)` as `(key in force, words)`."""
-        return [(self.shown(name), words) for name, words in pairs]
+        return [(self.label(name), words) for name, words in pairs]
 
     def keymap(self) -> dict[str, str]:
         """What `App.set_keymap` takes."""
-        return {name: ",".join(textual_key(key) for key in keys.split()) for name, keys in self.own.items()}
+        return {
+            name: ",".join(textual_key(key) for key in keys.split()) for name, keys in self.overrides.items()
+        }

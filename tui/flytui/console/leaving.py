@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from flytui.console.desk import Desk
+from flytui.console.desk import ConsoleState
 from flytui.console.words import plural
 
 
-def quit_question(desk: Desk) -> list[str]:
+def quit_question(desk: ConsoleState) -> list[str]:
     """The question, most important line first; nothing where leaving ends nothing. An attached console only
     detaches: what waits there waits on, but for the test calls that were made from here."""
-    if desk.joined is not None:
+    if desk.attachment is not None:
         return _detach_question(desk)
     waiting = len(desk.waiting)
     running = max(0, (desk.status.running if desk.status else 0) - waiting)
@@ -24,7 +24,7 @@ def quit_question(desk: Desk) -> list[str]:
     return [*question, "Without a console, whatever needs a person is refused."]
 
 
-def _detach_question(desk: Desk) -> list[str]:
+def _detach_question(desk: ConsoleState) -> list[str]:
     if not desk.test_calls:
         return []
     what = plural(desk.test_calls, "test call", "test calls")

@@ -15,11 +15,11 @@ from flytui.console.activity.view import ActivityView
 from flytui.console.approvals.view import ApprovalsView
 from flytui.console.audit.view import AuditView
 from flytui.console.catalog.view import CatalogView
-from flytui.console.desk import Desk, Topic
+from flytui.console.desk import ConsoleState, Topic
 from flytui.console.doctor.view import DoctorView
 from flytui.console.grants.view import GrantsView
 from flytui.console.header import alert_lines, header_lines, tab_at
-from flytui.console.paint import Line, keys_fitting
+from flytui.console.paint import StyledLine, keys_fitting
 from flytui.console.views import LineBar
 
 _VIEW_TITLES = {
@@ -30,7 +30,7 @@ _VIEW_TITLES = {
     "audit": "Audit",
     "doctor": "Doctor",
 }
-View = CatalogView | ApprovalsView | ActivityView | GrantsView | AuditView | DoctorView
+MainView = CatalogView | ApprovalsView | ActivityView | GrantsView | AuditView | DoctorView
 
 
 class MainScreen(Screen[None]):
@@ -47,13 +47,13 @@ class MainScreen(Screen[None]):
     ]
     AUTO_FOCUS: ClassVar[str | None] = "#catalog-rows"
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ConsoleState) -> None:
         super().__init__()
         self._desk = desk
         self._view = "catalog"
-        self._whole = False
+        self._all_mounted = False
         """Whether the other views are there, too: they come after the first frame."""
-        self._views: dict[str, View] = {
+        self._views: dict[str, MainView] = {
             "catalog": CatalogView(desk, id="catalog"),
             "approvals": ApprovalsView(desk, id="approvals"),
             "activity": ActivityView(desk, id="activity"),
@@ -76,14 +76,14 @@ class MainScreen(Screen[None]):
         for view in others:
             view.display = False
         await self.query_one(ContentSwitcher).mount_all(others)
-        self._whole = True
+        self._all_mounted = True
         if self._view != "catalog":
             self._show()
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Hand fresh values to the views, hidden ones too: they keep their place."""
         for name, view in self._views.items():
-            if self._whole or name == "catalog":
+            if self._all_mounted or name == "catalog":
                 view.changed(topics)
         self._redraw()
 
@@ -91,7 +91,7 @@ class MainScreen(Screen[None]):
         """Another view; it keeps its cursor and filter."""
         self._view = name
         self._desk.notice = ""
-        if self._whole:
+        if self._all_mounted:
             self._show()
         else:
             self._redraw()
@@ -116,7 +116,7 @@ class MainScreen(Screen[None]):
         for bar in self.query(LineBar):
             bar.redraw()
 
-    def _keys(self, width: int) -> Sequence[Line]:
+    def _keys(self, width: int) -> Sequence[StyledLine]:
         view = self._views[self._view]
         if isinstance(view, CatalogView | AuditView) and view.typing:
             return [keys_fitting(self._desk.keys.hints(view.TYPING_KEYS), width)]

@@ -11,10 +11,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
 
-from flytui.console.desk import Desk, Topic
+from flytui.console.desk import ConsoleState, Topic
 from flytui.console.header import alert_lines, header_lines
 from flytui.console.keymap import textual_key, key_label
-from flytui.console.paint import Line, Tone, keys_fitting, keys_line, line, span, wrapped
+from flytui.console.paint import StyledLine, Tone, keys_fitting, keys_line, line, span, wrapped
 from flytui.console.screens.traits import ScreenTraits
 from flytui.console.views import LineBar, LineBuilder, LineView
 
@@ -31,7 +31,7 @@ class PageScreen(ScreenTraits, Screen[None]):
     ]
 
     def __init__(
-        self, desk: Desk, title: str, build: LineBuilder, *, copy: Callable[[], str] | None = None
+        self, desk: ConsoleState, title: str, build: LineBuilder, *, copy: Callable[[], str] | None = None
     ) -> None:
         super().__init__()
         self._desk = desk
@@ -68,7 +68,7 @@ class PageScreen(ScreenTraits, Screen[None]):
         """One line, wherever the focus is."""
         self._page.scroll_to(y=self._page.scroll_offset.y + step, animate=False)
 
-    def _keys(self, width: int) -> Sequence[Line]:
+    def _keys(self, width: int) -> Sequence[StyledLine]:
         pairs = [("↑↓ PgUp PgDn", "scroll"), ("page.close", "back")]
         if self._copy is not None:
             pairs.insert(1, ("page.copy", "copy as JSON"))
@@ -100,7 +100,7 @@ class PressAgainScreen(ScreenTraits, ModalScreen[bool]):
             any(key == event.character or textual_key(key) == event.key for key in self._confirm_keys)
         )
 
-    def _lines(self, width: int) -> Sequence[Line]:
+    def _lines(self, width: int) -> Sequence[StyledLine]:
         rows = [
             line(span(text, Tone.STRONG if at == 0 else Tone.PLAIN)) for at, text in enumerate(self._question)
         ]

@@ -41,7 +41,7 @@ class CellColours:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class StyledText:
     """Safe text in one tone; `ink` replaces its colours."""
 
     text: str
@@ -49,55 +49,55 @@ class Span:
     ink: CellColours | None = None
 
 
-Line = tuple[Span, ...]
-BLANK: Line = ()
+StyledLine = tuple[StyledText, ...]
+BLANK: StyledLine = ()
 
 
-def span(text: object, tone: Tone = Tone.PLAIN) -> Span:
+def span(text: object, tone: Tone = Tone.PLAIN) -> StyledText:
     """Text from anywhere as a span: what cannot be seen becomes visible tokens, newlines too."""
-    return Span(safe_text(str(text)), tone)
+    return StyledText(safe_text(str(text)), tone)
 
 
-def line(*parts: Span | str) -> Line:
+def line(*parts: StyledText | str) -> StyledLine:
     """A line; plain strings become plain spans."""
-    return tuple(part if isinstance(part, Span) else span(part) for part in parts)
+    return tuple(part if isinstance(part, StyledText) else span(part) for part in parts)
 
 
-def keys_line(pairs: Iterable[tuple[str, str]]) -> Line:
+def keys_line(pairs: Iterable[tuple[str, str]]) -> StyledLine:
     """`key what` pairs, as a foot line shows them."""
-    spans: list[Span] = []
+    spans: list[StyledText] = []
     for key, what in pairs:
-        spans += [Span("  " if spans else " "), span(key, Tone.KEY), span(f" {what}", Tone.DIM)]
+        spans += [StyledText("  " if spans else " "), span(key, Tone.KEY), span(f" {what}", Tone.DIM)]
     return tuple(spans)
 
 
-def keys_fitting(pairs: Iterable[tuple[str, str]], width: int) -> Line:
+def keys_fitting(pairs: Iterable[tuple[str, str]], width: int) -> StyledLine:
     """A foot line of those pairs that fit whole; pairs are given most needed first."""
-    row: Line = ()
+    row: StyledLine = ()
     for pair in pairs:
-        piece = (*((Span(" "),) if row else ()), *keys_line([pair]))
+        piece = (*((StyledText(" "),) if row else ()), *keys_line([pair]))
         if width_of(row) + width_of(piece) <= width:
             row = (*row, *piece)
     return row
 
 
-def width_of(row: Line) -> int:
+def width_of(row: StyledLine) -> int:
     """Terminal cells the line takes."""
     return sum(cell_len(part.text) for part in row)
 
 
-def text_of(row: Line) -> str:
+def text_of(row: StyledLine) -> str:
     """The line without its tones."""
     return "".join(part.text for part in row)
 
 
-def fit(row: Line, width: int) -> Line:
+def truncated(row: StyledLine, width: int) -> StyledLine:
     """The line cut to `width` cells; a cut is shown by `…`."""
     if width <= 0:
         return ()
     if width_of(row) <= width:
         return row
-    spans: list[Span] = []
+    spans: list[StyledText] = []
     left = width - 1
     for part in row:
         size = cell_len(part.text)
@@ -110,66 +110,68 @@ def fit(row: Line, width: int) -> Line:
     return tuple(spans)
 
 
-def column(row: Line, width: int) -> Line:
+def padded(row: StyledLine, width: int) -> StyledLine:
     """The line cut or filled with spaces to exactly `width` cells."""
-    cut = fit(row, width)
-    return (*cut, Span(" " * max(0, width - width_of(cut))))
+    cut = truncated(row, width)
+    return (*cut, StyledText(" " * max(0, width - width_of(cut))))
 
 
-def wrap(row: Line, width: int, indent: int = 0) -> list[Line]:
+def wrap(row: StyledLine, width: int, indent: int = 0) -> list[StyledLine]:
     """The line broken into lines of at most `width` cells, later ones indented; nothing is lost but
     the one space a break stands for."""
     width = max(width, 8)
     indent = min(indent, width // 2)
-    done: list[Line] = []
-    current: list[Span] = []
+    done: list[StyledLine] = []
+    current: list[StyledText] = []
     used = 0
     for part, word in _split_words(row):
         size = cell_len(word)
         if used + size > width and current and not word.isspace():
             done.append(_merged_spans(current))
-            current, used = [Span(" " * indent)] if indent else [], indent
+            current, used = [StyledText(" " * indent)] if indent else [], indent
         for piece in _split_long_word(word, width - used, width - indent):
             if used + cell_len(piece) > width:
                 done.append(_merged_spans(current))
-                current, used = [Span(" " * indent)] if indent else [], indent
+                current, used = [StyledText(" " * indent)] if indent else [], indent
                 if piece.isspace():
                     continue
-            current.append(Span(piece, part.tone, part.ink))
+            current.append(StyledText(piece, part.tone, part.ink))
             used += cell_len(piece)
     done.append(_merged_spans(current))
     return done
 
 
-def wrapped(rows: Iterable[Line], width: int, indent: int = 0) -> list[Line]:
+def wrapped(rows: Iterable[StyledLine], width: int, indent: int = 0) -> list[StyledLine]:
     """Every line wrapped."""
     return [piece for row in rows for piece in wrap(row, width, indent)]
 
 
-def table_row(cells: Iterable[Line], sizes: Iterable[int]) -> Line:
+def table_row(cells: Iterable[StyledLine], sizes: Iterable[int]) -> StyledLine:
     """Cells side by side, each cut or filled to its size and one space after it; a cell without a size is
     left out."""
     return tuple(
-        part for cell, size in zip(cells, sizes, strict=False) for part in (*column(cell, size), Span(" "))
+        part
+        for cell, size in zip(cells, sizes, strict=False)
+        for part in (*padded(cell, size), StyledText(" "))
     )
 
 
-def labelled(label: str, text: object, width: int, cells: int) -> list[Line]:
+def labelled(label: str, text: object, width: int, cells: int) -> list[StyledLine]:
     """A label in a column of `cells` cells with its text wrapped beside it; nothing for an empty text."""
     words = str(text)
     if not words:
         return []
-    return wrap((*column((Span(" "), span(label, Tone.DIM)), cells), span(words)), width, cells)
+    return wrap((*padded((StyledText(" "), span(label, Tone.DIM)), cells), span(words)), width, cells)
 
 
-def block(text: str, tone: Tone = Tone.PLAIN, margin: int = 0) -> list[Line]:
+def text_lines(text: str, tone: Tone = Tone.PLAIN, margin: int = 0) -> list[StyledLine]:
     """Text of several lines, one `Line` for each, indented by `margin`."""
-    return [(Span(" " * margin), Span(piece, tone)) for piece in safe_lines(text)]
+    return [(StyledText(" " * margin), StyledText(piece, tone)) for piece in safe_lines(text)]
 
 
-def _merged_spans(spans: Iterable[Span]) -> Line:
+def _merged_spans(spans: Iterable[StyledText]) -> StyledLine:
     """Neighbours of one tone as one span: fewer style changes on the wire."""
-    joined: list[Span] = []
+    joined: list[StyledText] = []
     for part in spans:
         if joined and joined[-1].tone is part.tone and joined[-1].ink == part.ink:
             joined[-1] = replace(part, text=joined[-1].text + part.text)
@@ -178,7 +180,7 @@ def _merged_spans(spans: Iterable[Span]) -> Line:
     return tuple(joined)
 
 
-def _split_words(row: Line) -> Iterator[tuple[Span, str]]:
+def _split_words(row: StyledLine) -> Iterator[tuple[StyledText, str]]:
     for part in row:
         start = 0
         for at in range(1, len(part.text) + 1):

@@ -13,12 +13,12 @@ from textual.widgets import Input
 
 from flycore.model.errors import FlyError
 from flytui.console.ahead import OrderedKeys, TypeaheadScreen
-from flytui.console.desk import Desk, Topic
-from flytui.console.joined import CODE_LETTERS, PairingRequest, AttachedKernel, normalise_code, shown_code
-from flytui.console.paint import Line, Tone, keys_line, line, span, wrapped
+from flytui.console.desk import ConsoleState, Topic
+from flytui.console.joined import CODE_LETTERS, PairingRequest, AttachedKernel, normalise_code, grouped_code
+from flytui.console.paint import StyledLine, Tone, keys_line, line, span, wrapped
 from flytui.console.screens.traits import ScreenTraits
 from flytui.console.views import LineBar
-from flytui.console.words import clock, clock_of
+from flytui.console.words import duration, local_time
 
 MOST_CHARACTERS = 24
 TICK_S = 0.5
@@ -38,13 +38,13 @@ class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
         Binding("f2", "ask", "New code", show=False, priority=True, id="pair.ask"),
     ]
 
-    def __init__(self, desk: Desk, joined: AttachedKernel) -> None:
+    def __init__(self, desk: ConsoleState, joined: AttachedKernel) -> None:
         self._line = CodeInput(id="code", max_length=MOST_CHARACTERS, select_on_focus=False)
         super().__init__(self._line)
         self._desk = desk
         self._joined = joined
-        self._said = ""
-        self._asking = False
+        self._problem = ""
+        self._busy = False
         self._foot = LineBar(self._keys)
 
     def compose(self) -> ComposeResult:
@@ -61,7 +61,7 @@ class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Over when the kernel is another one, or gone."""
-        if self._desk.joined is not self._joined or self._desk.gone is not None:
+        if self._desk.attachment is not self._joined or self._desk.lost_kernel is not None:
             self.dismiss(False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -69,62 +69,62 @@ class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
         event.stop()
         code = normalise_code(event.value)
         if len(code) != CODE_LETTERS:
-            self._say(f"a code has {CODE_LETTERS} letters and digits; this has {len(code)}")
-        elif not self._asking:
-            self._asking = True
-            self.run_worker(self._present(code), group="pair")
+            self._show_problem(f"a code has {CODE_LETTERS} letters and digits; this has {len(code)}")
+        elif not self._busy:
+            self._busy = True
+            self.run_worker(self._submit_code(code), group="pair")
 
     def action_ask(self) -> None:
         """Another code, with tries of its own."""
-        if not self._asking:
-            self._asking = True
-            self.run_worker(self._ask(), group="pair")
+        if not self._busy:
+            self._busy = True
+            self.run_worker(self._request_code(), group="pair")
 
     def action_back(self) -> None:
         """Look on without deciding."""
         self.dismiss(False)
 
-    async def _ask(self) -> None:
+    async def _request_code(self) -> None:
         try:
             await self._joined.pairing.ask()
             self._line.clear()
-            self._say("")
+            self._show_problem("")
         except FlyError as error:
-            self._say(f"no code is shown: {error}")
+            self._show_problem(f"no code is shown: {error}")
         finally:
-            self._asking = False
+            self._busy = False
 
-    async def _present(self, code: str) -> None:
+    async def _submit_code(self, code: str) -> None:
         try:
             why_not = await self._joined.pairing.pair(code)
         except FlyError as error:
             why_not = str(error) or "the kernel went away"
         finally:
-            self._asking = False
+            self._busy = False
         if why_not:
             self._line.clear()
-            self._say(why_not)
+            self._show_problem(why_not)
         elif self.is_attached:
             self.dismiss(True)
 
-    def _say(self, words: str) -> None:
-        self._said = words
+    def _show_problem(self, words: str) -> None:
+        self._problem = words
         self._foot.redraw()
 
-    def _top(self, width: int) -> Sequence[Line]:
+    def _top(self, width: int) -> Sequence[StyledLine]:
         joined = self._joined
         rows = [
-            line(span(f"Attached to {joined.whom}, since {clock_of(joined.since)}", Tone.STRONG)),
+            line(span(f"Attached to {joined.holder}, since {local_time(joined.since)}", Tone.STRONG)),
             line(span("A code is shown there. Typed here, it lets you decide from this terminal, too.")),
         ]
         return wrapped(rows, width)
 
-    def _keys(self, width: int) -> Sequence[Line]:
-        shown = self._desk.keys.shown
+    def _keys(self, width: int) -> Sequence[StyledLine]:
+        shown = self._desk.keys.label
         keys = keys_line(
             [("Enter", "pairs"), (shown("pair.ask"), "another code"), (shown("pair.back"), "only look on")]
         )
-        said = [line(span(f" {self._said}", Tone.WARN))] if self._said else []
+        said = [line(span(f" {self._problem}", Tone.WARN))] if self._problem else []
         return wrapped([*said, keys], width)
 
 
@@ -139,15 +139,15 @@ class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
     ]
 
     def __init__(
-        self, desk: Desk, asking: PairingRequest, refuse: Callable[[PairingRequest], Awaitable[str]]
+        self, desk: ConsoleState, asking: PairingRequest, refuse: Callable[[PairingRequest], Awaitable[str]]
     ) -> None:
         """`refuse` gives why it could not be refused, `""` where it was."""
         super().__init__()
         self._desk = desk
-        self._asking = asking
+        self._request = asking
         self._refuse = refuse
         self._box = LineBar(self._lines)
-        self._said = ""
+        self._problem = ""
 
     def compose(self) -> ComposeResult:
         """A small box."""
@@ -164,37 +164,39 @@ class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
 
     def action_refuse(self) -> None:
         """Its code counts no more."""
-        if self._asking in self._desk.open_pairing_requests:
-            self.run_worker(self._send(), group="pair")
+        if self._request in self._desk.open_pairing_requests:
+            self.run_worker(self._send_refusal(), group="pair")
 
     def action_back(self) -> None:
         """Leave it as it is."""
         self.dismiss()
 
-    async def _send(self) -> None:
+    async def _send_refusal(self) -> None:
         try:
-            why_not = await self._refuse(self._asking)
+            why_not = await self._refuse(self._request)
         except FlyError as error:
             why_not = str(error) or "refused"
         if why_not:
-            self._said = f"not refused: {why_not}"
+            self._problem = f"not refused: {why_not}"
             self._box.redraw()
         elif self.is_attached:
             self._desk.notice = "refused: that code counts no more"
             self.dismiss()
 
-    def _lines(self, width: int) -> Sequence[Line]:
-        asking, keys = self._asking, [(self._desk.keys.shown("pairing.back"), "back")]
+    def _lines(self, width: int) -> Sequence[StyledLine]:
+        asking, keys = self._request, [(self._desk.keys.label("pairing.back"), "back")]
         rows = [line(span(f"{asking.who} asks to decide here, too", Tone.STRONG)), ()]
         if asking in self._desk.open_pairing_requests:
-            left = clock(asking.expires_at - self._desk.now())
+            left = duration(asking.expires_at - self._desk.now())
             rows += [
-                line(span("its code  "), span(f" {shown_code(asking.code)} ", Tone.HEAD), span(f"  {left}")),
+                line(
+                    span("its code  "), span(f" {grouped_code(asking.code)} ", Tone.HEAD), span(f"  {left}")
+                ),
                 (),
                 line(span("Type it there only if it was you who opened that console.")),
             ]
-            keys.insert(0, (self._desk.keys.shown("pairing.refuse"), "refuses"))
+            keys.insert(0, (self._desk.keys.label("pairing.refuse"), "refuses"))
         else:
             rows.append(line(span("Its code is over.")))
-        said = [line(span(self._said, Tone.WARN))] if self._said else []
+        said = [line(span(self._problem, Tone.WARN))] if self._problem else []
         return wrapped([*rows, *said, keys_line(keys)], width)

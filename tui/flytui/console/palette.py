@@ -34,7 +34,7 @@ def palette_commands(
             name = entry.id.partition(".")[2]
             yield SystemCommand(
                 entry.title,
-                f"{keys.shown(entry.id)} · {entry.words}",
+                f"{keys.label(entry.id)} · {entry.words}",
                 partial(show_view, app, name, show_notice),
             )
     done = {entry.id for entry in views}
@@ -44,8 +44,8 @@ def palette_commands(
             continue
         done.add(found.id)
         act = partial(app.run_action, active.binding.action, active.node)
-        yield SystemCommand(found.title, f"{keys.shown(found.id)} · {found.words}", act)
-    panic = keys.shown("app.panic")
+        yield SystemCommand(found.title, f"{keys.label(found.id)} · {found.words}", act)
+    panic = keys.label("app.panic")
     yield SystemCommand("Stop everything", f"{panic} {panic} · calls and leases end", stop)
     yield SystemCommand("Probe everything again", "ask every sidecar whether it is well", probe_all)
     yield SystemCommand(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from flycore.model.picture import Picture
-from flytui.console.paint import CellColours, Line, Span
+from flytui.console.paint import CellColours, StyledLine, StyledText
 
 Rgb = tuple[int, int, int]
 _RAMP = " .:-=+*#%@"
@@ -23,7 +23,7 @@ def picture_lines(
     cross: tuple[int, int] | None = None,
     *,
     colours: bool = True,
-) -> list[Line]:
+) -> list[StyledLine]:
     """The picture in at most `width`×`height` cells, its shape kept, never enlarged. `cross` marks a pixel
     of the picture. Without `colours` it is drawn by how light it is, in characters."""
     columns, rows = _fitting(picture, width, height * 2)
@@ -79,13 +79,13 @@ def _mean(sources: Sequence[bytes], left: int, right: int) -> Rgb:
     return red // count, green // count, blue // count
 
 
-def _coloured(above: Rgb, below: Rgb) -> Span:
-    return Span("▀", ink=CellColours(above, below))
+def _coloured(above: Rgb, below: Rgb) -> StyledText:
+    return StyledText("▀", ink=CellColours(above, below))
 
 
-def _grey(above: Rgb, below: Rgb) -> Span:
+def _grey(above: Rgb, below: Rgb) -> StyledText:
     light = (_luminance(above) + _luminance(below)) / 2
-    return Span(_RAMP[min(len(_RAMP) - 1, int(light * len(_RAMP) / 256))])
+    return StyledText(_RAMP[min(len(_RAMP) - 1, int(light * len(_RAMP) / 256))])
 
 
 def _luminance(colour: Rgb) -> float:
@@ -98,7 +98,7 @@ def _cell_of(cross: tuple[int, int], picture: Picture, columns: int, rows: int) 
     return max(0, min(columns - 1, x)), max(0, min(rows // 2 - 1, y))
 
 
-def _put_cross(spans: list[Span], middle: tuple[int, int], row: int) -> None:
+def _put_cross(spans: list[StyledText], middle: tuple[int, int], row: int) -> None:
     """Draw over the cells of this row that the cross covers, light on dark or dark on light."""
     for (right, down), glyph in _ARMS.items():
         at = middle[0] + right
@@ -109,15 +109,15 @@ def _put_cross(spans: list[Span], middle: tuple[int, int], row: int) -> None:
             red, green, blue = ((fore + back) // 2 for fore, back in zip(ink.fore, ink.back, strict=True))
             ground = red, green, blue
             ink = CellColours((0, 0, 0) if _luminance(ground) > 127 else (255, 255, 255), ground)
-        spans[at] = Span(glyph, ink=ink)
+        spans[at] = StyledText(glyph, ink=ink)
 
 
-def _merged_cells(spans: Sequence[Span]) -> Line:
+def _merged_cells(spans: Sequence[StyledText]) -> StyledLine:
     """Neighbours of one colour as one span."""
-    merged: list[Span] = []
+    merged: list[StyledText] = []
     for part in spans:
         if merged and merged[-1].ink == part.ink:
-            merged[-1] = Span(merged[-1].text + part.text, ink=part.ink)
+            merged[-1] = StyledText(merged[-1].text + part.text, ink=part.ink)
         else:
             merged.append(part)
     return tuple(merged)

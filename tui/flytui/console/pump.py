@@ -8,9 +8,9 @@ import anyio
 
 from flycore.model.errors import FlyError
 from flycore.model.events import Event
-from flytui.console.desk import ALL_TOPICS, Desk, Topic, topics_of
+from flytui.console.desk import ALL_TOPICS, ConsoleState, Topic, topics_of
 
-PACE_S = 0.05
+MIN_INTERVAL_S = 0.05
 """At most so often are values fetched and screens redrawn."""
 
 
@@ -24,15 +24,15 @@ class StateSync:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: ConsoleState,
         told: Callable[[frozenset[Topic]], Awaitable[None]],
         hands: Callable[[bool], None],
         heard: Callable[[Event], None],
     ) -> None:
         self._desk = desk
-        self._told = told
-        self._hands = hands
-        self._heard = heard
+        self._on_changed = told
+        self._on_hands = hands
+        self._on_console_event = heard
         self._due: frozenset[Topic] = ALL_TOPICS
         self._wake = anyio.Event()
 
@@ -43,24 +43,24 @@ class StateSync:
             async with self._desk.client.events() as stream, anyio.create_task_group() as group:
                 group.start_soon(self._fetch_due)
                 async for event in stream:
-                    self._note(event)
+                    self._on_event(event)
                 group.cancel_scope.cancel()
-            self._desk.lost = "the kernel ended"
+            self._desk.lost_reason = "the kernel ended"
         except* FlyError as gone:
-            self._desk.lost = str(gone.exceptions[0]) or "the kernel went away"
-        await self._told(frozenset())
+            self._desk.lost_reason = str(gone.exceptions[0]) or "the kernel went away"
+        await self._on_changed(frozenset())
 
-    def again(self, topics: frozenset[Topic]) -> None:
+    def refetch(self, topics: frozenset[Topic]) -> None:
         """Fetch these soon."""
         self._due |= topics
         self._wake.set()
 
-    def _note(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if event.type == "hands.changed":
-            self._hands(event.payload.get("on") is not False)
+            self._on_hands(event.payload.get("on") is not False)
         elif event.type == "token.changed" or event.type.startswith("console."):
-            self._heard(event)
-        self.again(topics_of(event))
+            self._on_console_event(event)
+        self.refetch(topics_of(event))
 
     async def _fetch_due(self) -> None:
         while True:
@@ -68,9 +68,9 @@ class StateSync:
                 await self._wake.wait()
             topics, self._due, self._wake = self._due, frozenset(), anyio.Event()
             if topics:
-                hands = self._desk.hands_on
+                hands = self._desk.desktop_controlled
                 await self._desk.fetch(topics)
-                if self._desk.hands_on is not hands:
-                    self._hands(self._desk.hands_on)
-                await self._told(topics)
-                await anyio.sleep(PACE_S)
+                if self._desk.desktop_controlled is not hands:
+                    self._on_hands(self._desk.desktop_controlled)
+                await self._on_changed(topics)
+                await anyio.sleep(MIN_INTERVAL_S)

@@ -12,11 +12,11 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from flytui.console.paint import BLANK, Line, Span
+from flytui.console.paint import BLANK, StyledLine, StyledText
 from flytui.console.views import TONE_CLASSES, ThemedWidget, to_strip
 
 
-class Row(Protocol):
+class ListRow(Protocol):
     """What a list shows. A row without a key is a heading: drawn, never under the cursor."""
 
     @property
@@ -24,7 +24,7 @@ class Row(Protocol):
         """Identity across updates, `""` for a heading."""
         ...
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """The row for that many cells."""
         ...
 
@@ -62,12 +62,12 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._rows: Sequence[Row] = ()
+        self._rows: Sequence[ListRow] = ()
         self._key = ""
         self.cursor = 0
 
     @property
-    def row(self) -> Row | None:
+    def row(self) -> ListRow | None:
         """The row under the cursor, None in an empty list."""
         if not 0 <= self.cursor < len(self._rows):
             return None
@@ -79,7 +79,7 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
         """How many rows there are, headings included."""
         return len(self._rows)
 
-    def show(self, rows: Sequence[Row], *, narrowed: bool = False) -> None:
+    def set_rows(self, rows: Sequence[ListRow], *, narrowed: bool = False) -> None:
         """Take new rows; the cursor stays on its key, or near where it was. `narrowed`: the rows were
         chosen by words, so where its row is not among them the cursor goes to the first, and back to
         its row once that is there again."""
@@ -91,14 +91,14 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
         if not narrowed:
             self._key = self.row.key if self.row else self._key
         self.virtual_size = Size(self.scrollable_content_region.width, len(rows))
-        self._reveal()
+        self._scroll_to_cursor()
         self.refresh()
         self.post_message(self.Moved(self))
 
     def on_resize(self) -> None:
         """Keep the cursor on screen, and lines as wide as the view."""
         self.virtual_size = Size(self.scrollable_content_region.width, len(self._rows))
-        self._reveal()
+        self._scroll_to_cursor()
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -112,7 +112,7 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
         if here:
             name = "rows--cursor" if self.has_focus else "rows--resting"
             base += self.get_component_rich_style(name, partial=True)
-        return to_strip((Span("▌ " if here else "  "), *drawn), width, self.tones, base)
+        return to_strip((StyledText("▌ " if here else "  "), *drawn), width, self.tones, base)
 
     def on_focus(self) -> None:
         """The cursor row is drawn stronger."""
@@ -152,7 +152,7 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
         if self.row is not None:
             self.post_message(self.Chosen(self))
 
-    def seek(self, key: str) -> bool:
+    def select_key(self, key: str) -> bool:
         """Put the cursor on the row of that key; False where there is none."""
         found = next((at for at, row in enumerate(self._rows) if row.key and row.key == key), None)
         if found is not None:
@@ -162,11 +162,11 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
     def _move_to(self, index: int) -> None:
         self.cursor = index
         self._key = self.row.key if self.row else self._key
-        self._reveal()
+        self._scroll_to_cursor()
         self.refresh()
         self.post_message(self.Moved(self))
 
-    def _reveal(self) -> None:
+    def _scroll_to_cursor(self) -> None:
         if self._rows and self.size.height:
             top = (
                 max(0, self.cursor - 1)

@@ -12,8 +12,8 @@ from flycore.client.ledger import AuditReader
 from flycore.client.unwrap import single_exception
 from flycore.rpc.proxies import DeferredClient, UnavailableApprover
 from flytui.console.app import FlytuiApp
-from flytui.console.controllers.connection import KernelConnectionController, OpenKernel, Seat
-from flytui.console.desk import Desk
+from flytui.console.controllers.connection import KernelConnectionController, OpenKernel, FindOwnWindows
+from flytui.console.desk import ConsoleState
 from flytui.console.doctor.terminal import TerminalFacts
 from flytui.console.fix.bench import TerminalPrograms
 from flytui.console.joined import OpenAttachment
@@ -29,7 +29,7 @@ async def run_console(
     opening: OpenKernel,
     title: str,
     *,
-    seat: Seat = _no_own_windows,
+    seat: FindOwnWindows = _no_own_windows,
     joining: OpenAttachment | None = None,
     ledger: AuditReader | None = None,
     own: ConsoleSettings | None = None,
@@ -48,23 +48,23 @@ async def run_console(
     terminal can do, `own` is what the person set for the console.
     """
     coming = DeferredClient()
-    desk = Desk(
+    desk = ConsoleState(
         client=coming,
         approver=UnavailableApprover(),
         title=title,
         clock=clock,
         now=now,
-        ledger=ledger,
-        demo=demo,
-        bench=bench,
-        terminal=terminal,
-        own=own or ConsoleSettings(),
+        audit_reader=ledger,
+        play_demo=demo,
+        terminal_programs=bench,
+        find_terminal=terminal,
+        settings=own or ConsoleSettings(),
     )
     app, over = FlytuiApp(desk), anyio.Event()
     controller = KernelConnectionController(app.connection, coming, opening, seat, joining)
     with single_exception():
         async with anyio.create_task_group() as group:
-            group.start_soon(controller.until, over)
+            group.start_soon(controller.run_until, over)
             with restored_title(sys.__stderr__):
                 await app.run_async()
             over.set()

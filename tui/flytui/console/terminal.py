@@ -18,7 +18,7 @@ from textual.app import App
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 
-MOST_KEPT = 4 * 1024 * 1024
+MAX_BUFFERED = 4 * 1024 * 1024
 """Characters kept for a terminal that does not read."""
 CLOSE_TIMEOUT_S = 2.0
 """How long the end of the application waits for the terminal to take its last words."""
@@ -46,7 +46,7 @@ class NonBlockingOutput:
     def write(self, text: str) -> int:
         """Keep for writing; once too much is kept, drop until the terminal has taken it all."""
         with self._changed:
-            self._lost = self._lost or self._kept + len(text) > MOST_KEPT
+            self._lost = self._lost or self._kept + len(text) > MAX_BUFFERED
             if not self._lost:
                 self._texts.append(text)
                 self._kept += len(text)
@@ -94,22 +94,22 @@ class NonBlockingDriver(LinuxDriver):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self._away = False
-        self._lasting: NonBlockingOutput | None = None
+        self._suspended = False
+        self._output: NonBlockingOutput | None = None
         if self._file is not None:
-            self._lasting = NonBlockingOutput(self._file, self._draw_again)
-            self._file = cast(Any, self._lasting)
+            self._output = NonBlockingOutput(self._file, self._draw_again)
+            self._file = cast(Any, self._output)
 
     @property
     def unread(self) -> bool:
         """Whether the terminal has not yet taken everything that was drawn."""
-        return self._lasting is not None and self._lasting.unread
+        return self._output is not None and self._output.unread
 
     def close(self) -> None:
         """Write the last words, for as long as the terminal takes them."""
         super().close()
-        if self._lasting is not None:
-            self._lasting.drain()
+        if self._output is not None:
+            self._output.drain()
 
     def _draw_again(self) -> None:
         """Of what was drawn meanwhile something is missing on the terminal."""
@@ -118,22 +118,22 @@ class NonBlockingDriver(LinuxDriver):
 
     def suspend_application_mode(self) -> None:
         """Give the terminal back for a while."""
-        self._away = True
+        self._suspended = True
         super().suspend_application_mode()
 
     def resume_application_mode(self) -> None:
         """Take the terminal again, after it was given back. CONT comes at other times, too: a terminal that
         closes sends it, and taken for a return it would start a second reader, which nobody ends."""
-        if self._away:
-            self._away = False
+        if self._suspended:
+            self._suspended = False
             super().resume_application_mode()
 
 
-def lasting(found: type[Driver]) -> type[Driver]:
+def non_blocking_driver(found: type[Driver]) -> type[Driver]:
     """The driver to use where Textual would use `found`."""
     return NonBlockingDriver if found is LinuxDriver else found
 
 
-def unread(app: App[Any]) -> bool:
+def has_undrawn_output(app: App[Any]) -> bool:
     """Whether what was drawn last has not reached the person's terminal: nothing of it has been seen."""
     return isinstance(app._driver, NonBlockingDriver) and app._driver.unread

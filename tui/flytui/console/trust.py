@@ -11,12 +11,12 @@ from flycore.model.trust import TrustItem
 from flysafe.text import strict_text
 from flytui.console.approvals.keys import ArmingState
 from flytui.console.changes import difference_lines
-from flytui.console.desk import Desk, Topic
-from flytui.console.paint import Line, Span, Tone, line, span, wrap, wrapped
-from flytui.console.screens.armed import ArmedScreen, foot
+from flytui.console.desk import ConsoleState, Topic
+from flytui.console.paint import StyledLine, StyledText, Tone, line, span, wrap, wrapped
+from flytui.console.screens.armed import ArmedScreen, key_lines_with_state
 from flytui.console.words import plural
 
-_ARMING = ArmingState(Risk.MEDIUM, whole=True)
+_ARMING = ArmingState(Risk.MEDIUM, read_whole=True)
 
 
 def _change_label(item: TrustItem) -> str:
@@ -30,7 +30,7 @@ def _change_label(item: TrustItem) -> str:
 class TrustScreen(ArmedScreen[bool]):
     """Shows what waits when it opens; a change meanwhile is a new question. Escape trusts nothing."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ConsoleState) -> None:
         super().__init__(desk, "Trust", _ARMING)
         self._items: tuple[TrustItem, ...] = desk.trust
         self._outcome = ""
@@ -45,10 +45,10 @@ class TrustScreen(ArmedScreen[bool]):
             self._show_question(_ARMING)
         self._redraw()
 
-    def _approve(self) -> Coroutine[Any, Any, None]:
-        return self._send()
+    def _approval(self) -> Coroutine[Any, Any, None]:
+        return self._send_trust()
 
-    async def _send(self) -> None:
+    async def _send_trust(self) -> None:
         """Trust exactly the digests that were shown."""
         shown = tuple((item.sidecar, item.digest) for item in self._items)
         try:
@@ -62,7 +62,7 @@ class TrustScreen(ArmedScreen[bool]):
         else:
             self._outcome = f"nothing was trusted: {outcome.why_not or 'refused'}"
 
-    def _top(self, width: int) -> Sequence[Line]:
+    def _title_lines(self, width: int) -> Sequence[StyledLine]:
         count = plural(len(self._items), "entry", "entries")
         rows = [
             line(
@@ -72,23 +72,23 @@ class TrustScreen(ArmedScreen[bool]):
         ]
         return wrapped(rows, width, 1)
 
-    def _body(self, width: int) -> Sequence[Line]:
-        rows: list[Line] = []
+    def _body_lines(self, width: int) -> Sequence[StyledLine]:
+        rows: list[StyledLine] = []
         for item in self._items:
             mark = span(_change_label(item), Tone.WARN) if item.changed else span("new", Tone.DIM)
-            name = Span(strict_text(item.sidecar), Tone.STRONG)
-            rows += [(), *wrap(line(Span(" "), name, Span("  "), mark), width, 3)]
+            name = StyledText(strict_text(item.sidecar), Tone.STRONG)
+            rows += [(), *wrap(line(StyledText(" "), name, StyledText("  "), mark), width, 3)]
             rows += difference_lines(item.difference, width, 3)
             for text in item.lines:
-                rows += wrap(line(Span("   "), Span(strict_text(text))), width, 5)
-            rows += wrap(line(Span("   "), span(f"sha256 {item.digest}", Tone.DIM)), width, 5)
+                rows += wrap(line(StyledText("   "), StyledText(strict_text(text))), width, 5)
+            rows += wrap(line(StyledText("   "), span(f"sha256 {item.digest}", Tone.DIM)), width, 5)
         return rows[1:]
 
-    def _keys(self, width: int) -> Sequence[Line]:
+    def _key_lines(self, width: int) -> Sequence[StyledLine]:
         state = span(f" {self._outcome}", Tone.WARN) if self._outcome else self._readiness()
         pairs = [
-            (self._desk.keys.shown("card.approve"), f"trust all {len(self._items)}"),
+            (self._desk.keys.label("card.approve"), f"trust all {len(self._items)}"),
             ("↑↓ PgUp PgDn", "read"),
             ("Esc", "trust nothing now"),
         ]
-        return foot(state, pairs, width)
+        return key_lines_with_state(state, pairs, width)

@@ -14,20 +14,20 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from flytui.console.paint import BLANK, Line, Span, Tone, fit
+from flytui.console.paint import BLANK, StyledLine, StyledText, Tone, truncated
 
 TONE_CLASSES = {f"tone--{tone.value}" for tone in Tone}
-LineBuilder = Callable[[int], Sequence[Line]]
+LineBuilder = Callable[[int], Sequence[StyledLine]]
 """Makes the lines for a width in cells; called again whenever the width or the content changes."""
 
 
-def to_strip(row: Line, width: int, styles: Mapping[Tone, Style], base: Style) -> Strip:
+def to_strip(row: StyledLine, width: int, styles: Mapping[Tone, Style], base: Style) -> Strip:
     """The line as exactly `width` cells for Textual's line API."""
-    segments = [Segment(part.text, _style(part, styles, base)) for part in fit(row, width) if part.text]
+    segments = [Segment(part.text, _style(part, styles, base)) for part in truncated(row, width) if part.text]
     return Strip(segments).adjust_cell_length(width, base)
 
 
-def _style(part: Span, styles: Mapping[Tone, Style], base: Style) -> Style:
+def _style(part: StyledText, styles: Mapping[Tone, Style], base: Style) -> Style:
     if part.ink is None:
         return base + styles[part.tone]
     fore, back = Color.from_rgb(*part.ink.fore), Color.from_rgb(*part.ink.back)
@@ -69,7 +69,7 @@ class LineBar(ThemedWidget):
     def __init__(self, build: LineBuilder, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._build = build
-        self._rows: Sequence[Line] = ()
+        self._rows: Sequence[StyledLine] = ()
 
     def on_mount(self) -> None:
         """Draw what there is at once."""
@@ -105,13 +105,13 @@ class LineView(ThemedWidget, ScrollView, can_focus=True):
     def __init__(self, build: LineBuilder, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._build = build
-        self._rows: Sequence[Line] = ()
+        self._rows: Sequence[StyledLine] = ()
         self._width = 0
         self.painted = False
         """Whether these lines have been drawn since they were built."""
 
     @property
-    def rows(self) -> Sequence[Line]:
+    def rows(self) -> Sequence[StyledLine]:
         """The lines as they are now."""
         return self._rows
 

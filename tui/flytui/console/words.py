@@ -7,7 +7,7 @@ import time
 
 from flycore.model.enums import Effective, Phase, Risk, Status
 from flycore.model.json import Json
-from flytui.console.paint import Span, Tone, span
+from flytui.console.paint import StyledText, Tone, span
 
 STATE_LABELS: dict[Effective, tuple[str, Tone]] = {
     Effective.AVAILABLE: ("● available", Tone.GOOD),
@@ -15,14 +15,14 @@ STATE_LABELS: dict[Effective, tuple[str, Tone]] = {
     Effective.UNAVAILABLE: ("○ unavailable", Tone.BAD),
     Effective.DISABLED: ("⊘ disabled", Tone.DIM),
 }
-CHANGED = ("± changed", Tone.WARN)
+CHANGED_LABEL = ("± changed", Tone.WARN)
 RISK_LABELS: dict[Risk, tuple[str, Tone]] = {
     Risk.LOW: ("low", Tone.DIM),
     Risk.MEDIUM: ("med", Tone.PLAIN),
     Risk.HIGH: ("high", Tone.WARN),
     Risk.CRITICAL: ("crit", Tone.ALARM),
 }
-STATUS: dict[Status, tuple[str, Tone]] = {
+STATUS_LABELS: dict[Status, tuple[str, Tone]] = {
     Status.SUCCESS: ("✓ success", Tone.GOOD),
     Status.FAILED: ("✗ failed", Tone.BAD),
     Status.UNAVAILABLE: ("○ unavailable", Tone.BAD),
@@ -39,18 +39,18 @@ PHASE_LABELS: dict[Phase, tuple[str, Tone]] = {
 }
 
 
-def said(pair: tuple[str, Tone]) -> Span:
+def label_span(pair: tuple[str, Tone]) -> StyledText:
     """A word of one of the tables above as a span."""
-    return Span(*pair)
+    return StyledText(*pair)
 
 
-def risk_title(risk: Risk) -> Span:
+def risk_title(risk: Risk) -> StyledText:
     """Risk as a card's title says it; red is for high and critical only."""
     loud = risk.at_least(Risk.HIGH)
     return span(f"{'▲ ' if loud else ''}{risk.value.upper()}", Tone.ALARM if loud else Tone.STRONG)
 
 
-def clock(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """`0:12`, `9:48`, `1:02:03`; never negative."""
     whole = max(0, int(seconds))
     hours, rest = divmod(whole, 3600)
@@ -58,7 +58,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{second:02}" if hours else f"{minutes}:{second:02}"
 
 
-def clock_of(at: float) -> str:
+def local_time(at: float) -> str:
     """A Unix time as the person's own clock shows it: `14:03:11`, with its date where that is not today."""
     then = time.localtime(at)
     day = "" if then[:3] == time.localtime()[:3] else "%Y-%m-%d "
@@ -74,11 +74,11 @@ def age(seconds: float) -> str:
     return f"{whole}s"
 
 
-def took(milliseconds: int) -> str:
+def milliseconds_text(milliseconds: int) -> str:
     """`40ms`, `1.9s`, `3:12`."""
     if milliseconds < 1_000:
         return f"{milliseconds}ms"
-    return f"{milliseconds / 1_000:.1f}s" if milliseconds < 60_000 else clock(milliseconds / 1_000)
+    return f"{milliseconds / 1_000:.1f}s" if milliseconds < 60_000 else duration(milliseconds / 1_000)
 
 
 def plural(count: int, one: str, many: str = "") -> str:

@@ -12,7 +12,7 @@ import anyio
 from flycore.model.enums import Code, Status
 from flycore.runners.answer import OnEvent, SidecarEvent, exit_words
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome
-from flycore.runners.upstream.link import Link
+from flycore.runners.upstream.link import McpTransport
 from flycore.runners.upstream.results import LONGEST_ERROR, outcome_of_result
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ class McpCall:
     program: str
 
 
-async def ask(
-    client: Client, link: Link, job: ProcessJsonJob, asked: McpCall, tell: OnEvent | None
+async def call_tool(
+    client: Client, link: McpTransport, job: ProcessJsonJob, asked: McpCall, tell: OnEvent | None
 ) -> RunOutcome:
     """Send it and wait. At the time limit, and when the awaiting task is cancelled, the server is told; one
     that does not come back from it is ended with its tree; a cancellation then goes on."""
@@ -103,7 +103,7 @@ def _answers() -> TypeAdapter[Any]:
     return TypeAdapter(CallToolResult | InputRequiredResult)
 
 
-async def _error(link: Link, error: Any) -> RunOutcome:
+async def _error(link: McpTransport, error: Any) -> RunOutcome:
     """The server's error, or its end; servers use the code by which the SDK tells of an end for errors of
     their own, too."""
     from mcp_types import CONNECTION_CLOSED
@@ -117,7 +117,7 @@ async def _error(link: Link, error: Any) -> RunOutcome:
         how = link.fault if link.fault not in ("", "was left", "has left") else "has left"
         if link.exit_code is not None and how == "has left":
             how = exit_words(link.exit_code)
-        return crashed(how, link.exit_code)
+        return crash_outcome(how, link.exit_code)
     return RunOutcome(
         status=Status.FAILED,
         code=Code.FAILED,
@@ -127,7 +127,7 @@ async def _error(link: Link, error: Any) -> RunOutcome:
     )
 
 
-def crashed(how: str, exit_code: int | None) -> RunOutcome:
+def crash_outcome(how: str, exit_code: int | None) -> RunOutcome:
     """The server went before it answered; a program has an exit code, and may have said more."""
     said = "its stderr may say why" if exit_code is not None else "its entry in the catalog says how it is"
     return RunOutcome(
@@ -143,9 +143,9 @@ def _invalid(message: str) -> RunOutcome:
     return RunOutcome(status=Status.FAILED, code=Code.INVALID_OUTPUT, message=message)
 
 
-async def _cancel(link: Link) -> None:
+async def _cancel(link: McpTransport) -> None:
     """The SDK has told the server. Where that call does not end there, the server does."""
     with anyio.CancelScope(shield=True):
-        if not await link.calmed():
-            link.break_off(CALL_NOT_CANCELLED)
+        if not await link.wait_until_idle():
+            link.abort(CALL_NOT_CANCELLED)
             await link.closed.wait()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flycore.model.upstream import Listing
+from flycore.model.upstream import McpToolList
 from flycore.runners.answer import exit_words
 from flycore.runners.spawn import SpawnError
-from flycore.runners.upstream.link import Link
+from flycore.runners.upstream.link import McpTransport
 from flysafe.text import strict_text
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class StartError(Exception):
 class ConnectionState:
     """How the server is. Exactly one of `listing` and `fault` says something."""
 
-    listing: Listing | None = None
+    listing: McpToolList | None = None
     server: str = ""
     """What it calls itself, and the version of the protocol."""
     took_ms: int = 0
@@ -41,7 +41,7 @@ class ConnectionState:
     stderr_tail: str = ""
 
 
-def named(client: Client) -> str:
+def server_label(client: Client) -> str:
     """What the server calls itself. Raises StartError where it is a flytui."""
     about = client.server_info
     name = about.name if about is not None else "a server without a name"
@@ -55,7 +55,9 @@ def named(client: Client) -> str:
     return f"{strict_text(words)}, MCP {client.protocol_version}"
 
 
-def gone(link: Link | None, fault: BaseException | None, connect_s: float) -> ConnectionState:
+def connection_loss(
+    link: McpTransport | None, fault: BaseException | None, connect_s: float
+) -> ConnectionState:
     """Why there is no connection. What `link` noted says more than what the SDK made of it."""
     leaf = _leaf(fault)
     if isinstance(leaf, StartError):

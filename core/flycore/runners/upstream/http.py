@@ -95,7 +95,7 @@ class _Body(httpx2.AsyncByteStream):
         async for piece in self._response.aiter_stream():
             count += len(piece)
             if self._most and count > self._most:
-                self._link.break_off(f"said more than {self._most} bytes in one message")
+                self._link.abort(f"said more than {self._most} bytes in one message")
                 raise httpx2.ReadError(self._link.fault)
             yield piece
 
@@ -130,19 +130,19 @@ class _Transport(httpx2.AsyncBaseTransport):
         try:
             said = await self._pool.handle_async_request(asked)
         except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError) as fault:
-            self._link.note(f"could not be reached ({str(fault) or type(fault).__name__})")
+            self._link.note_failure(f"could not be reached ({str(fault) or type(fault).__name__})")
             self._link.in_doubt = True
             raise httpx2.ConnectError(str(fault), request=request) from fault
         headers = httpx2.Headers(said.headers)
         if said.status in _REDIRECTS:
-            self._link.note(f"answered HTTP {said.status}, a redirect, which is not followed")
+            self._link.note_failure(f"answered HTTP {said.status}, a redirect, which is not followed")
             del headers["location"]
         elif said.status >= 400:
-            self._link.note(f"answered HTTP {said.status}")
+            self._link.note_failure(f"answered HTTP {said.status}")
         if headers.get("content-encoding", "identity").casefold() != "identity":
-            self._link.note("answered packed, which it was asked not to")
+            self._link.note_failure("answered packed, which it was asked not to")
             await said.aclose()
-            raise httpx2.DecodingError(self._link.noted, request=request)
+            raise httpx2.DecodingError(self._link.last_failure, request=request)
         events = headers.get("content-type", "").casefold().startswith("text/event-stream")
         return httpx2.Response(
             said.status,
@@ -172,16 +172,16 @@ class HttpTransport:
     def __init__(self, url: str, headers: dict[str, str], most: int) -> None:
         self._url, self._headers, self._most = url, headers, most
         self.fault = ""
-        self.noted = ""
+        self.last_failure = ""
         """What the last answer that was none, or the last connection that failed, said."""
         self.in_doubt = False
         self.ended, self.closed = anyio.Event(), anyio.Event()
 
-    def note(self, what: str) -> None:
+    def note_failure(self, what: str) -> None:
         """Remember why a request failed: the SDK's own words leave it out."""
-        self.noted = what
+        self.last_failure = what
 
-    def break_off(self, why: str) -> None:
+    def abort(self, why: str) -> None:
         """See Link."""
         self.fault = self.fault or why
         self.ended.set()
@@ -189,7 +189,7 @@ class HttpTransport:
     def begin_call(self) -> None:
         """See Link."""
 
-    async def calmed(self) -> bool:
+    async def wait_until_idle(self) -> bool:
         """See Link. The request is closed, and nothing of ours runs for it."""
         return True
 
@@ -216,11 +216,11 @@ class HttpTransport:
             ):
                 yield streams
         finally:
-            self.break_off(self.noted or "was left")
+            self.abort(self.last_failure or "was left")
             self.closed.set()
 
 
-def filled(headers: dict[str, str], secrets: dict[str, str]) -> dict[str, str]:
+def fill_headers(headers: dict[str, str], secrets: dict[str, str]) -> dict[str, str]:
     """The headers with secrets in place of their names; every name is one of `secrets`."""
     return {
         name: SECRET_REFERENCE.sub(lambda match: secrets[match[1]], value) for name, value in headers.items()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 
-class Link(Protocol):
+class McpTransport(Protocol):
     """One connection, made once. `fault` says, once it has ended, why; a sentence without its subject."""
 
     fault: str
@@ -28,11 +28,11 @@ class Link(Protocol):
         """The streams, for as long as the block is open. Whatever it starts has ended when it closes."""
         ...
 
-    def break_off(self, why: str) -> None:
+    def abort(self, why: str) -> None:
         """Use it no more."""
         ...
 
-    async def calmed(self) -> bool:
+    async def wait_until_idle(self) -> bool:
         """Whether the call that was cancelled last came to an end on the server's side, within its grace."""
         ...
 

@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from flycore.catalog.schemas import check_schema
 from flycore.model.json import JsonObject, canonical_json
-from flycore.model.upstream import ToolDefinition, Listing, Unreadable
+from flycore.model.upstream import ToolDefinition, McpToolList, UnreadableTool
 
 if TYPE_CHECKING:
     from mcp import ClientSession
@@ -32,7 +32,7 @@ _DIALECTS = (
 """What servers write by habit: read as 2020-12, whose rules a schema still has to follow."""
 
 
-async def list_tools(session: ClientSession) -> Listing:
+async def list_tools(session: ClientSession) -> McpToolList:
     """What the server offers. Raises what the SDK does for an answer that is none."""
     from mcp_types import PaginatedRequestParams
 
@@ -53,10 +53,10 @@ async def list_tools(session: ClientSession) -> Listing:
     return await anyio.to_thread.run_sync(partial(read_tools, found[:MOST_TOOLS], more))
 
 
-def read_tools(tools: list[Tool], more: str) -> Listing:
+def read_tools(tools: list[Tool], more: str) -> McpToolList:
     """The tools as definitions, and why others cannot be used. `more`: why the list is not whole."""
     definitions: dict[str, ToolDefinition] = {}
-    refused: list[Unreadable] = []
+    refused: list[UnreadableTool] = []
     size = 0
     for tool in tools:
         definition = _definition(tool)
@@ -64,16 +64,16 @@ def read_tools(tools: list[Tool], more: str) -> Listing:
         if tool.name in definitions:
             why = "is offered twice"
         if why:
-            refused.append(Unreadable(name=tool.name[:256], why=why))
+            refused.append(UnreadableTool(name=tool.name[:256], why=why))
         elif (size := size + bytes_) > MOST_BYTES:
-            return Listing(
+            return McpToolList(
                 tools=tuple(definitions.values()),
                 refused=tuple(refused),
                 more=f"its definitions are more than {MOST_BYTES} bytes",
             )
         else:
             definitions[tool.name] = definition
-    return Listing(tools=tuple(definitions.values()), refused=tuple(refused), more=more)
+    return McpToolList(tools=tuple(definitions.values()), refused=tuple(refused), more=more)
 
 
 def _definition(tool: Tool) -> ToolDefinition:

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import anyio
 
 from flycore.model.enums import Code, Status
-from flycore.model.upstream import Listing
+from flycore.model.upstream import McpToolList
 from flycore.runners.answer import OnEvent
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome
-from flycore.runners.upstream.calling import CALL_NOT_CANCELLED, McpCall, ask, crashed
-from flycore.runners.upstream.contact import ITSELF, ConnectionState, gone, named
-from flycore.runners.upstream.link import Link
+from flycore.runners.upstream.calling import CALL_NOT_CANCELLED, McpCall, call_tool, crash_outcome
+from flycore.runners.upstream.contact import ITSELF, ConnectionState, connection_loss, server_label
+from flycore.runners.upstream.link import McpTransport
 from flycore.runners.upstream.listing import list_tools
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _SILENT = logging.NullHandler()
 class Started:
     """A way to the server, and what would run on it: a digest."""
 
-    link: Link
+    link: McpTransport
     program: str
 
 
@@ -67,7 +67,7 @@ class McpSession:
         self._start, self._told, self._connect_s = start, told, connect_s
         self._client: Client | None = None
         self._started: Started | None = None
-        self._listing: Listing | None = None
+        self._listing: McpToolList | None = None
         self._relist, self._retry = anyio.Event(), anyio.Event()
         self._connected = anyio.Event()
         self.settled = anyio.Event()
@@ -88,8 +88,8 @@ class McpSession:
             begun = time.monotonic()
             contact = await self._once()
             was_well = self._client is not None
-            ours, self._again = self._again or self._taken_back(), False
-            self._lost()
+            ours, self._again = self._again or self._cancelled(), False
+            self._on_lost()
             if time.monotonic() - begun >= LONGEST_PAUSE_S:
                 pause = FIRST_PAUSE_S
             if was_well and ours:
@@ -101,7 +101,7 @@ class McpSession:
                 await self._retry.wait()
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
-    def _taken_back(self) -> bool:
+    def _cancelled(self) -> bool:
         """Whether the server was ended because of a call that it did not give back."""
         return self._started is not None and self._started.link.fault == CALL_NOT_CANCELLED
 
@@ -128,7 +128,7 @@ class McpSession:
         first. Cancelling tells the server, and where it does not come back, its process is ended."""
         if self._started is not None and self._started.program != asked.program:
             self._again = True
-            self._started.link.break_off("was another program")
+            self._started.link.abort("was another program")
             await self._started.link.closed.wait()
         if self._client is None:
             with anyio.move_on_after(min(WAIT_S, job.timeout_ms / 1000)):
@@ -137,13 +137,13 @@ class McpSession:
             return _changed("the server says that its tools are others, and does not say which")
         client, started, listing = self._client, self._started, self._listing
         if client is None or started is None or listing is None:
-            return crashed("is not connected", None)
+            return crash_outcome("is not connected", None)
         definition = next((tool for tool in listing.tools if tool.name == asked.tool), None)
         if started.program != asked.program or definition is None or definition.digest() != asked.definition:
             return _changed("the server describes the tool otherwise by now, and nobody has approved that")
         self._calls += 1
         try:
-            return await ask(client, started.link, job, asked, tell)
+            return await call_tool(client, started.link, job, asked, tell)
         finally:
             self._calls -= 1
             if started.link.in_doubt:
@@ -160,14 +160,14 @@ class McpSession:
 
     async def _once(self) -> ConnectionState:
         """Connect, and stay for as long as it goes; why it went."""
-        link: Link | None = None
+        link: McpTransport | None = None
         try:
             started = await self._start()
             link = started.link
             await self._serve(started)
         except Exception as fault:  # noqa: BLE001 - whatever a server makes the SDK raise ends its session only
-            return gone(link, fault, self._connect_s)
-        return gone(link, None, self._connect_s)
+            return connection_loss(link, fault, self._connect_s)
+        return connection_loss(link, None, self._connect_s)
 
     async def _serve(self, started: Started) -> None:
         from mcp import Client
@@ -181,14 +181,14 @@ class McpSession:
         client = Client(
             link.transport(),
             cache=None,
-            message_handler=self._hear,
+            message_handler=self._on_message,
             client_info=Implementation(name=ITSELF, version=flycore.__version__),
         )
         async with anyio.create_task_group() as group:
             group.start_soon(_leave_when_ended, link, group.cancel_scope)
             with anyio.fail_after(self._connect_s) as connecting:
                 async with client, anyio.create_task_group() as inner:
-                    server = named(client)
+                    server = server_label(client)
                     self._relist = anyio.Event()
                     told = self._announced
                     inner.start_soon(self._listen, client)
@@ -200,7 +200,7 @@ class McpSession:
                         self._note(listing, server, round((time.monotonic() - begun) * 1000))
                         told, listing = await self._next_listing(client)
 
-    async def _next_listing(self, client: Client) -> tuple[int, Listing]:
+    async def _next_listing(self, client: Client) -> tuple[int, McpToolList]:
         """How many changes were told of before it was asked for, and the next list. A server that is busy
         with a call may leave it unanswered; it is asked again then."""
         while True:
@@ -233,7 +233,7 @@ class McpSession:
             await anyio.sleep(LISTEN_PAUSE_S)
             self._relist.set()
 
-    async def _hear(self, message: IncomingMessage) -> None:
+    async def _on_message(self, message: IncomingMessage) -> None:
         from mcp_types import ToolListChangedNotification
 
         if isinstance(message, ToolListChangedNotification):
@@ -247,7 +247,7 @@ class McpSession:
         self._client, self._started = client, started
         self._places = anyio.Semaphore(1 if started.link.stays_alone else AT_ONCE)
 
-    def _note(self, listing: Listing, server: str, took_ms: int) -> None:
+    def _note(self, listing: McpToolList, server: str, took_ms: int) -> None:
         self._listing = listing
         self._noted.set()
         self._noted = anyio.Event()
@@ -255,7 +255,7 @@ class McpSession:
         self._connected.set()
         self.settled.set()
 
-    def _lost(self) -> None:
+    def _on_lost(self) -> None:
         self._client = self._started = self._listing = None
         self._connected = anyio.Event()
         self._noted.set()
@@ -272,6 +272,6 @@ def _changed(message: str) -> RunOutcome:
     )
 
 
-async def _leave_when_ended(link: Link, scope: anyio.CancelScope) -> None:
+async def _leave_when_ended(link: McpTransport, scope: anyio.CancelScope) -> None:
     await link.ended.wait()
     scope.cancel()

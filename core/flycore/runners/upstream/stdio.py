@@ -15,7 +15,7 @@ from flycore.runners.pipes import CHUNK, PipeReader, TailBuffer
 from flycore.runners.reactor import epoll_reader_of
 from flycore.runners.run import LEFTOVER_GRACE_S, TERM_GRACE_S
 from flycore.runners.spawn import Child, SpawnSpec, spawn
-from flycore.runners.trees import Tree, become_subreaper, end_tree, forget, register
+from flycore.runners.trees import ProcessTree, become_subreaper, end_tree, forget, register
 from flysafe.procfs import ticks_now
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class StdioTransport:
         """See Link."""
         return self._tail.data.decode("utf-8", "replace")
 
-    def break_off(self, why: str) -> None:
+    def abort(self, why: str) -> None:
         """See Link."""
         self.fault = self.fault or why
         self.ended.set()
@@ -66,7 +66,7 @@ class StdioTransport:
         self._tail = TailBuffer()
         self._cancelled, self._calm = None, anyio.Event()
 
-    async def calmed(self) -> bool:
+    async def wait_until_idle(self) -> bool:
         """See Link."""
         with anyio.move_on_after(CANCEL_GRACE_S, shield=True):
             await self._calm.wait()
@@ -100,13 +100,13 @@ class StdioTransport:
                 with anyio.CancelScope(shield=True):
                     await self._end(child, tree, errors)
             finally:
-                self.break_off("was left")
+                self.abort("was left")
                 self.closed.set()
 
     def _take_error(self, data: bytes) -> bool:
         return self._tail.take(data)
 
-    async def _end(self, child: Child, tree: Tree, errors: PipeReader) -> None:
+    async def _end(self, child: Child, tree: ProcessTree, errors: PipeReader) -> None:
         """End it and everybody it started."""
         try:
             os.close(child.stdin)
@@ -127,7 +127,7 @@ class StdioTransport:
     async def _watch(self, pidfd: int) -> None:
         await anyio.wait_readable(pidfd)
         await anyio.lowlevel.checkpoint()
-        self.break_off("has left")
+        self.abort("has left")
 
     async def _read(self, fd: int, incoming: MemoryObjectSendStream[Any]) -> None:
         with incoming:
@@ -140,27 +140,27 @@ class StdioTransport:
                     await anyio.wait_readable(fd)
                     continue
                 if not data:
-                    return self.break_off("closed its stdout")
+                    return self.abort("closed its stdout")
                 line += data
                 while (end := line.find(b"\n", scanned)) >= 0:
                     one = bytes(line[:end])
                     del line[: end + 1]
                     scanned = 0
-                    message = self._heard(one)
+                    message = self._parse_line(one)
                     if message is not None:
                         try:
                             await incoming.send(message)
                         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                            return self.break_off("was left")
+                            return self.abort("was left")
                     elif self.ended.is_set():
                         return None
                 scanned = len(line)
                 if scanned > self._most:
-                    return self.break_off(f"said more than {self._most} bytes in one message")
+                    return self.abort(f"said more than {self._most} bytes in one message")
                 if self.ended.is_set():
                     return None
 
-    def _heard(self, line: bytes) -> SessionMessage | None:
+    def _parse_line(self, line: bytes) -> SessionMessage | None:
         """The message of a line. What is none is counted and dropped."""
         from mcp.shared.message import SessionMessage
         from mcp_types.jsonrpc import JSONRPCRequest, jsonrpc_message_adapter
@@ -170,13 +170,13 @@ class StdioTransport:
         except ValueError:
             self._garbage += 1
             if self._garbage > MOST_GARBAGE:
-                self.break_off("writes to stdout what is no message")
+                self.abort("writes to stdout what is no message")
             return None
         self._garbage = 0
         if isinstance(message, JSONRPCRequest):
             self._asked += 1
             if self._asked > MOST_ASKED:
-                self.break_off("asks more than it reads the answers to")
+                self.abort("asks more than it reads the answers to")
                 return None
         elif self._cancelled is not None and getattr(message, "id", None) == self._cancelled:
             self._calm.set()
@@ -199,5 +199,5 @@ class StdioTransport:
                 except BlockingIOError:
                     await anyio.wait_writable(fd)
                 except BrokenPipeError:
-                    return self.break_off("closed its stdin")
+                    return self.abort("closed its stdin")
         return None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from mcp_types import Tool, ToolAnnotations
 
-CALL = "glee_tool"
+CALL_ALIAS = "glee_tool"
 LIST_ALIAS = "glee_tools_list"
 ALIASES = (
     Tool(
-        name=CALL,
-        title=CALL,
+        name=CALL_ALIAS,
+        title=CALL_ALIAS,
         description="Calls the tool of that name with these params and returns its bare output.",
         input_schema={
             "type": "object",

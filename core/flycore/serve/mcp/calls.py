@@ -25,16 +25,16 @@ from flycore.model.json import JsonObject, StrictJsonError, canonical_json, read
 from flycore.model.suggest import nearest
 from flycore.rpc.methods import Client
 from flycore.serve.mcp import aliases
-from flycore.serve.mcp.images import Look
-from flycore.serve.mcp.listing import Listing
-from flycore.serve.mcp.results import answer, bare, tool_error
-from flycore.serve.mcp.telling import telling
+from flycore.serve.mcp.images import ReadImage
+from flycore.serve.mcp.listing import CurrentTools
+from flycore.serve.mcp.results import call_result, text_result, tool_error
+from flycore.serve.mcp.telling import report_progress
 from flycore.serve.mcp.tools import UnknownCursorError, ToolList
 from flysafe.text import safe_text
 
-GONE = "flytui.gone"
+DISCONNECTED = "flytui.gone"
 """Key of an HTTP request's scope: an event that is set when whoever sent it has left."""
-MOST_SAID = 200
+MAX_NAME_CHARS = 200
 NO_KERNEL = "no-kernel"
 _NO_KERNEL_HINT = "nothing has run; the kernel is looked for again with the next call"
 
@@ -44,13 +44,13 @@ Context = ServerRequestContext[dict[str, Any], Any]
 class ToolRequests:
     """What one caller asks for. Who that is was decided where `door` was made."""
 
-    def __init__(self, door: Client, listing: Listing, look: Look) -> None:
-        self._door, self._listing, self._look = door, listing, look
+    def __init__(self, door: Client, listing: CurrentTools, look: ReadImage) -> None:
+        self._client, self._listing, self._look = door, listing, look
 
     async def list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         """One page of what is visible."""
         try:
-            seen = await self._listing.now()
+            seen = await self._listing.current()
             tools, cursor = seen.page(params.cursor if params is not None else None)
         except UnknownCursorError as problem:
             raise MCPError(INVALID_PARAMS, f"this server has given no such cursor: {problem}") from None
@@ -61,14 +61,14 @@ class ToolRequests:
     async def call_tool(self, ctx: Context, params: CallToolRequestParams) -> CallToolResult:
         """Call one tool. Whatever else the request carries, `_meta` included, decides nothing."""
         try:
-            seen = await self._listing.known()
+            seen = await self._listing.last_known()
             if params.name == aliases.LIST_ALIAS:
-                return bare([{"name": name, "description": said} for name, said in seen.described])
-            if params.name == aliases.CALL:
+                return text_result([{"name": name, "description": said} for name, said in seen.descriptions])
+            if params.name == aliases.CALL_ALIAS:
                 return await self._call_alias(ctx, seen, params.arguments or {})
-            result = await self._called(ctx, seen, params.name, params.arguments or {})
+            result = await self._run(ctx, seen, params.name, params.arguments or {})
             if _is_unknown(result, seen):
-                raise MCPError(INVALID_PARAMS, unknown(seen, params.name))
+                raise MCPError(INVALID_PARAMS, unknown_tool(seen, params.name))
             return await self._answer(seen, result)
         except StrictJsonError as problem:
             return tool_error(Code.INVALID_INPUT, f"the input {problem.reason}")
@@ -79,25 +79,25 @@ class ToolRequests:
         name, params = arguments.get("name"), arguments.get("params", {})
         if not isinstance(name, str) or not isinstance(params, dict) or set(arguments) - {"name", "params"}:
             return tool_error(Code.INVALID_INPUT, "glee_tool takes a name and params, an object")
-        result = await self._called(ctx, seen, name, params)
+        result = await self._run(ctx, seen, name, params)
         if _is_unknown(result, seen):
-            return tool_error(Code.NOT_FOUND, unknown(seen, name))
+            return tool_error(Code.NOT_FOUND, unknown_tool(seen, name))
         return await self._answer(seen, result)
 
-    async def _called(self, ctx: Context, seen: ToolList, name: str, arguments: JsonObject) -> ToolResult:
+    async def _run(self, ctx: Context, seen: ToolList, name: str, arguments: JsonObject) -> ToolResult:
         """Run the tool that `name` means while its steps are told. Raises StrictJsonError for an input that two
         programs could read differently, FlyError where no kernel took the call."""
         _check_strict(arguments)
 
         async def run() -> ToolResult | FlyError:
             try:
-                return await self._door.call(
-                    seen.names.tool(name), arguments, said=claims(ctx), on_progress=on_progress
+                return await self._client.call(
+                    seen.names.tool_for(name), arguments, said=client_name(ctx), on_progress=on_progress
                 )
             except FlyError as problem:
                 return problem
 
-        async with telling(ctx.session.report_progress) as on_progress:
+        async with report_progress(ctx.session.report_progress) as on_progress:
             ended = await _until_disconnect(ctx, run)
         if isinstance(ended, FlyError):
             raise ended
@@ -107,23 +107,23 @@ class ToolRequests:
         capability = seen.catalog.capability(result.tool)
         described = capability.capability if capability is not None else None
         if not result.artifacts:
-            return answer(result, described, self._look)
-        return await anyio.to_thread.run_sync(answer, result, described, self._look)
+            return call_result(result, described, self._look)
+        return await anyio.to_thread.run_sync(call_result, result, described, self._look)
 
 
-def unknown(seen: ToolList, name: str) -> str:
+def unknown_tool(seen: ToolList, name: str) -> str:
     """That there is no such tool, and which may be meant: only those that are listed."""
     near = nearest(name, [tool.name for tool in seen.tools])
     hint = f"did you mean {' or '.join(near)}?" if near else "tools/list has all"
-    return safe_text(f"unknown tool {name[:MOST_SAID]}: {hint}")
+    return safe_text(f"unknown tool {name[:MAX_NAME_CHARS]}: {hint}")
 
 
-def claims(ctx: Context) -> str:
+def client_name(ctx: Context) -> str:
     """What the client says of itself, for the person to see as unverified."""
     params = ctx.session.client_params
     if params is None:
         return ""
-    return f"{params.client_info.name} {params.client_info.version}"[:MOST_SAID].strip()
+    return f"{params.client_info.name} {params.client_info.version}"[:MAX_NAME_CHARS].strip()
 
 
 def _is_unknown(result: ToolResult, seen: ToolList) -> bool:
@@ -145,7 +145,7 @@ async def _until_disconnect(
 ) -> ToolResult | FlyError:
     """Do `work`; it is cancelled when the HTTP request it belongs to has lost its sender, who could not be
     given the answer any more. Over stdio, and in the newer era, the server cancels by itself."""
-    gone = getattr(ctx.request, "scope", {}).get(GONE)
+    gone = getattr(ctx.request, "scope", {}).get(DISCONNECTED)
     if not isinstance(gone, anyio.Event):
         return await work()
     ended: list[ToolResult | FlyError] = []

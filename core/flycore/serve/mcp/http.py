@@ -18,16 +18,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flycore.rpc.methods import Client
-from flycore.serve.http import CALLER, PATH
-from flycore.serve.mcp.calls import GONE
-from flycore.serve.mcp.images import Look
+from flycore.serve.http import CALLER_STATE_KEY, MCP_PATH
+from flycore.serve.mcp.calls import DISCONNECTED
+from flycore.serve.mcp.images import ReadImage
 from flycore.serve.mcp.server import MAX_SESSIONS, build_server
 
 ClientFor = Callable[[str], Client]
 _LOG = logging.getLogger("flytui.http")
 
 
-def http_app(door_of: ClientFor, look: Look) -> ASGIApp:
+def http_app(door_of: ClientFor, look: ReadImage) -> ASGIApp:
     """Serves `/mcp`, for each caller, by the key that admission left, with a server and sessions of its own;
     a request without one is refused. Needs the ASGI lifespan."""
     log = logging.getLogger("mcp")
@@ -35,7 +35,7 @@ def http_app(door_of: ClientFor, look: Look) -> ASGIApp:
     log.addHandler(logging.NullHandler())  # what a peer sends is written nowhere
     servers = _Servers(door_of, look)
     return Starlette(
-        routes=[Route(PATH, endpoint=servers)],
+        routes=[Route(MCP_PATH, endpoint=servers)],
         lifespan=lambda _: servers.open(),
         exception_handlers={Exception: _internal_error},
     )
@@ -51,7 +51,7 @@ async def _internal_error(request: Request, problem: Exception) -> Response:
 class _Servers:
     """One session manager for each token's name, opened when it first comes."""
 
-    def __init__(self, door_of: ClientFor, look: Look) -> None:
+    def __init__(self, door_of: ClientFor, look: ReadImage) -> None:
         self._client_for, self._look = door_of, look
         self._managers: dict[str, StreamableHTTPSessionManager] = {}
         self._opening = anyio.Lock()
@@ -67,11 +67,11 @@ class _Servers:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        token = scope.get("state", {}).get(CALLER)
+        token = scope.get("state", {}).get(CALLER_STATE_KEY)
         if not isinstance(token, str) or not token:
             await PlainTextResponse("no token\n", 401)(scope, receive, send)
             return
-        gone = scope[GONE] = anyio.Event()
+        gone = scope[DISCONNECTED] = anyio.Event()
 
         async def heard() -> Message:
             message = await receive()

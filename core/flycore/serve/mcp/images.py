@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flycore.model.call import Artifact
-from flycore.registry.places import Places
+from flycore.registry.places import RootPaths
 from flysafe.beneath import read_beneath
 
 MAX_IMAGE_BYTES = 5 * 1024 * 1024
@@ -26,12 +26,12 @@ class Image(NamedTuple):
     mime_type: str
 
 
-Look = Callable[[Artifact, int], Image | None]
+ReadImage = Callable[[Artifact, int], Image | None]
 """Reads one artifact of at most that many bytes; None where it is no image, too large, gone, or lies where
 it may not. Blocks."""
 
 
-def image_reader(places: Places) -> Look:
+def image_reader(places: RootPaths) -> ReadImage:
     """Looks below the folder of artifacts and the project's, through no link: what the kernel checked when
     the call ended may be another file now. What an image is, its first bytes say, not the tool."""
     anchors = (os.path.realpath(places.artifacts_dir), os.path.realpath(places.app_root))

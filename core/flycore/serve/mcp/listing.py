@@ -9,7 +9,7 @@ import anyio
 from flycore.model.errors import FlyError
 from flycore.model.events import EventClass
 from flycore.rpc.methods import Client
-from flycore.serve.mcp.tools import ToolList, shown
+from flycore.serve.mcp.tools import ToolList, tool_list_of
 
 RETRY_SECONDS = 0.5
 """Before a kernel that went away is looked for again."""
@@ -19,39 +19,39 @@ Changed = Callable[[], Awaitable[None]]
 """Tells the clients that the list is another."""
 
 
-class Listing:
+class CurrentTools:
     """Asks for the catalog only when it may have changed; while nothing watches it, every time."""
 
     def __init__(self, door: Client) -> None:
-        self._door = door
+        self._client = door
         self._watched = False
-        self._held: ToolList | None = None
-        self._known: ToolList | None = None
-        self._moment = 0
+        self._cached: ToolList | None = None
+        self._last: ToolList | None = None
+        self._generation = 0
         """Grows with every word of a change: what was asked for before it is not kept."""
 
-    async def now(self) -> ToolList:
+    async def current(self) -> ToolList:
         """The tools as they are. Raises FlyError where no kernel answers."""
-        held = self._held
+        held = self._cached
         if held is not None and self._watched:
             return held
-        moment = self._moment
-        catalog = await self._door.catalog()
-        before = self._known.names if self._known is not None else None
-        fresh = self._known = shown(catalog, before)
-        if moment == self._moment and self._watched:
-            self._held = fresh
+        moment = self._generation
+        catalog = await self._client.catalog()
+        before = self._last.names if self._last is not None else None
+        fresh = self._last = tool_list_of(catalog, before)
+        if moment == self._generation and self._watched:
+            self._cached = fresh
         return fresh
 
-    async def known(self) -> ToolList:
+    async def last_known(self) -> ToolList:
         """The same, or while no kernel answers what was known last: a call finds the next kernel, and is
         judged by that one. Raises FlyError where nothing was ever known."""
         try:
-            return await self.now()
+            return await self.current()
         except FlyError:
-            if self._known is None:
+            if self._last is None:
                 raise
-            return self._known
+            return self._last
 
     async def watch(self, changed: Changed) -> None:
         """Follow the kernel's catalog until cancelled, also from one kernel to the next. `changed` is awaited
@@ -59,7 +59,7 @@ class Listing:
         before: ToolList | None = None
         while True:
             try:
-                async with self._door.events(_EVENT_CLASSES) as events:
+                async with self._client.events(_EVENT_CLASSES) as events:
                     self._watched = True
                     before = await self._refresh(before, changed)
                     async for _ in events:
@@ -71,9 +71,9 @@ class Listing:
             await anyio.sleep(RETRY_SECONDS)
 
     async def _refresh(self, before: ToolList | None, changed: Changed) -> ToolList:
-        self._held = None
-        self._moment += 1
-        fresh = await self.now()
+        self._cached = None
+        self._generation += 1
+        fresh = await self.current()
         if before is not None and before.tools != fresh.tools:
             await changed()
         return fresh

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from flycore.model.catalog import CapabilityView, Catalog
 
-LONGEST = 64
+MAX_NAME_CHARS = 64
 MAX_REMEMBERED = 4_096
 """Names that are remembered for tools that are there no longer."""
 _HASHED = 8
@@ -33,7 +33,7 @@ class Names:
         tools = tuple(tools)
         for tool in tools:
             if tool not in self.name_of:
-                known[_unique(spelled(tool), taken)] = tool
+                known[_unique(mcp_spelling(tool), taken)] = tool
                 self.name_of[tool] = next(reversed(known))
         there = frozenset(tools)
         gone = [name for name, tool in known.items() if tool not in there]
@@ -41,7 +41,7 @@ class Names:
             del self.name_of[known.pop(name)]
         self.tool_of = known
 
-    def tool(self, called: str) -> str:
+    def tool_for(self, called: str) -> str:
         """The capability a client means: by the name that is listed, else by the name itself."""
         return self.tool_of.get(called, called)
 
@@ -53,12 +53,12 @@ def names_of_catalog(catalog: Catalog, before: Names | None = None) -> Names:
     return Names(tools, before.tool_of if before is not None else None)
 
 
-def spelled(tool: str) -> str:
+def mcp_spelling(tool: str) -> str:
     """The name in the characters that are allowed, not yet unique: `file.hash` is `file_hash`."""
     plain = _OTHER.sub("_", tool)
-    if len(plain) <= LONGEST:
+    if len(plain) <= MAX_NAME_CHARS:
         return plain
-    return f"{plain[: LONGEST - _HASHED - 1]}_{hashlib.sha256(tool.encode()).hexdigest()[:_HASHED]}"
+    return f"{plain[: MAX_NAME_CHARS - _HASHED - 1]}_{hashlib.sha256(tool.encode()).hexdigest()[:_HASHED]}"
 
 
 def _unique(name: str, taken: set[str]) -> str:
@@ -67,7 +67,7 @@ def _unique(name: str, taken: set[str]) -> str:
     while found in taken:
         number += 1
         end = f"_{number}"
-        found = name[: LONGEST - len(end)] + end
+        found = name[: MAX_NAME_CHARS - len(end)] + end
     taken.add(found)
     return found
 

@@ -13,7 +13,7 @@ from mcp_types import (
     JSONRPCResponse,
 )
 
-MOST_OWED = 128
+MAX_PENDING = 128
 """Requests that a client may have under way, answers it has not read yet among them."""
 
 
@@ -23,7 +23,7 @@ class PendingRequests:
     def __init__(self) -> None:
         self._ids: set[str] = set()
 
-    def refusal(self, message: JSONRPCMessage) -> JSONRPCError | None:
+    def add_or_refuse(self, message: JSONRPCMessage) -> JSONRPCError | None:
         """Why a message that has come is not taken; None where it is. Where its id is in use the refusal has
         none: it would be taken for the other's answer."""
         if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
@@ -33,13 +33,13 @@ class PendingRequests:
         if str(message.id) in self._ids:
             error = ErrorData(code=INVALID_REQUEST, message="that id is in use")
             return JSONRPCError(jsonrpc="2.0", id=None, error=error)
-        if len(self._ids) >= MOST_OWED:
-            error = ErrorData(code=INTERNAL_ERROR, message=f"{MOST_OWED} requests wait for their answers")
+        if len(self._ids) >= MAX_PENDING:
+            error = ErrorData(code=INTERNAL_ERROR, message=f"{MAX_PENDING} requests wait for their answers")
             return JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
         self._ids.add(str(message.id))
         return None
 
-    def answered(self, message: JSONRPCMessage) -> None:
+    def remove(self, message: JSONRPCMessage) -> None:
         """A message has been written."""
         if isinstance(message, JSONRPCResponse | JSONRPCError):
             self._ids.discard(str(message.id))

@@ -11,7 +11,7 @@ from flycore.model.json import Json, JsonObject
 _SCHEMA_MAP_KEYS = NAMED_SCHEMAS | {"definitions"}  # as drafts before 2020-12 name `$defs`
 
 
-def portable(schema: JsonObject) -> JsonObject:
+def without_boolean_schemas(schema: JsonObject) -> JsonObject:
     """The schema with `{}` and `{"not": {}}` where it says `true` and `false`, at every depth.
 
     `additionalProperties` and `unevaluated…` are left as they are: a boolean is what is usual there.
@@ -36,4 +36,4 @@ def _schema(value: Json) -> Json:
         return {}
     if value is False:
         return {"not": {}}
-    return portable(value) if isinstance(value, dict) else value
+    return without_boolean_schemas(value) if isinstance(value, dict) else value

@@ -17,7 +17,7 @@ from flycore.model.call import ToolResult
 from flycore.model.capability import Capability
 from flycore.model.enums import Code, Status
 from flycore.model.json import Json, JsonObject
-from flycore.serve.mcp.images import MAX_BYTES_IN_ALL, Look
+from flycore.serve.mcp.images import MAX_BYTES_IN_ALL, ReadImage
 from flycore.serve.mcp.shorten import as_text, fit_to_limit
 from flycore.serve.mcp.tools import output_schema_of
 from flysafe.text import safe_text
@@ -34,7 +34,7 @@ _TOO_LARGE = (
 )
 
 
-def answer(result: ToolResult, capability: Capability | None, look: Look) -> CallToolResult:
+def call_result(result: ToolResult, capability: Capability | None, look: ReadImage) -> CallToolResult:
     """The result of a call of `capability`, None where the catalog has none of that name. Reads images, so
     it blocks."""
     if result.status is not Status.SUCCESS:
@@ -58,7 +58,7 @@ def answer(result: ToolResult, capability: Capability | None, look: Look) -> Cal
     )
 
 
-def bare(output: Json) -> CallToolResult:
+def text_result(output: Json) -> CallToolResult:
     """Nothing but a value, as text."""
     return CallToolResult(content=[_text(as_text(output))])
 
@@ -106,7 +106,7 @@ def _violation(item: Json) -> str:
     return f"{item.get('pointer') or '(the input)'}: {item.get('message')}"
 
 
-def _files(result: ToolResult, look: Look) -> list[ContentBlock]:
+def _files(result: ToolResult, look: ReadImage) -> list[ContentBlock]:
     """Each file by its name; images as images too, as far as they go in."""
     blocks: list[ContentBlock] = []
     left = MAX_BYTES_IN_ALL

@@ -20,10 +20,10 @@ from mcp_types import INTERNAL_ERROR, NotificationParams
 import flycore
 from flycore.rpc.methods import Client
 from flycore.serve.mcp.calls import ToolRequests, Context
-from flycore.serve.mcp.images import Look
-from flycore.serve.mcp.listing import Listing
+from flycore.serve.mcp.images import ReadImage
+from flycore.serve.mcp.listing import CurrentTools
 
-NAME = "flytui"
+SERVER_NAME = "flytui"
 INSTRUCTIONS = (
     "Tools of this project. Risky calls wait for a person, who sees the exact input and approves or denies "
     "it; nothing you send decides that. A call that ends `approval-pending` has not run: make exactly the "
@@ -33,11 +33,11 @@ MAX_SESSIONS = 256
 """Sessions of the older era that one caller may have open."""
 NOTIFY_SECONDS = 5.0
 """How long a client may take to be told that the list has changed."""
-FAULT = "internal error"
+INTERNAL_FAULT = "internal error"
 _LOG = logging.getLogger("flytui.mcp")
 
 Params = TypeVar("Params")
-Answer = TypeVar("Answer")
+ResultT = TypeVar("ResultT")
 
 
 class _Server(Server[dict[str, Any]]):
@@ -61,13 +61,13 @@ class Sessions:
     def __init__(self) -> None:
         self._open: OrderedDict[int, ServerSession] = OrderedDict()
 
-    async def begun(self, ctx: Any, params: NotificationParams) -> None:
+    async def add(self, ctx: Any, params: NotificationParams) -> None:
         """A client has said `notifications/initialized`."""
         self._open[id(ctx.session)] = ctx.session
         if len(self._open) > MAX_SESSIONS:
             self._open.popitem(last=False)
 
-    async def tell(self) -> None:
+    async def notify(self) -> None:
         """Tell all of them that the tools are others."""
         async with anyio.create_task_group() as group:
             for session in tuple(self._open.values()):
@@ -80,19 +80,19 @@ async def _notify(session: ServerSession) -> None:
 
 
 def _without_fault_details(
-    handler: Callable[[Context, Params], Awaitable[Answer]],
-) -> Callable[[Context, Params], Awaitable[Answer]]:
+    handler: Callable[[Context, Params], Awaitable[ResultT]],
+) -> Callable[[Context, Params], Awaitable[ResultT]]:
     """The handler, whose faults of our own tell the client no more than that, and the log their type: the
     SDK would send an exception's words, and log them."""
 
-    async def handle(ctx: Context, params: Params) -> Answer:
+    async def handle(ctx: Context, params: Params) -> ResultT:
         try:
             return await handler(ctx, params)
         except MCPError:
             raise
         except Exception as fault:  # noqa: BLE001 - whatever it is, its words stay in this process
             _LOG.error("a request met a fault of our own: %s", _fault_type(fault))
-            raise MCPError(INTERNAL_ERROR, FAULT) from None
+            raise MCPError(INTERNAL_ERROR, INTERNAL_FAULT) from None
 
     return handle
 
@@ -104,14 +104,14 @@ def _fault_type(fault: BaseException) -> str:
     return type(fault).__name__
 
 
-def build_server(door: Client, look: Look) -> Server[dict[str, Any]]:
+def build_server(door: Client, look: ReadImage) -> Server[dict[str, Any]]:
     """A server whose calls go through `door`. It follows the catalog for as long as it runs."""
-    listing, sessions, bus = Listing(door), Sessions(), InMemorySubscriptionBus()
+    listing, sessions, bus = CurrentTools(door), Sessions(), InMemorySubscriptionBus()
     calls = ToolRequests(door, listing, look)
 
     async def changed() -> None:
         await bus.publish(ToolsListChanged())
-        await sessions.tell()
+        await sessions.notify()
 
     @asynccontextmanager
     async def lifespan(_: Server[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
@@ -121,7 +121,7 @@ def build_server(door: Client, look: Look) -> Server[dict[str, Any]]:
             group.cancel_scope.cancel()
 
     server = _Server(
-        NAME,
+        SERVER_NAME,
         version=flycore.__version__,
         title="flytui",
         instructions=INSTRUCTIONS,
@@ -130,5 +130,5 @@ def build_server(door: Client, look: Look) -> Server[dict[str, Any]]:
         on_call_tool=_without_fault_details(calls.call_tool),
         on_subscriptions_listen=ListenHandler(bus, max_subscriptions=MAX_SESSIONS),
     )
-    server.add_notification_handler("notifications/initialized", NotificationParams, sessions.begun)
+    server.add_notification_handler("notifications/initialized", NotificationParams, sessions.add)
     return server

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from flycore.model.json import StrictJsonError, read_strict
 from flycore.rpc.methods import Client
-from flycore.serve.mcp.images import Look
+from flycore.serve.mcp.images import ReadImage
 from flycore.serve.mcp.owed import PendingRequests
 from flycore.serve.mcp.server import build_server
 from flysafe.text import safe_text
@@ -34,7 +34,7 @@ MAX_LINE_BYTES = 4 * 1024 * 1024
 READ_BYTES = 65_536
 WRITE_BYTES = 4_096
 """A pipe that can be written to takes this much at once (POSIX PIPE_BUF)."""
-LOOK_SECONDS = 1.0
+HANGUP_POLL_SECONDS = 1.0
 HANGUP_GRACE_SECONDS = 2.0
 """What a client that has left may leave unread for so long."""
 
@@ -42,7 +42,7 @@ Incoming = SessionMessage | Exception
 _LOG = logging.getLogger("mcp.flytui")
 
 
-async def serve_stdio(door: Client, look: Look) -> None:
+async def serve_stdio(door: Client, look: ReadImage) -> None:
     """Serve the client at the other end of standard input until it closes it."""
     server = build_server(door, look)
     with _log_to_stderr(), _private_pipes() as (source, sink):
@@ -97,7 +97,9 @@ async def _read(
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for line in _lines(source):
                 message = _parse(line)
-                refused = message if isinstance(message, JSONRPCError) else owed.refusal(message.message)
+                refused = (
+                    message if isinstance(message, JSONRPCError) else owed.add_or_refuse(message.message)
+                )
                 if refused is not None:
                     await back.send(SessionMessage(refused))
                 elif isinstance(message, SessionMessage):
@@ -111,7 +113,7 @@ async def _cancel_after_hangup(source: int, scope: anyio.CancelScope) -> None:
     poll = select.poll()
     poll.register(source, select.POLLRDHUP)
     while not poll.poll(0):  # noqa: ASYNC110 - no loop waits for the other end alone, only for data as well
-        await anyio.sleep(LOOK_SECONDS)
+        await anyio.sleep(HANGUP_POLL_SECONDS)
     await anyio.sleep(HANGUP_GRACE_SECONDS)
     scope.cancel()
 
@@ -162,7 +164,7 @@ async def _write(
             async for message in to_write:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await _write_all(sink, text.encode("utf-8") + b"\n")
-                owed.answered(message.message)
+                owed.remove(message.message)
         except OSError:
             return
 

@@ -16,7 +16,7 @@ from flysafe.text import safe_text
 HEARTBEAT_SECONDS = 2.0
 MIN_INTERVAL_SECONDS = 0.1
 """Between two rounds: a tool that tells of a thousand steps a second is followed, not copied."""
-STEP = 1e-6
+MIN_INCREMENT = 1e-6
 """What a message without a number of its own adds."""
 PHASE_TEXT = {
     Phase.CHECKING: "checking",
@@ -30,31 +30,31 @@ Report = Callable[[float, float | None, str], Awaitable[None]]
 """Sends a number, what it is out of, and words."""
 
 
-class Telling:
+class ProgressReporter:
     """The steps of one call. `take` is handed to the kernel, `tell` sends until it is cancelled."""
 
     def __init__(self, report: Report, clock: Callable[[], float]) -> None:
         self._report, self._clock = report, clock
         self._waiting: dict[Phase, Progress] = {}
-        self._come = anyio.Event()
+        self._arrived = anyio.Event()
         self._last = Progress(call_id="", phase=Phase.CHECKING)
         self._since = clock()
         self._number = 0.0
 
-    def take(self, step: Progress) -> None:
+    def add(self, step: Progress) -> None:
         """A step has come. Of one phase only the newest is kept."""
         if step.phase is Phase.FINISHED:
             return
         self._waiting.pop(step.phase, None)
         self._waiting[step.phase] = step
-        self._come.set()
+        self._arrived.set()
 
-    async def tell(self) -> None:
+    async def run(self) -> None:
         """Send what comes, and a beat when nothing has."""
         while True:
             with anyio.move_on_after(HEARTBEAT_SECONDS):
-                await self._come.wait()
-            self._come = anyio.Event()
+                await self._arrived.wait()
+            self._arrived = anyio.Event()
             if not await self.flush():
                 await self._send_heartbeat(self._last)
             await anyio.sleep(MIN_INTERVAL_SECONDS)
@@ -79,18 +79,18 @@ class Telling:
 
     def _next(self, step: Progress) -> float:
         """The tool's own number where it is larger than all before, else the least that is."""
-        least = max(round(self._number + STEP, 6), math.nextafter(self._number, math.inf))
+        least = max(round(self._number + MIN_INCREMENT, 6), math.nextafter(self._number, math.inf))
         said = step.progress if step.progress is not None else 0.0
         self._number = max(said, least)
         return self._number
 
 
 @asynccontextmanager
-async def telling(report: Report) -> AsyncIterator[Callable[[Progress], None]]:
+async def report_progress(report: Report) -> AsyncIterator[Callable[[Progress], None]]:
     """Tell while the block runs; gives what takes the call's steps."""
-    told = Telling(report, anyio.current_time)
+    told = ProgressReporter(report, anyio.current_time)
     async with anyio.create_task_group() as group:
-        group.start_soon(told.tell)
-        yield told.take
+        group.start_soon(told.run)
+        yield told.add
         group.cancel_scope.cancel()
     await told.flush()

@@ -14,9 +14,9 @@ from flycore.model.enums import Decision, Effective, Risk
 from flycore.model.json import JsonObject
 from flycore.serve.mcp.aliases import ALIASES
 from flycore.serve.mcp.names import Names, names_of_catalog
-from flycore.serve.mcp.portable import portable
+from flycore.serve.mcp.portable import without_boolean_schemas
 
-PAGE = 500
+PAGE_SIZE = 500
 """Tools on one page of `tools/list`."""
 _CURSOR = "after:"
 _USABLE = (Effective.AVAILABLE, Effective.DEGRADED)
@@ -42,7 +42,7 @@ class ToolList:
         return tuple(sorted((*visible, *ALIASES), key=lambda tool: tool.name))
 
     @cached_property
-    def described(self) -> tuple[tuple[str, str], ...]:
+    def descriptions(self) -> tuple[tuple[str, str], ...]:
         """Name and description of each visible capability."""
         return tuple(
             (self.names.name_of[view.capability.name], view.capability.description)
@@ -57,12 +57,12 @@ class ToolList:
             raise UnknownCursorError(cursor[:200])
         names = [tool.name for tool in self.tools]
         start = 0 if cursor is None else bisect_right(names, cursor.removeprefix(_CURSOR))
-        page = list(self.tools[start : start + PAGE])
-        more = start + PAGE < len(names)
+        page = list(self.tools[start : start + PAGE_SIZE])
+        more = start + PAGE_SIZE < len(names)
         return page, f"{_CURSOR}{page[-1].name}" if more else None
 
 
-def shown(catalog: Catalog, before: Names | None = None) -> ToolList:
+def tool_list_of(catalog: Catalog, before: Names | None = None) -> ToolList:
     """The catalog with its names; `before` are those that were handed out until now."""
     return ToolList(catalog, names_of_catalog(catalog, before))
 
@@ -89,11 +89,11 @@ def tool_of(seen: ToolList, view: CapabilityView) -> Tool:
 def output_schema_of(capability: Capability) -> JsonObject | None:
     """The schema that structured results are held against; None where there is none."""
     schema = capability.output_schema
-    return portable(schema) if schema.get("type") == "object" else None
+    return without_boolean_schemas(schema) if schema.get("type") == "object" else None
 
 
 def _input_schema(capability: Capability) -> JsonObject:
-    schema = portable(capability.input_schema)
+    schema = without_boolean_schemas(capability.input_schema)
     return schema if schema.get("type") == "object" else {**schema, "type": "object"}
 
 

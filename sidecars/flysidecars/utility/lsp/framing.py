@@ -17,7 +17,7 @@ _FIRST = b"content-"
 """How every header begins, whatever its case."""
 
 
-class Broken(Exception):
+class FramingError(Exception):
     """The server writes something that is no message; the sentence says what."""
 
 
@@ -48,7 +48,7 @@ class Frames:
         while (message := self._next()) is not None:
             found.append(message)
             if len(found) > MAX_PER_FEED:
-                raise Broken("it floods: too many messages at once")
+                raise FramingError("it floods: too many messages at once")
         return found
 
     def _next(self) -> JsonObject | None:
@@ -65,11 +65,11 @@ class Frames:
         """Take the header off; whether it was whole."""
         first = bytes(self._buffer[: len(_FIRST)]).lower()
         if not _FIRST.startswith(first):
-            raise Broken("its stdout is no protocol: a header was expected")
+            raise FramingError("its stdout is no protocol: a header was expected")
         end = self._buffer.find(b"\r\n\r\n", 0, MAX_HEADER_BYTES + 4)
         if end < 0:
             if len(self._buffer) > MAX_HEADER_BYTES:
-                raise Broken(f"a header is longer than {MAX_HEADER_BYTES} bytes")
+                raise FramingError(f"a header is longer than {MAX_HEADER_BYTES} bytes")
             return False
         self._wanted = _length(bytes(self._buffer[:end]))
         del self._buffer[: end + 4]
@@ -83,10 +83,10 @@ def _length(header: bytes) -> int:
         if name.strip().lower() == b"content-length"
     ]
     if len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > 12:
-        raise Broken("a header has no readable Content-Length")
+        raise FramingError("a header has no readable Content-Length")
     length = int(lengths[0])
     if length > MAX_BODY_BYTES:
-        raise Broken(f"a message is larger than {MAX_BODY_BYTES} bytes")
+        raise FramingError(f"a message is larger than {MAX_BODY_BYTES} bytes")
     return length
 
 
@@ -94,7 +94,7 @@ def _message(body: bytes) -> JsonObject:
     try:
         message = json.loads(body)
     except (ValueError, RecursionError) as broken:
-        raise Broken("a message is not JSON") from broken
+        raise FramingError("a message is not JSON") from broken
     if not isinstance(message, dict):
-        raise Broken("a message is not an object")
+        raise FramingError("a message is not an object")
     return message

@@ -47,7 +47,7 @@ def read_text(call: Call, path: str) -> str:
         raise ToolFailed("not-text", f"{path} is not UTF-8", path=path) from broken
 
 
-class Places:
+class DocumentPositions:
     """Says where something is, in one project."""
 
     def __init__(self, call: Call) -> None:

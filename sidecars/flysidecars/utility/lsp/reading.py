@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from flysidecars.sdk import JsonObject
-from flysidecars.utility.lsp.places import Places
+from flysidecars.utility.lsp.places import DocumentPositions
 
 MAX_ROWS = 5000
 MAX_BYTES = 512 * 1024
@@ -22,7 +22,7 @@ KINDS = (
 SEVERITIES = ("error", "warning", "information", "hint")
 
 
-def symbols_of(result: object, places: Places, path: str | None) -> list[JsonObject]:
+def symbols_of(result: object, places: DocumentPositions, path: str | None) -> list[JsonObject]:
     """The symbols of `textDocument/documentSymbol` (nested or flat, all in `path`) or of
     `workspace/symbol` (those below the project)."""
     found: list[JsonObject] = []
@@ -38,7 +38,7 @@ def symbols_of(result: object, places: Places, path: str | None) -> list[JsonObj
     return found
 
 
-def diagnostics_of(items: object, places: Places, path: str) -> list[JsonObject]:
+def diagnostics_of(items: object, places: DocumentPositions, path: str) -> list[JsonObject]:
     """The findings of one file."""
     found: list[JsonObject] = []
     for item in _list(items):
@@ -75,7 +75,9 @@ def bounded(name: str, rows: list[JsonObject]) -> JsonObject:
     return {name: kept} if len(kept) == len(rows) else {name: kept, "truncated": len(rows) - len(kept)}
 
 
-def _symbol(item: JsonObject, container: str, places: Places, path: str | None) -> JsonObject | None:
+def _symbol(
+    item: JsonObject, container: str, places: DocumentPositions, path: str | None
+) -> JsonObject | None:
     name, kind = item.get("name"), item.get("kind")
     location = item.get("location")
     place = location if isinstance(location, dict) else {}

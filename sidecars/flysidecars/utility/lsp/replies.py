@@ -21,7 +21,7 @@ _NOTHING = frozenset(
 """Answered with null: seen, and nothing chosen."""
 
 
-def reply(request: JsonObject, settings: JsonObject, folders: list[JsonObject]) -> JsonObject:
+def answer_request(request: JsonObject, settings: JsonObject, folders: list[JsonObject]) -> JsonObject:
     """The response to a server's request. `settings` are those of the entry, `folders` the workspace's."""
     method, given = request.get("method"), request.get("params")
     params = given if isinstance(given, dict) else {}

@@ -7,11 +7,11 @@ import os
 import selectors
 import time
 
-from flysidecars.children import Child
+from flysidecars.children import ChildProcess
 from flysidecars.sdk import Call, JsonObject, ToolFailed
-from flysidecars.utility.lsp.framing import Broken, Frames, encode
+from flysidecars.utility.lsp.framing import FramingError, Frames, encode
 from flysidecars.utility.lsp.places import path_of
-from flysidecars.utility.lsp.replies import reply
+from flysidecars.utility.lsp.replies import answer_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _HEED_S = 0.1
 """How often a call that waits looks whether it was taken back."""
 
 
-class Server:
+class LanguageServer:
     """Raises `ToolFailed`: `delegate-failed` (not started, died, talks no protocol, floods),
     `server-timeout`, `server-error` (it answered with an error). After any but the last it is `broken`."""
 
@@ -51,7 +51,7 @@ class Server:
         self._unasked = 0
         self._outgoing = bytearray()
         self._stderr = bytearray()
-        self._child = Child(argv, folder, talks=True)
+        self._child = ChildProcess(argv, folder, talks=True)
         self._selector = selectors.DefaultSelector()
         popen = self._child.popen
         if popen.stdin is None or popen.stdout is None or popen.stderr is None:
@@ -91,7 +91,7 @@ class Server:
     def wait(self, call: Call, done: Callable[[], bool], deadline: float) -> bool:
         """Listen until `done`, or until `deadline` (monotonic seconds); whether it is done."""
         while not done():
-            call.heed()
+            call.raise_if_cancelled()
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
@@ -156,7 +156,7 @@ class Server:
         try:
             for message in self._frames.feed(chunk):
                 self._take(message)
-        except Broken as broken:
+        except FramingError as broken:
             raise self._failed("delegate-failed", f"{self.name}: {broken}") from broken
 
     def _take(self, message: JsonObject) -> None:
@@ -166,9 +166,9 @@ class Server:
             return
         self._unasked += 1
         if self._unasked > MAX_UNASKED:
-            raise Broken("it floods: too many messages that nobody asked for")
+            raise FramingError("it floods: too many messages that nobody asked for")
         if isinstance(method, str) and number is not None:
-            self._outgoing += encode(reply(message, self.settings, self.folders))
+            self._outgoing += encode(answer_request(message, self.settings, self.folders))
         elif method == "textDocument/publishDiagnostics":
             self._published(message.get("params"))
         elif method == "$/progress":

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from flysidecars.sdk import Call, JsonObject
 from flysidecars.sdk.call import object_field
 from flysidecars.utility.lsp.places import uri_of
-from flysidecars.utility.lsp.server import Server
+from flysidecars.utility.lsp.server import LanguageServer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ def language_of(path: str) -> str:
     return _LANGUAGES.get(ending, ending or "plaintext")
 
 
-def start(call: Call, argv: Sequence[str], own: JsonObject, deadline: float) -> Server:
+def start(call: Call, argv: Sequence[str], own: JsonObject, deadline: float) -> LanguageServer:
     """A server that is ready for the project. `own` is `config.lsp` of the entry. Raises `ToolFailed`."""
     settings = object_field(own, "settings")
     call.progress(0, message=f"starting {os.path.basename(argv[0])}")
-    server = Server(argv, call.project_dir, settings)
+    server = LanguageServer(argv, call.project_dir, settings)
     try:
         _initialize(call, server, own, deadline)
     except BaseException:
@@ -90,7 +90,7 @@ def start(call: Call, argv: Sequence[str], own: JsonObject, deadline: float) -> 
     return server
 
 
-def _initialize(call: Call, server: Server, own: JsonObject, deadline: float) -> None:
+def _initialize(call: Call, server: LanguageServer, own: JsonObject, deadline: float) -> None:
     root = uri_of(call.project_dir)
     server.folders = [{"uri": root, "name": os.path.basename(call.project_dir) or "project"}]
     params: JsonObject = {
@@ -111,7 +111,7 @@ def _initialize(call: Call, server: Server, own: JsonObject, deadline: float) ->
 
 
 @contextmanager
-def opened(server: Server, path: str, uri: str, text: str) -> Iterator[None]:
+def open_document(server: LanguageServer, path: str, uri: str, text: str) -> Iterator[None]:
     """The document is open in the server for the block."""
     document = {"uri": uri, "languageId": language_of(path), "version": 1, "text": text}
     server.notify("textDocument/didOpen", {"textDocument": document})
@@ -122,7 +122,9 @@ def opened(server: Server, path: str, uri: str, text: str) -> Iterator[None]:
             server.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
 
 
-def published(call: Call, server: Server, path: str, deadline: float) -> tuple[object, bool]:
+def wait_for_diagnostics(
+    call: Call, server: LanguageServer, path: str, deadline: float
+) -> tuple[object, bool]:
     """The findings a server publishes of the open document at the absolute `path`, and whether it had said
     all it had to say before the time was up."""
     server.published.pop(path, None)

@@ -11,16 +11,16 @@ import time
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed, Unavailable
 from flysidecars.sdk.call import object_field
 from flysidecars.sdk.paths import in_project
-from flysidecars.utility.lsp.places import Places, read_text, uri_of
+from flysidecars.utility.lsp.places import DocumentPositions, read_text, uri_of
 from flysidecars.utility.lsp.reading import bounded, diagnostics_of, in_order, symbols_of
-from flysidecars.utility.lsp.session import opened, published, start
+from flysidecars.utility.lsp.session import open_document, wait_for_diagnostics, start
 from flysidecars.utility.offers import NO_SERVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flysidecars.utility.lsp.server import Server
+    from flysidecars.utility.lsp.server import LanguageServer
 
 DEFAULT_LIMIT_MS = 25_000
 """For a whole call; less than the 30 s after which an entry's calls are ended by default."""
@@ -28,7 +28,7 @@ LEAVE_S = 2.0
 MAX_WARM = 4
 
 _Key = tuple[str, ...]
-_warm: dict[_Key, Server] = {}
+_warm: dict[_Key, LanguageServer] = {}
 
 
 def lsp_symbols(call: Call) -> JsonObject:
@@ -41,9 +41,9 @@ def lsp_symbols(call: Call) -> JsonObject:
         return _with_server(call, lambda server, deadline: _find(call, server, str(query), deadline))
     document = _Document(call, path)
 
-    def ask(server: Server, deadline: float) -> JsonObject:
+    def ask(server: LanguageServer, deadline: float) -> JsonObject:
         _offers(server, "documentSymbolProvider", "the symbols of a file")
-        with opened(server, document.path, document.uri, document.text):
+        with open_document(server, document.path, document.uri, document.text):
             params = {"textDocument": {"uri": document.uri}}
             result = server.request(call, "textDocument/documentSymbol", params, deadline)
         rows = in_order(symbols_of(result, document.places, document.path))
@@ -58,14 +58,14 @@ def lsp_diagnostics(call: Call) -> JsonObject:
     _argv(call)
     document = _Document(call, call.text("path"))
 
-    def ask(server: Server, deadline: float) -> JsonObject:
-        with opened(server, document.path, document.uri, document.text):
+    def ask(server: LanguageServer, deadline: float) -> JsonObject:
+        with open_document(server, document.path, document.uri, document.text):
             if server.capabilities.get("diagnosticProvider"):
                 params = {"textDocument": {"uri": document.uri}}
                 result = server.request(call, "textDocument/diagnostic", params, deadline)
                 items, settled = (result.get("items") if isinstance(result, dict) else None), True
             else:
-                items, settled = published(call, server, document.absolute, deadline)
+                items, settled = wait_for_diagnostics(call, server, document.absolute, deadline)
         rows = in_order(diagnostics_of(items, document.places, document.path))
         return bounded("diagnostics", rows) | {"settled": settled}
 
@@ -80,22 +80,22 @@ class _Document:
         self.absolute = os.path.normpath(os.path.join(call.project_dir, self.path))
         self.uri = uri_of(self.absolute)
         self.text = read_text(call, path)
-        self.places = Places(call)
+        self.places = DocumentPositions(call)
         self.places.know(self.path, self.text)
 
 
-def _find(call: Call, server: Server, query: str, deadline: float) -> JsonObject:
+def _find(call: Call, server: LanguageServer, query: str, deadline: float) -> JsonObject:
     _offers(server, "workspaceSymbolProvider", "symbols of the whole project")
     result = server.request(call, "workspace/symbol", {"query": query}, deadline)
-    return bounded("symbols", symbols_of(result, Places(call), None))
+    return bounded("symbols", symbols_of(result, DocumentPositions(call), None))
 
 
-def _offers(server: Server, capability: str, what: str) -> None:
+def _offers(server: LanguageServer, capability: str, what: str) -> None:
     if not server.capabilities.get(capability):
         raise ToolFailed("not-offered", f"{server.name} does not offer {what}", delegate="lsp")
 
 
-def _with_server(call: Call, ask: Callable[[Server, float], JsonObject]) -> JsonObject:
+def _with_server(call: Call, ask: Callable[[LanguageServer, float], JsonObject]) -> JsonObject:
     argv = _argv(call)
     own = object_field(call.config, "lsp")
     limit = own.get("timeoutMs", DEFAULT_LIMIT_MS)
@@ -129,7 +129,7 @@ def _argv(call: Call) -> tuple[str, ...]:
     return argv
 
 
-def _ask_warm(key: _Key, ask: Callable[[Server, float], JsonObject], deadline: float) -> JsonObject:
+def _ask_warm(key: _Key, ask: Callable[[LanguageServer, float], JsonObject], deadline: float) -> JsonObject:
     server = _warm.pop(key)
     server.begin()
     try:
@@ -141,7 +141,7 @@ def _ask_warm(key: _Key, ask: Callable[[Server, float], JsonObject], deadline: f
             _warm[key] = server
 
 
-def _keep(key: _Key, server: Server) -> None:
+def _keep(key: _Key, server: LanguageServer) -> None:
     if not _warm:
         atexit.register(_end_all)
     _warm[key] = server

@@ -58,7 +58,7 @@ class TaskRecord:
         finally:
             os.close(descriptor)
 
-    def hold(self) -> int:
+    def lock(self) -> int:
         """Hold the lock, for as long as the descriptor is open."""
         descriptor = os.open("lock", _NEW, 0o600, dir_fd=self.folder)
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -45,7 +45,7 @@ class RingBuffer:
         return begin, first + os.pread(self._descriptor, length - len(first), 0)
 
 
-def text_of(begin: int, data: bytes, *, whole: bool, cut: bool) -> tuple[int, str, int]:
+def ring_text(begin: int, data: bytes, *, whole: bool, cut: bool) -> tuple[int, str, int]:
     """Where the text begins, the text, and where to go on. With `cut` what is left of a character that began
     earlier is left out; unless `whole`, a character that is not complete yet is left for the next time."""
     start = 0

@@ -6,7 +6,7 @@ import os
 import selectors
 from threading import Event, Thread
 
-from flysidecars.children import GRACE_S, KILL_PATIENCE_S, Child
+from flysidecars.children import GRACE_S, KILL_PATIENCE_S, ChildProcess
 from flysidecars.utility.tasks.records import STREAMS, now
 
 TYPE_CHECKING = False
@@ -27,13 +27,15 @@ class TaskProcess:
     """A task of this process. `on_end` is called once, from its thread, when all of it has ended and that
     is written down."""
 
-    def __init__(self, child: Child, record: TaskRecord, on_end: Callable[[TaskProcess], None]) -> None:
+    def __init__(
+        self, child: ChildProcess, record: TaskRecord, on_end: Callable[[TaskProcess], None]
+    ) -> None:
         self.child = child
         self.record = record
         self.over = Event()
         self._stopped = False
         self._on_end = on_end
-        self._lock = record.hold()
+        self._lock = record.lock()
         self._rings = {name: record.new_ring(name, int(str(record.fields["logBytes"]))) for name in STREAMS}
 
     def begin(self) -> None:

@@ -7,12 +7,12 @@ import os
 import signal
 from threading import Lock
 
-from flysidecars.children import Child
+from flysidecars.children import ChildProcess
 from flysidecars.programs import find_program
 from flysidecars.sdk import Call, JsonObject, ToolFailed, Unavailable
 from flysidecars.sdk.paths import open_project, open_project_file
 from flysidecars.utility.tasks.records import STREAMS, all_records, find_record, new_record, now
-from flysidecars.utility.tasks.ring import text_of
+from flysidecars.utility.tasks.ring import ring_text
 from flysidecars.utility.tasks.running import TaskProcess
 from flysidecars.utility.tasks.settings import Settings
 
@@ -98,7 +98,7 @@ def _launch(call: Call, argv: list[str], command: list[str], settings: Settings)
 
     folder = open_project(call)
     try:
-        return TaskProcess(Child(argv, folder, talks=False), record, ended)
+        return TaskProcess(ChildProcess(argv, folder, talks=False), record, ended)
     except ToolFailed:
         record.save(state="failed", endedAt=now())
         record.close()
@@ -129,7 +129,7 @@ def _output(call: Call) -> JsonObject:
         begin, data, total = record.log(stream, offset, MAX_OUTPUT_BYTES)
         at_end = begin + len(data) >= total
         cut = begin > 0 and begin != offset
-        begin, text, following = text_of(begin, data, whole=at_end and facts["state"] != "running", cut=cut)
+        begin, text, following = ring_text(begin, data, whole=at_end and facts["state"] != "running", cut=cut)
         facts |= {"stream": stream, "offset": begin, "nextOffset": following, "output": text}
         return facts
     finally:
@@ -188,6 +188,6 @@ def _end_all() -> None:
     """This process leaves, and so do its tasks."""
     tasks = list(_running.values())
     for task in tasks:
-        task.child.tell(signal.SIGTERM)
+        task.child.signal_tree(signal.SIGTERM)
     for task in tasks:
         task.stop(LEAVING_GRACE_S)

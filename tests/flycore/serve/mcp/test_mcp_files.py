@@ -17,7 +17,7 @@ from flycore.model.call import Artifact, CallError, ToolResult
 from flycore.model.enums import Code, Status
 from flycore.serve.mcp import images
 from flycore.serve.mcp.images import image_reader, image_type
-from flycore.serve.mcp.results import answer
+from flycore.serve.mcp.results import call_result
 from flycore.serve.mcp.shorten import fit_to_limit, size_of
 from kernelkit import Root, kernel_of, tool
 from mcpkit import ERAS, about, client_of, text_of
@@ -145,7 +145,7 @@ def test_whatever_is_cut_fits_and_what_fits_is_not_touched(output: Any, limit: i
 def test_an_output_of_too_many_keys_is_its_text_s_beginning_and_no_structure() -> None:
     keys = {f"k{number}": number for number in range(20_000)}
     done = ToolResult(status=Status.SUCCESS, tool="file.hash", sidecar="s", call_id="c", output=keys)
-    result = answer(done, KNOWN["file.hash"], lambda artifact, limit: None)
+    result = call_result(done, KNOWN["file.hash"], lambda artifact, limit: None)
     assert result.is_error
     assert result.structured_content is None
     assert len(text_of(result)) < 80_000
@@ -154,7 +154,7 @@ def test_an_output_of_too_many_keys_is_its_text_s_beginning_and_no_structure() -
 def test_details_of_an_error_are_cut_as_outputs_are() -> None:
     error = CallError(code=Code.FAILED, message="no", details={"code": "tool-error", "output": "x" * 500_000})
     result = ToolResult(status=Status.FAILED, tool="big.do", sidecar="big", call_id="1", error=error)
-    told = answer(result, None, lambda artifact, left: None)
+    told = call_result(result, None, lambda artifact, left: None)
     assert len(told.model_dump_json()) < 100_000
     assert told.meta is not None
     assert told.meta["flytui/result"]["error"]["details"]["code"] == "tool-error"

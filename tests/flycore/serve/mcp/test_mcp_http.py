@@ -27,8 +27,8 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import Caller
 from flycore.model.enums import RequestState
-from flycore.serve.http import CALLER
-from flycore.serve.mcp.http import PATH, http_app
+from flycore.serve.http import CALLER_STATE_KEY
+from flycore.serve.mcp.http import MCP_PATH, http_app
 from flycore.serve.mcp.images import image_reader
 from kernelkit import ECHO, Root, approve, kernel_of, tool, until, waiting_ask
 from mcpkit import ERAS, NEW, OLD, Told, about
@@ -64,7 +64,7 @@ class _Admitting:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         for name, value in scope.get("headers", ()):
             if name == b"x-token":
-                scope.setdefault("state", {})[CALLER] = value.decode()
+                scope.setdefault("state", {})[CALLER_STATE_KEY] = value.decode()
         await self._inner(scope, receive, send)
 
 
@@ -83,7 +83,7 @@ async def served(root: Root, kernel: Kernel) -> AsyncIterator[str]:
         group.start_soon(server.serve, [listener])
         await until(lambda: server.started)
         try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}"
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}{MCP_PATH}"
         finally:
             server.should_exit = True
 

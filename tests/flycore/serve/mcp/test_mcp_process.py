@@ -21,7 +21,7 @@ from doorkit import served
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.enums import RequestState
-from flycore.serve.mcp.owed import MOST_OWED, PendingRequests
+from flycore.serve.mcp.owed import MAX_PENDING, PendingRequests
 from kernelkit import ECHO, PATIENCE, Root, kernel_of, tool, until, waiting_ask
 from mcpkit import OLD, about, command, over_stdio
 
@@ -186,7 +186,7 @@ async def test_it_ends_with_a_client_that_never_reads(root: Root) -> None:
         assert stdin is not None
         assert stdout is not None
         fcntl.fcntl(stdout, fcntl.F_SETPIPE_SZ, 4096)
-        for number in range(4 * MOST_OWED):
+        for number in range(4 * MAX_PENDING):
             client.say("tools/list", id=number)
         stdin.close()
         assert await client.ended() == 0
@@ -197,16 +197,16 @@ def test_so_many_requests_wait_for_their_answers_and_no_more() -> None:
         return JSONRPCRequest(jsonrpc="2.0", id=id, method="tools/list")
 
     owed = PendingRequests()
-    assert [owed.refusal(asked(number)) for number in range(MOST_OWED)] == [None] * MOST_OWED
-    refused = owed.refusal(asked(MOST_OWED))
+    assert [owed.add_or_refuse(asked(number)) for number in range(MAX_PENDING)] == [None] * MAX_PENDING
+    refused = owed.add_or_refuse(asked(MAX_PENDING))
     assert refused is not None
-    assert (refused.id, refused.error.code) == (MOST_OWED, -32603)
-    owed.answered(JSONRPCResponse(jsonrpc="2.0", id=5, result={}))
-    assert owed.refusal(asked(MOST_OWED)) is None
+    assert (refused.id, refused.error.code) == (MAX_PENDING, -32603)
+    owed.remove(JSONRPCResponse(jsonrpc="2.0", id=5, result={}))
+    assert owed.add_or_refuse(asked(MAX_PENDING)) is None
     cancel = JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params={"requestId": 7})
-    assert owed.refusal(cancel) is None
-    assert owed.refusal(asked(7)) is None
-    assert owed.refusal(asked(8)) is not None
+    assert owed.add_or_refuse(cancel) is None
+    assert owed.add_or_refuse(asked(7)) is None
+    assert owed.add_or_refuse(asked(8)) is not None
 
 
 @pytest.mark.parametrize("leave", ["closes", "killed", "told to end"])

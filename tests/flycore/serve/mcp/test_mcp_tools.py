@@ -19,8 +19,8 @@ from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.enums import Discovery, Effective
 from flycore.model.stability import Stability
 from flycore.serve.mcp import tools as listed_tools
-from flycore.serve.mcp.names import LONGEST, MAX_REMEMBERED, Names, names_of_catalog, spelled
-from flycore.serve.mcp.tools import UnknownCursorError, shown
+from flycore.serve.mcp.names import MAX_NAME_CHARS, MAX_REMEMBERED, Names, names_of_catalog, mcp_spelling
+from flycore.serve.mcp.tools import UnknownCursorError, tool_list_of
 from kernelkit import ECHO, Root, kernel_of, tool, until
 from mcpkit import ERAS, NEW, OLD, client_of
 
@@ -48,18 +48,18 @@ def test_a_dot_becomes_an_underscore_and_what_collides_gets_a_number() -> None:
         "glee_tool_2": "glee_tool",
         "a_b": "a.b",
     }
-    assert names.tool("file_hash") == names.tool("file.hash") == "file.hash"
-    assert names.tool("file_hash_2") == "file_hash"
-    assert names.tool("nobody") == "nobody"
+    assert names.tool_for("file_hash") == names.tool_for("file.hash") == "file.hash"
+    assert names.tool_for("file_hash_2") == "file_hash"
+    assert names.tool_for("nobody") == "nobody"
 
 
 @pytest.mark.parametrize("left", [["a_b"], ["a_b", "a.b"], ["a.b", "a_b", "a-b"], []])
 def test_a_name_that_was_handed_out_never_means_another_tool(left: list[str]) -> None:
     before = Names(["a.b", "a_b"])
     after = Names(left, before.tool_of)
-    assert (after.tool("a_b"), after.tool("a_b_2")) == ("a.b", "a_b")
+    assert (after.tool_for("a_b"), after.tool_for("a_b_2")) == ("a.b", "a_b")
     again = Names(["a b", *left], after.tool_of)
-    assert (again.tool("a_b"), again.tool("a_b_2"), again.tool("a_b_3")) == ("a.b", "a_b", "a b")
+    assert (again.tool_for("a_b"), again.tool_for("a_b_2"), again.tool_for("a_b_3")) == ("a.b", "a_b", "a b")
 
 
 def test_names_of_tools_that_are_gone_are_bounded() -> None:
@@ -73,8 +73,8 @@ def test_long_and_odd_names_stay_apart_and_fit_model_apis() -> None:
     long = [f"{'a' * 70}.{end}" for end in ("one", "two")]
     names = Names([*long, "ä.ö", "b c"])
     assert len(names.tool_of) == 4
-    assert all(re.fullmatch(rf"[A-Za-z0-9_-]{{1,{LONGEST}}}", name) for name in names.tool_of)
-    assert spelled("ä.ö") == "___"
+    assert all(re.fullmatch(rf"[A-Za-z0-9_-]{{1,{MAX_NAME_CHARS}}}", name) for name in names.tool_of)
+    assert mcp_spelling("ä.ö") == "___"
 
 
 def test_what_flytui_describes_keeps_its_name_then_the_earlier_source() -> None:
@@ -104,7 +104,7 @@ def test_what_flytui_describes_keeps_its_name_then_the_earlier_source() -> None:
 def test_pages_hold_every_tool_once_also_when_one_goes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listed_tools, "PAGE", 3)
     views = tuple(view(f"t.n{number}") for number in range(10))
-    seen = shown(Catalog(version=1, app_root="/", capabilities=views))
+    seen = tool_list_of(Catalog(version=1, app_root="/", capabilities=views))
     found: list[str] = []
     cursor = None
     while True:
@@ -113,7 +113,7 @@ def test_pages_hold_every_tool_once_also_when_one_goes_meanwhile(monkeypatch: py
         if cursor is None:
             break
         if len(found) == 6:
-            seen = shown(Catalog(version=2, app_root="/", capabilities=views[:3] + views[5:]))
+            seen = tool_list_of(Catalog(version=2, app_root="/", capabilities=views[:3] + views[5:]))
     assert len(found) == len(set(found))
     assert set(found) >= {one.name for one in seen.tools}
     with pytest.raises(UnknownCursorError):
@@ -121,7 +121,7 @@ def test_pages_hold_every_tool_once_also_when_one_goes_meanwhile(monkeypatch: py
 
 
 def test_an_output_schema_that_is_not_of_an_object_is_left_out() -> None:
-    seen = shown(
+    seen = tool_list_of(
         Catalog(
             version=1,
             app_root="/",

@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from flycore.catalog.known import KNOWN
-from flycore.serve.mcp.portable import portable
+from flycore.serve.mcp.portable import without_boolean_schemas
 
 SOME: list[Any] = [{}, 1, "x", [], [1], {"a": 1}, {"a": 1, "b": 2}, {"a": {"c": None}}]
 
@@ -32,14 +32,14 @@ SOME: list[Any] = [{}, 1, "x", [], [1], {"a": 1}, {"a": 1, "b": 2}, {"a": {"c": 
 def test_a_boolean_in_the_place_of_a_schema_becomes_one(
     schema: dict[str, Any], becomes: dict[str, Any]
 ) -> None:
-    assert portable(schema) == becomes
+    assert without_boolean_schemas(schema) == becomes
     before, after = Draft202012Validator(schema), Draft202012Validator(becomes)
     assert [before.is_valid(value) for value in SOME] == [after.is_valid(value) for value in SOME]
 
 
 def test_every_known_tool_has_a_portable_schema_that_is_no_other() -> None:
     for known, value in itertools.product(KNOWN.values(), SOME):
-        made = portable(known.input_schema)
-        assert portable(made) == made
+        made = without_boolean_schemas(known.input_schema)
+        assert without_boolean_schemas(made) == made
         again = Draft202012Validator(made).is_valid(value)
         assert again == Draft202012Validator(known.input_schema).is_valid(value), known.name

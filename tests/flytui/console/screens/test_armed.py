@@ -101,7 +101,7 @@ async def _batch(app: FlytuiApp, pilot: Pilot[None], place: SlowWorld, clock: Ha
     await press(pilot, "2")
     place.ask_for(*(quiet(f"r{n}") for n in range(3)))
     rows = app.screen.query_one("#ask-rows")
-    await until(pilot, lambda: len(app.desk.waiting) == 3 and rows.display and app.focused is rows)
+    await until(pilot, lambda: len(app.state.waiting) == 3 and rows.display and app.focused is rows)
     await press(pilot, "B")
 
 
@@ -132,7 +132,9 @@ async def _act(app: FlytuiApp, pilot: Pilot[None], place: SlowWorld, clock: Hand
     async def act() -> str:
         return (await place.write_starter()).why_not
 
-    app.push_screen(ConfirmActionScreen(app.desk, "Fix", "something to do", lambda width: rows, "do it", act))
+    app.push_screen(
+        ConfirmActionScreen(app.state, "Fix", "something to do", lambda width: rows, "do it", act)
+    )
 
 
 CASES: dict[type[Screen], Case] = {
@@ -158,7 +160,7 @@ def concrete(cls: type[Screen]) -> Iterator[type[Screen]]:
 
 async def opened(cls: type[Screen], app: FlytuiApp, pilot: Pilot[None], clock: HandClock) -> Screen:
     """The screen of that class, painted for the first time."""
-    place = app.desk.client
+    place = app.state.client
     assert isinstance(place, SlowWorld)
     await CASES[cls].open(app, pilot, place, clock)
     await until(pilot, lambda: type(app.screen) is cls and app.screen._card.arming.shown_at is not None)
@@ -170,14 +172,14 @@ async def read(screen: Screen, pilot: Pilot[None]) -> None:
     """Have it painted and read to its last line; its keys are still cold."""
     await press(pilot, "end")
     arming = screen._card
-    await until(pilot, lambda: arming.arming.seen_all and arming.arming.shown_at is not None)
+    await until(pilot, lambda: arming.arming.end_seen and arming.arming.shown_at is not None)
 
 
 async def ready(screen: Screen, pilot: Pilot[None], clock: HandClock) -> None:
     """Have it armed."""
     await read(screen, pilot)
     clock.advance(5)
-    assert screen._card.arming.blocked(clock()) == ""
+    assert screen._card.arming.blocked_reason(clock()) == ""
 
 
 async def decide(pilot: Pilot[None], clock: HandClock, keys: Sequence[str]) -> None:
@@ -201,7 +203,7 @@ async def press_late(pilot: Pilot[None], *keys: str) -> None:
 
 async def covered(app: FlytuiApp, pilot: Pilot[None], place: World) -> None:
     """Another screen lies over it for a moment."""
-    app.push_screen(PageScreen(app.desk, "Above", lambda width: []))
+    app.push_screen(PageScreen(app.state, "Above", lambda width: []))
     await until(pilot, lambda: isinstance(app.screen, PageScreen))
     app.pop_screen()
     await until(pilot, lambda: isinstance(app.screen, ArmedScreen))
@@ -225,18 +227,20 @@ async def used_by_a_tool(app: FlytuiApp, pilot: Pilot[None], place: World) -> No
     place.publish("hands.changed", on=True)
     screen = app.screen
     assert isinstance(screen, ArmedScreen)
-    await until(pilot, lambda: "hands on the machine" in screen._card.arming.blocked(app.desk.clock()))
+    await until(
+        pilot, lambda: "hands on the machine" in screen._card.arming.blocked_reason(app.state.clock())
+    )
     await press(pilot, "a", "c")
     place.hands_on = False
     place.publish("hands.changed", on=False)
-    await until(pilot, lambda: not screen._card.arming.hands_on)
+    await until(pilot, lambda: not screen._card.arming.desktop_controlled)
 
 
 async def viewed(app: FlytuiApp, pilot: Pilot[None], place: World) -> None:
     """The console can decide nothing for a moment; keys in between decide nothing."""
-    app.desk.gone = LostKernel(app.desk.clock())
+    app.state.lost_kernel = LostKernel(app.state.clock())
     await press(pilot, "a", "c")
-    app.desk.gone = None
+    app.state.lost_kernel = None
 
 
 DISTURBANCES = (covered, resized, pasted, used_by_a_tool, viewed)
@@ -254,7 +258,7 @@ async def test_it_decides_once_and_only_when_it_was_read_and_the_keys_were_quiet
     place.may_end.set()
     async with console(place, clock, SIZE) as (app, pilot):
         screen = await opened(cls, app, pilot, clock)
-        assert not screen._card.arming.seen_all
+        assert not screen._card.arming.end_seen
         await decide(pilot, clock, case.keys)
         clock.advance(5)
         await decide(pilot, clock, case.keys)
@@ -312,7 +316,7 @@ async def test_one_answer_is_sent_at_a_time_and_nothing_opens_over_it(cls: type[
         assert kernel_values_open(stack)
         clock.advance(5)
         place.ask_for(request_of("late"))
-        await until(pilot, lambda: any(ask.request.id == "late" for ask in app.desk.waiting))
+        await until(pilot, lambda: any(ask.request.id == "late" for ask in app.state.waiting))
         await press(pilot, "ctrl+o")
         assert app.screen_stack == stack
         await ready(screen, pilot, clock)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, note, say, table
+from flytui.cli.output import print_json, print_error, print_line, table
 from flytui.cli.reading import query_kernel
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.model.call import Activity
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
 
 DEFAULT_CALLS = 20
 MOST_CALLS = 500
@@ -72,7 +72,7 @@ def show(invocation: Invocation, wanted: str) -> int:
     elif len(found) == 1:
         from flytui.cli.call_words import call_page
 
-        say("\n".join(call_page(found[0], time.time())))
+        print_line("\n".join(call_page(found[0], time.time())))
     else:
         _print_no_single_match(wanted, len(found))
     return 0 if len(found) == 1 else EXIT_UNKNOWN
@@ -97,17 +97,17 @@ def cancel(invocation: Invocation, wanted: str) -> int:
     return 0 if done else EXIT_UNKNOWN
 
 
-def _cancel(places: Places, call: Activity) -> bool:
+def _cancel(places: RootPaths, call: Activity) -> bool:
     async def question(client: Client) -> bool:
         return await client.cancel(call.call_id)
 
     from flytui.cli.call_words import state_text
 
     if call.result is None and query_kernel(places, question):
-        note(f"cancelled: {call.tool}, {call.call_id}")
+        print_error(f"cancelled: {call.tool}, {call.call_id}")
         return True
     ended = f": {state_text(call)}" if call.result is not None else ""
-    note(f"nothing to cancel: {call.tool}, {call.call_id} is not under way any more{ended}")
+    print_error(f"nothing to cancel: {call.tool}, {call.call_id} is not under way any more{ended}")
     return False
 
 
@@ -119,7 +119,7 @@ def _list(invocation: Invocation, count: int) -> int:
     if invocation.as_json:
         _emit(running, shown)
     elif not shown:
-        say("no call yet: flytui call makes one, and so does an agent")
+        print_line("no call yet: flytui call makes one, and so does an agent")
     else:
         from flytui.cli.call_words import call_row
 
@@ -131,10 +131,10 @@ def _list(invocation: Invocation, count: int) -> int:
 def _emit(running: bool, calls: tuple[Activity, ...]) -> None:
     from flytui.cli.documents import ActivityDocument
 
-    emit(ActivityDocument(running=running, calls=calls))
+    print_json(ActivityDocument(running=running, calls=calls))
 
 
-def _read_calls(places: Places) -> tuple[bool, tuple[Activity, ...]]:
+def _read_calls(places: RootPaths) -> tuple[bool, tuple[Activity, ...]]:
     """Whether a kernel runs, and its calls; without one, those that the log knows."""
 
     async def question(client: Client) -> tuple[Activity, ...]:
@@ -156,6 +156,6 @@ def _matching_calls(calls: tuple[Activity, ...], wanted: str) -> tuple[Activity,
 
 def _print_no_single_match(wanted: str, found: int) -> None:
     if found:
-        note(f"{wanted} stands for {found} calls: write more of the ID")
+        print_error(f"{wanted} stands for {found} calls: write more of the ID")
     else:
-        note(f"no call is named {wanted}: flytui activity lists the latest ones")
+        print_error(f"no call is named {wanted}: flytui activity lists the latest ones")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import clock_time, emit, note, say, print_strict, table, width
+from flytui.cli.output import clock_time, print_json, print_error, print_line, print_strict, table, width
 from flytui.cli.reading import query_kernel
 from flytui.cli.unknown import EXIT_UNKNOWN
 
@@ -47,15 +47,17 @@ def show(invocation: Invocation, request_id: str) -> int:
     asks = _read_requests(invocation)
     found = [ask for ask in asks or () if request_id in (ask.request.id, ask.request.call_id)]
     if invocation.as_json:
-        emit(ApprovalsDocument(running=asks is not None, asks=tuple(found)))
+        print_json(ApprovalsDocument(running=asks is not None, asks=tuple(found)))
         return 0 if found else EXIT_UNKNOWN
     if not found:
-        note(NO_KERNEL if asks is None else f"no request is named {request_id}: flytui approvals lists them")
+        print_error(
+            NO_KERNEL if asks is None else f"no request is named {request_id}: flytui approvals lists them"
+        )
         return EXIT_UNKNOWN
     for ask in found:
-        say(f"{ask.request.id}  {ask.request.risk.value}  {_outcome_text(ask)}")
+        print_line(f"{ask.request.id}  {ask.request.risk.value}  {_outcome_text(ask)}")
         for line in render_card(ask.request, min(width(), WIDEST_CARD)):
-            say(f"{line.label:<{LABEL_CELLS}}{line.text}".rstrip())
+            print_line(f"{line.label:<{LABEL_CELLS}}{line.text}".rstrip())
     return 0
 
 
@@ -66,16 +68,16 @@ def list_requests(invocation: Invocation) -> int:
     if invocation.as_json:
         from flytui.cli.documents import ApprovalsDocument
 
-        emit(ApprovalsDocument(running=asks is not None, asks=asks or (), questions=questions))
+        print_json(ApprovalsDocument(running=asks is not None, asks=asks or (), questions=questions))
         return 0
     for question in questions:
         print_strict(f"question  {question.title}")
         for line in question.lines:
             print_strict(f"  {line}")
     if asks is None:
-        say(NO_KERNEL)
+        print_line(NO_KERNEL)
     elif not asks:
-        say("no request for approval")
+        print_line("no request for approval")
     else:
         rows = [
             (

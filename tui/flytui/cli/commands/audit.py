@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, note, say, print_readable_json
+from flytui.cli.output import print_json, print_error, print_line, print_readable_json
 from flytui.cli.reading import query_kernel
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.model.json import JsonObject
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
 
 DEFAULT_LINES = 20
 MOST_LINES = 10_000
@@ -56,7 +56,7 @@ def show(invocation: Invocation, wanted: str) -> int:
             print_readable_json(line)
     if lines:
         return 0
-    note(f"the log has no line or call {wanted}: flytui audit tail shows the last ones")
+    print_error(f"the log has no line or call {wanted}: flytui audit tail shows the last ones")
     return EXIT_UNKNOWN
 
 
@@ -72,17 +72,17 @@ def verify_command(invocation: Invocation) -> int:
     if invocation.as_json:
         from flytui.cli.documents import AuditDocument
 
-        emit(AuditDocument(verification=found, anchor_problem=problem))
+        print_json(AuditDocument(verification=found, anchor_problem=problem))
         return found.exit_code
-    say(f"{found.message} ({found.lines} lines)")
+    print_line(f"{found.message} ({found.lines} lines)")
     if found.exit_code:
-        say(f"first at {found.file}:{found.line}, number {found.seq}")
+        print_line(f"first at {found.file}:{found.line}, number {found.seq}")
     if problem:
-        say(f"anchors: {problem}")
+        print_line(f"anchors: {problem}")
     return found.exit_code
 
 
-def _anchor_problem(places: Places) -> str:
+def _anchor_problem(places: RootPaths) -> str:
     """Why the running kernel could not leave the last anchor. The log is checked without a kernel, so one
     that does not answer is no error here."""
     from flycore.model.errors import FlyError
@@ -133,12 +133,12 @@ def _print(invocation: Invocation, lines: tuple[JsonObject, ...]) -> int:
     if invocation.as_json:
         from flytui.cli.documents import AuditDocument
 
-        emit(AuditDocument(lines=lines))
+        print_json(AuditDocument(lines=lines))
         return 0
     from flycore.offline.audit_log import as_text
 
     for line in lines:
-        say(as_text(line))
+        print_line(as_text(line))
     if not lines:
-        note("the log has no line yet")
+        print_error("the log has no line yet")
     return 0

@@ -11,7 +11,7 @@ import click
 from flytui.cli.completing import tool_names
 from flytui.cli.interrupts import Interrupted, run_async
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit
+from flytui.cli.output import print_json
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
@@ -56,8 +56,8 @@ def call(
     """Call TOOL and print its output; the exit code says how it ended."""
     from flycore.model.errors import ConnectionLost
     from flytui.cli.call_input import BadInput, read_words, refuse_undecodable
-    from flytui.cli.call_progress import progress_display, telling
-    from flytui.cli.call_result import cancelled, lost, print_result
+    from flytui.cli.call_progress import progress_display, show_progress
+    from flytui.cli.call_result import cancelled_result, lost_result, print_result
 
     try:
         refuse_undecodable(tool, said)
@@ -72,7 +72,7 @@ def call(
     async def perform() -> None:
         from flycore.client.connect import connect
 
-        async with connect(places, wait_approver=wait_approver) as client, telling(told) as on_progress:
+        async with connect(places, wait_approver=wait_approver) as client, show_progress(told) as on_progress:
             result = await client.call(
                 tool,
                 await _finished_input(client, tool, given),
@@ -89,10 +89,10 @@ def call(
     except Interrupted as stop:
         interrupted = stop.exit_code
     except ConnectionLost:
-        ended = ended or [lost(tool)]
-    result = ended[0] if ended else cancelled(tool)
+        ended = ended or [lost_result(tool)]
+    result = ended[0] if ended else cancelled_result(tool)
     if invocation.as_json:
-        emit(result)
+        print_json(result)
     else:
         print_result(result)
     return interrupted or result.exit_status

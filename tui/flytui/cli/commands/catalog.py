@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, note, say, table
+from flytui.cli.output import print_json, print_error, print_line, table
 from flytui.cli.reading import query_kernel, read_catalog
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flycore.model.approval import Lease
     from flycore.model.catalog import CapabilityView, Catalog, SidecarView
     from flycore.model.stability import Reason, Stability
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
 
 HEADINGS = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "WHY / FIX")
 
@@ -51,45 +51,47 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
     if invocation.as_json:
         from flycore.catalog.document import catalog_document
 
-        emit(catalog_document(shown))
+        print_json(catalog_document(shown))
         return 0
     from flycore.offline.trust import read_pending_trust
 
     waiting = len(read_pending_trust(places).items)
     if waiting:
         entries = "1 entry waits" if waiting == 1 else f"{waiting} entries wait"
-        say(f"{entries} for trust: flytui trust shows what they would run")
+        print_line(f"{entries} for trust: flytui trust shows what they would run")
     rows = list(catalog_rows(shown, everything=everything))
     if rows:
         table(invocation, HEADINGS, rows)
     else:
-        note("nothing matches that filter")
+        print_error("nothing matches that filter")
     _print_described(invocation, shown, everything=everything)
     for finding in shown.diagnostics:
         where = f"{finding.position}: " if finding.position else ""
-        note(f"{finding.severity.value}: {where}{finding.message}")
+        print_error(f"{finding.severity.value}: {where}{finding.message}")
         if finding.excerpt:
-            note(finding.excerpt)
+            print_error(finding.excerpt)
         if finding.remedy:
-            note(f"  → {finding.remedy}")
+            print_error(f"  → {finding.remedy}")
     return 0
 
 
 def _print_described(invocation: Invocation, shown: Catalog, *, everything: bool) -> None:
     """What is described and never run: all of it, or how much there is."""
-    from flytui.console.sources.rows import TITLES, counted, one_line_summary
+    from flytui.console.sources.rows import COLUMN_TITLES, counts_by_kind, one_line_summary
 
     if not shown.described:
         return
     if not everything:
-        note(f"and described, never run: {counted(shown.described)}; flytui catalog --all lists them")
+        print_error(
+            f"and described, never run: {counts_by_kind(shown.described)}; flytui catalog --all lists them"
+        )
         return
-    say()
+    print_line()
     rows = [
         (item.state.value, item.kind.value, item.id, item.source.value, one_line_summary(item))
         for item in shown.described
     ]
-    table(invocation, TITLES, rows)
+    table(invocation, COLUMN_TITLES, rows)
 
 
 def matching(catalog: Catalog, query: Query, leased: frozenset[str]) -> Catalog:
@@ -110,12 +112,12 @@ def matching(catalog: Catalog, query: Query, leased: frozenset[str]) -> Catalog:
         for view in catalog.capabilities
     ]
     items += [listed_sidecar(view, changed=view.id in changed) for view in alone]
-    chosen = query.chosen(items)
+    chosen = query.explicit_states(items)
     tools = tuple(catalog.capabilities[at] for at in chosen if at < len(catalog.capabilities))
     kept = {view.sidecar for view in tools}
     kept |= {alone[at - len(catalog.capabilities)].id for at in chosen if at >= len(catalog.capabilities)}
     sidecars = tuple(view for view in catalog.sidecars if view.id in kept)
-    described = query.chosen([listed_described(item) for item in catalog.described])
+    described = query.explicit_states([listed_described(item) for item in catalog.described])
     return msgspec.structs.replace(
         catalog,
         capabilities=tools,
@@ -134,7 +136,7 @@ def _read_query(words: tuple[str, ...]) -> Query:
     return query
 
 
-def _leased_tools(places: Places, query: Query) -> frozenset[str]:
+def _leased_tools(places: RootPaths, query: Query) -> frozenset[str]:
     """Tools that a lease holds for, where the query is about that. Leases live in a running kernel."""
     if not any(term.key == "policy" for term in query.terms):
         return frozenset()

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, note, table
+from flytui.cli.output import print_json, print_error, table
 
 if TYPE_CHECKING:
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
     from flytui.cli.documents import ListedSetting
 
 
@@ -39,13 +39,13 @@ def show(invocation: Invocation) -> int:
     settings = listed_settings(read)
     if invocation.as_json:
         found = ConfigDocument(file=str(file), present=present, settings=settings, diagnostics=read.problems)
-        emit(found)
+        print_json(found)
         return 0
     if not present:
-        note(f"{file} does not exist: every setting has its default")
+        print_error(f"{file} does not exist: every setting has its default")
     table(invocation, ("SETTING", "VALUE", "FROM"), [_row(setting) for setting in settings])
     for problem in read.problems:
-        note(f"{problem.severity.value}: {problem.position}: {problem.message} → {problem.remedy}")
+        print_error(f"{problem.severity.value}: {problem.position}: {problem.message} → {problem.remedy}")
     return 0
 
 
@@ -53,21 +53,21 @@ def show(invocation: Invocation) -> int:
 @common
 def path(invocation: Invocation) -> int:
     """Where the files people write and the folders of this root lie."""
-    from flytui.cli.documents import ConfigPathDocument, Place
+    from flytui.cli.documents import ConfigPathDocument, RootPath
 
     places = tuple(
-        Place(name=name, path=found, present=os.path.lexists(found))
+        RootPath(name=name, path=found, present=os.path.lexists(found))
         for name, found in _places(invocation.places())
     )
     if invocation.as_json:
-        emit(ConfigPathDocument(places=places))
+        print_json(ConfigPathDocument(places=places))
     else:
         rows = [(place.name, "there" if place.present else "not there", place.path) for place in places]
         table(invocation, ("WHAT", "IS", "PATH"), rows)
     return 0
 
 
-def _places(places: Places) -> tuple[tuple[str, str], ...]:
+def _places(places: RootPaths) -> tuple[tuple[str, str], ...]:
     from flycore.registry.places import (
         POLICY_FILE,
         PROJECT_POLICY_FILE,

@@ -14,7 +14,7 @@ import click
 
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import at_terminal, emit, say
+from flytui.cli.output import at_terminal, print_json, print_line
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Approver, Client
@@ -39,10 +39,10 @@ def demo(invocation: Invocation) -> int:
     if invocation.as_json:
         from flytui.cli.documents import DemoDocument
 
-        emit(DemoDocument(calls=tuple(calls)))
+        print_json(DemoDocument(calls=tuple(calls)))
     else:
         for call in calls:
-            say(f"{call.tool}: {call.status} (exit {call.exit_code})")
+            print_line(f"{call.tool}: {call.status} (exit {call.exit_code})")
     return 0
 
 

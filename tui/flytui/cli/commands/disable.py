@@ -6,7 +6,7 @@ import click
 
 from flytui.cli.completing import sidecar_names
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.switching import switch
+from flytui.cli.switching import set_enabled_and_print
 
 
 @click.command()
@@ -16,4 +16,4 @@ from flytui.cli.switching import switch
 def disable(invocation: Invocation, sidecar: str, reason: str) -> int:
     """Switch SIDECAR off in the file that declares it: nothing of it is started any more. Calls that run
     end by themselves."""
-    return switch(invocation, sidecar, False, " ".join(reason.split()))
+    return set_enabled_and_print(invocation, sidecar, False, " ".join(reason.split()))

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import at_terminal, emit, say, print_strict
+from flytui.cli.output import at_terminal, print_json, print_line, print_strict
 from flytui.cli.reading import query_kernel, read_catalog
 from flytui.cli.terminal import find_terminal, terminal_size
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.model.check import Check
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
 
 EXIT_ERRORS = 5
 
@@ -35,14 +35,14 @@ def doctor(invocation: Invocation, fix: bool) -> int:
     checks = run_checks(places)
     failed = sum(check.state is CheckState.FAIL for check in checks)
     if invocation.as_json:
-        emit(DoctorDocument(app_root=str(places.app_root), checks=checks))
+        print_json(DoctorDocument(app_root=str(places.app_root), checks=checks))
     else:
         for check in checks:
-            say("\n".join(check_lines(check)))
+            print_line("\n".join(check_lines(check)))
             for line in check.difference:
                 print_strict(f"        {line}")
         warned = sum(check.state is CheckState.WARN for check in checks)
-        say(f"{len(checks)} checks: {failed} failed, {warned} to look at")
+        print_line(f"{len(checks)} checks: {failed} failed, {warned} to look at")
     if fix:
         from flytui.cli.mending import offer_fixes
 
@@ -57,7 +57,7 @@ def check_lines(check: Check) -> list[str]:
     return [*lines, f"      → {check.fix}"] if check.fix else lines
 
 
-def run_checks(places: Places) -> tuple[Check, ...]:
+def run_checks(places: RootPaths) -> tuple[Check, ...]:
     """Look at everything: the running kernel does, else it is done here. Spawns nothing but probes of
     trusted sidecars."""
     from flytui.console.doctor.terminal import terminal_checks

@@ -6,7 +6,7 @@ import click
 
 from flytui.cli.completing import sidecar_names
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.switching import switch
+from flytui.cli.switching import set_enabled_and_print
 
 
 @click.command()
@@ -15,4 +15,4 @@ from flytui.cli.switching import switch
 def enable(invocation: Invocation, sidecar: str) -> int:
     """Switch SIDECAR on in the file that declares it. Nothing else in the file changes, and nothing is
     trusted by it."""
-    return switch(invocation, sidecar, True, "")
+    return set_enabled_and_print(invocation, sidecar, True, "")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import ask_yes_no, can_ask, clock_time, emit, note, say, table
+from flytui.cli.output import ask_yes_no, can_ask, clock_time, print_json, print_error, print_line, table
 from flytui.cli.reading import query_kernel, hold_root
 from flytui.cli.unknown import EXIT_UNKNOWN
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flycore.model.approval import Lease
     from flycore.model.question import Block
     from flycore.model.standing import StandingRule
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
 
 EXIT_REFUSED = 4
 SHOWN_DIGEST = 12
@@ -71,21 +71,21 @@ def revoke(invocation: Invocation, wanted: str) -> int:
     return code
 
 
-def _revoke(places: Places, wanted: str) -> int:
+def _revoke(places: RootPaths, wanted: str) -> int:
     stands = _read_permissions(places)
     rules = [rule for rule in stands.rules if _matches_id(rule, wanted)]
     if any(lease.id == wanted for lease in stands.leases):
-        note(f"a lease is ended in the console that gave it: {IN_CONSOLE}")
+        print_error(f"a lease is ended in the console that gave it: {IN_CONSOLE}")
         return EXIT_REFUSED
     if len({rule.digest for rule in rules}) > 1:
-        note(f"{wanted} stands for {len(rules)} rules: write more of the ID")
+        print_error(f"{wanted} stands for {len(rules)} rules: write more of the ID")
         return EXIT_UNKNOWN
     if rules:
         return _remove_rule(places, rules[0], running=stands.for_good)
     block = next((block for block in stands.blocks if block.tool == wanted), None)
     if block is not None:
         return _unblock(places, block, running=stands.for_good)
-    note(f"nothing stands under {wanted}: flytui grants lists it")
+    print_error(f"nothing stands under {wanted}: flytui grants lists it")
     return EXIT_UNKNOWN
 
 
@@ -95,7 +95,7 @@ def list_grants(invocation: Invocation) -> int:
     if invocation.as_json:
         _emit(stands)
     elif not (stands.leases or stands.rules or stands.blocks):
-        say("nothing stands: every call that needs a person asks one")
+        print_line("nothing stands: every call that needs a person asks one")
     else:
         headings = ("ID", "KIND", "WHAT", "WHO", "USED", "LAST", "ENDS", "FROM")
         table(invocation, headings, list(_rows(stands)))
@@ -105,7 +105,7 @@ def list_grants(invocation: Invocation) -> int:
 def _emit(stands: _Permissions) -> None:
     from flytui.cli.documents import GrantsDocument
 
-    emit(
+    print_json(
         GrantsDocument(running=stands.running, leases=stands.leases, rules=stands.rules, blocks=stands.blocks)
     )
 
@@ -166,13 +166,13 @@ def _matches_id(rule: StandingRule, wanted: str) -> bool:
     return len(wanted) >= LEAST_DIGEST and rule.digest.startswith(wanted)
 
 
-def _read_permissions(places: Places) -> _Permissions:
+def _read_permissions(places: RootPaths) -> _Permissions:
     """What the running kernel says; where none runs, what the files say: then there are no leases."""
     from flycore.offline.permissions import read_permissions
-    from flycore.offline.root import FOR_GOOD
+    from flycore.offline.root import LASTING_ROLES
 
     async def question(client: Client) -> _Permissions:
-        for_good = (await client.status()).role in FOR_GOOD
+        for_good = (await client.status()).role in LASTING_ROLES
         return _Permissions(
             True, for_good, await client.leases(), await client.rules(), await client.blocks()
         )
@@ -182,11 +182,11 @@ def _read_permissions(places: Places) -> _Permissions:
         return seen
     kept = read_permissions(places)
     for finding in kept.diagnostics:
-        note(f"{finding.message} → {finding.remedy}")
+        print_error(f"{finding.message} → {finding.remedy}")
     return _Permissions(False, False, (), kept.rules, kept.blocks)
 
 
-def _remove_rule(places: Places, rule: StandingRule, *, running: bool) -> int:
+def _remove_rule(places: RootPaths, rule: StandingRule, *, running: bool) -> int:
     """A kernel with a person notices by itself, and writes down that the policy is another."""
     from flycore.model.enums import KernelRole
     from flycore.offline.permissions import edit_out_rule, remove_rule
@@ -199,11 +199,11 @@ def _remove_rule(places: Places, rule: StandingRule, *, running: bool) -> int:
     else:
         with hold_root(places, KernelRole.GRANTS) as root:
             outcome = remove_rule(root, rule)
-    note(f"removed: {words}" if outcome.accepted else f"not removed: {outcome.why_not}")
+    print_error(f"removed: {words}" if outcome.accepted else f"not removed: {outcome.why_not}")
     return 0 if outcome.accepted else EXIT_REFUSED
 
 
-def _unblock(places: Places, block: Block, *, running: bool) -> int:
+def _unblock(places: RootPaths, block: Block, *, running: bool) -> int:
     from flycore.model.enums import KernelRole
     from flycore.offline.permissions import unblock_tool
 
@@ -211,7 +211,7 @@ def _unblock(places: Places, block: Block, *, running: bool) -> int:
         return EXIT_REFUSED
     with hold_root(places, KernelRole.GRANTS) as root:
         outcome = unblock_tool(root, block.tool)
-    note(f"unblocked: {block.tool}" if outcome.accepted else f"not unblocked: {outcome.why_not}")
+    print_error(f"unblocked: {block.tool}" if outcome.accepted else f"not unblocked: {outcome.why_not}")
     return 0 if outcome.accepted else EXIT_REFUSED
 
 
@@ -219,10 +219,10 @@ def _confirm_loosening(words: str, *, running: bool) -> bool:
     """Whether a person at a terminal agrees that more is let through; where a kernel runs, its console is
     the place to say so."""
     if running:
-        note(f"without {words} more is let through, so that is done in the console: {IN_CONSOLE}")
+        print_error(f"without {words} more is let through, so that is done in the console: {IN_CONSOLE}")
         return False
     if not can_ask(err=True):
-        note(f"without {words} more is let through: run this on a terminal, or open the console")
+        print_error(f"without {words} more is let through: run this on a terminal, or open the console")
         return False
-    note(f"Without {words} more is let through.")
+    print_error(f"Without {words} more is let through.")
     return ask_yes_no("Take it away?", err=True)

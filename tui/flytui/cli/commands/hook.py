@@ -63,9 +63,9 @@ def claude_code(invocation: Invocation, print_config: bool, without_console: str
     """
     if print_config:
         from flytui.cli.client_configs import hook_settings
-        from flytui.cli.output import note
+        from flytui.cli.output import print_error
 
-        note("for .claude/settings.json:")
+        print_error("for .claude/settings.json:")
         click.echo(hook_settings(invocation.places(), without_console))
         return 0
     try:
@@ -92,10 +92,10 @@ def _print_answer(answer: str) -> None:
 def _answer_event(invocation: Invocation, without_console: str, wait: float) -> JsonObject | None:
     """The hook's answer; None leaves the tool to the agent's own rules."""
     from flycore.model.json import read_strict
-    from flytui.cli.agent_tools import wanted
+    from flytui.cli.agent_tools import read_agent_request
 
     data = _read_event()
-    asked = wanted(read_strict(data))
+    asked = read_agent_request(read_strict(data))
     if asked is None:
         return None
     result = run_async(lambda: _ask_kernel(invocation, asked, wait, keep=without_console == "deny"))
@@ -125,7 +125,7 @@ async def _ask_kernel(
 
     with anyio.move_on_after(wait + SETTLE_SECONDS):
         async with connect(invocation.places()) as kernel:
-            call = partial(kernel.call, asked.action, asked.input, said=asked.said)
+            call = partial(kernel.call, asked.action, asked.input, said=asked.reason)
             if keep:
                 return (await call(inline_wait_ms=int(wait * 1000)),)
             with anyio.move_on_after(wait):
@@ -166,8 +166,8 @@ def _hook_answer(decided: str, why: str) -> JsonObject:
 def _refuse(why: str) -> int:
     """Say why on standard error. What of an answer could not be written is dropped: it would fail once more
     at the end of the process, which would leave with another code then."""
-    from flytui.cli.output import discard, note
+    from flytui.cli.output import discard, print_error
 
     discard(sys.stdout)
-    note(f"flytui hook: nothing is allowed: {why}")
+    print_error(f"flytui hook: nothing is allowed: {why}")
     return BLOCKED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, note, say
+from flytui.cli.output import print_json, print_error, print_line
 
 EXIT_REFUSED = 5
 
@@ -25,7 +25,7 @@ def init(invocation: Invocation, only_print: bool) -> int:
     outcome = "printed" if only_print else "refused" if why_not else "created"
     message = why_not or ("" if only_print else "flytui trust shows what it would run, and lets you trust it")
     if invocation.as_json:
-        emit(
+        print_json(
             InitDocument(
                 app_root=str(places.app_root),
                 file=REGISTRY_FILE,
@@ -35,10 +35,10 @@ def init(invocation: Invocation, only_print: bool) -> int:
             )
         )
     elif only_print:
-        say(starter_text().rstrip("\n"))
+        print_line(starter_text().rstrip("\n"))
     elif why_not:
-        note(why_not)
+        print_error(why_not)
     else:
-        say(f"{REGISTRY_FILE} is written below {places.app_root}")
-        note(message)
+        print_line(f"{REGISTRY_FILE} is written below {places.app_root}")
+        print_error(message)
     return EXIT_REFUSED if why_not else 0

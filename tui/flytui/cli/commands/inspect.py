@@ -10,7 +10,7 @@ import msgspec
 
 from flytui.cli.completing import any_names
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, say, print_lines, width
+from flytui.cli.output import print_json, print_line, print_lines, width
 from flytui.cli.reading import read_catalog
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ def inspect(invocation: Invocation, name: str) -> int:
         if invocation.as_json:
             from flytui.cli.documents import InspectDocument
 
-            emit(InspectDocument(name=name, capabilities=(), sidecar=None, nearest=near))
+            print_json(InspectDocument(name=name, capabilities=(), sidecar=None, nearest=near))
         return print_not_found(name, near, sidecars=True)
     offered = (tool,) if tool else tuple(view for view in catalog.capabilities if view.sidecar == name)
     if invocation.as_json:
         from flytui.cli.documents import InspectDocument
 
         metrics, recent = _tool_usage(invocation, name) if tool else (None, ())
-        emit(
+        print_json(
             InspectDocument(
                 name=name, capabilities=offered, sidecar=sidecar, metrics=metrics, recent=tuple(recent)
             )
@@ -61,8 +61,8 @@ def inspect(invocation: Invocation, name: str) -> int:
     usage = _tool_usage(invocation, name) if tool else None
     print_lines(invocation, details_lines(row, time.time(), width(), usage))
     if tool is None and offered:
-        say()
-        say(f" tools: {', '.join(view.capability.name for view in offered)}")
+        print_line()
+        print_line(f" tools: {', '.join(view.capability.name for view in offered)}")
     return 0
 
 
@@ -75,13 +75,13 @@ def _show_described(invocation: Invocation, name: str, described: tuple[Describe
     if invocation.as_json:
         from flytui.cli.documents import InspectDocument
 
-        emit(InspectDocument(name=name, capabilities=(), sidecar=None, described=described))
+        print_json(InspectDocument(name=name, capabilities=(), sidecar=None, described=described))
         return 0
     from flytui.console.sources.rows import source_lines
 
     for at, item in enumerate(described):
         if at:
-            say()
+            print_line()
         print_lines(invocation, source_lines(item, width()))
     return 0
 
@@ -89,7 +89,7 @@ def _show_described(invocation: Invocation, name: str, described: tuple[Describe
 def _tool_usage(invocation: Invocation, tool: str) -> ToolUsage:
     """What the log says of the tool, whether a kernel runs or not; of calls, those that have ended."""
     from flycore.offline.audit_log import tool_history
-    from flytui.console.catalog.usage import RECENT, usage_of
+    from flytui.console.catalog.usage import MAX_RECENT_CALLS, usage_of
 
-    metrics, calls = tool_history(invocation.places(), tool, RECENT)
+    metrics, calls = tool_history(invocation.places(), tool, MAX_RECENT_CALLS)
     return usage_of(tool, metrics, calls)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import count_of, emit, say
+from flytui.cli.output import count_of, print_json, print_line
 
 if TYPE_CHECKING:
     from flycore.model.diagnostics import Diagnostic
@@ -48,11 +48,11 @@ def lint(invocation: Invocation, file: Path | None, kind: str | None) -> int:
         diagnostics=result.diagnostics,
     )
     if invocation.as_json:
-        emit(found)
+        print_json(found)
     else:
         for item in found.diagnostics:
-            say("\n".join(finding_lines(item)))
-        say(summary(found))
+            print_line("\n".join(finding_lines(item)))
+        print_line(summary(found))
     return EXIT_ERRORS if found.errors else 0
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, note, say, table
+from flytui.cli.output import print_json, print_error, print_line, table
 
 if TYPE_CHECKING:
     from flycore.model.audit import ApprovalMetrics, ApprovalReport, ToolMetrics
-    from flycore.offline.audit_log import Projection, Span
+    from flycore.offline.audit_log import Projection, TimeRange
 
 NO_CALL = "the log has no call in that time"
 NO_PROMPT = "nobody was asked in that time"
@@ -38,7 +38,7 @@ def metrics(invocation: Invocation, approvals: bool, prometheus: bool, since: st
     elif invocation.as_json:
         from flytui.cli.documents import MetricsDocument
 
-        emit(MetricsDocument(metrics=projection.metrics(), approvals=projection.approvals()))
+        print_json(MetricsDocument(metrics=projection.metrics(), approvals=projection.approvals()))
     elif approvals:
         _show_approvals(invocation, projection.approvals())
     else:
@@ -46,7 +46,7 @@ def metrics(invocation: Invocation, approvals: bool, prometheus: bool, since: st
     return 0
 
 
-def span_of(since: str, until: str) -> Span:
+def span_of(since: str, until: str) -> TimeRange:
     """The time that was asked for. Raises UsageError where one of the words is no time."""
     from flycore.offline.audit_log import read_span
 
@@ -59,9 +59,9 @@ def span_of(since: str, until: str) -> Span:
 def _show_tools(invocation: Invocation, projection: Projection) -> None:
     found = projection.metrics()
     if found.unreadable:
-        note(f"{found.unreadable} lines of the log cannot be read: flytui audit verify says where")
+        print_error(f"{found.unreadable} lines of the log cannot be read: flytui audit verify says where")
     if not found.tools:
-        note(NO_CALL)
+        print_error(NO_CALL)
         return
     headings = (
         *("TOOL", "CALLS", "SUCCESS", "FAILED", "DENIED", "UNAVAILABLE", "OPEN", "TOTAL", "AVERAGE", "P95"),
@@ -85,10 +85,10 @@ def _tool_row(tool: ToolMetrics) -> tuple[str, ...]:
 
 def _show_approvals(invocation: Invocation, report: ApprovalReport) -> None:
     if not report.pairs:
-        note(NO_PROMPT)
+        print_error(NO_PROMPT)
         return
-    say("\n".join(_report_lines(report.total)))
-    say()
+    print_line("\n".join(_report_lines(report.total)))
+    print_line()
     headings = (
         *("CALLER", "PROMPTS", "APPROVED", "DENIED", "TIMED OUT", "WITHDRAWN", "PER HOUR", "AT ONCE"),
         *("MEDIAN", "P95", "TOOL"),

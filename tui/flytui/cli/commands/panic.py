@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import ask_yes_no, can_ask, count_of, emit, note, say
+from flytui.cli.output import ask_yes_no, can_ask, count_of, print_json, print_error, print_line
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.model.errors import RootBusy
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
     from flytui.cli.documents import PanicDocument
 
 EXIT_NOT_RELEASED = 4
@@ -35,24 +35,26 @@ def panic(invocation: Invocation, release: bool) -> int:
     return _release(invocation, places) if release else _print_stop(invocation, places)
 
 
-def _print_stop(told: Invocation, places: Places) -> int:
+def _print_stop(told: Invocation, places: RootPaths) -> int:
     document, code = _stop_root(places)
     if told.as_json:
-        emit(document)
+        print_json(document)
         return code
     if document.already:
-        say("everything was stopped already")
+        print_line("everything was stopped already")
     else:
         calls, requests = count_of(len(document.calls), "call"), count_of(document.requests, "request")
         ended = f"{calls} ended, {requests} refused, {count_of(document.leases, 'lease')} ended"
-        say(f"everything is stopped: {ended}" if document.kernel else "everything is stopped: no kernel ran")
+        print_line(
+            f"everything is stopped: {ended}" if document.kernel else "everything is stopped: no kernel ran"
+        )
     for call in document.calls:
-        say(f"  ended  {call.tool}  {call.call_id}  by {call.caller}")
-    note(document.message)
+        print_line(f"  ended  {call.tool}  {call.call_id}  by {call.caller}")
+    print_error(document.message)
     return code
 
 
-def _stop_root(places: Places) -> tuple[PanicDocument, int]:
+def _stop_root(places: RootPaths) -> tuple[PanicDocument, int]:
     """Through the kernel that runs; else in the file that the next one reads."""
     from flycore.model.errors import RootBusy
     from flytui.cli.reading import query_kernel
@@ -95,7 +97,7 @@ def _release_place(role: str) -> str:
     return {"console": IN_THE_CONSOLE, "serve": IN_A_CONSOLE}.get(role, AT_A_TERMINAL)
 
 
-def _stop_offline(places: Places) -> PanicDocument:
+def _stop_offline(places: RootPaths) -> PanicDocument:
     """Raises RootBusy while somebody holds the root."""
     from flycore.model.enums import KernelRole
     from flycore.offline.panic import stop_everything
@@ -105,13 +107,13 @@ def _stop_offline(places: Places) -> PanicDocument:
     with take_root(places, KernelRole.PANIC) as root:
         done = stop_everything(root)
     if done.unrecorded:
-        note(f"it is stopped, but the log does not take it: {done.unrecorded}")
+        print_error(f"it is stopped, but the log does not take it: {done.unrecorded}")
     return PanicDocument(
         app_root=str(places.app_root), kernel=False, already=done.already, message=AT_A_TERMINAL
     )
 
 
-def _stop_unanswered(places: Places, busy: RootBusy) -> PanicDocument:
+def _stop_unanswered(places: RootPaths, busy: RootBusy) -> PanicDocument:
     """Somebody holds the root and does not answer: no kernel that starts after them takes a call."""
     from flycore.offline.panic import stop_next_kernel
     from flytui.cli.documents import PanicDocument
@@ -124,11 +126,11 @@ def _stop_unanswered(places: Places, busy: RootBusy) -> PanicDocument:
     return PanicDocument(app_root=str(places.app_root), kernel=False, already=False, message=message)
 
 
-def _release(told: Invocation, places: Places) -> int:
+def _release(told: Invocation, places: RootPaths) -> int:
     from flycore.model.enums import KernelRole
     from flycore.model.errors import RootBusy
     from flycore.offline.panic import read_panic, release_everything
-    from flycore.offline.root import FOR_GOOD
+    from flycore.offline.root import LASTING_ROLES
     from flytui.cli.reading import query_kernel, hold_root
 
     async def role(client: Client) -> str:
@@ -138,11 +140,11 @@ def _release(told: Invocation, places: Places) -> int:
     if stopped is None:
         return _not_released("nothing is stopped here", 0)
     holder = query_kernel(places, role)
-    if holder is not None and holder in FOR_GOOD:
+    if holder is not None and holder in LASTING_ROLES:
         return _not_released(_release_place(holder))
     if told.as_json or not can_ask():
         return _not_released("not released: that is asked on a terminal, or in the console")
-    say(f"everything is stopped, by {stopped.by}")
+    print_line(f"everything is stopped, by {stopped.by}")
     if not ask_yes_no("Release it, so that calls are taken again?"):
         return _not_released("not released; everything stays stopped")
     try:
@@ -152,10 +154,10 @@ def _release(told: Invocation, places: Places) -> int:
         return _not_released(f"not released: pid {busy.pid} ({busy.role}) holds this root by now")
     if not outcome.accepted:
         return _not_released(f"not released: {outcome.why_not}")
-    note("released: calls are taken again")
+    print_error("released: calls are taken again")
     return 0
 
 
 def _not_released(why: str, code: int = EXIT_NOT_RELEASED) -> int:
-    note(why)
+    print_error(why)
     return code

@@ -10,7 +10,7 @@ import click
 
 from flytui.cli.completing import tool_names
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, note, say
+from flytui.cli.output import print_json, print_error, print_line
 
 if TYPE_CHECKING:
     from flycore.model.capability import Capability
@@ -54,11 +54,11 @@ def check(invocation: Invocation, file: Path | None) -> int:
         for item in read.layers
     )
     if invocation.as_json:
-        emit(PolicyCheckDocument(version=read.version, layers=layers, diagnostics=diagnostics))
+        print_json(PolicyCheckDocument(version=read.version, layers=layers, diagnostics=diagnostics))
     else:
         for layer in layers:
-            say(f"{layer.layer:<7}  {layer.file}: {_layer_text(layer)}")
-        _print_findings(diagnostics, say)
+            print_line(f"{layer.layer:<7}  {layer.file}: {_layer_text(layer)}")
+        _print_findings(diagnostics, print_line)
     return EXIT_ERRORS if any(item.severity is Severity.ERROR for item in diagnostics) else 0
 
 
@@ -81,21 +81,21 @@ def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: st
 
         near = nearest_names(offline.world.catalog, tool, sidecars=False)
         if invocation.as_json:
-            emit(unknown_document(tool, near, caller=named))
+            print_json(unknown_document(tool, near, caller=named))
         return print_not_found(tool, near, sidecars=False)
     given = _input(capability, words)
     if isinstance(given, str):
-        note(f"the input would be refused before policy is asked: {given}")
+        print_error(f"the input would be refused before policy is asked: {given}")
         return EXIT_USAGE
     in_force = offline.files.policy
     if not in_force.ok:
-        _print_findings(in_force.diagnostics, note)
-        note("a kernel that runs since before goes on with the last good rules of such a file")
+        _print_findings(in_force.diagnostics, print_error)
+        print_error("a kernel that runs since before goes on with the last good rules of such a file")
     judgement = offline.evaluate(in_force, tool, given, caller_named(named))
     sidecar = offline.sidecar(tool)
     document = explain_document(tool, sidecar, judgement, input_known=given is not None, caller=named)
     if invocation.as_json:
-        emit(document)
+        print_json(document)
     else:
         explain_lines(invocation, document)
     return 0
@@ -122,7 +122,7 @@ def replay_command(invocation: Invocation, count: int, draft: Path | None) -> in
     offline = read_offline_policy(places)
     tried = offline.files.policy if draft is None else _with_draft(offline, draft)
     if not tried.ok:
-        _print_findings(tried.diagnostics, note)
+        _print_findings(tried.diagnostics, print_error)
         return EXIT_ERRORS
 
     def judge(call: PastCall) -> Verdict | None:
@@ -135,9 +135,9 @@ def replay_command(invocation: Invocation, count: int, draft: Path | None) -> in
     calls = past_calls(last_lines(places), count)
     found = replay(calls, judge, None if draft is None else str(_absolute(draft)))
     if invocation.as_json:
-        emit(PolicyReplayDocument(draft=str(draft or ""), calls=found, diagnostics=tried.diagnostics))
+        print_json(PolicyReplayDocument(draft=str(draft or ""), calls=found, diagnostics=tried.diagnostics))
         return 0
-    _print_findings(tried.diagnostics, note)
+    _print_findings(tried.diagnostics, print_error)
     replay_lines(invocation, found)
     return 0
 

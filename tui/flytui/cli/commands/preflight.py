@@ -8,7 +8,7 @@ import click
 
 from flytui.cli.completing import tool_names
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, table
+from flytui.cli.output import print_json, table
 from flytui.cli.reading import read_catalog
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def preflight(invocation: Invocation, tools: tuple[str, ...]) -> int:
     found = tuple(_check_tool(catalog, tool) for tool in tools)
     ready = all(tool.effective is Effective.AVAILABLE for tool in found)
     if invocation.as_json:
-        emit(PreflightDocument(ready=ready, tools=found))
+        print_json(PreflightDocument(ready=ready, tools=found))
     else:
         rows = [(tool.tool, tool.effective.value, tool.decision or "–", _why(tool)) for tool in found]
         table(invocation, ("TOOL", "STATE", "POLICY", "WHY / FIX"), rows)

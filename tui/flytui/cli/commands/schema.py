@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit
+from flytui.cli.output import print_json
 
 if TYPE_CHECKING:
     from flycore.model.json import JsonObject
@@ -55,7 +55,7 @@ def schema(invocation: Invocation, name: str) -> int:
 
     NAME is registry, policy, result, protocol, catalog or another command that has --json.
     """
-    emit(schema_of(name))
+    print_json(schema_of(name))
     return 0
 
 

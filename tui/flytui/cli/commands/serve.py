@@ -10,12 +10,12 @@ import click
 
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import clock_time, emit, note, say
+from flytui.cli.output import clock_time, print_json, print_error, print_line
 
 if TYPE_CHECKING:
     from flycore.kernel.kernel import Kernel
     from flycore.model.events import Event
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
 
 HALVES = 4
 """Characters of a code that are shown together."""
@@ -47,7 +47,7 @@ def serve(invocation: Invocation, tcp: bool, http: bool, port: int | None) -> in
     def on_wait(pid: int, since: float, role: str) -> None:
         if pid not in waits:
             waits.append(pid)
-            note(f"waits until the root is free: {role}, pid {pid}, since {clock_time(since)}")
+            print_error(f"waits until the root is free: {role}, pid {pid}, since {clock_time(since)}")
 
     async def run() -> None:
         import anyio
@@ -61,7 +61,7 @@ def serve(invocation: Invocation, tcp: bool, http: bool, port: int | None) -> in
         ):
             _print_addresses(invocation, places, addresses)
             if waiting := len(kernel.pending_trust()):
-                note(_pending_trust_text(waiting))
+                print_error(_pending_trust_text(waiting))
             terminal = own_terminal()
             if terminal is None:
                 await anyio.sleep_forever()
@@ -83,18 +83,18 @@ def _ports(tcp: bool, http: bool, port: int | None) -> tuple[int | None, int | N
     return first if tcp else None, second if http else None
 
 
-def _print_addresses(invocation: Invocation, places: Places, addresses: tuple[str, ...]) -> None:
+def _print_addresses(invocation: Invocation, places: RootPaths, addresses: tuple[str, ...]) -> None:
     from flytui.cli.documents import ServeDocument
 
     if invocation.as_json:
         root, socket = str(places.app_root), str(places.socket)
-        emit(ServeDocument(app_root=root, pid=os.getpid(), socket=socket, listening=addresses))
+        print_json(ServeDocument(app_root=root, pid=os.getpid(), socket=socket, listening=addresses))
     else:
-        say(f"root    {places.app_root}")
-        say(f"pid     {os.getpid()}")
-        say(f"socket  {places.socket}")
+        print_line(f"root    {places.app_root}")
+        print_line(f"pid     {os.getpid()}")
+        print_line(f"socket  {places.socket}")
         for address in addresses:
-            say(f"listens {address}")
+            print_line(f"listens {address}")
     sys.stdout.flush()
 
 

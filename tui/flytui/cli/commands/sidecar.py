@@ -11,7 +11,7 @@ import click
 
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, note, say
+from flytui.cli.output import print_json, print_error, print_line
 
 if TYPE_CHECKING:
     from flycore.conformance.harness import CheckTarget
@@ -49,11 +49,11 @@ def check(
     from flytui.cli.documents import SidecarCheckDocument
 
     trial = _trial(invocation, (command, *arguments), tool, given, persistent)
-    note(f"runs {command} as you, outside any sandbox (level none), and asks nobody; the tool acts")
+    print_error(f"runs {command} as you, outside any sandbox (level none), and asks nobody; the tool acts")
 
     def tell(found: Check) -> None:
         if not invocation.as_json:
-            say("\n".join(check_lines(found)))
+            print_line("\n".join(check_lines(found)))
 
     async def look() -> tuple[Check, ...]:
         from flycore.conformance.check import check_contract
@@ -67,10 +67,10 @@ def check(
     checks = run_async(look)
     failed = sum(found.state is CheckState.FAIL for found in checks)
     if invocation.as_json:
-        emit(SidecarCheckDocument(command=(command, *arguments), level="none", checks=checks))
+        print_json(SidecarCheckDocument(command=(command, *arguments), level="none", checks=checks))
     else:
         warned = sum(found.state is CheckState.WARN for found in checks)
-        say(f"{len(checks)} checks: {failed} failed, {warned} to look at")
+        print_line(f"{len(checks)} checks: {failed} failed, {warned} to look at")
     return EXIT_BROKEN if failed else 0
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import clock_time, emit, say
+from flytui.cli.output import clock_time, print_json, print_line
 from flytui.cli.reading import query_kernel
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def status(invocation: Invocation, form: str) -> int:
         panic=kernel.panic if kernel else read_panic(places) is not None,
     )
     if invocation.as_json:
-        emit(document)
+        print_json(document)
     else:
-        say("\n".join(status_lines(document)))
+        print_line("\n".join(status_lines(document)))
     return 0
 
 

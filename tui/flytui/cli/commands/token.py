@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import clock_time, emit, note, say, table
+from flytui.cli.output import clock_time, print_json, print_error, print_line, table
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
     from flycore.client.socket import RemoteClient
     from flycore.model.approval import Outcome
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
     from flytui.cli.documents import ListedToken
 
 EXIT_REFUSED = 4
@@ -53,7 +53,7 @@ def new(invocation: Invocation, name: str) -> int:
     if invocation.as_json:
         _print_document(places, "made", token=made.token, message=message)
         return 0
-    note(message)
+    print_error(message)
     click.echo(made.token)
     return 0
 
@@ -77,11 +77,11 @@ def revoke(invocation: Invocation, name: str) -> int:
     if invocation.as_json:
         _print_document(places, "revoked", message=message)
     else:
-        say(message)
+        print_line(message)
     return 0
 
 
-def _change_token(places: Places, name: str, digest: str | None) -> Outcome:
+def _change_token(places: RootPaths, name: str, digest: str | None) -> Outcome:
     """Let the client in by the token of that digest, or no longer where it is None: through the kernel that
     runs, which writes all state; else in the file itself, under the root's lock. Raises RootBusy where a
     kernel holds the root and does not answer."""
@@ -112,13 +112,13 @@ def _list_tokens(invocation: Invocation) -> int:
     places = invocation.places()
     book = read_tokens(places)
     if book.problem:
-        note(f"the tokens cannot be relied on, so nobody is let in: {book.problem} ({book.path})")
+        print_error(f"the tokens cannot be relied on, so nobody is let in: {book.problem} ({book.path})")
     if invocation.as_json:
         _print_document(places, "listed")
         return 0
     shown = _listed_tokens(places)
     if not shown:
-        say("no client may come in over TCP or HTTP: flytui token new NAME lets one in")
+        print_line("no client may come in over TCP or HTTP: flytui token new NAME lets one in")
         return 0
     rows = [(one.name, clock_time(one.created_at), _time_text(one.last_call_at)) for one in shown]
     table(invocation, ("NAME", "CREATED", "LAST CALL"), rows)
@@ -129,7 +129,7 @@ def _time_text(moment: float | None) -> str:
     return "–" if moment is None else clock_time(moment)
 
 
-def _listed_tokens(places: Places) -> tuple[ListedToken, ...]:
+def _listed_tokens(places: RootPaths) -> tuple[ListedToken, ...]:
     from flycore.offline.audit_log import logged_calls
     from flycore.offline.tokens import read_tokens
     from flytui.cli.documents import ListedToken
@@ -148,14 +148,14 @@ def _listed_tokens(places: Places) -> tuple[ListedToken, ...]:
     )
 
 
-def _print_document(places: Places, outcome: str, *, token: str = "", message: str = "") -> None:
+def _print_document(places: RootPaths, outcome: str, *, token: str = "", message: str = "") -> None:
     from flytui.cli.documents import TokenDocument
 
-    emit(TokenDocument(tokens=_listed_tokens(places), outcome=outcome, token=token, message=message))
+    print_json(TokenDocument(tokens=_listed_tokens(places), outcome=outcome, token=token, message=message))
 
 
-def _print_refusal(invocation: Invocation, places: Places, why: str, code: int) -> int:
+def _print_refusal(invocation: Invocation, places: RootPaths, why: str, code: int) -> int:
     if invocation.as_json:
         _print_document(places, "refused", message=why)
-    note(why)
+    print_error(why)
     return code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, say, table
+from flytui.cli.output import print_json, print_line, table
 from flytui.cli.reading import read_catalog
 
 
@@ -40,9 +40,9 @@ def import_tool(invocation: Invocation, name: str, only_print: bool) -> int:
 
 def list_visible(invocation: Invocation) -> int:
     """Print the visible tools; always exit code 0."""
-    from flycore.catalog.document import visible
+    from flycore.catalog.document import visible_catalog
 
-    views = visible(read_catalog(invocation.places(), probe=True))
+    views = visible_catalog(read_catalog(invocation.places(), probe=True))
     if invocation.as_json:
         from flytui.cli.documents import OfferedTool, ToolsDocument
 
@@ -59,10 +59,10 @@ def list_visible(invocation: Invocation) -> int:
             )
             for view in views
         )
-        emit(ToolsDocument(tools=offered))
+        print_json(ToolsDocument(tools=offered))
         return 0
     if not views:
-        say("no tool is available: flytui catalog says why, and what to do")
+        print_line("no tool is available: flytui catalog says why, and what to do")
         return 0
     rows = [
         (view.capability.name, view.capability.risk.value, view.decision or "–", view.capability.summary)

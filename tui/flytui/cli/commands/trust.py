@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import ask_yes_no, can_ask, emit, note, say, print_strict
+from flytui.cli.output import ask_yes_no, can_ask, print_json, print_error, print_line, print_strict
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flycore.model.status import Status
     from flycore.model.trust import TrustItem
     from flycore.offline.trust import PendingTrust
-    from flycore.registry.places import Places
+    from flycore.registry.places import RootPaths
 
 EXIT_NOT_TRUSTED = 4
 
@@ -48,8 +48,8 @@ def trust(
         return _print_busy(busy)
 
 
-def _show_and_ask(told: Invocation, places: Places, print_digest: bool) -> int:
-    from flycore.offline.root import FOR_GOOD
+def _show_and_ask(told: Invocation, places: RootPaths, print_digest: bool) -> int:
+    from flycore.offline.root import LASTING_ROLES
     from flycore.offline.trust import read_pending_trust
     from flytui.cli.reading import query_kernel
 
@@ -61,7 +61,7 @@ def _show_and_ask(told: Invocation, places: Places, print_digest: bool) -> int:
     if print_digest:
         return _print_outcome(told, places, pending, "shown", "", 0)
     kernel = query_kernel(places, _status)
-    if kernel is not None and kernel.role in FOR_GOOD:
+    if kernel is not None and kernel.role in LASTING_ROLES:
         return _wait_for_console(told, places, pending, kernel)
     if told.as_json or not can_ask():
         message = (
@@ -70,7 +70,7 @@ def _show_and_ask(told: Invocation, places: Places, print_digest: bool) -> int:
         return _print_outcome(told, places, pending, "shown", message, EXIT_NOT_TRUSTED)
     entries = "this entry" if len(pending.items) == 1 else f"these {len(pending.items)} entries"
     if not ask_yes_no(f"Trust {entries}, so that they may run?"):
-        note("not trusted; nothing of it runs")
+        print_error("not trusted; nothing of it runs")
         return EXIT_NOT_TRUSTED
     return _accept(told, places, pending.digest)
 
@@ -82,20 +82,20 @@ def _print_items(items: tuple[TrustItem, ...]) -> None:
         for line in item.lines:
             print_strict(f"  {line}")
         if item.difference:
-            say("  what differs from the value trusted last, which stays in force:")
+            print_line("  what differs from the value trusted last, which stays in force:")
         for line in item.difference:
             print_strict(f"    {line}")
-        say()
+        print_line()
 
 
 def _print_outcome(
-    told: Invocation, places: Places, pending: PendingTrust, outcome: str, message: str, code: int
+    told: Invocation, places: RootPaths, pending: PendingTrust, outcome: str, message: str, code: int
 ) -> int:
     """Say how it ended, in prose or as the document."""
     if told.as_json:
         from flytui.cli.documents import TrustDocument
 
-        emit(
+        print_json(
             TrustDocument(
                 app_root=str(places.app_root),
                 digest=pending.digest,
@@ -105,15 +105,15 @@ def _print_outcome(
             )
         )
     elif outcome == "shown":
-        say(f"digest {pending.digest}")
+        print_line(f"digest {pending.digest}")
     for finding in pending.store.diagnostics:
-        note(f"{finding.message} → {finding.remedy}")
+        print_error(f"{finding.message} → {finding.remedy}")
     if message and not (told.as_json and code == 0):
-        note(message)
+        print_error(message)
     return code
 
 
-def _accept(told: Invocation, places: Places, shown: str) -> int:
+def _accept(told: Invocation, places: RootPaths, shown: str) -> int:
     """Trust the set of that digest, and nothing else. Raises RootBusy while a console or `flytui serve`
     holds the root."""
     from flycore.model.enums import KernelRole
@@ -131,7 +131,7 @@ def _accept(told: Invocation, places: Places, shown: str) -> int:
     return _print_outcome(told, places, pending, "accepted", f"trusted: {names}", 0)
 
 
-def _revoke(told: Invocation, places: Places) -> int:
+def _revoke(told: Invocation, places: RootPaths) -> int:
     """Trust nothing of the root any longer: through the kernel that runs, else in the file itself. Raises
     RootBusy where a kernel holds the root and does not answer."""
     from flycore.model.approval import Outcome
@@ -158,18 +158,20 @@ async def _status(client: Client) -> Status:
 
 def _print_busy(busy: RootBusy) -> int:
     if busy.role == "console":
-        note(f"a console is open on this root (pid {busy.pid}): press T there to decide, or close it first")
+        print_error(
+            f"a console is open on this root (pid {busy.pid}): press T there to decide, or close it first"
+        )
     elif busy.role == "serve":
-        note(
+        print_error(
             f"flytui serve holds this root (pid {busy.pid}): press T in a console on it (flytui) to decide, "
             "or end it first"
         )
     else:
-        note(f"pid {busy.pid} ({busy.role}) holds this root: try again when it has left")
+        print_error(f"pid {busy.pid} ({busy.role}) holds this root: try again when it has left")
     return EXIT_NOT_TRUSTED
 
 
-def _wait_for_console(told: Invocation, places: Places, pending: PendingTrust, kernel: Status) -> int:
+def _wait_for_console(told: Invocation, places: RootPaths, pending: PendingTrust, kernel: Status) -> int:
     """The question stands before the console, or before each one that attaches to `flytui serve`; wait until
     it is answered there, or until interrupted."""
     from flycore.client.socket import connect_unix
@@ -177,9 +179,11 @@ def _wait_for_console(told: Invocation, places: Places, pending: PendingTrust, k
     from flytui.cli.interrupts import run_async
 
     if kernel.role == "console":
-        note(f"this is answered in the console, pid {kernel.pid}: press T there. Waiting…")
+        print_error(f"this is answered in the console, pid {kernel.pid}: press T there. Waiting…")
     else:
-        note(f"this is answered in a console (flytui) on flytui serve, pid {kernel.pid}: press T. Waiting…")
+        print_error(
+            f"this is answered in a console (flytui) on flytui serve, pid {kernel.pid}: press T. Waiting…"
+        )
 
     async def wait() -> None:
         async with connect_unix(places.socket, viewer=True) as client, client.events() as events:

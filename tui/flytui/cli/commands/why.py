@@ -9,7 +9,7 @@ import click
 
 from flytui.cli.completing import tool_names
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import emit, say, print_lines, width
+from flytui.cli.output import print_json, print_line, print_lines, width
 from flytui.cli.reading import read_catalog
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def why(invocation: Invocation, tool: str) -> int:
     if invocation.as_json:
         from flytui.cli.documents import WhyDocument
 
-        emit(
+        print_json(
             WhyDocument(
                 tool=tool,
                 sidecar=view.sidecar,
@@ -47,7 +47,7 @@ def why(invocation: Invocation, tool: str) -> int:
     print_lines(invocation, ladder_lines(view.stability, time.time(), width()))
     if view.decision:
         because = f", because {view.because}" if view.because else ""
-        say(f"policy says {view.decision}{because}")
+        print_line(f"policy says {view.decision}{because}")
     if sidecar is not None:
         print_lines(invocation, changed_lines(sidecar, width()))
     return 0
@@ -60,5 +60,5 @@ def _unknown(invocation: Invocation, catalog: Catalog, tool: str) -> int:
     if invocation.as_json:
         from flytui.cli.documents import WhyDocument
 
-        emit(WhyDocument(tool=tool, sidecar=None, decision="", stability=None, nearest=near))
+        print_json(WhyDocument(tool=tool, sidecar=None, decision="", stability=None, nearest=near))
     return print_not_found(tool, near, sidecars=False)

@@ -9,22 +9,32 @@ import msgspec
 
 from flycore.model.call import Activity, ToolResult
 from flycore.model.enums import Phase
-from flytui.console.paint import Line, Span, Tone, block, labelled, line, span, wrap, wrapped
-from flytui.console.words import PHASE_LABELS, STATUS, clock, json_text, said, took
+from flytui.console.paint import StyledLine, StyledText, Tone, text_lines, labelled, line, span, wrap, wrapped
+from flytui.console.words import (
+    PHASE_LABELS,
+    STATUS_LABELS,
+    duration,
+    json_text,
+    label_span,
+    milliseconds_text,
+)
 
 _LABEL_CELLS = 12
-MOST_LINES = 60
+MAX_SECTION_LINES = 60
 """Of an input or output beside everything else about its call; views of their own show all of it."""
-MOST_CHARACTERS = 6_000
+MAX_SECTION_CHARACTERS = 6_000
 BAR_CELLS = 12
 LIVE_CELLS = 3
 
 
-def call_lines(call: Activity, now: float, width: int) -> list[Line]:
+def call_lines(call: Activity, now: float, width: int) -> list[StyledLine]:
     """The page for one call; `now` in Unix seconds."""
     result = call.result
-    state = said(STATUS[result.status]) if result else said(PHASE_LABELS[call.phase])
-    rows: list[Line] = [line(Span(" "), span(call.tool, Tone.STRONG), Span("  "), state), ()]
+    state = label_span(STATUS_LABELS[result.status]) if result else label_span(PHASE_LABELS[call.phase])
+    rows: list[StyledLine] = [
+        line(StyledText(" "), span(call.tool, Tone.STRONG), StyledText("  "), state),
+        (),
+    ]
     rows += labelled("call", call.call_id, width, _LABEL_CELLS)
     rows += labelled("plan", plan_words(call), width, _LABEL_CELLS)
     rows += labelled("caller", str(call.caller), width, _LABEL_CELLS)
@@ -33,9 +43,11 @@ def call_lines(call: Activity, now: float, width: int) -> list[Line]:
     )
     rows += labelled("sidecar", call.sidecar or "–", width, _LABEL_CELLS)
     if result is None:
-        rows += labelled("elapsed", clock(now - call.started_at), width, _LABEL_CELLS)
+        rows += labelled("elapsed", duration(now - call.started_at), width, _LABEL_CELLS)
         left = remaining(call, now)
-        rows += labelled("remaining", f"about {clock(left)}" if left is not None else "", width, _LABEL_CELLS)
+        rows += labelled(
+            "remaining", f"about {duration(left)}" if left is not None else "", width, _LABEL_CELLS
+        )
         if call.progress:
             rows += labelled(
                 "progress", call.progress.message or call.progress.phase.value, width, _LABEL_CELLS
@@ -53,9 +65,12 @@ def plan_words(call: Activity) -> str:
     return " · ".join(part for part in (call.parent_call_id, str(call.step or "")) if part)
 
 
-def _timing_lines(result: ToolResult, width: int) -> Iterator[Line]:
+def _timing_lines(result: ToolResult, width: int) -> Iterator[StyledLine]:
     yield from labelled(
-        "ran", f"{took(result.duration_ms)}, waited {took(result.waited_ms)}", width, _LABEL_CELLS
+        "ran",
+        f"{milliseconds_text(result.duration_ms)}, waited {milliseconds_text(result.waited_ms)}",
+        width,
+        _LABEL_CELLS,
     )
     yield from labelled(
         "sandbox", result.sandbox.value if result.sandbox else "nothing ran", width, _LABEL_CELLS
@@ -65,13 +80,13 @@ def _timing_lines(result: ToolResult, width: int) -> Iterator[Line]:
         yield from labelled("exit", killed, width, _LABEL_CELLS)
 
 
-def _result_lines(result: ToolResult, width: int) -> Iterator[Line]:
+def _result_lines(result: ToolResult, width: int) -> Iterator[StyledLine]:
     if result.error is not None:
         yield ()
-        yield line(Span(" "), span("Error", Tone.STRONG), span(f"  {result.error.code}", Tone.BAD))
-        yield from wrap(line(Span(" "), span(result.error.message)), width, 1)
+        yield line(StyledText(" "), span("Error", Tone.STRONG), span(f"  {result.error.code}", Tone.BAD))
+        yield from wrap(line(StyledText(" "), span(result.error.message)), width, 1)
         if result.error.hint:
-            yield from wrap(line(Span(" "), span(f"→ {result.error.hint}", Tone.ACCENT)), width, 3)
+            yield from wrap(line(StyledText(" "), span(f"→ {result.error.hint}", Tone.ACCENT)), width, 3)
         if result.error.details:
             yield from _section("Details", json_text(result.error.details), width)
     if result.output is not None:
@@ -85,8 +100,12 @@ def _result_lines(result: ToolResult, width: int) -> Iterator[Line]:
         yield from _section("stderr", result.stderr_tail.rstrip("\n"), width)
 
 
-def _section(title: str, text: str, width: int) -> list[Line]:
-    return [(), line(Span(" "), span(title, Tone.STRONG)), *wrapped(block(text, margin=1), width, 3)]
+def _section(title: str, text: str, width: int) -> list[StyledLine]:
+    return [
+        (),
+        line(StyledText(" "), span(title, Tone.STRONG)),
+        *wrapped(text_lines(text, margin=1), width, 3),
+    ]
 
 
 def input_text(call: Activity) -> str:
@@ -104,18 +123,20 @@ def call_json(call: Activity) -> str:
 
 def _shortened(text: str, rest: str) -> str:
     """As much of the text as stands well beside other things."""
-    lines = text[:MOST_CHARACTERS].split("\n")
-    whole = len(text) <= MOST_CHARACTERS and len(lines) <= MOST_LINES
-    return text if whole else "\n".join([*lines[:MOST_LINES], f"… {rest}"])
+    lines = text[:MAX_SECTION_CHARACTERS].split("\n")
+    whole = len(text) <= MAX_SECTION_CHARACTERS and len(lines) <= MAX_SECTION_LINES
+    return text if whole else "\n".join([*lines[:MAX_SECTION_LINES], f"… {rest}"])
 
 
 def elapsed(call: Activity, now: float) -> str:
     """Running: since when; ended: how long it ran and how long it waited before."""
     if call.result is not None:
-        waited = f" +{took(call.result.waited_ms)} wait" if call.result.waited_ms >= 1_000 else ""
-        return f"{took(call.result.duration_ms)}{waited}"
+        waited = (
+            f" +{milliseconds_text(call.result.waited_ms)} wait" if call.result.waited_ms >= 1_000 else ""
+        )
+        return f"{milliseconds_text(call.result.duration_ms)}{waited}"
     running = call.running_since if call.phase is Phase.RUNNING and call.running_since else call.started_at
-    return clock(now - running)
+    return duration(now - running)
 
 
 def remaining(call: Activity, now: float) -> float | None:
@@ -129,7 +150,7 @@ def remaining(call: Activity, now: float) -> float | None:
     return max(0.0, now - call.running_since) * (total - done) / done
 
 
-def progress_line(call: Activity, now: float) -> Line:
+def progress_line(call: Activity, now: float) -> StyledLine:
     """How far a running call is: a bar with what remains where it says so, else one that is seen to live;
     then its message."""
     progress = call.progress
@@ -139,20 +160,31 @@ def progress_line(call: Activity, now: float) -> Line:
     if progress is None or progress.progress is None or not progress.total or progress.total <= 0:
         at = int(now) % (BAR_CELLS - LIVE_CELLS + 1)
         after = BAR_CELLS - LIVE_CELLS - at
-        live = (Span("─" * at, Tone.DIM), Span("━" * LIVE_CELLS, Tone.ACCENT), Span("─" * after, Tone.DIM))
-        return (*live, Span("  "), message)
+        live = (
+            StyledText("─" * at, Tone.DIM),
+            StyledText("━" * LIVE_CELLS, Tone.ACCENT),
+            StyledText("─" * after, Tone.DIM),
+        )
+        return (*live, StyledText("  "), message)
     share = max(0.0, min(1.0, progress.progress / progress.total))
     filled = round(share * BAR_CELLS)
-    bar = (Span("━" * filled, Tone.ACCENT), Span("─" * (BAR_CELLS - filled), Tone.DIM))
+    bar = (StyledText("━" * filled, Tone.ACCENT), StyledText("─" * (BAR_CELLS - filled), Tone.DIM))
     left = remaining(call, now)
-    rest = (span(f"{clock(left)} left  ", Tone.DIM),) if left is not None else ()
+    rest = (span(f"{duration(left)} left  ", Tone.DIM),) if left is not None else ()
     return (*bar, span(f" {share:4.0%}  "), *rest, message)
 
 
-def state_line(call: Activity, now: float) -> Line:
+def state_line(call: Activity, now: float) -> StyledLine:
     """State, time and progress or error code: what stays in sight in every view."""
     result = call.result
-    state = said(STATUS[result.status]) if result else said(PHASE_LABELS[call.phase])
+    state = label_span(STATUS_LABELS[result.status]) if result else label_span(PHASE_LABELS[call.phase])
     code = result.error.code if result is not None and result.error is not None else ""
     ends = (span(code, Tone.BAD),) if code else progress_line(call, now)
-    return (Span(" "), state, Span("  "), span(elapsed(call, now), Tone.DIM), Span("  "), *ends)
+    return (
+        StyledText(" "),
+        state,
+        StyledText("  "),
+        span(elapsed(call, now), Tone.DIM),
+        StyledText("  "),
+        *ends,
+    )

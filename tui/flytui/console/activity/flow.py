@@ -8,10 +8,10 @@ from itertools import accumulate
 from typing import overload
 
 from flysafe.text import safe_text
-from flytui.console.paint import Line, Span, Tone
+from flytui.console.paint import StyledLine, StyledText, Tone
 
 
-class LazyLines(Sequence[Line]):
+class LazyLines(Sequence[StyledLine]):
     """Paragraphs cut into lines of at most `width` cells. A character beyond ASCII may take two cells, so a
     line with one of those is cut at half as many characters."""
 
@@ -28,10 +28,10 @@ class LazyLines(Sequence[Line]):
         return self._ends[-1] if self._ends else 0
 
     @overload
-    def __getitem__(self, at: int) -> Line: ...
+    def __getitem__(self, at: int) -> StyledLine: ...
     @overload
-    def __getitem__(self, at: slice) -> list[Line]: ...
-    def __getitem__(self, at: int | slice) -> Line | list[Line]:
+    def __getitem__(self, at: slice) -> list[StyledLine]: ...
+    def __getitem__(self, at: int | slice) -> StyledLine | list[StyledLine]:
         """The line at a place; a slice makes those lines."""
         if isinstance(at, slice):
             return [self[place] for place in range(*at.indices(len(self)))]
@@ -42,10 +42,10 @@ class LazyLines(Sequence[Line]):
         text, tone = self._parts[part]
         step = self._step(text)
         first = (place - (self._ends[part - 1] if part else 0)) * step
-        return (Span(" "), Span(text[first : first + step], tone))
+        return (StyledText(" "), StyledText(text[first : first + step], tone))
 
 
-def paragraphs(texts: Iterable[tuple[str, str]]) -> list[tuple[str, Tone]]:
+def text_paragraphs(texts: Iterable[tuple[str, str]]) -> list[tuple[str, Tone]]:
     """Texts with real line breaks, each under its heading where it has one; safe to draw."""
     made: list[tuple[str, Tone]] = []
     for heading, text in texts:

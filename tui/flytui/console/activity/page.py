@@ -13,20 +13,20 @@ from flycore.model.call import Activity
 from flycore.model.errors import FlyError
 from flycore.model.picture import Picture
 from flytui.console.activity.details import call_json, call_lines, input_text, state_line
-from flytui.console.activity.flow import LazyLines, paragraphs
-from flytui.console.activity.shape import View, first_view, images_of, table_of, texts_of, views_of
+from flytui.console.activity.flow import LazyLines, text_paragraphs
+from flytui.console.activity.shape import CallView, first_view, images_of, table_of, texts_of, views_of
 from flytui.console.activity.table import TableRow, table_rows
 from flytui.console.activity.tree import TreeNode, parent_of, with_toggled, tree_of
-from flytui.console.desk import Desk, Topic
+from flytui.console.desk import ConsoleState, Topic
 from flytui.console.header import alert_lines, header_lines
 from flytui.console.pages import PageScreen
-from flytui.console.paint import Line, Span, Tone, fit, keys_fitting, line, span, wrap
+from flytui.console.paint import StyledLine, StyledText, Tone, truncated, keys_fitting, line, span, wrap
 from flytui.console.picture import picture_lines
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar
 from flytui.console.words import json_text
 
-_BY_ROWS = (View.TREE, View.TABLE)
+_BY_ROWS = (CallView.TREE, CallView.TABLE)
 _COLOURFUL = ("256", "truecolor")
 _NO_PICTURE = "cannot be shown: it is gone, damaged, too large, or no image"
 
@@ -38,7 +38,7 @@ class CallScreen(PageScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(view.key, f"show('{view.name}')", view.title, show=False, id=f"call.{view.name.lower()}")
-            for view in View
+            for view in CallView
         ),
         Binding("tab", "turn(1)", "Next view", show=False, id="call.next"),
         Binding("shift+tab", "turn(-1)", "Previous view", show=False, id="call.previous"),
@@ -46,7 +46,7 @@ class CallScreen(PageScreen):
         Binding("left,h", "inside(False)", "Close", show=False, id="call.close"),
     ]
 
-    def __init__(self, desk: Desk, call: Activity) -> None:
+    def __init__(self, desk: ConsoleState, call: Activity) -> None:
         super().__init__(desk, call.tool, self._lines, copy=lambda: call_json(self._call))
         self._call = call
         self._view = first_view(call)
@@ -60,7 +60,9 @@ class CallScreen(PageScreen):
     def compose(self) -> ComposeResult:
         """Header, state, views, then lines or rows."""
         yield LineBar(lambda width: header_lines(self._desk, self._heading, width), id="header")
-        yield LineBar(lambda width: [fit(state_line(self._call, self._desk.now()), width)], id="call-state")
+        yield LineBar(
+            lambda width: [truncated(state_line(self._call, self._desk.now()), width)], id="call-state"
+        )
         yield LineBar(self._view_lines, id="call-views")
         yield LineBar(self._column_lines, id="call-columns")
         yield self._rows
@@ -71,7 +73,7 @@ class CallScreen(PageScreen):
     def on_mount(self) -> None:
         """Time passes on the page of a call that runs."""
         self.set_interval(1.0, self._tick)
-        self._take(self._call)
+        self._use_call(self._call)
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """The call moved or ended."""
@@ -82,22 +84,22 @@ class CallScreen(PageScreen):
             self._call = fresh
             if ended and not self._chosen:
                 self._view = first_view(fresh)
-            self._take(fresh)
+            self._use_call(fresh)
         for bar in self.query(LineBar):
             bar.redraw()
 
     def on_resize(self) -> None:
         """A picture is made for the room there is."""
-        if self._view is View.PICTURE:
+        if self._view is CallView.PICTURE:
             self._page.rebuild()
 
     def action_show(self, name: str) -> None:
         """Another way of looking, where it has something to show."""
-        view = View[name]
+        view = CallView[name]
         if view in views_of(self._call):
             self._view, self._chosen = view, True
             self._page.scroll_to(y=0, animate=False)
-            self._take(self._call)
+            self._use_call(self._call)
 
     def action_turn(self, by: int) -> None:
         """The next way of looking, or the one before."""
@@ -107,10 +109,10 @@ class CallScreen(PageScreen):
 
     def action_inside(self, opens: bool) -> None:
         """In the tree: open the row, or close it and then what it is in; else the next or last picture."""
-        if self._view is View.PICTURE:
+        if self._view is CallView.PICTURE:
             self._image = (self._image + (1 if opens else -1)) % len(images_of(self._call))
-            self._take(self._call)
-        elif self._view is View.TREE and self._rows.row is not None:
+            self._use_call(self._call)
+        elif self._view is CallView.TREE and self._rows.row is not None:
             at = self._rows.cursor
             node = self._tree[at]
             if node.can_open and node.open is not opens:
@@ -135,27 +137,27 @@ class CallScreen(PageScreen):
             self._show_whole(f"Row {row.at + 1}", json_text(row.item))
 
     def _show_whole(self, title: str, text: str) -> None:
-        parts = paragraphs([("", text)])
+        parts = text_paragraphs([("", text)])
         self.app.push_screen(PageScreen(self._desk, title, lambda width: LazyLines(parts, width)))
 
     def _toggle(self, at: int) -> None:
         self._tree = with_toggled(self._tree, at)
-        self._rows.show(self._tree)
+        self._rows.set_rows(self._tree)
 
-    def _take(self, call: Activity) -> None:
+    def _use_call(self, call: Activity) -> None:
         """Show the call in the view that is on."""
         if self._view not in views_of(call):
-            self._view = View.CALL
+            self._view = CallView.CALL
         output = call.result.output if call.result is not None else None
         by_rows = self._view in _BY_ROWS
         self._rows.display, self._page.display = by_rows, not by_rows
-        if self._view is View.TREE:
+        if self._view is CallView.TREE:
             self._tree = self._tree or tree_of(output)
-            self._rows.show(self._tree)
-        elif self._view is View.TABLE:
+            self._rows.set_rows(self._tree)
+        elif self._view is CallView.TABLE:
             self._table = self._table or table_rows(table_of(output))
-            self._rows.show(self._table)
-        elif self._view is View.PICTURE:
+            self._rows.set_rows(self._table)
+        elif self._view is CallView.PICTURE:
             self._fetch()
         self.set_focus(self._rows if by_rows else self._page)
         self._page.rebuild()
@@ -177,28 +179,28 @@ class CallScreen(PageScreen):
     def _tick(self) -> None:
         if self._call.result is None:
             self.query_one("#call-state", LineBar).redraw()
-            if self._view is View.CALL:
+            if self._view is CallView.CALL:
                 self._page.rebuild()
 
-    def _lines(self, width: int) -> Sequence[Line]:
+    def _lines(self, width: int) -> Sequence[StyledLine]:
         call = self._call
         match self._view:
-            case View.PICTURE:
+            case CallView.PICTURE:
                 return self._picture_lines(width)
-            case View.TEXT:
+            case CallView.TEXT:
                 texts = list(texts_of(call.result.output if call.result is not None else None))
                 return LazyLines(
-                    paragraphs(texts if len(texts) > 1 else [("", text) for _, text in texts]), width
+                    text_paragraphs(texts if len(texts) > 1 else [("", text) for _, text in texts]), width
                 )
-            case View.INPUT:
-                return LazyLines(paragraphs([("", input_text(call))]), width)
-            case View.STDERR:
+            case CallView.INPUT:
+                return LazyLines(text_paragraphs([("", input_text(call))]), width)
+            case CallView.STDERR:
                 tail = call.result.stderr_tail if call.result is not None else ""
-                return LazyLines(paragraphs([("", tail.rstrip("\n"))]), width)
+                return LazyLines(text_paragraphs([("", tail.rstrip("\n"))]), width)
             case _:
                 return call_lines(call, self._desk.now(), width)
 
-    def _picture_lines(self, width: int) -> Sequence[Line]:
+    def _picture_lines(self, width: int) -> Sequence[StyledLine]:
         images = images_of(self._call)
         index, artifact = images[self._image]
         of = f"{self._image + 1} of {len(images)}  " if len(images) > 1 else ""
@@ -215,30 +217,32 @@ class CallScreen(PageScreen):
         room = self._page.scrollable_content_region.height - len(rows)
         return [
             *rows,
-            *((Span(" "), *row) for row in picture_lines(picture, width - 2, room, colours=colours)),
+            *((StyledText(" "), *row) for row in picture_lines(picture, width - 2, room, colours=colours)),
         ]
 
-    def _column_lines(self, width: int) -> Sequence[Line]:
-        if self._view is not View.TABLE or not self._table:
+    def _column_lines(self, width: int) -> Sequence[StyledLine]:
+        if self._view is not CallView.TABLE or not self._table:
             return []
-        return [fit((Span("  "), *self._table[0].columns.titles(width - 2)), width)]
+        return [truncated((StyledText("  "), *self._table[0].columns.titles(width - 2)), width)]
 
-    def _view_lines(self, width: int) -> Sequence[Line]:
-        parts: list[Span] = []
+    def _view_lines(self, width: int) -> Sequence[StyledLine]:
+        parts: list[StyledText] = []
         for view in views_of(self._call):
             here = view is self._view
-            key = self._desk.keys.shown(f"call.{view.name.lower()}")
-            parts += [Span("  " if parts else " "), span(key, Tone.KEY), Span(" ")]
-            parts.append(Span(f"[{view.title}]" if here else view.title, Tone.STRONG if here else Tone.DIM))
+            key = self._desk.keys.label(f"call.{view.name.lower()}")
+            parts += [StyledText("  " if parts else " "), span(key, Tone.KEY), StyledText(" ")]
+            parts.append(
+                StyledText(f"[{view.title}]" if here else view.title, Tone.STRONG if here else Tone.DIM)
+            )
         return wrap(tuple(parts), width, 1)
 
-    def _keys(self, width: int) -> Sequence[Line]:
+    def _keys(self, width: int) -> Sequence[StyledLine]:
         pairs = [("call.next", "next view"), ("page.copy", "copy as JSON"), ("page.close", "back")]
-        if self._view is View.TREE:
+        if self._view is CallView.TREE:
             pairs[:0] = [("←→ Enter", "close, open")]
-        elif self._view is View.TABLE:
+        elif self._view is CallView.TABLE:
             pairs[:0] = [("list.open", "the whole row")]
-        elif self._view is View.PICTURE and len(images_of(self._call)) > 1:
+        elif self._view is CallView.PICTURE and len(images_of(self._call)) > 1:
             pairs[:0] = [("←→", "other pictures")]
         else:
             pairs[:0] = [("↑↓ PgUp PgDn", "scroll")]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from flycore.model.call import Activity
 from flytui.console.activity.details import elapsed, progress_line
-from flytui.console.paint import Line, Span, Tone, fit, line, span, table_row
-from flytui.console.words import PHASE_LABELS, STATUS, said
+from flytui.console.paint import StyledLine, StyledText, Tone, truncated, line, span, table_row
+from flytui.console.words import PHASE_LABELS, STATUS_LABELS, label_span
 
-TITLES = ("STATE", "TOOL", "TIME", "CALLER")
+COLUMN_TITLES = ("STATE", "TOOL", "TIME", "CALLER")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class CallRow:
         """The call's id."""
         return self.call.call_id
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """State, tool, time, caller, and how far it is or how it ended."""
         call = self.call
         cells = (
@@ -34,9 +34,9 @@ class CallRow:
             span(elapsed(call, self.now), Tone.DIM),
             span(call.caller, Tone.DIM),
         )
-        return fit((*in_columns(cells, width), *self._end()), width)
+        return truncated((*call_columns(cells, width), *self._end()), width)
 
-    def _end(self) -> Line:
+    def _end(self) -> StyledLine:
         call = self.call
         plan = line(span(f"{call.step}  ", Tone.DIM)) if call.step is not None else ()
         if call.result is None:
@@ -45,7 +45,7 @@ class CallRow:
         return (*plan, *line(span(f"{error.code}: {error.message}", Tone.DIM))) if error else plan
 
 
-def in_columns(cells: Sequence[Span], width: int) -> Line:
+def call_columns(cells: Sequence[StyledText], width: int) -> StyledLine:
     """State, tool, time and, where there is room, caller, each in its column."""
     sizes = (13, 20, 9) if width < 90 else (13, 20, 16, 20 if width < 116 else 28)
     return table_row(((cell,) for cell in cells), sizes)
@@ -63,8 +63,8 @@ def matching_calls(calls: Sequence[Activity], words: str) -> list[Activity]:
     ]
 
 
-def _state_span(call: Activity) -> Span:
-    return said(STATUS[call.result.status] if call.result else PHASE_LABELS[call.phase])
+def _state_span(call: Activity) -> StyledText:
+    return label_span(STATUS_LABELS[call.result.status] if call.result else PHASE_LABELS[call.phase])
 
 
 def _searched_text(call: Activity) -> str:

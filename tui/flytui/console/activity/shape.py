@@ -15,7 +15,7 @@ _MAX_DEPTH = 64
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
-class View(Enum):
+class CallView(Enum):
     """A way of looking at a call: its key and its title."""
 
     CALL = ("o", "Call")
@@ -37,32 +37,32 @@ class View(Enum):
         return self.value[1]
 
 
-def views_of(call: Activity) -> tuple[View, ...]:
+def views_of(call: Activity) -> tuple[CallView, ...]:
     """Those that have something to show."""
     result = call.result
     output = result.output if result is not None else None
     has = {
-        View.CALL: True,
-        View.PICTURE: bool(images_of(call)),
-        View.TABLE: bool(table_of(output)),
-        View.TEXT: next(texts_of(output), None) is not None,
-        View.TREE: isinstance(output, dict | list),
-        View.INPUT: bool(call.input_text),
-        View.STDERR: result is not None and bool(result.stderr_tail),
+        CallView.CALL: True,
+        CallView.PICTURE: bool(images_of(call)),
+        CallView.TABLE: bool(table_of(output)),
+        CallView.TEXT: next(texts_of(output), None) is not None,
+        CallView.TREE: isinstance(output, dict | list),
+        CallView.INPUT: bool(call.input_text),
+        CallView.STDERR: result is not None and bool(result.stderr_tail),
     }
-    return tuple(view for view in View if has[view])
+    return tuple(view for view in CallView if has[view])
 
 
-def first_view(call: Activity) -> View:
+def first_view(call: Activity) -> CallView:
     """What a person wants to see first: a picture as a picture, rows as a table, prose as prose."""
     output = call.result.output if call.result is not None else None
     if images_of(call):
-        return View.PICTURE
+        return CallView.PICTURE
     if table_of(output):
-        return View.TABLE
+        return CallView.TABLE
     if _mostly_text(output):
-        return View.TEXT
-    return View.TREE if isinstance(output, dict | list) and _exceeds_lines(output) else View.CALL
+        return CallView.TEXT
+    return CallView.TREE if isinstance(output, dict | list) and _exceeds_lines(output) else CallView.CALL
 
 
 def images_of(call: Activity) -> tuple[tuple[int, Artifact], ...]:

@@ -11,9 +11,9 @@ from rich.cells import cell_len
 
 from flycore.model.json import Json, JsonObject
 from flysafe.text import safe_text
-from flytui.console.paint import Line, Span, Tone, column, fit, span
+from flytui.console.paint import StyledLine, StyledText, Tone, padded, truncated, span
 
-LOOKED_AT = 200
+SAMPLED_ROWS = 200
 """Rows that decide how wide the columns are and which there are."""
 MAX_COLUMN_CELLS = 40
 _MAX_COLUMNS_SHOWN = 200
@@ -28,20 +28,20 @@ class TableColumns:
     numbers: tuple[bool, ...]
     """Whether a column holds nothing but numbers, which stand at the right."""
 
-    def titles(self, width: int) -> Line:
+    def titles(self, width: int) -> StyledLine:
         """The line of names."""
         return self._row([span(name, Tone.DIM) for name in self.names], width)
 
-    def row(self, item: JsonObject, width: int) -> Line:
+    def row(self, item: JsonObject, width: int) -> StyledLine:
         """One object."""
         return self._row([span(_cell(item.get(name))) for name in self.names], width)
 
-    def _row(self, cells: Sequence[Span], width: int) -> Line:
-        made: Line = ()
+    def _row(self, cells: Sequence[StyledText], width: int) -> StyledLine:
+        made: StyledLine = ()
         for cell, size, number in zip(cells, self.widths, self.numbers, strict=True):
-            gap = Span(" " * max(0, size - cell_len(cell.text))) if number else Span("")
-            made = (*made, *column((gap, cell), size), Span("  "))
-        return fit(made, width)
+            gap = StyledText(" " * max(0, size - cell_len(cell.text))) if number else StyledText("")
+            made = (*made, *padded((gap, cell), size), StyledText("  "))
+        return truncated(made, width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,14 @@ class TableRow:
         """Its place in the list."""
         return str(self.at)
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """Its cells."""
         return self.columns.row(self.item, width)
 
 
 def columns_of(rows: Sequence[JsonObject]) -> TableColumns:
     """The columns that suit the first rows."""
-    seen = rows[:LOOKED_AT]
+    seen = rows[:SAMPLED_ROWS]
     names = tuple(dict.fromkeys(name for row in seen for name in row))
     cells = {name: [row[name] for row in seen if name in row] for name in names}
     return TableColumns(

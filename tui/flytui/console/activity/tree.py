@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flycore.model.json import Json, pointer_join
-from flytui.console.paint import Line, Span, Tone, fit, span
+from flytui.console.paint import StyledLine, StyledText, Tone, truncated, span
 from flytui.console.words import plural
 
-GROUP = 500
+GROUP_SIZE = 500
 """More children than that are put into groups of so many."""
-MOST_SHOWN = 400
+MAX_TREE_TEXT = 400
 """Characters of a string on its row; it is opened for the rest."""
 _OPEN_AT_FIRST = 60
 
@@ -35,13 +35,13 @@ class TreeNode:
         """Whether there is something inside."""
         return isinstance(self.value, dict | list) and bool(self.value)
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """A sign for open or closed, its name, and its value or how much is inside."""
         sign = ("▾ " if self.open else "▸ ") if self.can_open else "  "
-        label = (span(self.label, Tone.ACCENT), Span(": ", Tone.DIM)) if self.label else ()
-        return fit((Span("  " * self.depth + sign, Tone.DIM), *label, self._said()), width)
+        label = (span(self.label, Tone.ACCENT), StyledText(": ", Tone.DIM)) if self.label else ()
+        return truncated((StyledText("  " * self.depth + sign, Tone.DIM), *label, self._value_span()), width)
 
-    def _said(self) -> Span:
+    def _value_span(self) -> StyledText:
         value = self.value
         if self.group is not None:
             return span("…", Tone.DIM)
@@ -50,8 +50,8 @@ class TreeNode:
         if isinstance(value, list):
             return span(f"[ {plural(len(value), 'item')} ]" if value else "[]", Tone.DIM)
         if isinstance(value, str):
-            cut = f"… ({len(value):,} characters)" if len(value) > MOST_SHOWN else ""
-            return span(json.dumps(value[:MOST_SHOWN], ensure_ascii=False) + cut)
+            cut = f"… ({len(value):,} characters)" if len(value) > MAX_TREE_TEXT else ""
+            return span(json.dumps(value[:MAX_TREE_TEXT], ensure_ascii=False) + cut)
         return span(json.dumps(value), Tone.STRONG)
 
 
@@ -92,11 +92,11 @@ def children_of(node: TreeNode) -> list[TreeNode]:
     value = node.value
     count = len(value)
     first, last = node.group or (0, count)
-    if last - first > GROUP:
+    if last - first > GROUP_SIZE:
         return [
-            TreeNode(f"{node.key}/{start}…", f"{start} … {min(start + GROUP, last) - 1}", value, node.depth + 1,
-                 (start, min(start + GROUP, last)))
-            for start in range(first, last, GROUP)
+            TreeNode(f"{node.key}/{start}…", f"{start} … {min(start + GROUP_SIZE, last) - 1}", value, node.depth + 1,
+                 (start, min(start + GROUP_SIZE, last)))
+            for start in range(first, last, GROUP_SIZE)
         ]  # fmt: skip
     base = node.key.rsplit("/", 1)[0] if node.group else node.key
     return [

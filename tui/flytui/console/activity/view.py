@@ -16,16 +16,16 @@ from flycore.model.enums import Phase
 from flycore.model.errors import FlyError
 from flytui.console.activity.details import call_json, call_lines
 from flytui.console.activity.page import CallScreen
-from flytui.console.activity.rows import TITLES, CallRow, in_columns, matching_calls
+from flytui.console.activity.rows import COLUMN_TITLES, CallRow, call_columns, matching_calls
 from flytui.console.catalog.model import Heading
-from flytui.console.desk import Desk, Topic
+from flytui.console.desk import ConsoleState, Topic
 from flytui.console.filterbox import FilterInput
 from flytui.console.pages import PressAgainScreen
-from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
+from flytui.console.paint import StyledLine, StyledText, Tone, truncated, line, span, wrapped
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar, LineView
 
-ROOMY = 26
+MIN_LINES_FOR_DETAILS = 26
 """From so many lines the call under the cursor is shown below the list."""
 _EMPTY = (
     "No calls yet.",
@@ -60,17 +60,17 @@ class ActivityView(Vertical):
         ("activity.clear", "clear it"),
     ]
 
-    def __init__(self, desk: Desk, *, id: str) -> None:
+    def __init__(self, desk: ConsoleState, *, id: str) -> None:
         super().__init__(id=id)
         self._desk = desk
         self._list = CallList(id="call-rows")
         self._empty = LineView(self._empty_lines, id="calls-empty")
         self._titles = LineBar(self._title_lines, id="call-titles")
-        self._below = LineView(self._below_lines, id="call-below")
-        self._below.can_focus = False
-        self._under = ""
+        self._details = LineView(self._detail_lines, id="call-below")
+        self._details.can_focus = False
+        self._details_key = ""
         self._filter = ""
-        self._passing = 0
+        self._match_count = 0
         self._box = FilterInput(
             id="activity-filter",
             placeholder="tool, caller, state: all these words, !not this one · Enter keeps · Esc clears",
@@ -82,7 +82,7 @@ class ActivityView(Vertical):
         yield self._box
         yield self._titles
         yield self._list
-        yield self._below
+        yield self._details
         yield self._empty
 
     def on_mount(self) -> None:
@@ -110,44 +110,42 @@ class ActivityView(Vertical):
         running = [CallRow(call, now) for call in calls if call.result is None]
         finished = [CallRow(call, now) for call in calls if call.result is not None]
         heading = [Heading("finished")] if running and finished else []
-        self._passing = len(calls)
-        self._list.show([*running, *heading, *finished], narrowed=bool(self._filter))
+        self._match_count = len(calls)
+        self._list.set_rows([*running, *heading, *finished], narrowed=bool(self._filter))
         self._list.display = bool(calls)
         self._empty.display = not calls
-        self._place()
+        self._update_layout()
         self._empty.rebuild()
 
     def on_resize(self) -> None:
         """The call under the cursor is shown where there is room."""
-        self._place()
+        self._update_layout()
 
-    def _place(self) -> None:
-        self._below.display = self._passing > 0 and self.size.height >= ROOMY
+    def _update_layout(self) -> None:
+        self._details.display = self._match_count > 0 and self.size.height >= MIN_LINES_FOR_DETAILS
         self._titles.redraw()
 
     @on(VirtualList.Moved)
-    def _moved(self) -> None:
-        self._below.rebuild()
+    def _on_cursor_moved(self) -> None:
+        self._details.rebuild()
         row = self._list.row
         key = row.key if row else ""
-        if key != self._under:
-            self._under = key
-            self._below.scroll_to(y=0, animate=False)
+        if key != self._details_key:
+            self._details_key = key
+            self._details.scroll_to(y=0, animate=False)
 
-    def _below_lines(self, width: int) -> Sequence[Line]:
+    def _detail_lines(self, width: int) -> Sequence[StyledLine]:
         row = self._list.row
         return call_lines(row.call, self._desk.now(), width) if isinstance(row, CallRow) else []
 
-    def _title_lines(self, width: int) -> Sequence[Line]:
-        if not self._passing:
+    def _title_lines(self, width: int) -> Sequence[StyledLine]:
+        if not self._match_count:
             return []
-        titles = in_columns([span(title, Tone.DIM) for title in TITLES], width - 4)
-        rows = [fit((Span("  "), *titles, span("HOW IT GOES", Tone.DIM)), width)]
+        titles = call_columns([span(title, Tone.DIM) for title in COLUMN_TITLES], width - 4)
+        rows = [truncated((StyledText("  "), *titles, span("HOW IT GOES", Tone.DIM)), width)]
         if self._filter and not self.typing:
-            words = (
-                f" {self._passing} of {len(self._desk.activity)} calls · filter: {self._filter} · Esc clears"
-            )
-            rows.insert(0, fit(line(span(words, Tone.ACCENT)), width))
+            words = f" {self._match_count} of {len(self._desk.activity)} calls · filter: {self._filter} · Esc clears"
+            rows.insert(0, truncated(line(span(words, Tone.ACCENT)), width))
         return rows
 
     def focus_here(self) -> None:
@@ -170,7 +168,7 @@ class ActivityView(Vertical):
         self._close_filter()
 
     @on(Input.Changed, "#activity-filter")
-    def _filtering(self, event: Input.Changed) -> None:
+    def _on_filter_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._filter = event.value.strip()
         self._show()
@@ -183,7 +181,7 @@ class ActivityView(Vertical):
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
-    def _focus_moved(self) -> None:
+    def _on_focus_moved(self) -> None:
         self.post_message(LineBar.Stale())
 
     def action_copy(self) -> None:
@@ -191,7 +189,7 @@ class ActivityView(Vertical):
         row = self._list.row
         if isinstance(row, CallRow):
             self.app.copy_to_clipboard(call_json(row.call))
-            self._say("the call was copied as JSON")
+            self._show_notice("the call was copied as JSON")
 
     def action_cancel(self) -> None:
         """Ask, then end the call and its whole process tree."""
@@ -200,35 +198,35 @@ class ActivityView(Vertical):
             return
         call = row.call
         if call.result is not None:
-            self._say(f"{call.tool} has ended already")
+            self._show_notice(f"{call.tool} has ended already")
             return
 
         def answered(again: bool | None) -> None:
             if again:
-                self.run_worker(self._end(call), group="cancel")
+                self.run_worker(self._cancel_call(call), group="cancel")
 
         started = call.phase is Phase.RUNNING
         state = "Its processes end; it may be half done." if started else "It has not started."
         question = (f"Cancel {call.tool}?", f"{call.caller} asked for it. {state}")
-        keys = self._desk.keys.of("activity.cancel")
+        keys = self._desk.keys.keys_for("activity.cancel")
         self.app.push_screen(
             PressAgainScreen(keys, question, "cancels the call", "leaves it running"), answered
         )
 
-    async def _end(self, call: Activity) -> None:
+    async def _cancel_call(self, call: Activity) -> None:
         try:
             ended = await self._desk.client.cancel(call.call_id)
         except FlyError as error:
-            self._say(f"not cancelled: {error}")
+            self._show_notice(f"not cancelled: {error}")
         else:
-            self._say(f"{call.tool} {'cancelled' if ended else 'had ended already'}")
+            self._show_notice(f"{call.tool} {'cancelled' if ended else 'had ended already'}")
 
-    def _say(self, notice: str) -> None:
+    def _show_notice(self, notice: str) -> None:
         self._desk.notice = notice
         self.post_message(LineBar.Stale())
 
     @on(VirtualList.Chosen)
-    def _chosen(self, event: VirtualList.Chosen) -> None:
+    def _on_row_opened(self, event: VirtualList.Chosen) -> None:
         event.stop()
         row = self._list.row
         if not isinstance(row, CallRow):
@@ -239,7 +237,7 @@ class ActivityView(Vertical):
         if self.display and any(call.result is None for call in self._desk.activity):
             self.changed(frozenset((Topic.ACTIVITY,)))
 
-    def _empty_lines(self, width: int) -> Sequence[Line]:
+    def _empty_lines(self, width: int) -> Sequence[StyledLine]:
         if self._desk.activity:
             told = line(span(f" No call holds all of: {self._filter}"))
             return [(), *wrapped([told, line(span(" Esc clears the filter", Tone.DIM))], width, 1)]

@@ -15,12 +15,12 @@ from flycore.model.errors import FlyError
 from flysafe.text import strict_text
 from flytui.console.approvals.drawing import TONES
 from flytui.console.approvals.keys import ArmingState
-from flytui.console.desk import Desk, Topic
-from flytui.console.paint import Line, Span, Tone, column, keys_line, line, span, wrap, wrapped
-from flytui.console.screens.armed import ArmedScreen, foot
+from flytui.console.desk import ConsoleState, Topic
+from flytui.console.paint import StyledLine, StyledText, Tone, padded, keys_line, line, span, wrap, wrapped
+from flytui.console.screens.armed import ArmedScreen, key_lines_with_state
 from flytui.console.words import plural
 
-_ARMING = ArmingState(Risk.MEDIUM, whole=True)
+_ARMING = ArmingState(Risk.MEDIUM, read_whole=True)
 _OMITTED_LABELS = frozenset(("ROOT", "WHY", "CHECKS"))
 """Parts of the card that are not what would run."""
 
@@ -28,7 +28,7 @@ _OMITTED_LABELS = frozenset(("ROOT", "WHY", "CHECKS"))
 class BatchScreen(ArmedScreen[None]):
     """Shows what waits when it opens; what changes or ends meanwhile leaves it, and it is read anew."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ConsoleState) -> None:
         super().__init__(desk, "Approvals", _ARMING)
         self._asks, self._others = split_batch(desk.waiting)
         self._outcome: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class BatchScreen(ArmedScreen[None]):
                 self._show_question(_ARMING)
         self._tick()
 
-    def _approve(self) -> Coroutine[Any, Any, None] | None:
+    def _approval(self) -> Coroutine[Any, Any, None] | None:
         return self._send(self._asks) if self._asks and not self._outcome else None
 
     def _waits(self, ask: Ask) -> bool:
@@ -65,7 +65,7 @@ class BatchScreen(ArmedScreen[None]):
         done = len(asks) - len(refused)
         self._outcome = (f"{plural(done, 'request')} approved once", *refused)
 
-    def _top(self, width: int) -> Sequence[Line]:
+    def _title_lines(self, width: int) -> Sequence[StyledLine]:
         words = f" {plural(len(self._asks), 'request')} to be approved once, each for this one call"
         rows = [line(span(words, Tone.STRONG))]
         if self._others:
@@ -73,8 +73,8 @@ class BatchScreen(ArmedScreen[None]):
             rows.append(line(span(f" {what} not in this batch; they stand at its end", Tone.DIM)))
         return wrapped(rows, width, 1)
 
-    def _body(self, width: int) -> Sequence[Line]:
-        rows: list[Line] = []
+    def _body_lines(self, width: int) -> Sequence[StyledLine]:
+        rows: list[StyledLine] = []
         for place, ask in enumerate(self._asks, 1):
             rows += [*_entry(place, ask, width), ()]
         if not self._asks:
@@ -82,11 +82,11 @@ class BatchScreen(ArmedScreen[None]):
         if self._others:
             rows.append(line(span(" not in this batch", Tone.STRONG)))
         for ask, why in self._others:
-            name = Span(strict_text(f"{ask.request.tool} · {ask.request.caller}"))
-            rows += wrap(line(Span("   "), name, span(f"  {why}", Tone.WARN)), width, 5)
+            name = StyledText(strict_text(f"{ask.request.tool} · {ask.request.caller}"))
+            rows += wrap(line(StyledText("   "), name, span(f"  {why}", Tone.WARN)), width, 5)
         return rows
 
-    def _keys(self, width: int) -> Sequence[Line]:
+    def _key_lines(self, width: int) -> Sequence[StyledLine]:
         if self._outcome:
             first, *rest = self._outcome
             rows = [
@@ -97,11 +97,11 @@ class BatchScreen(ArmedScreen[None]):
         if self._sending:
             return [line(span(" sending the answers…", Tone.ACCENT))]
         pairs = [
-            (self._desk.keys.shown("card.approve"), f"approve these {len(self._asks)} once"),
+            (self._desk.keys.label("card.approve"), f"approve these {len(self._asks)} once"),
             ("↑↓ PgUp PgDn", "read"),
             ("Esc", "back"),
         ]
-        return foot(self._readiness(), pairs if self._asks else pairs[1:], width)
+        return key_lines_with_state(self._readiness(), pairs if self._asks else pairs[1:], width)
 
 
 def split_batch(asks: Sequence[Ask]) -> tuple[tuple[Ask, ...], tuple[tuple[Ask, str], ...]]:
@@ -118,11 +118,11 @@ def _exclusion_reason(request: ApprovalRequest) -> str:
     return "has masked fields, which its own card reveals" if request.masked else ""
 
 
-def _entry(place: int, ask: Ask, width: int) -> list[Line]:
+def _entry(place: int, ask: Ask, width: int) -> list[StyledLine]:
     """Who calls what, its effect, the whole input, what it could reach."""
     request = ask.request
     title = line(
-        span(f" {place}  "), Span(strict_text(request.tool), Tone.STRONG), span(f"  {request.caller}")
+        span(f" {place}  "), StyledText(strict_text(request.tool), Tone.STRONG), span(f"  {request.caller}")
     )
     rows = wrap(title, width, 4)
     if ask.count > 1:
@@ -140,6 +140,6 @@ def _relevant_lines(cards: Sequence[CardLine]) -> Sequence[CardLine]:
     return kept
 
 
-def _card_line(card: CardLine) -> Line:
-    label = column((Span("  "), Span(card.label, Tone.DIM)), LABEL_CELLS + 2)
-    return (*label, Span(card.text, TONES[card.style]))
+def _card_line(card: CardLine) -> StyledLine:
+    label = padded((StyledText("  "), StyledText(card.label, Tone.DIM)), LABEL_CELLS + 2)
+    return (*label, StyledText(card.text, TONES[card.style]))

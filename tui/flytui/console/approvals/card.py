@@ -21,7 +21,7 @@ from flytui.console.approvals.lease import LeaseScreen
 from flytui.console.approvals.reason import DenyReasonScreen
 from flytui.console.approvals.rule import RuleScreen
 from flytui.console.approvals.showing import RequestView
-from flytui.console.approvals.standing import Send, SendEditedInput
+from flytui.console.approvals.standing import SendAnswer, SendEditedInput
 from flytui.console.help import help_screen
 from flytui.console.pages import PageScreen
 
@@ -38,29 +38,29 @@ _CHOICE_LABELS = {
 class RequestScreen(RequestView):
     """Answers with exactly what was on screen."""
 
-    def _press(self, key: str, now: float) -> None:
+    def _handle_key(self, key: str, now: float) -> None:
         """All keys of the card; no click decides."""
         key = self._desk.keys.meant("card", key)
         self._notice = ""
         if self._outcome or self._ask.state is not RequestState.WAITING:
-            self._card.note(now)
+            self._card.note_key(now)
             self._key_after(key)
         elif self._desk.no_decision_reason:
-            self._card.note(now)
+            self._card.note_key(now)
             self._key_viewing(key)
         elif self._block_confirm_open(now):
-            self._card.note(now)
+            self._card.note_key(now)
             self._key_blocking(key, now)
         else:
             self._key_waiting(key, now)
 
     def _key_viewing(self, key: str) -> None:
         """A console that cannot decide only reads; the ways to deciding are open from a card, too."""
-        self._block = None
+        self._block_press = None
         if self._key_other(key):
             return
         keys = self._desk.keys
-        action = next((name for name in ("pair", "take") if key in keys.of(f"app.{name}")), None)
+        action = next((name for name in ("pair", "take") if key in keys.keys_for(f"app.{name}")), None)
         if action is None:
             self._notice = self._desk.no_decision_reason
         else:
@@ -68,8 +68,8 @@ class RequestScreen(RequestView):
             self.app.call_later(self.app.run_action, action)
 
     def _key_waiting(self, key: str, now: float) -> None:
-        belongs = self._arming.accepts(now)
-        was_open = self._arming.open(now)
+        belongs = self._arming.belongs_to_card(now)
+        was_open = self._arming.confirm_open(now)
         pressed = self._card.press(key, now)
         if pressed is KeyEffect.APPROVED:
             self._answer(Answer(choice=Choice.APPROVE_ONCE))
@@ -106,28 +106,28 @@ class RequestScreen(RequestView):
         match key:
             case "r":
                 self.app.push_screen(DenyReasonScreen(ask.request.tool), self._deny_callback(ask))
-            case "l" if Choice.LEASE in offered and self._read():
+            case "l" if Choice.LEASE in offered and self._card_read():
                 self.app.push_screen(
-                    LeaseScreen(self._desk, ask.request, self._sender(ask)), self._stands(ask)
+                    LeaseScreen(self._desk, ask.request, self._sender(ask)), self._terms_callback(ask)
                 )
-            case "u" if Choice.RULE in offered and self._read():
+            case "u" if Choice.RULE in offered and self._card_read():
                 self.app.push_screen(
-                    RuleScreen(self._desk, ask.request, self._sender(ask)), self._stands(ask)
+                    RuleScreen(self._desk, ask.request, self._sender(ask)), self._terms_callback(ask)
                 )
             case "e" if not ask.request.masked:
                 self.app.push_screen(EditInputScreen(ask.request, self._editor(ask)))
             case "b" if Choice.BLOCK in offered:
-                self._block = (ask.request.subject_digest, now)
+                self._block_press = (ask.request.subject_digest, now)
             case "h":
-                self.run_worker(self._hold(ask), group="hold")
+                self.run_worker(self._toggle_hold(ask), group="hold")
             case _:
                 pass
 
     def _key_blocking(self, key: str, now: float) -> None:
         """The second `b`, not one of a key held down; every other key only takes the question away."""
-        _, opened = self._block or ("", now)
-        self._block = None
-        if key == "b" and now - opened >= CONFIRM_FROM_S and self._arming.accepts(now):
+        _, opened = self._block_press or ("", now)
+        self._block_press = None
+        if key == "b" and now - opened >= CONFIRM_FROM_S and self._arming.belongs_to_card(now):
             self._answer(Answer(choice=Choice.BLOCK))
 
     def _key_after(self, key: str) -> None:
@@ -138,11 +138,11 @@ class RequestScreen(RequestView):
         else:
             self._scroll(key)
 
-    def _read(self) -> bool:
+    def _card_read(self) -> bool:
         """Whether what a form would stand on has been read."""
         arming = self._arming
-        unread = arming.strict and (not arming.seen_all or arming.masked)
-        self._notice = arming.blocked(self._desk.clock()) if unread else ""
+        unread = arming.strict and (not arming.end_seen or arming.masked)
+        self._notice = arming.blocked_reason(self._desk.clock()) if unread else ""
         return not unread
 
     def _deny_callback(self, ask: Ask) -> Callable[[str | None], None]:
@@ -152,7 +152,7 @@ class RequestScreen(RequestView):
 
         return reasoned
 
-    def _sender(self, ask: Ask) -> Send:
+    def _sender(self, ask: Ask) -> SendAnswer:
         """Answers the request that was on screen when the form opened, and no other."""
         request = ask.request
 
@@ -169,16 +169,16 @@ class RequestScreen(RequestView):
 
         return send
 
-    def _stands(self, ask: Ask) -> Callable[[Answer | None], None]:
+    def _terms_callback(self, ask: Ask) -> Callable[[Answer | None], None]:
         """What the card says once a form's answer has been taken."""
 
         def stands(answer: Answer | None) -> None:
             if answer is not None:
-                self._done(answer, ask)
+                self._show_answer(answer, ask)
 
         return stands
 
-    async def _hold(self, ask: Ask) -> None:
+    async def _toggle_hold(self, ask: Ask) -> None:
         try:
             held = await self._desk.approver.hold(ask.request.id, not ask.held)
         except FlyError as error:
@@ -196,14 +196,14 @@ class RequestScreen(RequestView):
         try:
             outcome = await self._sender(ask)(answer)
         except FlyError as error:
-            self._end(f"the answer did not count: {error}", good=False)
+            self._show_outcome(f"the answer did not count: {error}", good=False)
             return
         if outcome.accepted:
-            self._done(answer, ask)
+            self._show_answer(answer, ask)
         else:
-            self._end(f"the answer did not count: {outcome.why_not or 'refused'}", good=False)
+            self._show_outcome(f"the answer did not count: {outcome.why_not or 'refused'}", good=False)
 
-    def _done(self, answer: Answer, ask: Ask) -> None:
+    def _show_answer(self, answer: Answer, ask: Ask) -> None:
         self._answered = True
         for_minutes = f" for {answer.deny_minutes} minutes" if answer.deny_minutes else ""
-        self._end(f"{_CHOICE_LABELS[answer.choice]}{for_minutes}: {ask.request.tool}", good=True)
+        self._show_outcome(f"{_CHOICE_LABELS[answer.choice]}{for_minutes}: {ask.request.tool}", good=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flycore.approval.card import CardStyle
 from flycore.model.approval import ApprovalRequest
-from flytui.console.paint import Line
+from flytui.console.paint import StyledLine
 from flytui.console.picture import picture_lines
 
 LEAST_ROWS, MOST_ROWS = 5, 14
@@ -19,7 +19,7 @@ def crop_rows(request: ApprovalRequest, free: int) -> int:
 
 def crop_lines(
     request: ApprovalRequest, style: CardStyle, width: int, rows: int, *, colours: bool
-) -> list[Line]:
+) -> list[StyledLine]:
     """The picture that a line of that style speaks of, with its cross; none for other lines."""
     shown = {
         CardStyle.CROP: (request.crop, request.cross),

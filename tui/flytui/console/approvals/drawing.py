@@ -12,8 +12,20 @@ from flycore.model.enums import Choice, Code, RequestState, Risk
 from flytui.console.approvals.crop import crop_lines, crop_rows
 from flytui.console.approvals.keys import ArmingState
 from flytui.console.keymap import KeyBindings
-from flytui.console.paint import Line, Span, Tone, column, fit, keys_line, line, span, width_of, wrap, wrapped
-from flytui.console.words import clock, risk_title
+from flytui.console.paint import (
+    StyledLine,
+    StyledText,
+    Tone,
+    padded,
+    truncated,
+    keys_line,
+    line,
+    span,
+    width_of,
+    wrap,
+    wrapped,
+)
+from flytui.console.words import duration, risk_title
 
 TONES: dict[CardStyle, Tone] = {
     CardStyle.TITLE: Tone.PLAIN,
@@ -31,7 +43,7 @@ TONES: dict[CardStyle, Tone] = {
     CardStyle.ADDED: Tone.GOOD,
     CardStyle.REMOVED: Tone.WARN,
 }
-ENDED: dict[RequestState, str] = {
+END_LABELS: dict[RequestState, str] = {
     RequestState.APPROVED: "approved",
     RequestState.DENIED: "denied",
     RequestState.TIMED_OUT: "timed out",
@@ -51,7 +63,7 @@ class CardFrame:
     """What stands round the card's body at one moment."""
 
     ask: Ask
-    place: int
+    position: int
     """1-based place among those that wait; 0 when it no longer waits."""
     waiting: int
     arming: ArmingState
@@ -61,16 +73,16 @@ class CardFrame:
     """Unix seconds."""
     outcome: str = ""
     """What became of the answer; `""` before there is one."""
-    good: bool = True
-    deciding: bool = False
-    blocking: bool = False
+    succeeded: bool = True
+    sending: bool = False
+    block_pressed: bool = False
     """Whether `b` was pressed once."""
     notice: str = ""
     """Why a key did nothing, or what it asks for."""
     keys: KeyBindings = field(default_factory=KeyBindings)
 
 
-def title_lines(frame: CardFrame, width: int) -> list[Line]:
+def title_lines(frame: CardFrame, width: int) -> list[StyledLine]:
     """Place, risk, how long it has waited and will; below it, who else waits for the answer."""
     return [
         *_title_line(frame, width),
@@ -78,7 +90,7 @@ def title_lines(frame: CardFrame, width: int) -> list[Line]:
     ]
 
 
-def _fact_lines(ask: Ask) -> list[Line]:
+def _fact_lines(ask: Ask) -> list[StyledLine]:
     """What is not the request's own."""
     if ask.state is not RequestState.WAITING:
         return []
@@ -90,74 +102,78 @@ def _fact_lines(ask: Ask) -> list[Line]:
     return facts
 
 
-def _title_line(frame: CardFrame, width: int) -> list[Line]:
+def _title_line(frame: CardFrame, width: int) -> list[StyledLine]:
     request = frame.ask.request
-    place = f"{frame.place} of {frame.waiting}" if frame.place else ENDED.get(frame.ask.state, "not waiting")
-    left = line(Span(" "), risk_title(request.risk), span(f"  {request.tool}", Tone.STRONG))
+    place = (
+        f"{frame.position} of {frame.waiting}"
+        if frame.position
+        else END_LABELS.get(frame.ask.state, "not waiting")
+    )
+    left = line(StyledText(" "), risk_title(request.risk), span(f"  {request.tool}", Tone.STRONG))
     times = ""
     if frame.ask.state is RequestState.WAITING:
-        times = f" · waiting {clock(frame.now - request.asked_at)}"
+        times = f" · waiting {duration(frame.now - request.asked_at)}"
         if frame.ask.held:
             times += " · held"
         elif width >= 72:
-            times += f" · times out in {clock(request.expires_at - frame.now)}"
+            times += f" · times out in {duration(request.expires_at - frame.now)}"
     right = line(span(f"{place}{times} ", Tone.DIM))
     return [
-        (*column(left, max(0, width - width_of(right))), *right)
+        (*padded(left, max(0, width - width_of(right))), *right)
         if width_of(right) < width
-        else fit(left, width)
+        else truncated(left, width)
     ]
 
 
 def body_lines(
     request: ApprovalRequest, width: int, *, reveal: bool, height: int = 0, colours: bool = True
-) -> list[Line]:
+) -> list[StyledLine]:
     """Every line of the kernel's card, labels in their column. Its pictures take what is left of
     `height` lines, and a few lines where nothing is."""
     cards = render_card(request, width - 2, reveal=reveal)
     rows = crop_rows(request, height - len(cards))
-    lines: list[Line] = []
+    lines: list[StyledLine] = []
     for card, after in zip_longest(cards, cards[1:]):
-        label = column((Span(" "), Span(card.label, Tone.DIM)), LABEL_CELLS + 1)
-        lines.append((*label, Span(card.text, TONES[card.style])))
+        label = padded((StyledText(" "), StyledText(card.label, Tone.DIM)), LABEL_CELLS + 1)
+        lines.append((*label, StyledText(card.text, TONES[card.style])))
         if after is not None and after.style is card.style:
             continue
         picture = crop_lines(request, card.style, width - 2 - LABEL_CELLS, rows, colours=colours)
-        lines += [(Span(" " * (LABEL_CELLS + 1)), *row) for row in picture]
+        lines += [(StyledText(" " * (LABEL_CELLS + 1)), *row) for row in picture]
     return lines
 
 
-def foot_lines(frame: CardFrame, width: int) -> list[Line]:
+def foot_lines(frame: CardFrame, width: int) -> list[StyledLine]:
     """The keys, what each does now, and whether approve is armed. Never cut: wrapped."""
     if frame.outcome or frame.ask.state is not RequestState.WAITING:
         return _ended_lines(frame, width)
     request, arming = frame.ask.request, frame.arming
-    if frame.deciding:
+    if frame.sending:
         return [line(span(" sending the answer…", Tone.ACCENT))]
-    if arming.open(frame.clock):
+    if arming.confirm_open(frame.clock):
         return _confirm_lines(request, arming, width)
-    if frame.blocking:
+    if frame.block_pressed:
         return _block_lines(frame, width)
     pairs = [
-        (frame.keys.drawn("card", hint.key), hint.words)
+        (frame.keys.label_of_default("card", hint.key), hint.words)
         for hint in card_keys(request, held=frame.ask.held)
-        if not arming.off or hint.key in _READ_ONLY_KEYS
+        if not arming.viewer_reason or hint.key in _READ_ONLY_KEYS
     ]
     said = wrap(line(span(f" {frame.notice}", Tone.WARN)), width, 1) if frame.notice else []
     return [*said, *_readiness_lines(arming, frame.clock, width), *_wrapped_keys(pairs, width)]
 
 
-def _block_lines(frame: CardFrame, width: int) -> list[Line]:
+def _block_lines(frame: CardFrame, width: int) -> list[StyledLine]:
     words = f" block {frame.ask.request.tool} for every caller, until you unblock it?"
     keys = keys_line(
-        [(f"{frame.keys.shown('card.block')} again", "blocks the tool"), ("any other key", "does not")]
+        [(f"{frame.keys.label('card.block')} again", "blocks the tool"), ("any other key", "does not")]
     )
     return [*wrap(line(span(words, Tone.STRONG)), width, 1), *wrap(keys, width)]
 
 
-def why_lines(request: ApprovalRequest, width: int) -> list[Line]:
+def why_lines(request: ApprovalRequest, width: int) -> list[StyledLine]:
     """Each rule that spoke, where it stands, and what it says."""
-    rows: list[Line] = [line(span("Why this is asked", Tone.STRONG)), ()]
+    rows: list[StyledLine] = [line(span("Why this is asked", Tone.STRONG)), ()]
     for rule in request.why:
         rows.append(
             line(
@@ -176,7 +192,7 @@ def why_lines(request: ApprovalRequest, width: int) -> list[Line]:
 def outcome_of(ask: Ask) -> tuple[str, bool]:
     """What to say of a request that ended without this person's answer here; whose answer it was first."""
     good = ask.state is RequestState.APPROVED
-    word = ENDED.get(ask.state, "no longer waiting")
+    word = END_LABELS.get(ask.state, "no longer waiting")
     if ask.code is Code.PANIC:
         word = "refused: everything was stopped"
     if ask.answer is not None:
@@ -184,24 +200,24 @@ def outcome_of(ask: Ask) -> tuple[str, bool]:
     return (f"answered by {ask.decided_by}: {word}" if ask.decided_by else word), good
 
 
-def readiness(arming: ArmingState, now: float, *, margin: int = 0) -> Span:
+def readiness(arming: ArmingState, now: float, *, margin: int = 0) -> StyledText:
     """Whether the approve key is armed, or why not, behind `margin` cells. Only what time alone will change
     is dim."""
-    space, blocked = " " * margin, arming.blocked(now)
+    space, blocked = " " * margin, arming.blocked_reason(now)
     if not blocked:
         return span(f"{space}keys ready ●", Tone.GOOD)
-    unread = arming.whole and not arming.seen_all
-    urgent = arming.off or arming.hands_on or arming.strict or unread
+    unread = arming.read_whole and not arming.end_seen
+    urgent = arming.viewer_reason or arming.desktop_controlled or arming.strict or unread
     return span(f"{space}{blocked} ○", Tone.WARN if urgent else Tone.DIM)
 
 
-def _readiness_lines(arming: ArmingState, now: float, width: int) -> list[Line]:
+def _readiness_lines(arming: ArmingState, now: float, width: int) -> list[StyledLine]:
     below = span("more below ↓  ", Tone.WARN)
-    unread = not arming.blocked(now) and not arming.seen_all
+    unread = not arming.blocked_reason(now) and not arming.end_seen
     return [_right_aligned(line(*([below] if unread else []), readiness(arming, now)), width)]
 
 
-def _confirm_lines(request: ApprovalRequest, arming: ArmingState, width: int) -> list[Line]:
+def _confirm_lines(request: ApprovalRequest, arming: ArmingState, width: int) -> list[StyledLine]:
     if request.risk is Risk.CRITICAL:
         typed = arming.typed + "·" * (len(request.letter) - len(arming.typed))
         words = line(
@@ -212,30 +228,30 @@ def _confirm_lines(request: ApprovalRequest, arming: ArmingState, width: int) ->
     return [*wrap(words, width), *wrap(keys_line([("any other key", "does not approve")]), width)]
 
 
-def _ended_lines(frame: CardFrame, width: int) -> list[Line]:
-    text, good = (frame.outcome, frame.good) if frame.outcome else outcome_of(frame.ask)
-    if frame.outcome and not frame.good and frame.ask.decided_by:
+def _ended_lines(frame: CardFrame, width: int) -> list[StyledLine]:
+    text, good = (frame.outcome, frame.succeeded) if frame.outcome else outcome_of(frame.ask)
+    if frame.outcome and not frame.succeeded and frame.ask.decided_by:
         text = f"{outcome_of(frame.ask)[0]}; your answer did not count"
     mark = span(" ✓ " if good else " ✗ ", Tone.GOOD if good else Tone.WARN)
-    pairs = [(frame.keys.shown("card.next"), "next")] if frame.waiting else []
+    pairs = [(frame.keys.label("card.next"), "next")] if frame.waiting else []
     return [
         *wrap(line(mark, span(text, Tone.STRONG)), width, 3),
-        fit(keys_line([*pairs, ("Esc", "back")]), width),
+        truncated(keys_line([*pairs, ("Esc", "back")]), width),
     ]
 
 
-def _right_aligned(row: Line, width: int) -> Line:
-    return (Span(" " * max(0, width - width_of(row) - 1)), *fit(row, width))
+def _right_aligned(row: StyledLine, width: int) -> StyledLine:
+    return (StyledText(" " * max(0, width - width_of(row) - 1)), *truncated(row, width))
 
 
-def _wrapped_keys(pairs: Sequence[tuple[str, str]], width: int) -> list[Line]:
+def _wrapped_keys(pairs: Sequence[tuple[str, str]], width: int) -> list[StyledLine]:
     """Key pairs over as many lines as they need; a pair is never broken."""
-    lines: list[Line] = []
-    current: Line = ()
+    lines: list[StyledLine] = []
+    current: StyledLine = ()
     for pair in pairs:
         piece = keys_line([pair])
         if current and width_of(current) + width_of(piece) + 1 > width:
             lines.append(current)
             current = ()
-        current = (*current, *((Span(" "),) if current else ()), *piece)
-    return [fit(row, width) for row in [*lines, current]]
+        current = (*current, *((StyledText(" "),) if current else ()), *piece)
+    return [truncated(row, width) for row in [*lines, current]]

@@ -22,10 +22,10 @@ from flycore.model.json import Json, JsonObject
 from flysafe.text import strict_text
 from flytui.console.ahead import OrderedKeys, TypeaheadScreen
 from flytui.console.approvals.standing import SendEditedInput
-from flytui.console.paint import Line, Tone, keys_line, line, span, wrapped
+from flytui.console.paint import StyledLine, Tone, keys_line, line, span, wrapped
 from flytui.console.views import LineBar
 
-MOST_CHARACTERS = 1_000_000
+MAX_CHARACTERS = 1_000_000
 _ESCAPES_AND_SPACES = re.compile(r"(\\(?:u[0-9a-fA-F]{4}|.)| )")
 """Escapes and single spaces: what stands between them is judged as a word."""
 
@@ -37,7 +37,7 @@ class JsonArea(TextArea, OrderedKeys):
         """Pasted text is data: it goes into the text, spelled so that all of it can be seen."""
         event.stop()
         event.prevent_default()
-        self.insert(escape_invisible(event.text[:MOST_CHARACTERS]))
+        self.insert(escape_invisible(event.text[:MAX_CHARACTERS]))
 
 
 class EditInputScreen(TypeaheadScreen[bool]):
@@ -53,7 +53,7 @@ class EditInputScreen(TypeaheadScreen[bool]):
         super().__init__(self._area)
         self._request = request
         self._send_input = send
-        self._said = ""
+        self._problem = ""
         self._sending = False
         self._foot = LineBar(self._keys, id="edit-keys")
 
@@ -70,7 +70,7 @@ class EditInputScreen(TypeaheadScreen[bool]):
             return
         read = read_object(self._area.text)
         if isinstance(read, str):
-            self._say(read)
+            self._show_problem(read)
             return
         self._sending = True
         self._foot.redraw()
@@ -89,13 +89,13 @@ class EditInputScreen(TypeaheadScreen[bool]):
         if outcome.accepted:
             self.dismiss(True)
         else:
-            self._say(outcome.why_not or "refused")
+            self._show_problem(outcome.why_not or "refused")
 
-    def _say(self, words: str) -> None:
-        self._said = words
+    def _show_problem(self, words: str) -> None:
+        self._problem = words
         self._foot.redraw()
 
-    def _top(self, width: int) -> Sequence[Line]:
+    def _top(self, width: int) -> Sequence[StyledLine]:
         words = "The caller is told that you changed it. It comes back as a new card; nothing runs before."
         rows = [
             line(span("Edit the input of ", Tone.STRONG), span(self._request.tool, Tone.STRONG)),
@@ -103,10 +103,10 @@ class EditInputScreen(TypeaheadScreen[bool]):
         ]
         return wrapped(rows, width)
 
-    def _keys(self, width: int) -> Sequence[Line]:
+    def _keys(self, width: int) -> Sequence[StyledLine]:
         if self._sending:
             return [line(span("checking…", Tone.ACCENT))]
-        said = wrapped([line(span(f"✗ {self._said}", Tone.WARN))], width, 2) if self._said else []
+        said = wrapped([line(span(f"✗ {self._problem}", Tone.WARN))], width, 2) if self._problem else []
         return [
             *said,
             *wrapped([keys_line([("F2 ctrl+s", "check and show the card"), ("Esc", "back")])], width),

@@ -53,16 +53,16 @@ class ArmingState:
     shown_at: float | None = None
     """When this card was painted; None while it is not on screen."""
     last_key: float = NEVER
-    seen_all: bool = False
+    end_seen: bool = False
     """Whether the card's last line has been on screen at the present width."""
     masked: bool = False
     """Whether fields are still masked."""
-    hands_on: bool = False
+    desktop_controlled: bool = False
     opened_at: float | None = None
     typed: str = ""
-    off: str = ""
+    viewer_reason: str = ""
     """Why nothing at all may be approved from here; `""` where it may."""
-    whole: bool = False
+    read_whole: bool = False
     """Whether it has to be read to its end whatever the risk: what permits more than one call is."""
 
     @property
@@ -75,53 +75,53 @@ class ArmingState:
         """Seconds from `a` to the last letter."""
         return CODE_UNTIL_S if self.risk is Risk.CRITICAL else CONFIRM_UNTIL_S
 
-    def shown(self, now: float) -> ArmingState:
+    def with_painted(self, now: float) -> ArmingState:
         """The card has been painted: everything starts again."""
         return replace(self, shown_at=now, opened_at=None, typed="")
 
-    def hidden(self) -> ArmingState:
+    def with_covered(self) -> ArmingState:
         """The card is not on screen."""
         return replace(self, shown_at=None, opened_at=None, typed="")
 
-    def reading(self, *, seen_all: bool | None = None, masked: bool | None = None) -> ArmingState:
+    def with_read(self, *, seen_all: bool | None = None, masked: bool | None = None) -> ArmingState:
         """What has been read changed; unread again means not approvable."""
         return replace(
             self,
-            seen_all=self.seen_all if seen_all is None else seen_all,
+            seen_all=self.end_seen if seen_all is None else seen_all,
             masked=self.masked if masked is None else masked,
         )
 
-    def hands(self, on: bool, now: float) -> ArmingState:
+    def with_desktop_control(self, on: bool, now: float) -> ArmingState:
         """A tool took or released the machine; once released the card arms like a new one."""
-        if on == self.hands_on:
+        if on == self.desktop_controlled:
             return self
         shown_at = now if self.shown_at is not None else None
-        return replace(self, hands_on=on, shown_at=shown_at, opened_at=None, typed="")
+        return replace(self, desktop_controlled=on, shown_at=shown_at, opened_at=None, typed="")
 
-    def deciding(self, off: str, now: float) -> ArmingState:
+    def with_viewer_reason(self, off: str, now: float) -> ArmingState:
         """What may be decided from here changed; once it may, the card arms like a new one."""
-        if off == self.off:
+        if off == self.viewer_reason:
             return self
         shown_at = now if self.shown_at is not None else None
-        return replace(self, off=off, shown_at=shown_at, opened_at=None, typed="")
+        return replace(self, viewer_reason=off, shown_at=shown_at, opened_at=None, typed="")
 
-    def accepts(self, pressed_at: float) -> bool:
+    def belongs_to_card(self, pressed_at: float) -> bool:
         """Whether a key pressed then belongs to this card at all."""
         return self.shown_at is not None and pressed_at > self.shown_at
 
-    def open(self, now: float) -> bool:
+    def confirm_open(self, now: float) -> bool:
         """Whether the confirming window is open."""
         return self.opened_at is not None and now - self.opened_at <= self.window
 
-    def blocked(self, now: float) -> str:
+    def blocked_reason(self, now: float) -> str:
         """Why approve is off, in words; `""` when it is armed."""
-        if self.off:
-            return self.off
-        if self.hands_on:
+        if self.viewer_reason:
+            return self.viewer_reason
+        if self.desktop_controlled:
             return "hands on the machine: approve is off"
         if self.strict and len(self.letter) != self._letters:
             return "this request has no confirmation letter and cannot be approved"
-        if (self.strict or self.whole) and not self.seen_all:
+        if (self.strict or self.read_whole) and not self.end_seen:
             return "read to the last line first ↓"
         if self.strict and self.masked:
             return "reveal the masked fields first"
@@ -129,18 +129,18 @@ class ArmingState:
             return "keys not ready"
         return ""
 
-    def noted(self, now: float) -> ArmingState:
+    def with_key(self, now: float) -> ArmingState:
         """A key that has nothing to do with approving was pressed: quiet starts again, the window closes."""
         return replace(self, last_key=max(self.last_key, now), opened_at=None, typed="")
 
     def press(self, key: str, now: float) -> tuple[ArmingState, KeyEffect]:
         """The key pressed at `now`; the arming after it and what it did."""
-        after = self.noted(now)
-        if not self.accepts(now) or self.hands_on or self.off:
+        after = self.with_key(now)
+        if not self.belongs_to_card(now) or self.desktop_controlled or self.viewer_reason:
             return after, KeyEffect.NOTHING
-        if self.open(now):
+        if self.confirm_open(now):
             return self._confirm(key, now, after)
-        if key != APPROVE_KEY or self.blocked(now):
+        if key != APPROVE_KEY or self.blocked_reason(now):
             return after, KeyEffect.NOTHING
         if not self.strict:
             return after, KeyEffect.APPROVED
@@ -154,7 +154,7 @@ class ArmingState:
         opened_at = self.opened_at if self.opened_at is not None else now
         typed = self.typed + key
         too_early = not self.typed and now - opened_at < CONFIRM_FROM_S
-        unread = not self.seen_all or self.masked
+        unread = not self.end_seen or self.masked
         if too_early or unread or len(key) != 1 or not self.letter.startswith(typed):
             return after, KeyEffect.CLOSED
         if typed == self.letter:

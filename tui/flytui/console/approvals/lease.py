@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from flycore.approval.leases import MAX_CALLS, lease_fault
 from flycore.model.approval import LEASE_MINUTES, UNTIL_LEFT, Answer, ApprovalRequest, LeaseTerms
 from flycore.model.enums import Choice, LeaseScope
-from flytui.console.approvals.form import Field, TermsForm, condition, condition_lines, pin_fields
-from flytui.console.approvals.standing import Send, TermsScreen
-from flytui.console.desk import Desk
-from flytui.console.paint import Line, Tone, line, span, wrapped
+from flytui.console.approvals.form import TermsField, TermsForm, condition, condition_lines, pin_fields
+from flytui.console.approvals.standing import SendAnswer, TermsScreen
+from flytui.console.desk import ConsoleState
+from flytui.console.paint import StyledLine, Tone, line, span, wrapped
 from flytui.console.words import plural
 
 FIRST_CALLS = 10
@@ -23,7 +23,7 @@ class LeaseScreen(TermsScreen):
     TITLES = ("Lease for the same caller", "Lease, to be approved")
     DOES = "approve this lease"
 
-    def __init__(self, desk: Desk, request: ApprovalRequest, send: Send) -> None:
+    def __init__(self, desk: ConsoleState, request: ApprovalRequest, send: SendAnswer) -> None:
         self._durations = (*LEASE_MINUTES, *((UNTIL_LEFT,) if request.caller.pid else ()))
         self._scopes = (
             LeaseScope.TOOL,
@@ -35,9 +35,13 @@ class LeaseScreen(TermsScreen):
         )
         calls = tuple(f"at most {number}" for number in range(1, MAX_CALLS + 1))
         fields = (
-            Field("minutes", "For", durations),
-            Field("calls", "Calls", calls, FIRST_CALLS - 1, stride=10),
-            *((Field("scope", "Of", _scope_words(request, self._scopes)),) if len(self._scopes) > 1 else ()),
+            TermsField("minutes", "For", durations),
+            TermsField("calls", "Calls", calls, FIRST_CALLS - 1, stride=10),
+            *(
+                (TermsField("scope", "Of", _scope_words(request, self._scopes)),)
+                if len(self._scopes) > 1
+                else ()
+            ),
             *pin_fields(request),
         )
         super().__init__(desk, request, TermsForm(fields), send)
@@ -47,9 +51,9 @@ class LeaseScreen(TermsScreen):
         """What is chosen."""
         form = self._form
         return LeaseTerms(
-            minutes=self._durations[form.at("minutes")],
-            calls=form.at("calls") + 1,
-            scope=self._scopes[form.at("scope")],
+            minutes=self._durations[form.option_index("minutes")],
+            calls=form.option_index("calls") + 1,
+            scope=self._scopes[form.option_index("scope")],
             condition=condition(self._request, form.pinned),
         )
 
@@ -61,7 +65,7 @@ class LeaseScreen(TermsScreen):
         """See TermsScreen."""
         return lease_fault(self._request, self.terms)
 
-    def summary(self, width: int) -> Sequence[Line]:
+    def summary(self, width: int) -> Sequence[StyledLine]:
         """See TermsScreen."""
         request, terms = self._request, self.terms
         until = plural(terms.minutes, "minute") if terms.minutes else "until the caller's process has ended"

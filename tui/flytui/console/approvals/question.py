@@ -10,15 +10,15 @@ from flycore.model.question import Question
 from flysafe.text import strict_text
 from flytui.console.approvals.keys import ArmingState
 from flytui.console.approvals.reason import TextPromptScreen
-from flytui.console.desk import Desk, Topic
-from flytui.console.paint import Line, Span, Tone, keys_line, line, span, wrap, wrapped
+from flytui.console.desk import ConsoleState, Topic
+from flytui.console.paint import StyledLine, StyledText, Tone, keys_line, line, span, wrap, wrapped
 from flytui.console.screens.armed import ArmedScreen
 from flytui.console.words import age
 
 REPLY_KEY = "w"
 _RESERVED_KEYS = frozenset("wnp")
-_ARMING = ArmingState(Risk.MEDIUM, whole=True)
-KINDS: dict[QuestionKind, tuple[str, Tone]] = {
+_ARMING = ArmingState(Risk.MEDIUM, read_whole=True)
+KIND_LABELS: dict[QuestionKind, tuple[str, Tone]] = {
     QuestionKind.PANIC: ("■ stopped", Tone.ALARM),
     QuestionKind.LOOP: ("↻ loop", Tone.WARN),
     QuestionKind.TRUST: ("± new", Tone.WARN),
@@ -39,24 +39,24 @@ def option_keys(question: Question) -> dict[str, str]:
 class QuestionScreen(ArmedScreen[None]):
     """Shows one question, then the next that waits. Escape, and every accident, leaves it waiting."""
 
-    def __init__(self, desk: Desk, question: Question) -> None:
+    def __init__(self, desk: ConsoleState, question: Question) -> None:
         super().__init__(desk, "Question", _ARMING)
         self._question = question
-        self._words = ""
+        self._reply = ""
         self._outcome = ""
-        self._over = False
+        self._ended = False
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """What waits has changed: a question that says something else now is read and armed anew."""
         if Topic.QUESTIONS in topics and not self._sending:
             now = next((item for item in self._desk.questions if item.id == self._question.id), None)
             if now is None:
-                self._outcome, self._over = self._outcome or "it no longer waits", True
+                self._outcome, self._ended = self._outcome or "it no longer waits", True
             elif now != self._question:
-                self._take(now)
+                self._show(now)
         self._redraw()
 
-    def _press(self, key: str, now: float) -> None:
+    def _handle_key(self, key: str, now: float) -> None:
         """The letter of an option decides at once; the person's own keys for the card are not meant here."""
         armed = self._card.press_option(now)
         option = option_keys(self._question).get(key)
@@ -64,15 +64,15 @@ class QuestionScreen(ArmedScreen[None]):
             self.dismiss()
         elif key in ("n", "p"):
             self._step(1 if key == "n" else -1)
-        elif key == REPLY_KEY and self._question.free_text and not self._over:
-            self.app.push_screen(_reply_prompt(), self._say)
-        elif option is not None and armed and not self._over:
-            self._start_sending(self._send(self._question, option, self._words))
+        elif key == REPLY_KEY and self._question.free_text and not self._ended:
+            self.app.push_screen(_reply_prompt(), self._set_reply)
+        elif option is not None and armed and not self._ended:
+            self._start_sending(self._send(self._question, option, self._reply))
         else:
             self._scroll(key)
 
-    def _say(self, words: str | None) -> None:
-        self._words = self._words if words is None else words
+    def _set_reply(self, words: str | None) -> None:
+        self._reply = self._reply if words is None else words
         self._redraw()
 
     async def _send(self, question: Question, option: str, words: str) -> None:
@@ -93,7 +93,7 @@ class QuestionScreen(ArmedScreen[None]):
         loops = [item for item in others if item.kind not in (QuestionKind.TRUST, QuestionKind.DRIFT)]
         same = [item for item in others if item.kind is answered.kind]
         if following := (loops or same):
-            self._take(following[0])
+            self._show(following[0])
         else:
             self.dismiss()
 
@@ -101,39 +101,41 @@ class QuestionScreen(ArmedScreen[None]):
         waiting = self._desk.questions
         place = next((at for at, item in enumerate(waiting) if item.id == self._question.id), -step)
         if waiting and waiting[(place + step) % len(waiting)].id != self._question.id:
-            self._take(waiting[(place + step) % len(waiting)])
+            self._show(waiting[(place + step) % len(waiting)])
 
-    def _take(self, question: Question) -> None:
-        self._question, self._words, self._outcome, self._over = question, "", "", False
+    def _show(self, question: Question) -> None:
+        self._question, self._reply, self._outcome, self._ended = question, "", "", False
         self._show_question(_ARMING)
 
-    def _top(self, width: int) -> Sequence[Line]:
-        word, tone = KINDS[self._question.kind]
+    def _title_lines(self, width: int) -> Sequence[StyledLine]:
+        word, tone = KIND_LABELS[self._question.kind]
         since = age(self._desk.now() - self._question.asked_at) if self._question.asked_at else ""
         waits = span(f"  for {since}" if since else "", Tone.DIM)
-        title = Span(strict_text(self._question.title), Tone.STRONG)
-        return wrap(line(span(f" {word} ", tone), Span(" "), title, waits), width, 1)
+        title = StyledText(strict_text(self._question.title), Tone.STRONG)
+        return wrap(line(span(f" {word} ", tone), StyledText(" "), title, waits), width, 1)
 
-    def _body(self, width: int) -> Sequence[Line]:
-        rows: list[Line] = []
+    def _body_lines(self, width: int) -> Sequence[StyledLine]:
+        rows: list[StyledLine] = []
         for text in self._question.lines:
-            rows += wrap(line(Span(" "), Span(strict_text(text))), width, 9)
+            rows += wrap(line(StyledText(" "), StyledText(strict_text(text))), width, 9)
         return rows
 
-    def _keys(self, width: int) -> Sequence[Line]:
-        if self._over or self._outcome:
+    def _key_lines(self, width: int) -> Sequence[StyledLine]:
+        if self._ended or self._outcome:
             state = span(f" {self._outcome}", Tone.WARN)
         elif self._sending:
             state = span(" sending the answer…", Tone.ACCENT)
         else:
             state = self._readiness()
         rows = [line(state)]
-        if self._words:
-            rows.append(line(span(" your words: ", Tone.DIM), Span(strict_text(self._words), Tone.STRONG)))
-        rows += [] if self._over else [keys_line([pair]) for pair in self._options()]
+        if self._reply:
+            rows.append(
+                line(span(" your words: ", Tone.DIM), StyledText(strict_text(self._reply), Tone.STRONG))
+            )
+        rows += [] if self._ended else [keys_line([pair]) for pair in self._options()]
         further = [(REPLY_KEY, "write words to the caller")] if self._question.free_text else []
         more = [("n p", "next, previous")] if len(self._desk.questions) > 1 else []
-        rows.append(keys_line([*([] if self._over else further), *more, ("Esc", "leave it waiting")]))
+        rows.append(keys_line([*([] if self._ended else further), *more, ("Esc", "leave it waiting")]))
         return wrapped(rows, width, 1)
 
     def _options(self) -> list[tuple[str, str]]:

@@ -12,10 +12,10 @@ from textual.containers import Vertical
 from textual.widgets import Input
 
 from flytui.console.ahead import OrderedKeys, TypeaheadScreen
-from flytui.console.paint import Line, Tone, keys_line, line, span, wrapped
+from flytui.console.paint import StyledLine, Tone, keys_line, line, span, wrapped
 from flytui.console.views import LineBar
 
-MOST_CHARACTERS = 1_000
+MAX_CHARACTERS = 1_000
 
 
 class TextLineInput(Input, OrderedKeys):
@@ -31,12 +31,12 @@ class TextPromptScreen(TypeaheadScreen[str | None]):
     ]
 
     def __init__(self, title: str, note: str, enter: str, escape: str, *, may_be_empty: bool = False) -> None:
-        self._line = TextLineInput(id="reason", max_length=MOST_CHARACTERS, select_on_focus=False)
+        self._line = TextLineInput(id="reason", max_length=MAX_CHARACTERS, select_on_focus=False)
         super().__init__(self._line)
         self._may_be_empty = may_be_empty
         self._heading = title
         self._note = note
-        self._does = (("Enter", enter), ("Esc", escape))
+        self._key_hints = (("Enter", enter), ("Esc", escape))
         self._empty = False
         self._foot = LineBar(self._keys)
 
@@ -61,15 +61,15 @@ class TextPromptScreen(TypeaheadScreen[str | None]):
         """Back to the card, which stays as it was."""
         self.dismiss(None)
 
-    def _top(self, width: int) -> Sequence[Line]:
+    def _top(self, width: int) -> Sequence[StyledLine]:
         rows = [
             line(span(self._heading, Tone.STRONG)),
             line(span(self._note, Tone.DIM)),
         ]
         return wrapped(rows, width)
 
-    def _keys(self, width: int) -> Sequence[Line]:
-        rows = [keys_line(self._does)]
+    def _keys(self, width: int) -> Sequence[StyledLine]:
+        rows = [keys_line(self._key_hints)]
         if self._empty:
             rows.insert(0, line(span(" write a reason, or press Esc", Tone.WARN)))
         return wrapped(rows, width)

@@ -11,12 +11,12 @@ from flycore.approval.written import rule_fault
 from flycore.model.approval import Answer, ApprovalRequest, RuleTerms
 from flycore.model.enums import Choice, Decision
 from flycore.policy.patterns import MAX_PATTERN
-from flytui.console.approvals.form import Field, TermsForm, condition, condition_lines, pin_fields
-from flytui.console.approvals.standing import Send, TermsScreen
-from flytui.console.desk import Desk
-from flytui.console.paint import Line, Tone, line, span, wrapped
+from flytui.console.approvals.form import TermsField, TermsForm, condition, condition_lines, pin_fields
+from flytui.console.approvals.standing import SendAnswer, TermsScreen
+from flytui.console.desk import ConsoleState
+from flytui.console.paint import StyledLine, Tone, line, span, wrapped
 
-MOST_CHARACTERS = 200
+MAX_REASON_CHARACTERS = 200
 DECISIONS = (Decision.ALLOW, Decision.DENY)
 DAYS = (1, 7, 30, 0)
 """From today; 0 is never."""
@@ -29,22 +29,22 @@ class RuleScreen(TermsScreen):
     TITLES = ("Rule for your own policy file", "Rule, to be written")
     DOES = "write this rule"
 
-    def __init__(self, desk: Desk, request: ApprovalRequest, send: Send) -> None:
+    def __init__(self, desk: ConsoleState, request: ApprovalRequest, send: SendAnswer) -> None:
         self._tools = _tool_patterns(request.tool)
         self._callers = (*_program_pattern(request), "")
         callers = tuple("any" if not name else "this program" for name in self._callers)
-        self._because = Input(id="because", max_length=MOST_CHARACTERS)
+        self._because = Input(id="because", max_length=MAX_REASON_CHARACTERS)
         self._because.placeholder = "because: say why, in a few words"
         fields = (
-            Field("decision", "Decision", tuple(str(decision) for decision in DECISIONS)),
-            Field("tool", "Tool", tuple(span(name).text for name in self._tools)),
-            Field("caller", "Caller", callers),
-            Field("expires", "Expires", _DAY_WORDS),
+            TermsField("decision", "Decision", tuple(str(decision) for decision in DECISIONS)),
+            TermsField("tool", "Tool", tuple(span(name).text for name in self._tools)),
+            TermsField("caller", "Caller", callers),
+            TermsField("expires", "Expires", _DAY_WORDS),
             *(() if request.masked else pin_fields(request)),
         )
         super().__init__(desk, request, TermsForm(fields), send)
 
-    def line(self) -> Input:
+    def text_input(self) -> Input:
         """See TermsScreen."""
         return self._because
 
@@ -53,12 +53,12 @@ class RuleScreen(TermsScreen):
         """What is chosen."""
         form = self._form
         return RuleTerms(
-            decision=DECISIONS[form.at("decision")],
-            tool=self._tools[form.at("tool")],
+            decision=DECISIONS[form.option_index("decision")],
+            tool=self._tools[form.option_index("tool")],
             because=" ".join(self._because.value.split()),
-            caller=self._callers[form.at("caller")],
+            caller=self._callers[form.option_index("caller")],
             when=condition(self._request, form.pinned),
-            expires=_expiry_day(self._desk.now(), DAYS[form.at("expires")]),
+            expires=_expiry_day(self._desk.now(), DAYS[form.option_index("expires")]),
         )
 
     def answer(self) -> Answer:
@@ -70,7 +70,7 @@ class RuleScreen(TermsScreen):
         terms = self.terms
         return rule_fault(self._request, terms) if terms.because else "say why, in the line below"
 
-    def summary(self, width: int) -> Sequence[Line]:
+    def summary(self, width: int) -> Sequence[StyledLine]:
         """See TermsScreen."""
         terms = self.terms
         allowed = terms.decision is Decision.ALLOW

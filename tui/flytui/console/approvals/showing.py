@@ -13,8 +13,8 @@ from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.enums import RequestState
 from flytui.console.approvals.drawing import CardFrame, body_lines, foot_lines, title_lines
 from flytui.console.approvals.keys import CONFIRM_UNTIL_S, NEVER, ArmingState
-from flytui.console.desk import Desk, Topic
-from flytui.console.paint import Line
+from flytui.console.desk import ConsoleState, Topic
+from flytui.console.paint import StyledLine
 from flytui.console.screens.armed import ArmedScreen
 
 ADVANCE_S = 2.0
@@ -27,7 +27,7 @@ def _without_expiry(request: ApprovalRequest) -> ApprovalRequest:
     return structs.replace(request, expires_at=0.0)
 
 
-def _arming(ask: Ask) -> ArmingState:
+def _initial_arming(ask: Ask) -> ArmingState:
     request = ask.request
     return ArmingState(request.risk, request.letter, masked=bool(request.masked))
 
@@ -35,26 +35,26 @@ def _arming(ask: Ask) -> ArmingState:
 class RequestView(ArmedScreen[None]):
     """Shows one request, then whatever waits; ends when nothing does."""
 
-    def __init__(self, desk: Desk, ask: Ask) -> None:
-        super().__init__(desk, "Approvals", _arming(ask))
+    def __init__(self, desk: ConsoleState, ask: Ask) -> None:
+        super().__init__(desk, "Approvals", _initial_arming(ask))
         self._ask = ask
         self._reveal = False
         self._outcome = ""
-        self._good = True
-        self._answered = False
+        self._succeeded = True
+        self._answered_here = False
         self._notice = ""
-        self._block: tuple[str, float] | None = None
+        self._block_press: tuple[str, float] | None = None
         """Digest of the request on which `b` was pressed once, and when."""
-        self._over_at: float | None = None
+        self._ended_at: float | None = None
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """The queue moved: a request that changed under its id is another card."""
         if Topic.ASKS in topics:
             ask = self._desk.ask(self._ask.request.id)
             if ask is None:
-                self._end("no longer there", good=False)
+                self._show_outcome("no longer there", good=False)
             elif _without_expiry(ask.request) != _without_expiry(self._ask.request):
-                self._take(ask)
+                self._show_request(ask)
             else:
                 self._ask = ask
         self._tick()
@@ -62,17 +62,17 @@ class RequestView(ArmedScreen[None]):
     def _show_masked(self) -> None:
         self._reveal = not self._reveal
         masked = bool(self._ask.request.masked) and not self._reveal
-        self._card.arming = self._arming.reading(seen_all=False, masked=masked)
+        self._card.arming = self._arming.with_read(seen_all=False, masked=masked)
         self._card.rebuild()
 
-    def _end(self, outcome: str, *, good: bool) -> None:
-        self._outcome, self._good, self._over_at = outcome, good, self._desk.clock()
+    def _show_outcome(self, outcome: str, *, good: bool) -> None:
+        self._outcome, self._succeeded, self._ended_at = outcome, good, self._desk.clock()
         self._redraw()
 
     def _next(self) -> None:
         others = [ask for ask in self._desk.waiting if ask.request.id != self._ask.request.id]
         if others:
-            self._take(others[0])
+            self._show_request(others[0])
         else:
             self.dismiss()
 
@@ -80,12 +80,12 @@ class RequestView(ArmedScreen[None]):
         waiting = self._desk.waiting
         place = next((at for at, ask in enumerate(waiting) if ask.request.id == self._ask.request.id), 0)
         if len(waiting) > 1:
-            self._take(waiting[(place + step) % len(waiting)])
+            self._show_request(waiting[(place + step) % len(waiting)])
 
-    def _take(self, ask: Ask) -> None:
-        self._ask, self._outcome, self._reveal, self._answered = ask, "", False, False
-        self._over_at, self._notice, self._block = None, "", None
-        self._show_question(_arming(ask))
+    def _show_request(self, ask: Ask) -> None:
+        self._ask, self._outcome, self._reveal, self._answered_here = ask, "", False, False
+        self._ended_at, self._notice, self._block_press = None, "", None
+        self._show_question(_initial_arming(ask))
 
     @property
     def _arming(self) -> ArmingState:
@@ -103,17 +103,17 @@ class RequestView(ArmedScreen[None]):
         now = self._desk.clock()
         if not self._outcome and self._ask.state is RequestState.WAITING:
             return False
-        self._over_at = now if self._over_at is None else self._over_at
-        quiet = now - max(self._over_at, self._arming.last_key, self._desk.last_key)
-        return self.is_current and quiet >= ADVANCE_S and (self._answered or bool(self._desk.waiting))
+        self._ended_at = now if self._ended_at is None else self._ended_at
+        quiet = now - max(self._ended_at, self._arming.last_key, self._desk.last_key)
+        return self.is_current and quiet >= ADVANCE_S and (self._answered_here or bool(self._desk.waiting))
 
-    def _top(self, width: int) -> Sequence[Line]:
+    def _title_lines(self, width: int) -> Sequence[StyledLine]:
         return title_lines(self._frame(), width)
 
-    def _keys(self, width: int) -> Sequence[Line]:
+    def _key_lines(self, width: int) -> Sequence[StyledLine]:
         return foot_lines(self._frame(), width)
 
-    def _body(self, width: int) -> Sequence[Line]:
+    def _body_lines(self, width: int) -> Sequence[StyledLine]:
         return body_lines(
             self._ask.request,
             width,
@@ -128,20 +128,20 @@ class RequestView(ArmedScreen[None]):
         place = ids.index(self._ask.request.id) + 1 if self._ask.request.id in ids else 0
         return CardFrame(
             ask=self._ask,
-            place=place,
+            position=place,
             waiting=len(waiting),
             arming=self._arming,
             clock=self._desk.clock(),
             now=self._desk.now(),
             outcome=self._outcome,
-            good=self._good,
-            deciding=self._sending,
-            blocking=self._block_confirm_open(self._desk.clock()),
+            succeeded=self._succeeded,
+            sending=self._sending,
+            block_pressed=self._block_confirm_open(self._desk.clock()),
             notice=self._notice or self._desk.notice,
             keys=self._desk.keys,
         )
 
     def _block_confirm_open(self, now: float) -> bool:
         """Whether a second `b` would block the tool."""
-        digest, at = self._block or ("", NEVER)
+        digest, at = self._block_press or ("", NEVER)
         return digest == self._ask.request.subject_digest and now - at <= CONFIRM_UNTIL_S

@@ -17,14 +17,14 @@ from flycore.model.enums import RequestState
 from flycore.model.question import Question
 from flytui.console.approvals.batch import BatchScreen
 from flytui.console.approvals.drawing import body_lines, outcome_of, why_lines
-from flytui.console.approvals.question import KINDS
+from flytui.console.approvals.question import KIND_LABELS
 from flytui.console.catalog.model import Heading
-from flytui.console.desk import Desk, Topic
+from flytui.console.desk import ConsoleState, Topic
 from flytui.console.pages import PageScreen
-from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrapped
+from flytui.console.paint import StyledLine, StyledText, Tone, padded, truncated, line, span, wrapped
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar, LineView
-from flytui.console.words import RISK_LABELS, age, clock, plural, said
+from flytui.console.words import RISK_LABELS, age, duration, plural, label_span
 
 TRY_TOOL = "mock.echo"
 TRY_CALL = f"flytui call {TRY_TOOL} message=hello"
@@ -59,23 +59,23 @@ class RequestRow:
         """The request's id."""
         return self.ask.request.id
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """State, risk, tool, what it would do, who asks."""
         request = self.ask.request
-        cells: list[tuple[Span, int]] = [
-            (said(_STATE_LABELS[self.ask.state]), 12),
-            (said(RISK_LABELS[request.risk]), 5),
+        cells: list[tuple[StyledText, int]] = [
+            (label_span(_STATE_LABELS[self.ask.state]), 12),
+            (label_span(RISK_LABELS[request.risk]), 5),
         ]
         cells += [(span(request.tool, Tone.STRONG), 20 if width < 90 else 24)]
         cells += [(span(self._when(), Tone.DIM), 12)] if width >= 70 else []
-        row: Line = ()
+        row: StyledLine = ()
         for cell, size in cells:
-            row = (*row, *column((cell,), size), Span(" "))
-        return fit((*row, span(request.effect), span(f"  {request.caller}", Tone.DIM)), width)
+            row = (*row, *padded((cell,), size), StyledText(" "))
+        return truncated((*row, span(request.effect), span(f"  {request.caller}", Tone.DIM)), width)
 
     def _when(self) -> str:
         if self.ask.state is RequestState.WAITING:
-            return f"{clock(self.ask.request.expires_at - self.now)} left"
+            return f"{duration(self.ask.request.expires_at - self.now)} left"
         return f"{age(self.now - (self.ask.decided_at or self.ask.request.asked_at))} ago"
 
 
@@ -91,12 +91,12 @@ class QuestionRow:
         """The question's id."""
         return self.question.id
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """What kind, since when, what about."""
-        row = (*column((said(KINDS[self.question.kind]),), 12), Span(" "))
+        row = (*padded((label_span(KIND_LABELS[self.question.kind]),), 12), StyledText(" "))
         title = span(self.question.title, Tone.STRONG)
         since = f"  asked {age(self.now - self.question.asked_at)} ago" if self.question.asked_at else ""
-        return fit((*row, title, span(since, Tone.DIM)), width)
+        return truncated((*row, title, span(since, Tone.DIM)), width)
 
 
 class ApprovalsView(Vertical):
@@ -127,16 +127,16 @@ class ApprovalsView(Vertical):
             self.question = question
             super().__init__()
 
-    def __init__(self, desk: Desk, *, id: str) -> None:
+    def __init__(self, desk: ConsoleState, *, id: str) -> None:
         super().__init__(id=id)
         self._desk = desk
         self._list = VirtualList(id="ask-rows")
-        self._empty = LineView(self._empty_lines, id="asks-empty")
+        self._empty_lines_view = LineView(self._empty_lines, id="asks-empty")
 
     def compose(self) -> ComposeResult:
         """The list, or what will appear in it."""
         yield self._list
-        yield self._empty
+        yield self._empty_lines_view
 
     def on_mount(self) -> None:
         """Times are drawn as they run."""
@@ -146,7 +146,7 @@ class ApprovalsView(Vertical):
     def changed(self, topics: frozenset[Topic]) -> None:
         """The queue moved."""
         if Topic.CATALOG in topics:
-            self._empty.rebuild()
+            self._empty_lines_view.rebuild()
         if not topics & {Topic.ASKS, Topic.QUESTIONS}:
             return
         asks, now = self._desk.asks, self._desk.now()
@@ -154,10 +154,10 @@ class ApprovalsView(Vertical):
         recent = [RequestRow(ask, now) for ask in asks if ask.state is not RequestState.WAITING]
         heading = [Heading("decided and ended")] if recent else []
         questions = [QuestionRow(question, now) for question in self._desk.questions]
-        self._list.show([*questions, *waiting, *heading, *recent])
+        self._list.set_rows([*questions, *waiting, *heading, *recent])
         self._list.display = bool(asks or questions)
-        self._empty.display = not self._list.display
-        self._empty.rebuild()
+        self._empty_lines_view.display = not self._list.display
+        self._empty_lines_view.rebuild()
 
     def focus_here(self) -> None:
         """Where keys go when this screen is shown."""
@@ -184,7 +184,7 @@ class ApprovalsView(Vertical):
             return
         ask = row.ask
 
-        def lines(width: int) -> Sequence[Line]:
+        def lines(width: int) -> Sequence[StyledLine]:
             return ended_request_lines(ask, self._desk.now(), width, colours=not self.app.no_color)
 
         self.app.push_screen(PageScreen(self._desk, ask.request.tool, lines))
@@ -193,16 +193,18 @@ class ApprovalsView(Vertical):
         if (self._desk.asks or self._desk.questions) and self.display:
             self.changed(frozenset((Topic.ASKS,)))
 
-    def _empty_lines(self, width: int) -> Sequence[Line]:
+    def _empty_lines(self, width: int) -> Sequence[StyledLine]:
         texts = (*_EMPTY_TEXT, *(_TRY_TEXT if self._desk.offers(TRY_TOOL) else ()))
         return [(), *wrapped([line(span(f" {text}")) for text in texts], width, 1)]
 
 
-def ended_request_lines(ask: Ask, now: float, width: int, *, colours: bool = True) -> list[Line]:
+def ended_request_lines(ask: Ask, now: float, width: int, *, colours: bool = True) -> list[StyledLine]:
     """What became of a request, and the card as it was."""
     text, good = outcome_of(ask)
     when = f"  {age(now - ask.decided_at)} ago" if ask.decided_at else ""
-    rows: list[Line] = [line(Span(" "), span(text, Tone.GOOD if good else Tone.WARN), span(when, Tone.DIM))]
+    rows: list[StyledLine] = [
+        line(StyledText(" "), span(text, Tone.GOOD if good else Tone.WARN), span(when, Tone.DIM))
+    ]
     if ask.answer and ask.answer.reason:
         rows.append(line(span(" reason told to the caller: "), span(ask.answer.reason, Tone.STRONG)))
     if ask.answer and ask.answer.lease:
@@ -210,4 +212,4 @@ def ended_request_lines(ask: Ask, now: float, width: int, *, colours: bool = Tru
         time = plural(lease.minutes, "minute") if lease.minutes else "the time until the caller leaves"
         rows.append(line(span(f" lease for {time} and {plural(lease.calls, 'call')}")))
     rows = [*wrapped(rows, width, 1), (), *body_lines(ask.request, width, reveal=False, colours=colours), ()]
-    return [*rows, *((Span(" "), *row) for row in why_lines(ask.request, width - 1))]
+    return [*rows, *((StyledText(" "), *row) for row in why_lines(ask.request, width - 1))]

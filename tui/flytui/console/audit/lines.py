@@ -9,14 +9,26 @@ from datetime import datetime
 from itertools import islice
 from typing import overload
 
-from flycore.client.ledger import MOST_LINES, line_of, line_text
+from flycore.client.ledger import MAX_LINES, parse_record, line_text
 from flycore.model.json import Json
-from flytui.console.paint import Line, Span, Tone, block, column, fit, line, span, table_row, wrap, wrapped
+from flytui.console.paint import (
+    StyledLine,
+    StyledText,
+    Tone,
+    text_lines,
+    padded,
+    truncated,
+    line,
+    span,
+    table_row,
+    wrap,
+    wrapped,
+)
 from flytui.console.words import json_text
 
-MOST_BYTES = 64 * 1024 * 1024
+MAX_BUFFER_BYTES = 64 * 1024 * 1024
 """Of the lines kept for the screen; the oldest go first."""
-TITLES = ("NUMBER", "TIME", "EVENT", "WHAT")
+COLUMN_TITLES = ("NUMBER", "TIME", "EVENT", "WHAT")
 _SIZES = (8, 15, 17)
 _LABEL = 14
 _BAD_EVENTS = frozenset(("UNREADABLE", "TAIL_TORN", "PANIC"))
@@ -35,19 +47,19 @@ class AuditRow:
         """The place."""
         return str(self.at + 1)
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """Number, time, event, and what it says."""
-        found = line_of(self.raw)
+        found = parse_record(self.raw)
         event = str(found.get("event", ""))
         cells = (
             span(found.get("seq", "?"), Tone.DIM),
             span(wall_time(found.get("time")), Tone.DIM),
             span(event, Tone.BAD if event in _BAD_EVENTS else Tone.STRONG),
         )
-        return fit((*in_columns(cells), span(line_text(found))), width)
+        return truncated((*audit_columns(cells), span(line_text(found))), width)
 
 
-def in_columns(cells: Sequence[Span]) -> Line:
+def audit_columns(cells: Sequence[StyledText]) -> StyledLine:
     """Cells, each in its column."""
     return table_row(((cell,) for cell in cells), _SIZES)
 
@@ -60,16 +72,16 @@ def wall_time(time: Json) -> str:
         return str(time)
 
 
-def fields_lines(raw: bytes, width: int) -> list[Line]:
+def fields_lines(raw: bytes, width: int) -> list[StyledLine]:
     """Every member of the line, whole."""
-    rows: list[Line] = []
-    for key, value in line_of(raw).items():
-        label = column((Span(" "), span(key, Tone.DIM)), _LABEL)
+    rows: list[StyledLine] = []
+    for key, value in parse_record(raw).items():
+        label = padded((StyledText(" "), span(key, Tone.DIM)), _LABEL)
         if isinstance(value, dict | list) and value:
-            rows += [label, *wrapped(block(json_text(value), margin=3), width, 5)]
+            rows += [label, *wrapped(text_lines(json_text(value), margin=3), width, 5)]
         else:
             text = value if isinstance(value, str) else json.dumps(value)
-            rows += wrap((*label, Span(" "), span(text)), width, _LABEL + 1)
+            rows += wrap((*label, StyledText(" "), span(text)), width, _LABEL + 1)
     return rows
 
 
@@ -87,8 +99,8 @@ class LineBuffer:
         self.lines += lines
         self._bytes += sum(map(len, lines))
         gone = 0
-        while len(self.lines) - gone > MOST_LINES or (
-            self._bytes > MOST_BYTES and len(self.lines) - gone > 1
+        while len(self.lines) - gone > MAX_LINES or (
+            self._bytes > MAX_BUFFER_BYTES and len(self.lines) - gone > 1
         ):
             self._bytes -= len(self.lines[gone])
             gone += 1
@@ -117,7 +129,7 @@ class AuditRows(Sequence[AuditRow]):
         return AuditRow(self._lines[place], self._first + place)
 
 
-def chosen(lines: Sequence[bytes], words: str, start: int, stop: int) -> list[int]:
+def matching_places(lines: Sequence[bytes], words: str, start: int, stop: int) -> list[int]:
     """Places, from `start` to before `stop`, of lines that hold every word; `!word` must not
     occur. Letters' case does not count; the chain's own members are not looked at."""
     wanted = [_escaped_word(word) for word in words.split() if not word.startswith("!")]
@@ -136,7 +148,7 @@ def _escaped_word(word: str) -> bytes:
     return json.dumps(word)[1:-1].lower().encode("ascii")
 
 
-def empty_lines(*, known: bool, filtered: bool) -> list[Line]:
+def empty_lines(*, known: bool, filtered: bool) -> list[StyledLine]:
     """Where there is nothing to show; `known` says whether the log has been read."""
     if not known:
         return [(), line(span(" The log is being read…", Tone.DIM))]

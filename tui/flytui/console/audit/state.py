@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flycore.model.audit import ApprovalMetrics, ApprovalReport, Verification
-from flytui.console.paint import Line, Span, Tone, fit, labelled, line, span, wrap
-from flytui.console.words import plural, took
+from flytui.console.paint import StyledLine, StyledText, Tone, truncated, labelled, line, span, wrap
+from flytui.console.words import plural, milliseconds_text
 
 QUICK_APPROVAL_SHARE = 0.2
 """Share approved within a second from which the page says something."""
@@ -12,21 +12,25 @@ QUICK_APPROVAL_SHARE = 0.2
 
 def verification_lines(
     found: Verification | None, checking: bool, lines: int, kept: str, width: int
-) -> list[Line]:
+) -> list[StyledLine]:
     """The head of the screen: how many lines, in which order, and whether they are as they were written."""
     head = span(f" {plural(lines, 'line')}, newest last{kept} · ")
     if found is None:
         words = "being checked…" if checking else "not checked: v checks"
-        return [fit(line(head, span(words, Tone.DIM)), width)]
+        return [truncated(line(head, span(words, Tone.DIM)), width)]
     again = span(" · being checked again…" if checking else "", Tone.DIM)
     if found.whole:
         words = f"● {found.message}, checked up to {found.lines}"
-        return [fit(line(head, span(words, Tone.GOOD), again), width)]
+        return [truncated(line(head, span(words, Tone.GOOD), again), width)]
     word, tone, fix = _damage(found)
     where = f" ({found.file}:{found.line})" if found.file else ""
     first = line(head, span(f"{word} at number {found.seq}", tone), again)
     rest = line(span(f" {found.message}{where}"))
-    return [fit(first, width), *wrap(rest, width, 3), *wrap(line(span(f" → {fix}", Tone.ACCENT)), width, 3)]
+    return [
+        truncated(first, width),
+        *wrap(rest, width, 3),
+        *wrap(line(span(f" → {fix}", Tone.ACCENT)), width, 3),
+    ]
 
 
 def _damage(found: Verification) -> tuple[str, Tone, str]:
@@ -38,18 +42,18 @@ def _damage(found: Verification) -> tuple[str, Tone, str]:
     return "✗ BROKEN", Tone.BAD, f"it was changed: {keep}. A kernel that starts now writes nothing to it"
 
 
-def prompt_load_lines(report: ApprovalReport, width: int) -> list[Line]:
+def prompt_load_lines(report: ApprovalReport, width: int) -> list[StyledLine]:
     """How much a person is asked, whether they still read, and who asks most."""
     total = report.total
     if not total.prompts:
         return [(), line(span(" Nobody was asked yet."))]
-    rows: list[Line] = [()]
+    rows: list[StyledLine] = [()]
     for label, words in _totals(total):
         rows += labelled(label, words, width, 20)
     if total.approved_at_once_share >= QUICK_APPROVAL_SHARE:
         advice = " → nobody reads a card in a second: lease or allow what you always approve"
         rows += [(), *wrap(line(span(advice, Tone.WARN)), width, 3)]
-    rows += [(), line(Span(" "), span("Who asks", Tone.STRONG))]
+    rows += [(), line(StyledText(" "), span("Who asks", Tone.STRONG))]
     for pair in report.pairs:
         words = f"{pair.prompts:>6}  {pair.prompts_per_hour:g} an hour, "
         words += f"{pair.approved_at_once_share:.0%} at once, {pair.timed_out} timed out  "
@@ -69,7 +73,10 @@ def _totals(total: ApprovalMetrics) -> list[tuple[str, str]]:
         ("denied", f"{total.denied}, {total.denied_share:.0%} of what you decided"),
         ("timed out", f"{total.timed_out}: asked while nobody was there"),
         ("withdrawn", str(total.withdrawn)),
-        ("time to decide", f"{took(total.median_ms)} median, {took(total.p95_ms)} p95"),
+        (
+            "time to decide",
+            f"{milliseconds_text(total.median_ms)} median, {milliseconds_text(total.p95_ms)} p95",
+        ),
     ]
     if total.not_shown:
         found.append(("never shown", f"{total.not_shown}, refused because too many waited"))

@@ -13,29 +13,29 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
-from flycore.client.ledger import line_of
+from flycore.client.ledger import parse_record
 from flycore.model.audit import Verification
 from flytui.console.audit.lines import (
-    TITLES,
+    COLUMN_TITLES,
     AuditRow,
     AuditRows,
     LineBuffer,
-    chosen,
+    matching_places,
     empty_lines,
     fields_lines,
-    in_columns,
+    audit_columns,
 )
 from flytui.console.audit.state import prompt_load_lines, verification_lines
-from flytui.console.desk import Desk, Topic
+from flytui.console.desk import ConsoleState, Topic
 from flytui.console.filterbox import FilterInput
 from flytui.console.pages import PageScreen
-from flytui.console.paint import Line, Span, Tone, fit, span
+from flytui.console.paint import StyledLine, StyledText, Tone, truncated, span
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar, LineView
 
 MAX_LINES_ON_LOOP = 2_000
 """Lines that the filter looks through on the loop."""
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """Between two looks at a log of which no event has told."""
 
 
@@ -58,15 +58,15 @@ class AuditView(Vertical):
     ]
     TYPING_KEYS: ClassVar[list[tuple[str, str]]] = [("Enter", "keep the filter"), ("audit.clear", "clear it")]
 
-    def __init__(self, desk: Desk, *, id: str) -> None:
+    def __init__(self, desk: ConsoleState, *, id: str) -> None:
         super().__init__(id=id)
         self._desk = desk
-        self._shelf = LineBuffer()
-        self._chosen: list[int] | None = None
+        self._buffer = LineBuffer()
+        self._matches: list[int] | None = None
         self._filter = ""
         self._opened = self._reading = self._checking = False
-        self._again = self._known = False
-        self._found: Verification | None = None
+        self._again = self._read_once = False
+        self._verification: Verification | None = None
         self._box = FilterInput(
             id="audit-filter",
             placeholder="words that must all occur, !word must not · Enter keeps · Esc clears",
@@ -88,13 +88,13 @@ class AuditView(Vertical):
     def on_mount(self) -> None:
         """Start without the filter line."""
         self._box.display = False
-        self.set_interval(LOOK_SECONDS, self._look)
+        self.set_interval(POLL_SECONDS, self._poll)
         self._show()
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Something happened, so the log has grown."""
         if topics:
-            self._look()
+            self._poll()
 
     def focus_here(self) -> None:
         """Where keys go when this screen is shown."""
@@ -102,15 +102,15 @@ class AuditView(Vertical):
         if not self._opened:
             self._opened = True
             self.action_verify()
-        self._look()
+        self._poll()
 
     @property
     def typing(self) -> bool:
         """Whether keys go to the filter line, where letters are text."""
         return self.screen.focused is self._box
 
-    def _look(self) -> None:
-        if not self._opened or not self.display or self._desk.ledger is None:
+    def _poll(self) -> None:
+        if not self._opened or not self.display or self._desk.audit_reader is None:
             return
         if self._reading:
             self._again = True
@@ -120,44 +120,44 @@ class AuditView(Vertical):
 
     async def _read(self) -> None:
         """Take in what has come; once more where something came meanwhile."""
-        ledger = self._desk.ledger
+        ledger = self._desk.audit_reader
         try:
             while ledger is not None:
                 self._again = False
-                fresh = await ledger.more()
-                if fresh.anew:
-                    self._shelf, self._chosen = LineBuffer(), [] if self._filter else None
-                first, self._known = not self._known, True
-                self._shelf.dropped += fresh.skipped
-                if fresh.lines or fresh.anew or first:
-                    self._take(fresh.lines)
+                fresh = await ledger.read_new()
+                if fresh.replaced:
+                    self._buffer, self._matches = LineBuffer(), [] if self._filter else None
+                first, self._read_once = not self._read_once, True
+                self._buffer.dropped += fresh.skipped
+                if fresh.lines or fresh.replaced or first:
+                    self._append(fresh.lines)
                 if not self._again:
                     break
         except OSError as error:
-            self._say(f"the log cannot be read: {error.strerror}")
+            self._show_notice(f"the log cannot be read: {error.strerror}")
         finally:
             self._reading = False
 
-    def _take(self, lines: Sequence[bytes]) -> None:
+    def _append(self, lines: Sequence[bytes]) -> None:
         """New lines at the end; a cursor that stands on the last line stays on the last."""
-        shelf, before = self._shelf, self._shelf.dropped
+        shelf, before = self._buffer, self._buffer.dropped
         tail = self._list.cursor >= self._list.row_count - 1
         shelf.add(lines)
         count, gone = len(shelf.lines), shelf.dropped - before
-        if self._chosen is not None and len(lines) <= MAX_LINES_ON_LOOP:
-            kept = [place - gone for place in self._chosen if place >= gone]
+        if self._matches is not None and len(lines) <= MAX_LINES_ON_LOOP:
+            kept = [place - gone for place in self._matches if place >= gone]
             start = max(0, count - len(lines))
-            self._chosen = [*kept, *chosen(shelf.lines, self._filter, start, count)]
-        elif self._chosen is not None:
-            self.run_worker(self._choose(self._filter), group="audit-choose", exclusive=True)
+            self._matches = [*kept, *matching_places(shelf.lines, self._filter, start, count)]
+        elif self._matches is not None:
+            self.run_worker(self._apply_filter(self._filter), group="audit-choose", exclusive=True)
         self._show()
         if tail:
             self._list.action_edge(True)
 
     def _show(self) -> None:
-        shelf = self._shelf
-        rows = AuditRows(shelf.lines, shelf.dropped, self._chosen)
-        self._list.show(rows, narrowed=bool(self._filter))
+        shelf = self._buffer
+        rows = AuditRows(shelf.lines, shelf.dropped, self._matches)
+        self._list.set_rows(rows, narrowed=bool(self._filter))
         self._list.display, self._empty.display = bool(rows), not rows
         self._empty.rebuild()
         self._state.redraw()
@@ -165,33 +165,33 @@ class AuditView(Vertical):
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
-    def _focus_moved(self) -> None:
+    def _on_focus_moved(self) -> None:
         self.post_message(LineBar.Stale())
 
     @on(Input.Changed, "#audit-filter")
-    def _filtering(self, event: Input.Changed) -> None:
+    def _on_filter_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._filter = event.value.strip()
-        self.run_worker(self._choose(self._filter), group="audit-choose", exclusive=True)
+        self.run_worker(self._apply_filter(self._filter), group="audit-choose", exclusive=True)
 
-    async def _choose(self, words: str) -> None:
+    async def _apply_filter(self, words: str) -> None:
         """Look through all lines, beside the loop."""
-        shelf, dropped, count = self._shelf, self._shelf.dropped, len(self._shelf.lines)
+        shelf, dropped, count = self._buffer, self._buffer.dropped, len(self._buffer.lines)
         found: list[int] = []
         if words:
-            found = await anyio.to_thread.run_sync(chosen, shelf.lines, words, 0, count)
-        if words != self._filter or shelf is not self._shelf:
+            found = await anyio.to_thread.run_sync(matching_places, shelf.lines, words, 0, count)
+        if words != self._filter or shelf is not self._buffer:
             return
         gone = shelf.dropped - dropped
         kept = [place - gone for place in found if place >= gone]
-        since = chosen(shelf.lines, words, max(0, count - gone), len(shelf.lines)) if words else []
-        self._chosen = [*kept, *since] if words else None
+        since = matching_places(shelf.lines, words, max(0, count - gone), len(shelf.lines)) if words else []
+        self._matches = [*kept, *since] if words else None
         self._show()
         if words:
             self._list.action_edge(True)
 
     @on(Input.Submitted, "#audit-filter")
-    def _filtered(self) -> None:
+    def _on_filter_submitted(self) -> None:
         self._box.display = False
         self.screen.set_focus(self._list)
 
@@ -212,30 +212,30 @@ class AuditView(Vertical):
 
     def action_verify(self) -> None:
         """Check the chain from its beginning, beside the loop."""
-        if not self._checking and self._desk.ledger is not None:
+        if not self._checking and self._desk.audit_reader is not None:
             self._checking = True
             self._state.redraw()
             self.run_worker(self._verify(), group="audit-verify")
 
     async def _verify(self) -> None:
-        ledger = self._desk.ledger
+        ledger = self._desk.audit_reader
         try:
-            self._found = await ledger.verify() if ledger is not None else None
+            self._verification = await ledger.verify() if ledger is not None else None
         finally:
             self._checking = False
             self._state.redraw()
 
     def action_fatigue(self) -> None:
         """Whether a person is asked too much."""
-        self.run_worker(self._fatigue(), group="audit-fatigue", exclusive=True)
+        self.run_worker(self._show_prompt_load(), group="audit-fatigue", exclusive=True)
 
-    async def _fatigue(self) -> None:
-        if self._desk.ledger is None:
+    async def _show_prompt_load(self) -> None:
+        if self._desk.audit_reader is None:
             return
         try:
-            report = await self._desk.ledger.fatigue()
+            report = await self._desk.audit_reader.approval_report()
         except OSError as error:
-            self._say(f"the log cannot be read: {error.strerror}")
+            self._show_notice(f"the log cannot be read: {error.strerror}")
             return
         title = "How much you are asked"
         self.app.push_screen(PageScreen(self._desk, title, lambda width: prompt_load_lines(report, width)))
@@ -245,38 +245,40 @@ class AuditView(Vertical):
         row = self._list.row
         if isinstance(row, AuditRow):
             self.app.copy_to_clipboard(_as_json(row))
-            self._say("the line was sent as JSON to the terminal's clipboard")
+            self._show_notice("the line was sent as JSON to the terminal's clipboard")
 
     @on(VirtualList.Chosen)
-    def _open(self, event: VirtualList.Chosen) -> None:
+    def _on_row_opened(self, event: VirtualList.Chosen) -> None:
         event.stop()
         row = self._list.row
         if isinstance(row, AuditRow):
             page = PageScreen(
                 self._desk,
-                f"Line {line_of(row.raw).get('seq', '?')}",
+                f"Line {parse_record(row.raw).get('seq', '?')}",
                 lambda width: fields_lines(row.raw, width),
                 copy=lambda: _as_json(row),
             )
             self.app.push_screen(page)
 
-    def _say(self, notice: str) -> None:
+    def _show_notice(self, notice: str) -> None:
         self._desk.notice = notice
         self.post_message(LineBar.Stale())
 
-    def _state_lines(self, width: int) -> Sequence[Line]:
-        shelf = self._shelf
-        count = len(shelf.lines) if self._chosen is None else len(self._chosen)
+    def _state_lines(self, width: int) -> Sequence[StyledLine]:
+        shelf = self._buffer
+        count = len(shelf.lines) if self._matches is None else len(self._matches)
         kept = f", {shelf.dropped:,} older ones not shown" if shelf.dropped else ""
-        return verification_lines(self._found, self._checking, count, kept, width)
+        return verification_lines(self._verification, self._checking, count, kept, width)
 
-    def _empty_lines(self, width: int) -> Sequence[Line]:
-        return empty_lines(known=self._known, filtered=bool(self._filter))
+    def _empty_lines(self, width: int) -> Sequence[StyledLine]:
+        return empty_lines(known=self._read_once, filtered=bool(self._filter))
 
-    def _title_lines(self, width: int) -> Sequence[Line]:
-        cells = [span(title, Tone.DIM) for title in TITLES[:-1]]
-        return [fit((Span("  "), *in_columns(cells), span(TITLES[-1], Tone.DIM)), width)]
+    def _title_lines(self, width: int) -> Sequence[StyledLine]:
+        cells = [span(title, Tone.DIM) for title in COLUMN_TITLES[:-1]]
+        return [
+            truncated((StyledText("  "), *audit_columns(cells), span(COLUMN_TITLES[-1], Tone.DIM)), width)
+        ]
 
 
 def _as_json(row: AuditRow) -> str:
-    return json.dumps(line_of(row.raw), indent=2)
+    return json.dumps(parse_record(row.raw), indent=2)

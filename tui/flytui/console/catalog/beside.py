@@ -10,7 +10,7 @@ from flycore.model.approval import UNTIL_LEFT, Ask, Lease
 from flycore.model.audit import ToolMetrics
 from flycore.model.catalog import Catalog
 from flycore.model.enums import LeaseScope
-from flytui.console.words import clock
+from flytui.console.words import duration
 
 _PROGRAM = ("- /program", "+ /program")
 
@@ -27,17 +27,17 @@ class RowAnnotations:
     """By tool, those that cover it."""
 
     @property
-    def leased(self) -> frozenset[str]:
+    def leased_tools(self) -> frozenset[str]:
         """Tools that a lease is held for."""
         return frozenset(self.leases)
 
-    def lease(self, tool: str) -> str:
+    def lease_text(self, tool: str) -> str:
         """`lease 4:10`, the longest; `lease` alone for one that lasts until its caller has gone."""
         ends = [lease.expires_at for lease in self.leases.get(tool, ())]
         if UNTIL_LEFT in ends:
             return "lease"
         left = max(ends, default=0.0) - self.now()
-        return f"lease {clock(left)}" if left > 0 else ""
+        return f"lease {duration(left)}" if left > 0 else ""
 
 
 def leases_by_tool(catalog: Catalog, leases: Iterable[Lease]) -> dict[str, tuple[Lease, ...]]:

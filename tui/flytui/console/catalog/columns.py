@@ -8,16 +8,16 @@ from flycore.model.audit import ToolMetrics
 from flycore.model.enums import Risk
 from flycore.model.stability import ProbeEvidence
 from flytui.console.catalog.reason import ReasonSummary
-from flytui.console.paint import Line, Span, Tone, fit, line, span, table_row, width_of
-from flytui.console.words import RISK_LABELS, age, said, took
+from flytui.console.paint import StyledLine, StyledText, Tone, truncated, line, span, table_row, width_of
+from flytui.console.words import RISK_LABELS, age, label_span, milliseconds_text
 
-ROOMY = 140
+LONG_NAMES_WIDTH = 140
 """From this width, in cells, names have longer columns."""
-WIDE = 110
+ALL_COLUMNS_WIDTH = 110
 """From this width every column is there."""
-MIDDLE = 68
+POLICY_COLUMN_WIDTH = 68
 """From this width POLICY is."""
-NAMES = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "PROBE", "CALLS/ERR")
+COLUMN_NAMES = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "PROBE", "CALLS/ERR")
 _LAST_COLUMN = "WHY / FIX"
 
 
@@ -36,18 +36,18 @@ class RowCells(NamedTuple):
     why: ReasonSummary
 
 
-def titles(width: int) -> Line:
+def column_titles(width: int) -> StyledLine:
     """The columns' names, over rows drawn for the same width."""
-    row = _in_columns({name: (span(name, Tone.DIM),) for name in NAMES}, width)
+    row = _in_columns({name: (span(name, Tone.DIM),) for name in COLUMN_NAMES}, width)
     return (*row, span(_LAST_COLUMN, Tone.DIM))
 
 
-def drawn(cells: RowCells, now: float, width: int) -> Line:
+def row_line(cells: RowCells, now: float, width: int) -> StyledLine:
     """The columns that fit, why and the way out last; `now` in Unix seconds."""
-    risk = said(RISK_LABELS[cells.risk]) if cells.risk else span("–", Tone.DIM)
+    risk = label_span(RISK_LABELS[cells.risk]) if cells.risk else span("–", Tone.DIM)
     row = _in_columns(
         {
-            "STATE": (said(cells.state),),
+            "STATE": (label_span(cells.state),),
             "TOOL": _tool_cell(cells),
             "SIDECAR": (span(f"{cells.sidecar} {cells.version}".strip() or "–", Tone.DIM),),
             "RISK": (risk,),
@@ -57,10 +57,10 @@ def drawn(cells: RowCells, now: float, width: int) -> Line:
         },
         width,
     )
-    return fit((*row, *cells.why.fitting(width - width_of(row))), width)
+    return truncated((*row, *cells.why.fitting(width - width_of(row))), width)
 
 
-def _tool_cell(cells: RowCells) -> Line:
+def _tool_cell(cells: RowCells) -> StyledLine:
     if not cells.tool:
         return (span(f"({cells.sidecar})", Tone.DIM),)
     family, dot, rest = cells.tool.partition(".")
@@ -73,27 +73,27 @@ def _probe_text(probe: ProbeEvidence | None, now: float) -> str:
     """How long ago, and how long it took."""
     if probe is None or not probe.at:
         return "–"
-    return f"{age(now - probe.at):<3} {took(probe.duration_ms)}"
+    return f"{age(now - probe.at):<3} {milliseconds_text(probe.duration_ms)}"
 
 
-def _calls_cell(metrics: ToolMetrics | None) -> Span:
+def _calls_cell(metrics: ToolMetrics | None) -> StyledText:
     """Calls, and of them those that failed by themselves."""
     if metrics is None or not metrics.calls:
-        return Span("–", Tone.DIM)
-    return Span(f"{metrics.calls}/{metrics.failed}", Tone.WARN if metrics.failed else Tone.PLAIN)
+        return StyledText("–", Tone.DIM)
+    return StyledText(f"{metrics.calls}/{metrics.failed}", Tone.WARN if metrics.failed else Tone.PLAIN)
 
 
-def _in_columns(cells: dict[str, Line], width: int) -> Line:
+def _in_columns(cells: dict[str, StyledLine], width: int) -> StyledLine:
     """The cells that have room at that width, each in its column."""
     sizes = _column_sizes(width)
     return table_row((cells[name] for name in sizes), sizes.values())
 
 
 def _column_sizes(width: int) -> dict[str, int]:
-    if width >= WIDE:
-        tool, sidecar = (26, 24) if width >= ROOMY else (20, 16)
+    if width >= ALL_COLUMNS_WIDTH:
+        tool, sidecar = (26, 24) if width >= LONG_NAMES_WIDTH else (20, 16)
         sizes = {"STATE": 13, "TOOL": tool, "SIDECAR": sidecar, "RISK": 4, "POLICY": 10, "PROBE": 9}
         return {**sizes, "CALLS/ERR": 9}
-    if width >= MIDDLE:
+    if width >= POLICY_COLUMN_WIDTH:
         return {"STATE": 13, "TOOL": 20, "POLICY": 10}
     return {"STATE": 13, "TOOL": 18}

@@ -18,7 +18,18 @@ from flytui.console.catalog.model import CatalogRow
 from flytui.console.catalog.schema import schema_lines
 from flytui.console.catalog.usage import ToolUsage, usage_lines
 from flytui.console.changes import difference_lines
-from flytui.console.paint import Line, Span, Tone, block, column, labelled, line, span, wrap, wrapped
+from flytui.console.paint import (
+    StyledLine,
+    StyledText,
+    Tone,
+    text_lines,
+    padded,
+    labelled,
+    line,
+    span,
+    wrap,
+    wrapped,
+)
 from flytui.console.words import json_text
 
 _MARGIN = 1
@@ -30,9 +41,11 @@ _SEVERITY_TONES = {
 }
 
 
-def details_lines(row: CatalogRow, now: float, width: int, usage: ToolUsage | None = None) -> list[Line]:
+def details_lines(
+    row: CatalogRow, now: float, width: int, usage: ToolUsage | None = None
+) -> list[StyledLine]:
     """Ladder first, then what it is, how it was used, what it may touch, what it takes and gives."""
-    rows: list[Line] = [headline(row.tool or row.sidecar, row.stability), ()]
+    rows: list[StyledLine] = [headline(row.tool or row.sidecar, row.stability), ()]
     rows += ladder_lines(row.stability, now, width)
     if row.view:
         rows += _capability(row.view.capability, row.policy, width)
@@ -56,39 +69,41 @@ def as_json(row: CatalogRow) -> str:
     return json.dumps(msgspec.to_builtins(row.view or row.offered_by), indent=2)
 
 
-def diagnostics_lines(diagnostics: Sequence[Diagnostic], width: int) -> list[Line]:
+def diagnostics_lines(diagnostics: Sequence[Diagnostic], width: int) -> list[StyledLine]:
     """Each finding with its place, and what to write instead."""
-    rows: list[Line] = []
+    rows: list[StyledLine] = []
     for finding in diagnostics:
         word, tone = _SEVERITY_TONES[finding.severity]
         where = str(finding.position) if finding.position else finding.pointer
         owner = f"  {finding.sidecar}" if finding.sidecar else ""
         rows += wrap(
-            line(Span(" "), span(word, tone), span(f"  {where}", Tone.ACCENT), span(owner, Tone.STRONG)),
+            line(
+                StyledText(" "), span(word, tone), span(f"  {where}", Tone.ACCENT), span(owner, Tone.STRONG)
+            ),
             width,
             3,
         )
-        rows += wrap(line(Span("   "), span(f"{finding.rule}: {finding.message}")), width, 5)
-        for excerpt in block(finding.excerpt, Tone.DIM, 5) if finding.excerpt else ():
+        rows += wrap(line(StyledText("   "), span(f"{finding.rule}: {finding.message}")), width, 5)
+        for excerpt in text_lines(finding.excerpt, Tone.DIM, 5) if finding.excerpt else ():
             rows.append(excerpt)
         if finding.remedy:
-            rows += wrap(line(Span("   "), span(f"→ {finding.remedy}", Tone.ACCENT)), width, 5)
+            rows += wrap(line(StyledText("   "), span(f"→ {finding.remedy}", Tone.ACCENT)), width, 5)
         rows.append(())
     return rows or [line(span(" No problems found.", Tone.DIM))]
 
 
-def _section(title: str) -> list[Line]:
-    return [(), line(Span(" "), span(title, Tone.STRONG))]
+def _section(title: str) -> list[StyledLine]:
+    return [(), line(StyledText(" "), span(title, Tone.STRONG))]
 
 
-def _capability(capability: Capability, policy: str, width: int) -> list[Line]:
+def _capability(capability: Capability, policy: str, width: int) -> list[StyledLine]:
     rows = _section("Tool")
     flags = [
         "read-only" if capability.read_only else "",
         f"one at a time in {capability.exclusive}" if capability.exclusive else "",
         "concurrency-safe" if capability.concurrency_safe else "",
     ]
-    rows += wrap(line(Span(" "), span(capability.description or capability.summary)), width, 1)
+    rows += wrap(line(StyledText(" "), span(capability.description or capability.summary)), width, 1)
     rows += labelled("layer", capability.layer.value, width, _LABEL_CELLS)
     rows += labelled("risk", capability.risk.value, width, _LABEL_CELLS)
     for rule in capability.risk_when:
@@ -102,7 +117,7 @@ def _capability(capability: Capability, policy: str, width: int) -> list[Line]:
     return rows
 
 
-def _permissions(wants: Permissions, report: SandboxReport | None, width: int) -> list[Line]:
+def _permissions(wants: Permissions, report: SandboxReport | None, width: int) -> list[StyledLine]:
     """What it may touch, one a line, and whether it is held to that here, where that was looked at."""
     rows = _section("Permissions")
     if report is None:
@@ -113,12 +128,12 @@ def _permissions(wants: Permissions, report: SandboxReport | None, width: int) -
     for item in report.permissions:
         held = span("✓ enforced", Tone.GOOD) if item.enforced else span("○ not enforced", Tone.WARN)
         why = f" · {item.why}" if item.why and item.why != "not enforced" else ""
-        label = column((Span(" "), span(item.name, Tone.DIM)), _LABEL_CELLS)
+        label = padded((StyledText(" "), span(item.name, Tone.DIM)), _LABEL_CELLS)
         rows += wrap((*label, span(f"{item.declared}  "), held, span(why, Tone.DIM)), width, _LABEL_CELLS)
     return rows
 
 
-def _declared(wants: Permissions, width: int) -> list[Line]:
+def _declared(wants: Permissions, width: int) -> list[StyledLine]:
     rows = list(
         labelled(
             "network", "yes: this machine's whole network" if wants.network else "none", width, _LABEL_CELLS
@@ -133,7 +148,7 @@ def _declared(wants: Permissions, width: int) -> list[Line]:
     return rows
 
 
-def _entry(entry: SidecarEntry, trusted: bool, width: int) -> list[Line]:
+def _entry(entry: SidecarEntry, trusted: bool, width: int) -> list[StyledLine]:
     rows = _section("Sidecar")
     rows += labelled("id", f"{entry.id}  ({entry.source.value}, {entry.position})", width, _LABEL_CELLS)
     rows += labelled(
@@ -159,7 +174,7 @@ def _entry(entry: SidecarEntry, trusted: bool, width: int) -> list[Line]:
     return rows
 
 
-def changed_lines(view: SidecarView, width: int) -> list[Line]:
+def changed_lines(view: SidecarView, width: int) -> list[StyledLine]:
     """What the registry says now and nobody has trusted yet; nothing where nothing waits."""
     if not view.changed:
         return []
@@ -168,9 +183,11 @@ def changed_lines(view: SidecarView, width: int) -> list[Line]:
     return [*title, *difference_lines(view.changed, width, _MARGIN)]
 
 
-def _schema(title: str, schema: Json, width: int) -> list[Line]:
+def _schema(title: str, schema: Json, width: int) -> list[StyledLine]:
     return [*_section(title), *rows] if (rows := schema_lines(schema, width)) else []
 
 
-def _json(title: str, value: Json, width: int) -> list[Line]:
-    return [*_section(title), *wrapped(block(json_text(value), margin=_MARGIN), width, 3)] if value else []
+def _json(title: str, value: Json, width: int) -> list[StyledLine]:
+    return (
+        [*_section(title), *wrapped(text_lines(json_text(value), margin=_MARGIN), width, 3)] if value else []
+    )

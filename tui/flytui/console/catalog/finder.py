@@ -11,12 +11,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Input
 
-from flycore.catalog.query import Listed, Query, parse_query
-from flytui.console.catalog.columns import titles
-from flytui.console.catalog.model import CatalogRow, CatalogRows, Grouping, ordered, with_headings
+from flycore.catalog.query import FilterItem, Query, parse_query
+from flytui.console.catalog.columns import column_titles
+from flytui.console.catalog.model import CatalogRow, CatalogRows, Grouping, sorted_rows, with_headings
 from flytui.console.catalog.notes import match_lines
 from flytui.console.filterbox import FilterInput
-from flytui.console.paint import Line, Span, Tone, fit, line, span
+from flytui.console.paint import StyledLine, StyledText, Tone, truncated, line, span
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar, LineView
 
@@ -32,13 +32,13 @@ class ToolListPane(Vertical):
         Binding("g", "group", "Group", show=False, id="catalog.group"),
     ]
 
-    def __init__(self, notes: Callable[[int], Sequence[Line]], *, id: str) -> None:
+    def __init__(self, notes: Callable[[int], Sequence[StyledLine]], *, id: str) -> None:
         super().__init__(id=id)
         self._notes = notes
-        self._given: CatalogRows = ()
+        self._all_rows: CatalogRows = ()
         self._rows: CatalogRows = ()
         """As given, in the order of the grouping."""
-        self._items: list[Listed] | None = None
+        self._items: list[FilterItem] | None = None
         self.shown: CatalogRows = ()
         self.query_now = Query()
         self._text = ""
@@ -62,10 +62,10 @@ class ToolListPane(Vertical):
         self._box.display = False
         self._refresh_list()
 
-    def take(self, rows: CatalogRows) -> None:
+    def set_rows(self, rows: CatalogRows) -> None:
         """Other rows; what was written, the cursor and the grouping stay."""
-        self._given = rows
-        self._rows = ordered(rows, self.grouping)
+        self._all_rows = rows
+        self._rows = sorted_rows(rows, self.grouping)
         self._items = None
         self._refresh_list()
 
@@ -88,7 +88,7 @@ class ToolListPane(Vertical):
         """Put the cursor on the row of that key; a filter that hides it is cleared."""
         if all(row.key != key for row in self.shown):
             self.action_clear()
-        self.list.seek(key)
+        self.list.select_key(key)
         self.focus_here()
 
     def action_filter(self) -> None:
@@ -113,28 +113,28 @@ class ToolListPane(Vertical):
         """By family, or by sidecar."""
         by_sidecar = self.grouping is Grouping.SIDECAR
         self.grouping = Grouping.FAMILY if by_sidecar else Grouping.SIDECAR
-        self.take(self._given)
+        self.set_rows(self._all_rows)
 
     @on(Input.Changed, "#filter")
-    def _filtering(self, event: Input.Changed) -> None:
+    def _on_filter_changed(self, event: Input.Changed) -> None:
         self._text = event.value
         self._refresh_list()
 
     @on(Input.Submitted, "#filter")
-    def _filtered(self) -> None:
+    def _on_filter_submitted(self) -> None:
         self._box.display = False
         self.focus_here()
         self._refresh_list()
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
-    def _focus_moved(self) -> None:
+    def _on_focus_moved(self) -> None:
         self.post_message(LineBar.Stale())
 
     def _refresh_list(self) -> None:
         self.query_now = parse_query(self._text)
         self.shown = self._matching_rows() if self.query_now.terms else self._rows
-        self.list.show(with_headings(self.shown, self.grouping), narrowed=bool(self._text))
+        self.list.set_rows(with_headings(self.shown, self.grouping), narrowed=bool(self._text))
         self.list.display = bool(self.shown)
         self._empty.display = not self.shown
         self._empty.rebuild()
@@ -145,15 +145,15 @@ class ToolListPane(Vertical):
         if self._items is None:
             self._items = [row.listed for row in self._rows]
         rows = self._rows
-        return tuple([rows[at] for at in self.query_now.chosen(self._items)])
+        return tuple([rows[at] for at in self.query_now.explicit_states(self._items)])
 
-    def _note_lines(self, width: int) -> Sequence[Line]:
+    def _note_lines(self, width: int) -> Sequence[StyledLine]:
         if not self._text:
             return self._notes(width)
         return match_lines(self._text, self.query_now, len(self.shown), len(self._rows), width)
 
-    def _titles(self, width: int) -> Sequence[Line]:
-        return [fit((Span("  "), *titles(width - 3)), width)] if self.shown else []
+    def _titles(self, width: int) -> Sequence[StyledLine]:
+        return [truncated((StyledText("  "), *column_titles(width - 3)), width)] if self.shown else []
 
-    def _empty_lines(self, width: int) -> Sequence[Line]:
+    def _empty_lines(self, width: int) -> Sequence[StyledLine]:
         return [(), line(span(" Nothing matches. Esc clears the filter.", Tone.DIM))] if self._text else []

@@ -16,13 +16,13 @@ from textual.widgets import Input
 from flycore.catalog.query import in_order
 from flytui.console.catalog.model import CatalogRow
 from flytui.console.filterbox import FilterInput
-from flytui.console.paint import Line, Span, column, fit, keys_fitting, line, span
+from flytui.console.paint import StyledLine, StyledText, padded, truncated, keys_fitting, line, span
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JumpTarget:
     """A row that can be jumped to."""
 
     row: CatalogRow
@@ -32,9 +32,9 @@ class Place:
         """That of the row."""
         return self.row.key
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """State and name."""
-        return fit((*column((Span(*self.row.state),), 14), span(self.row.name)), width)
+        return truncated((*padded((StyledText(*self.row.state),), 14), span(self.row.name)), width)
 
 
 def ranked_targets(rows: Iterable[CatalogRow], text: str) -> list[CatalogRow]:
@@ -80,18 +80,18 @@ class JumpScreen(ModalScreen[str]):
         self._show("")
 
     @on(Input.Changed, "#jump")
-    def _written(self, event: Input.Changed) -> None:
+    def _on_text_changed(self, event: Input.Changed) -> None:
         self._show(event.value)
 
     @on(Input.Submitted, "#jump")
-    def _entered(self) -> None:
+    def _on_text_submitted(self) -> None:
         row = self._list.row
         self.dismiss(row.key if row is not None else "")
 
     @on(VirtualList.Chosen)
-    def _clicked(self, event: VirtualList.Chosen) -> None:
+    def _on_target_clicked(self, event: VirtualList.Chosen) -> None:
         event.stop()
-        self._entered()
+        self._on_text_submitted()
 
     def action_leave(self) -> None:
         """Nowhere."""
@@ -102,12 +102,12 @@ class JumpScreen(ModalScreen[str]):
         self._list.action_move(step)
 
     def _show(self, text: str) -> None:
-        self._list.show([Place(row) for row in ranked_targets(self._rows, text)])
+        self._list.set_rows([JumpTarget(row) for row in ranked_targets(self._rows, text)])
         self._list.action_edge(False)
         for bar in self.query(LineBar):
             bar.redraw()
 
-    def _keys(self, width: int) -> Sequence[Line]:
+    def _keys(self, width: int) -> Sequence[StyledLine]:
         if not self._list.row_count:
             return [line(span(" no tool has these letters in this order"))]
         return [keys_fitting([("Enter", "go there"), ("↑↓", "choose"), ("Esc", "back")], width)]

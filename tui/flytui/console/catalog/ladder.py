@@ -7,8 +7,8 @@ from enum import StrEnum
 
 from flycore.model.enums import Effective
 from flycore.model.stability import PermissionReport, Reason, Stability, group_equal_reports
-from flytui.console.paint import Line, Span, Tone, column, line, span, wrap
-from flytui.console.words import STATE_LABELS, age, took
+from flytui.console.paint import StyledLine, StyledText, Tone, padded, line, span, wrap
+from flytui.console.words import STATE_LABELS, age, milliseconds_text
 
 DIMENSIONS = (
     "discovery",
@@ -31,33 +31,33 @@ NAME_CELLS = 11
 STDERR_LINES = 20
 
 
-def ladder_lines(stability: Stability, now: float, width: int) -> list[Line]:
+def ladder_lines(stability: Stability, now: float, width: int) -> list[StyledLine]:
     """All rungs for that width; `now` in Unix seconds, for ages."""
-    rows: list[Line] = []
+    rows: list[StyledLine] = []
     for dimension in DIMENSIONS:
         rows += _dimension_lines(stability, dimension, now, width)
     return rows
 
 
-def _dimension_lines(stability: Stability, dimension: str, now: float, width: int) -> Iterator[Line]:
+def _dimension_lines(stability: Stability, dimension: str, now: float, width: int) -> Iterator[StyledLine]:
     value: StrEnum | None = getattr(stability, dimension)
     facts = [fact for fact in _facts(stability, dimension, now) if fact]
-    name = column((Span(" "), span(dimension, Tone.DIM)), NAME_CELLS)
+    name = padded((StyledText(" "), span(dimension, Tone.DIM)), NAME_CELLS)
     if value is None:
-        yield (*name, Span(" "), span("· not checked", Tone.DIM))
+        yield (*name, StyledText(" "), span("· not checked", Tone.DIM))
         return
     first = facts[0] if facts else ""
     word = span(*STATE_LABELS[value]) if isinstance(value, Effective) else _state_word(value.value)
-    head = (*name, Span(" "), word, span(f"  {first}" if first else "", Tone.DIM))
+    head = (*name, StyledText(" "), word, span(f"  {first}" if first else "", Tone.DIM))
     yield from wrap(head, width, NAME_CELLS + 3)
     for fact in facts[1:]:
-        yield from wrap((Span(" " * (NAME_CELLS + 3)), span(fact, Tone.DIM)), width, NAME_CELLS + 5)
+        yield from wrap((StyledText(" " * (NAME_CELLS + 3)), span(fact, Tone.DIM)), width, NAME_CELLS + 5)
     for reason in stability.reasons:
         if reason.dimension == dimension:
             yield from _reason_lines(reason, width)
 
 
-def _state_word(value: str) -> Span:
+def _state_word(value: str) -> StyledText:
     if value == Effective.DISABLED.value:
         return span(*STATE_LABELS[Effective.DISABLED])
     if value in _GOOD_STATES:
@@ -65,8 +65,8 @@ def _state_word(value: str) -> Span:
     return span(f"◐ {value}", Tone.WARN) if value in _LIMITED_STATES else span(f"✗ {value}", Tone.BAD)
 
 
-def _reason_lines(reason: Reason, width: int) -> Iterator[Line]:
-    margin = Span(" " * (NAME_CELLS + 3))
+def _reason_lines(reason: Reason, width: int) -> Iterator[StyledLine]:
+    margin = StyledText(" " * (NAME_CELLS + 3))
     yield from wrap((margin, span(f"{reason.code.value}: {reason.message}")), width, NAME_CELLS + 5)
     if reason.remedy:
         yield from wrap(
@@ -98,7 +98,7 @@ def _facts(stability: Stability, dimension: str, now: float) -> Iterator[str]:
             if version.protocol_version:
                 yield f"protocol {version.protocol_version}"
         case "probe" if evidence.probe and evidence.probe.at:
-            yield f"{age(now - evidence.probe.at)} ago in {took(evidence.probe.duration_ms)}"
+            yield f"{age(now - evidence.probe.at)} ago in {milliseconds_text(evidence.probe.duration_ms)}"
             if evidence.probe.note:
                 yield evidence.probe.note
             for name, tool in evidence.probe.tools.items():
@@ -132,6 +132,8 @@ def _stderr(tail: str) -> Iterator[str]:
         yield from (f"stderr │ {text}" for text in tail.rstrip("\n").split("\n")[-STDERR_LINES:])
 
 
-def headline(tool: str, stability: Stability) -> Line:
+def headline(tool: str, stability: Stability) -> StyledLine:
     """Name and effective state."""
-    return line(Span(" "), span(tool, Tone.STRONG), Span("  "), span(*STATE_LABELS[stability.effective]))
+    return line(
+        StyledText(" "), span(tool, Tone.STRONG), StyledText("  "), span(*STATE_LABELS[stability.effective])
+    )

@@ -9,16 +9,16 @@ from enum import Enum
 from itertools import groupby
 from typing import cast
 
-from flycore.catalog.query import BLOCKED, CHANGED, Listed, is_blocked, listed_sidecar, listed_tool
+from flycore.catalog.query import BLOCKED, CHANGED, FilterItem, is_blocked, listed_sidecar, listed_tool
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
 from flycore.model.enums import Discovery, Effective, ReasonCode
 from flycore.model.stability import Stability
 from flycore.model.trust import TrustItem
 from flytui.console.catalog.beside import RowAnnotations
-from flytui.console.catalog.columns import RowCells, drawn
+from flytui.console.catalog.columns import RowCells, row_line
 from flytui.console.catalog.reason import summarise_reason
-from flytui.console.paint import Line, Span, Tone, fit, span
-from flytui.console.words import CHANGED as CHANGED_WORD
+from flytui.console.paint import StyledLine, StyledText, Tone, truncated, span
+from flytui.console.words import CHANGED_LABEL as CHANGED_WORD
 from flytui.console.words import STATE_LABELS
 
 
@@ -34,12 +34,12 @@ class CatalogRow:
     changed: bool
     """Its entry or program is not the one that was trusted or approved."""
     leased: bool
-    beside: RowAnnotations
+    annotations: RowAnnotations
     stability: Stability
     """The snapshot of the tool, or of the sidecar without tools."""
     part: int
     """0 what something offers, 1 a sidecar without tools, 2 what nothing offers."""
-    _listed: Listed | None = field(default=None, repr=False)
+    _listed: FilterItem | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -61,10 +61,10 @@ class CatalogRow:
             return ""
         if is_blocked(self.stability):
             return BLOCKED
-        return self.beside.lease(self.tool) or self.view.decision
+        return self.annotations.lease_text(self.tool) or self.view.decision
 
     @property
-    def listed(self) -> Listed:
+    def listed(self) -> FilterItem:
         """The row as a filter sees it."""
         if self._listed is None:
             if self.view is not None:
@@ -73,7 +73,7 @@ class CatalogRow:
                 self._listed = listed_sidecar(cast("SidecarView", self.offered_by), changed=self.changed)
         return self._listed
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """The columns that fit, the reason last."""
         reasons = self.stability.reasons
         summary = self.view.capability.summary if self.view else ""
@@ -86,10 +86,10 @@ class CatalogRow:
             risk=self.view.capability.risk if self.view else None,
             policy=self.policy,
             probe=self.stability.evidence.probe,
-            metrics=self.beside.metrics.get(self.tool),
+            metrics=self.annotations.metrics.get(self.tool),
             why=summarise_reason(reasons, entry, summary, changed=self.changed),
         )
-        return drawn(cells, self.beside.now(), width)
+        return row_line(cells, self.annotations.now(), width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +99,10 @@ class Heading:
     text: str
     key: str = ""
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """The text and a rule to the edge."""
         title = span(f"── {self.text} ", Tone.DIM)
-        return fit((title, Span("─" * max(0, width - len(title.text)), Tone.DIM)), width)
+        return truncated((title, StyledText("─" * max(0, width - len(title.text)), Tone.DIM)), width)
 
 
 CatalogRows = tuple[CatalogRow, ...]
@@ -132,7 +132,7 @@ def rows_of(
     beside = beside or RowAnnotations()
     sidecars = {view.id: view for view in catalog.sidecars}
     changed |= {view.id for view in catalog.sidecars if view.changed}
-    leased = beside.leased
+    leased = beside.leased_tools
     parts: tuple[list[CatalogRow], ...] = ([], [], [])
     for view in catalog.capabilities:
         name, by, stability = view.capability.name, view.sidecar or "", view.stability
@@ -179,7 +179,7 @@ def by_key(rows: Iterable[CatalogRow]) -> dict[str, CatalogRow]:
     return {row.key: row for row in rows}
 
 
-def ordered(rows: CatalogRows, grouping: Grouping) -> CatalogRows:
+def sorted_rows(rows: CatalogRows, grouping: Grouping) -> CatalogRows:
     """The rows in the order they are shown in."""
     if grouping is Grouping.FAMILY:
         return rows
@@ -201,7 +201,7 @@ def with_headings(rows: Sequence[CatalogRow], grouping: Grouping) -> list[Catalo
     return shown
 
 
-def counts(rows: CatalogRows) -> str:
+def state_counts(rows: CatalogRows) -> str:
     """`12 available · 2 degraded · 5 unavailable`."""
     tally: dict[str, int] = {}
     for row in rows:
@@ -227,4 +227,4 @@ def _reuse_row(known: CatalogRow | None, made: CatalogRow) -> CatalogRow:
     if known is None or (known.changed, known.leased) != (made.changed, made.leased):
         return made
     same = known.view == made.view and known.offered_by == made.offered_by
-    return known if same and known.beside is made.beside else made
+    return known if same and known.annotations is made.annotations else made

@@ -6,7 +6,7 @@ from flycore.catalog.query import Query
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Diagnostic
 from flytui.console.keymap import KeyBindings
-from flytui.console.paint import Line, Tone, fit, line, span, wrapped
+from flytui.console.paint import StyledLine, Tone, truncated, line, span, wrapped
 from flytui.console.words import plural
 
 _KEY_MARK = "‹key›"
@@ -32,28 +32,28 @@ def catalog_problems(catalog: Catalog | None) -> tuple[Diagnostic, ...]:
 
 def note_lines(
     catalog: Catalog | None, problems: tuple[Diagnostic, ...], summary: str, keys: KeyBindings, width: int
-) -> list[Line]:
+) -> list[StyledLine]:
     """What is wrong, how many tools there are in which state, and how to begin where there is none."""
-    notes = _problem_note(problems, keys.shown("catalog.problems"))
+    notes = _problem_note(problems, keys.label("catalog.problems"))
     if catalog is None:
         notes.append(line(span(" reading the registry…", Tone.DIM)))
     elif not catalog.sidecars:
-        first = (text.replace(_KEY_MARK, keys.shown("catalog.init")) for text in _FIRST_REGISTRY)
+        first = (text.replace(_KEY_MARK, keys.label("catalog.init")) for text in _FIRST_REGISTRY)
         notes += wrapped([line(span(f" {text}")) for text in first], width, 1)
     else:
         notes.append(line(span(f" {summary}", Tone.DIM)))
-    return [fit(note, width) for note in notes]
+    return [truncated(note, width) for note in notes]
 
 
-def match_lines(text: str, query: Query, shown: int, count: int, width: int) -> list[Line]:
+def match_lines(text: str, query: Query, shown: int, count: int, width: int) -> list[StyledLine]:
     """How many match, and which words of the filter mean nothing."""
     found = f" {shown} of {count} match “{text}”"
     rows = [line(span(found, Tone.ACCENT), span(" · Esc clears", Tone.DIM))]
     rows += [line(span(f" ! {problem}", Tone.WARN)) for problem in query.problems]
-    return [fit(row, width) for row in rows]
+    return [truncated(row, width) for row in rows]
 
 
-def _problem_note(problems: tuple[Diagnostic, ...], key: str) -> list[Line]:
+def _problem_note(problems: tuple[Diagnostic, ...], key: str) -> list[StyledLine]:
     """The key and the count first, then the files, those of the project before those of the person: where
     there is little room the end is cut."""
     if not problems:

@@ -8,7 +8,7 @@ from flycore.model.enums import ReasonCode
 from flycore.model.fix import FixKind
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Reason
-from flytui.console.paint import Line, Span, Tone, span, width_of
+from flytui.console.paint import StyledLine, StyledText, Tone, span, width_of
 
 _CHANGED = "changed since it was approved"
 _FIX_KEYS = {
@@ -35,13 +35,15 @@ class ReasonSummary(NamedTuple):
     brief: str = ""
     """`why` where there is little room."""
 
-    def fitting(self, room: int) -> Line:
+    def fitting(self, room: int) -> StyledLine:
         """All of it; else in brief; else the key without its words, which still tells of a way out."""
-        key = (span(self.key, Tone.KEY), Span(" ")) if self.key else ()
-        out: Line = (Span(" · ", Tone.DIM), *key, span(self.words, Tone.DIM)) if self.words else ()
-        more = (Span(f"  (+{self.more})", Tone.DIM),) if self.more else ()
+        key = (span(self.key, Tone.KEY), StyledText(" ")) if self.key else ()
+        out: StyledLine = (
+            (StyledText(" · ", Tone.DIM), *key, span(self.words, Tone.DIM)) if self.words else ()
+        )
+        more = (StyledText(f"  (+{self.more})", Tone.DIM),) if self.more else ()
         for why in (self.why, self.brief or self.why):
-            row: Line = (span(why, Tone.DIM), *out)
+            row: StyledLine = (span(why, Tone.DIM), *out)
             if width_of(row) <= room:
                 return (*row, *more)
         if not self.key or width_of(row[:3]) > room:

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 
 from flycore.model.json import Json
-from flytui.console.paint import Line, Span, Tone, block, span, wrap, wrapped
+from flytui.console.paint import StyledLine, StyledText, Tone, text_lines, span, wrap, wrapped
 from flytui.console.words import json_text
 
-DEEPEST = 6
+MAX_SCHEMA_DEPTH = 6
 """Levels of fields in fields that are drawn; what lies deeper is given as JSON."""
 _STEP = 2
 _LIMITS = (
@@ -44,7 +44,7 @@ _DRAWN = frozenset(
 """Keywords that have words of their own; a schema with others is given whole, as JSON."""
 
 
-def schema_lines(schema: Json, width: int) -> list[Line]:
+def schema_lines(schema: Json, width: int) -> list[StyledLine]:
     """The fields of an object, indented by depth; any other schema as JSON, so that nothing is left out."""
     if not isinstance(schema, dict) or not schema:
         return []
@@ -54,31 +54,33 @@ def schema_lines(schema: Json, width: int) -> list[Line]:
     if others := {key: value for key, value in schema.items() if key not in _DRAWN}:
         rows += _json_block(others, width, 1)
     if schema.get("additionalProperties") is False:
-        rows += wrap((Span("   "), span("no other fields", Tone.DIM)), width, 3)
+        rows += wrap((StyledText("   "), span("no other fields", Tone.DIM)), width, 3)
     return rows
 
 
-def _field_lines(schema: Mapping[str, Json], width: int, depth: int) -> Iterator[Line]:
+def _field_lines(schema: Mapping[str, Json], width: int, depth: int) -> Iterator[StyledLine]:
     properties, required = schema.get("properties"), schema.get("required")
     musts = required if isinstance(required, list) else []
     for name, field in properties.items() if isinstance(properties, dict) else ():
         yield from _one_field_lines(name, field, name in musts, width, depth)
 
 
-def _one_field_lines(name: str, field: Json, must: bool, width: int, depth: int) -> Iterator[Line]:
+def _one_field_lines(name: str, field: Json, must: bool, width: int, depth: int) -> Iterator[StyledLine]:
     margin = 1 + _STEP * depth
     if not isinstance(field, dict):
-        yield from wrap((Span(" " * margin), span(name, Tone.STRONG), span(f"  {field}")), width, margin + 2)
+        yield from wrap(
+            (StyledText(" " * margin), span(name, Tone.STRONG), span(f"  {field}")), width, margin + 2
+        )
         return
-    marks = (Span("  required", Tone.ACCENT),) if must else ()
+    marks = (StyledText("  required", Tone.ACCENT),) if must else ()
     facts = " · ".join(_limit_words(field))
-    head = (Span(" " * margin), span(name, Tone.STRONG), span(f"  {_type(field)}"), *marks)
+    head = (StyledText(" " * margin), span(name, Tone.STRONG), span(f"  {_type(field)}"), *marks)
     yield from wrap((*head, span(f"  {facts}" if facts else "", Tone.DIM)), width, margin + 2)
     if isinstance(text := field.get("description"), str) and text:
-        yield from wrap((Span(" " * (margin + 2)), span(text, Tone.DIM)), width, margin + 2)
+        yield from wrap((StyledText(" " * (margin + 2)), span(text, Tone.DIM)), width, margin + 2)
     inner = field.get("items") if isinstance(field.get("items"), dict) else field
     if isinstance(inner, dict) and inner.get("properties"):
-        if depth < DEEPEST:
+        if depth < MAX_SCHEMA_DEPTH:
             yield from _field_lines(inner, width, depth + 1)
         else:
             yield from _json_block(inner, width, margin + 2)
@@ -113,5 +115,5 @@ def _plain(value: Json) -> str:
     return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 
-def _json_block(value: Json, width: int, margin: int) -> list[Line]:
-    return wrapped(block(json_text(value), margin=margin), width, margin + 2)
+def _json_block(value: Json, width: int, margin: int) -> list[StyledLine]:
+    return wrapped(text_lines(json_text(value), margin=margin), width, margin + 2)

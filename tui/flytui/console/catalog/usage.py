@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from flycore.model.audit import ToolMetrics
 from flycore.model.call import Activity
-from flytui.console.paint import Line, Span, Tone, column, fit, labelled, line, span
-from flytui.console.words import PHASE_LABELS, STATUS, age, plural, said, took
+from flytui.console.paint import StyledLine, StyledText, Tone, padded, truncated, labelled, line, span
+from flytui.console.words import PHASE_LABELS, STATUS_LABELS, age, plural, label_span, milliseconds_text
 
-RECENT = 10
+MAX_RECENT_CALLS = 10
 _USAGE_LABEL_CELLS = 13
 
 
@@ -27,20 +27,22 @@ class ToolUsage(NamedTuple):
 def usage_of(tool: str, metrics: Iterable[ToolMetrics], calls: Iterable[Activity]) -> ToolUsage:
     """The tool's own among all."""
     own = next((item for item in metrics if item.tool == tool), None)
-    return ToolUsage(own, [call for call in calls if call.tool == tool][:RECENT])
+    return ToolUsage(own, [call for call in calls if call.tool == tool][:MAX_RECENT_CALLS])
 
 
-def usage_lines(usage: ToolUsage, now: float, width: int) -> list[Line]:
+def usage_lines(usage: ToolUsage, now: float, width: int) -> list[StyledLine]:
     """Counts, durations, the last error and the latest calls; `now` in Unix seconds."""
-    rows: list[Line] = [(), line(Span(" "), span("Calls", Tone.STRONG))]
+    rows: list[StyledLine] = [(), line(StyledText(" "), span("Calls", Tone.STRONG))]
     metrics = usage.metrics
     if metrics is None and not usage.recent:
         return [*rows, line(span(" none yet", Tone.DIM))]
     if metrics is not None:
         rows += labelled("counted", _count_words(metrics), width, _USAGE_LABEL_CELLS)
         if metrics.ran:
-            times = f"{took(round(metrics.average_ms))} average, {took(metrics.p95_ms)} p95"
-            rows += labelled("took", f"{times}, {took(metrics.total_ms)} in all", width, _USAGE_LABEL_CELLS)
+            times = f"{milliseconds_text(round(metrics.average_ms))} average, {milliseconds_text(metrics.p95_ms)} p95"
+            rows += labelled(
+                "took", f"{times}, {milliseconds_text(metrics.total_ms)} in all", width, _USAGE_LABEL_CELLS
+            )
             rows += labelled(
                 "last ran", f"{_age_of(metrics.last_executed, now)} ago", width, _USAGE_LABEL_CELLS
             )
@@ -53,7 +55,7 @@ def usage_lines(usage: ToolUsage, now: float, width: int) -> list[Line]:
                 _USAGE_LABEL_CELLS,
             )
     for call in usage.recent:
-        rows.append(fit(_recent_line(call, now), width))
+        rows.append(truncated(_recent_line(call, now), width))
     return rows
 
 
@@ -70,15 +72,15 @@ def _count_words(metrics: ToolMetrics) -> str:
     )
 
 
-def _recent_line(call: Activity, now: float) -> Line:
+def _recent_line(call: Activity, now: float) -> StyledLine:
     result = call.result
-    state = said(STATUS[result.status] if result is not None else PHASE_LABELS[call.phase])
-    ran = took(result.duration_ms) if result is not None else ""
+    state = label_span(STATUS_LABELS[result.status] if result is not None else PHASE_LABELS[call.phase])
+    ran = milliseconds_text(result.duration_ms) if result is not None else ""
     error = f"  {result.error.code}" if result is not None and result.error is not None else ""
     return (
-        *column((Span(" "), span(f"{age(now - call.started_at)} ago", Tone.DIM)), _USAGE_LABEL_CELLS),
-        *column((state,), 14),
-        *column((span(ran, Tone.DIM),), 9),
+        *padded((StyledText(" "), span(f"{age(now - call.started_at)} ago", Tone.DIM)), _USAGE_LABEL_CELLS),
+        *padded((state,), 14),
+        *padded((span(ran, Tone.DIM),), 9),
         span(f"{call.caller}{error}", Tone.DIM),
     )
 

@@ -18,15 +18,15 @@ from flytui.console.catalog.details import as_json, details_lines, diagnostics_l
 from flytui.console.catalog.finder import ToolListPane
 from flytui.console.catalog.jump import JumpScreen
 from flytui.console.catalog.ladder import headline, ladder_lines
-from flytui.console.catalog.model import CatalogRow, CatalogRows, by_key, changed_parts, counts, rows_of
+from flytui.console.catalog.model import CatalogRow, CatalogRows, by_key, changed_parts, state_counts, rows_of
 from flytui.console.catalog.notes import note_lines, catalog_problems
 from flytui.console.catalog.usage import usage_of
 from flytui.console.catalog.why import change_lines, why_json, why_lines
-from flytui.console.desk import Desk, Topic
+from flytui.console.desk import ConsoleState, Topic
 from flytui.console.fix.actions import CatalogFixActions
 from flytui.console.form.screen import FormScreen
 from flytui.console.pages import PageScreen
-from flytui.console.paint import Line, Span, Tone, line, span, wrapped
+from flytui.console.paint import StyledLine, StyledText, Tone, line, span, wrapped
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineView
 
@@ -68,10 +68,10 @@ class CatalogView(CatalogFixActions):
 
     TYPING_KEYS = (("Enter", "keep the filter"), ("catalog.clear", "clear it"))
 
-    def __init__(self, desk: Desk, *, id: str) -> None:
+    def __init__(self, desk: ConsoleState, *, id: str) -> None:
         super().__init__(id=id)
         self._desk = desk
-        self._beside = RowAnnotations(now=desk.now)
+        self._annotations = RowAnnotations(now=desk.now)
         self._rows: CatalogRows = ()
         self._drift: dict[str, tuple[str, ...]] = {}
         self._problems: tuple[Diagnostic, ...] = ()
@@ -81,94 +81,94 @@ class CatalogView(CatalogFixActions):
         """What `_rows` were made of, besides the catalog."""
         self._side = True
         self._wide = True
-        self._under = ""
-        self.finder = ToolListPane(self._notes, id="list-side")
+        self._explained_key = ""
+        self.tool_list = ToolListPane(self._notes, id="list-side")
         self._side_view = LineView(self._ladder, id="ladder")
         self._side_view.can_focus = False
 
     def compose(self) -> ComposeResult:
         """List and ladder."""
         with Horizontal():
-            yield self.finder
+            yield self.tool_list
             yield self._side_view
 
     def on_mount(self) -> None:
         """Draw what is known; calls are counted when the kernel has read its log."""
-        self._place(self.app.size.width)
+        self._update_layout(self.app.size.width)
         self.set_interval(1.0, self._on_second)
         self.changed(_ROW_TOPICS)
-        self.run_worker(self._count(), group="metrics", exclusive=True)
+        self.run_worker(self._fetch_metrics(), group="metrics", exclusive=True)
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Rows follow the catalog; rows that did not change are not made again."""
         desk = self._desk
         if Topic.METRICS in topics:
-            self._beside.metrics = {item.tool: item for item in desk.metrics}
-            self.finder.list.refresh()
+            self._annotations.metrics = {item.tool: item for item in desk.metrics}
+            self.tool_list.list.refresh()
         if topics & _ROW_TOPICS and desk.catalog is not None:
-            self._beside.leases = leases_by_tool(desk.catalog, desk.leases)
+            self._annotations.leases = leases_by_tool(desk.catalog, desk.leases)
             self._drift = drifted_tools(desk.asks)
             changed, waiting = changed_parts(desk.catalog, desk.trust)
-            marks = (changed, waiting | frozenset(self._drift), self._beside.leased)
+            marks = (changed, waiting | frozenset(self._drift), self._annotations.leased_tools)
             if self._catalog is not desk.catalog or self._marks != marks:
                 self._catalog, self._marks = desk.catalog, marks
                 self._rebuild_rows(desk.catalog, *marks[:2])
-            self.finder.list.refresh()
+            self.tool_list.list.refresh()
 
     def _rebuild_rows(self, catalog: Catalog, changed: frozenset[str], drifted: frozenset[str]) -> None:
         known = by_key(self._rows)
-        self._rows = rows_of(catalog, changed, known, self._beside, drifted)
+        self._rows = rows_of(catalog, changed, known, self._annotations, drifted)
         self._problems, self._summary = (
-            (*catalog_problems(catalog), *self._desk.own.problems),
-            counts(self._rows),
+            (*catalog_problems(catalog), *self._desk.settings.problems),
+            state_counts(self._rows),
         )
-        self.finder.take(self._rows)
+        self.tool_list.set_rows(self._rows)
 
     def focus_here(self) -> None:
         """Where keys go when this screen is shown."""
-        self.finder.focus_here()
+        self.tool_list.focus_here()
 
     def on_resize(self, event: events.Resize) -> None:
         """The ladder stands beside the list where there is room."""
-        self._place(event.size.width)
+        self._update_layout(event.size.width)
 
     @property
     def row(self) -> CatalogRow | None:
         """The row under the cursor."""
-        return self.finder.row
+        return self.tool_list.row
 
     @property
     def typing(self) -> bool:
         """Whether keys go to the filter line, where letters are text."""
-        return self.finder.typing
+        return self.tool_list.typing
 
     @on(VirtualList.Moved)
-    def _moved(self) -> None:
+    def _on_cursor_moved(self) -> None:
         ladder = self._side_view
         ladder.rebuild()
         key = self.row.key if self.row else ""
-        if key != self._under:
-            self._under = key
+        if key != self._explained_key:
+            self._explained_key = key
             ladder.scroll_to(y=0, animate=False)
 
     @on(VirtualList.Chosen)
-    def _chosen(self, event: VirtualList.Chosen) -> None:
+    def _on_row_opened(self, event: VirtualList.Chosen) -> None:
         event.stop()
         row = self.row
         if row is None:
             return
 
-        def lines(now: CatalogRow, width: int) -> Sequence[Line]:
+        def lines(now: CatalogRow, width: int) -> Sequence[StyledLine]:
             usage = usage_of(now.tool, self._desk.metrics, self._desk.activity) if now.tool else None
             return details_lines(now, self._desk.now(), width, usage)
 
         page = self._page(row, lines, as_json)
-        self.run_worker(self._count(page), group="metrics", exclusive=True)
+        self.run_worker(self._fetch_metrics(page), group="metrics", exclusive=True)
 
     def _page(
         self,
         row: CatalogRow,
-        lines: Callable[[CatalogRow, int], Sequence[Line]],
+        lines: Callable[[CatalogRow, int], Sequence[StyledLine]],
         copy: Callable[[CatalogRow], str],
     ) -> PageScreen:
         """A page about that row, as it is whenever the page is built."""
@@ -181,7 +181,7 @@ class CatalogView(CatalogFixActions):
         self.app.push_screen(page)
         return page
 
-    async def _count(self, page: PageScreen | None = None) -> None:
+    async def _fetch_metrics(self, page: PageScreen | None = None) -> None:
         """Metrics wait until the kernel has read its log; they hold up no paint. From then on they follow
         each call's end."""
         metrics = frozenset((Topic.METRICS,))
@@ -197,7 +197,7 @@ class CatalogView(CatalogFixActions):
         """Ladder beside the list, or more columns; where there is no room beside it, over the list."""
         if self._wide:
             self._side = not self._side
-            self._place(self.size.width)
+            self._update_layout(self.size.width)
         elif self.row is not None:
             self._page(self.row, self._ladder_of, as_json)
 
@@ -209,7 +209,7 @@ class CatalogView(CatalogFixActions):
     def action_difference(self) -> None:
         """What changed since it was trusted and approved."""
 
-        def lines(now: CatalogRow, width: int) -> Sequence[Line]:
+        def lines(now: CatalogRow, width: int) -> Sequence[StyledLine]:
             return change_lines(now, self._drift.get(now.tool, ()), width)
 
         if self.row is not None:
@@ -220,7 +220,7 @@ class CatalogView(CatalogFixActions):
 
         def there(key: str | None) -> None:
             if key:
-                self.finder.go_to(key)
+                self.tool_list.go_to(key)
 
         self.app.push_screen(JumpScreen(self._rows), there)
 
@@ -236,7 +236,7 @@ class CatalogView(CatalogFixActions):
             self._notice(f"not probed: {first.message}")
             return
         self._notice(f"asking {row.sidecar} again; its answer shows on the ladder")
-        self.run_worker(self._ask_again(row.sidecar), group="probe")
+        self.run_worker(self._probe(row.sidecar), group="probe")
 
     def action_test_call(self) -> None:
         """Write an input for this tool and call it."""
@@ -249,7 +249,7 @@ class CatalogView(CatalogFixActions):
     def action_problems(self) -> None:
         """What is wrong in files a person wrote."""
 
-        def lines(width: int) -> Sequence[Line]:
+        def lines(width: int) -> Sequence[StyledLine]:
             return diagnostics_lines(self._problems, width)
 
         self.app.push_screen(PageScreen(self._desk, "Problems", lines))
@@ -263,22 +263,22 @@ class CatalogView(CatalogFixActions):
     def _on_second(self) -> None:
         """Ages grow and leases run out while nothing else changes."""
         if self.display:
-            self.finder.list.refresh()
+            self.tool_list.list.refresh()
             if self._side_view.display:
                 self._side_view.rebuild()
 
-    def _place(self, width: int) -> None:
+    def _update_layout(self, width: int) -> None:
         self._wide = width >= SIDE_BY_SIDE_WIDTH
         self._side_view.display = self._side and self._wide
 
-    def _notes(self, width: int) -> Sequence[Line]:
+    def _notes(self, width: int) -> Sequence[StyledLine]:
         return note_lines(self._desk.catalog, self._problems, self._summary, self._desk.keys, width)
 
-    def _ladder(self, width: int) -> Sequence[Line]:
+    def _ladder(self, width: int) -> Sequence[StyledLine]:
         return self._ladder_of(self.row, width) if self.row is not None else []
 
-    def _ladder_of(self, row: CatalogRow, width: int) -> Sequence[Line]:
-        rows: list[Line] = [headline(row.name, row.stability)]
+    def _ladder_of(self, row: CatalogRow, width: int) -> Sequence[StyledLine]:
+        rows: list[StyledLine] = [headline(row.name, row.stability)]
         if row.view:
-            rows += wrapped([line(Span(" "), span(row.view.capability.summary, Tone.DIM))], width, 1)
+            rows += wrapped([line(StyledText(" "), span(row.view.capability.summary, Tone.DIM))], width, 1)
         return [*rows, (), *ladder_lines(row.stability, self._desk.now(), width)]

@@ -15,8 +15,8 @@ from flycore.model.stability import Reason
 from flytui.console.catalog.ladder import headline
 from flytui.console.catalog.model import CatalogRow
 from flytui.console.changes import difference_lines
-from flytui.console.paint import Line, Span, Tone, line, span, wrap
-from flytui.console.words import clock, plural
+from flytui.console.paint import StyledLine, StyledText, Tone, line, span, wrap
+from flytui.console.words import duration, plural
 
 _POLICY = {
     "allow": "it would run without asking",
@@ -24,12 +24,12 @@ _POLICY = {
     "deny": "it would be refused",
     BLOCKED: "it would be refused, because it is blocked",
 }
-_INDENT = Span("   ")
+_INDENT = StyledText("   ")
 
 
-def why_lines(row: CatalogRow, width: int) -> list[Line]:
+def why_lines(row: CatalogRow, width: int) -> list[StyledLine]:
     """State with every reason and its way out; then policy with its rule; then leases; then who sees it."""
-    rows: list[Line] = [headline(row.name, row.stability), *_heading_line("Why it is so")]
+    rows: list[StyledLine] = [headline(row.name, row.stability), *_heading_line("Why it is so")]
     reasons = row.stability.reasons
     if not reasons:
         rows += _text_lines("nothing speaks against it: every dimension that was looked at is well", width)
@@ -57,15 +57,15 @@ def why_json(row: CatalogRow) -> str:
         "reasons": msgspec.to_builtins(row.stability.reasons),
         "decision": row.view.decision if row.view else "",
         "because": row.view.because if row.view else "",
-        "leases": msgspec.to_builtins(row.beside.leases.get(row.tool, ())),
+        "leases": msgspec.to_builtins(row.annotations.leases.get(row.tool, ())),
     }
     return json.dumps(told, indent=2)
 
 
-def change_lines(row: CatalogRow, drift: Sequence[str], width: int) -> list[Line]:
+def change_lines(row: CatalogRow, drift: Sequence[str], width: int) -> list[StyledLine]:
     """What differs from what was approved: the entry, the program; in plain words where nothing does."""
     entry = row.offered_by.changed if row.offered_by else ()
-    rows: list[Line] = [headline(row.name, row.stability)]
+    rows: list[StyledLine] = [headline(row.name, row.stability)]
     if entry:
         rows += _heading_line("The entry, from the value trusted last to what the registry says now")
         rows += difference_lines(entry, width, 1)
@@ -96,26 +96,26 @@ def _call_lines(row: CatalogRow) -> Iterator[str]:
     yield f"policy says {view.decision}: {_POLICY.get(decision, decision)}"
     if view.because:
         yield f"because {view.because}"
-    for lease in row.beside.leases.get(row.tool, ()):
-        yield _lease(lease, row.beside.now())
+    for lease in row.annotations.leases.get(row.tool, ()):
+        yield _lease(lease, row.annotations.now())
 
 
 def _lease(lease: Lease, now: float) -> str:
-    ends = f"for {clock(lease.expires_at - now)} more" if lease.expires_at else "until that process ends"
+    ends = f"for {duration(lease.expires_at - now)} more" if lease.expires_at else "until that process ends"
     calls = plural(lease.calls_left, "call")
     return f"a lease lets {lease.caller} call it without asking, {ends}, {calls} left"
 
 
-def _first_reason_lines(reason: Reason, width: int) -> list[Line]:
+def _first_reason_lines(reason: Reason, width: int) -> list[StyledLine]:
     where = span(f"{reason.dimension}  ", Tone.DIM)
     rows = wrap(line(_INDENT, where, span(reason.code.value, Tone.STRONG)), width, 5)
     rows += _text_lines(reason.message, width)
     return rows + (_text_lines(f"→ {reason.remedy}", width, Tone.ACCENT) if reason.remedy else [])
 
 
-def _heading_line(title: str) -> list[Line]:
-    return [(), line(Span(" "), span(title, Tone.STRONG))]
+def _heading_line(title: str) -> list[StyledLine]:
+    return [(), line(StyledText(" "), span(title, Tone.STRONG))]
 
 
-def _text_lines(text: str, width: int, tone: Tone = Tone.PLAIN) -> list[Line]:
+def _text_lines(text: str, width: int, tone: Tone = Tone.PLAIN) -> list[StyledLine]:
     return wrap((_INDENT, span(text, tone)), width, 5)

@@ -7,7 +7,7 @@ from textual.app import App
 from flycore.model.events import Event
 from flytui.console.controllers.decision_screens import DecisionScreens
 from flytui.console.controllers.notifications import Notifications
-from flytui.console.desk import ALL_TOPICS, Desk, update_screens
+from flytui.console.desk import ALL_TOPICS, ConsoleState, update_screens
 from flytui.console.joined import PairingRequest
 from flytui.console.pairing import PairingRequestScreen, EnterCodeScreen
 from flytui.console.pump import StateSync
@@ -19,7 +19,7 @@ class AttachController:
     def __init__(
         self,
         app: App[None],
-        state: Desk,
+        state: ConsoleState,
         notifications: Notifications,
         screens: DecisionScreens,
         sync: StateSync,
@@ -36,18 +36,20 @@ class AttachController:
             asking = parse_pairing_request(event)
             if asking is not None:
                 others = tuple(it for it in self._state.open_pairing_requests if it.pid != asking.pid)
-                self._state.asking = (*others, asking)
+                self._state.pairing_requests = (*others, asking)
                 self._app.bell()
         elif event.type in ("console.attached", "console.refused", "console.left"):
             pid = event.payload.get("pid")
-            self._state.asking = tuple(it for it in self._state.open_pairing_requests if it.pid != pid)
+            self._state.pairing_requests = tuple(
+                it for it in self._state.open_pairing_requests if it.pid != pid
+            )
 
     def offer_pairing(self) -> None:
         """Ask for the code by itself, once at every kernel, when nobody is busy; a key asks later."""
-        joined = self._state.joined
-        if joined is None or joined.paired or joined.offered or self._state.gone is not None:
+        joined = self._state.attachment
+        if joined is None or joined.paired or joined.pairing_offered or self._state.lost_kernel is not None:
             return
-        joined.offered = True
+        joined.pairing_offered = True
         if self._screens.idle and self._screens.on_main_or_page:
             self._app.push_screen(EnterCodeScreen(self._state, joined), self._on_paired)
 
@@ -56,28 +58,30 @@ class AttachController:
         state = self._state
         if not self._screens.on_main_or_page:
             return
-        if state.gone is not None:
+        if state.lost_kernel is not None:
             self._notifications.show("the kernel is gone")
-        elif state.joined is not None and not state.joined.paired:
-            self._app.push_screen(EnterCodeScreen(state, state.joined), self._on_paired)
+        elif state.attachment is not None and not state.attachment.paired:
+            self._app.push_screen(EnterCodeScreen(state, state.attachment), self._on_paired)
         elif state.open_pairing_requests:
             self._app.push_screen(PairingRequestScreen(state, state.open_pairing_requests[0], self._refuse))
         else:
             self._notifications.show("no console asks to be paired")
 
     def _on_paired(self, paired: bool | None) -> None:
-        joined = self._state.joined
+        joined = self._state.attachment
         if paired and joined is not None:
             joined.paired = True
-            self._notifications.show(f"paired with {joined.whom}: decisions made here count")
-            self._sync.again(ALL_TOPICS)
+            self._notifications.show(f"paired with {joined.holder}: decisions made here count")
+            self._sync.refetch(ALL_TOPICS)
         update_screens(self._app, frozenset())
 
     async def _refuse(self, asking: PairingRequest) -> str:
         """Refuse that console its code; why it could not be refused, `""` where it was."""
         done = await self._state.approver.refuse_pairing(asking.pid)
         if done:
-            self._state.asking = tuple(it for it in self._state.open_pairing_requests if it != asking)
+            self._state.pairing_requests = tuple(
+                it for it in self._state.open_pairing_requests if it != asking
+            )
             update_screens(self._app, frozenset())
         return "" if done else f"{asking.who} does not ask any more"
 

@@ -18,24 +18,26 @@ from flycore.client.protocol import Approver, Client
 from flycore.model.errors import FlyError, KernelUnreachable, RootBusy
 from flycore.rpc.proxies import DeferredClient
 from flytui.console.controllers.notifications import Notifications
-from flytui.console.desk import Desk, update_screens
+from flytui.console.desk import ConsoleState, update_screens
 from flytui.console.joined import LostKernel, AttachedKernel, OpenAttachment
 from flytui.console.pump import StateSync
 from flytui.console.screens.traits import kernel_values_open
 
 RETRY_S = 0.5
-SETTLE_S = 10.0
+PATIENCE_S = 10.0
 """How long the root may be held before its kernel answers, while that starts or ends."""
 OpenKernel = Callable[[Callable[[str], None]], AbstractAsyncContextManager[tuple[Client, Approver]]]
 """Opens the kernel; is handed a function that shows whom it waits for meanwhile."""
-Seat = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
+FindOwnWindows = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
 """Looks for the console's own windows and processes, which no desktop tool may touch."""
 
 
 class KernelConnection:
     """The kernel that the application is at now. It may be lost, and another one take its place."""
 
-    def __init__(self, app: App[None], state: Desk, notifications: Notifications, sync: StateSync) -> None:
+    def __init__(
+        self, app: App[None], state: ConsoleState, notifications: Notifications, sync: StateSync
+    ) -> None:
         self._app = app
         self._state = state
         self._notifications = notifications
@@ -50,12 +52,15 @@ class KernelConnection:
     @property
     def gone(self) -> bool:
         """Whether the kernel is known to have gone."""
-        return self._state.gone is not None
+        return self._state.lost_kernel is not None
 
     @property
     def looked_for(self) -> bool:
         """Whether a kernel that has gone is still looked for."""
-        return self._state.gone is not None and self._state.gone.left(self._state.clock()) > 0
+        return (
+            self._state.lost_kernel is not None
+            and self._state.lost_kernel.seconds_left(self._state.clock()) > 0
+        )
 
     def start(self) -> None:
         """Turn this kernel's events into values, for as long as it is there."""
@@ -63,7 +68,7 @@ class KernelConnection:
 
     def show_wait(self, whom: str) -> None:
         """Show who is waited for before the kernel can be opened; `""` shows nobody."""
-        self._state.awaited = whom
+        self._state.waiting_for = whom
         self._notifications.redraw_bars()
 
     def use(self, client: Client, approver: Approver, joined: AttachedKernel | None = None) -> None:
@@ -71,8 +76,8 @@ class KernelConnection:
         before are closed: its ids mean other requests now."""
         state = self._state
         again = self.gone
-        state.client, state.approver, state.joined = client, approver, joined
-        state.lost, state.gone, state.asking = "", None, ()
+        state.client, state.approver, state.attachment = client, approver, joined
+        state.lost_reason, state.lost_kernel, state.pairing_requests = "", None, ()
         if again:
             self.ended, self.root_wanted = anyio.Event(), anyio.Event()
             while kernel_values_open(self._app.screen_stack):
@@ -83,10 +88,10 @@ class KernelConnection:
     def mark_gone(self) -> None:
         """Keep what is known of a kernel that has gone to be read; nothing of it can be decided."""
         state = self._state
-        state.gone = LostKernel(state.clock())
-        state.hands_on = False
-        if state.joined is not None:
-            state.joined.paired = state.joined.offered = False
+        state.lost_kernel = LostKernel(state.clock())
+        state.desktop_controlled = False
+        if state.attachment is not None:
+            state.attachment.paired = state.attachment.pairing_offered = False
         update_screens(self._app, frozenset())
 
     def take_root(self) -> None:
@@ -98,8 +103,8 @@ class KernelConnection:
 
     def tick(self) -> None:
         """Draw the times that run: how long a code counts, how long a kernel is looked for."""
-        if self._state.asking or self.gone:
-            self._state.asking = self._state.open_pairing_requests
+        if self._state.pairing_requests or self.gone:
+            self._state.pairing_requests = self._state.open_pairing_requests
             self._notifications.redraw_bars()
 
     async def _listen(self) -> None:
@@ -116,27 +121,27 @@ class KernelConnectionController:
         connection: KernelConnection,
         deferred: DeferredClient,
         opening: OpenKernel,
-        seat: Seat,
+        seat: FindOwnWindows,
         joining: OpenAttachment | None,
     ) -> None:
         """`deferred` is the client that the application was drawn with; `joining` attaches to the kernel that
         holds the root, and is None where attaching is not possible."""
         self._connection = connection
         self._deferred = deferred
-        self._opening = opening
-        self._seat = seat
+        self._open_kernel = opening
+        self._find_own_windows = seat
         self._open_attachment = joining
         self._connected = False
         """Whether the console has been at a kernel."""
         self._patience = 0.0
 
-    async def until(self, over: anyio.Event) -> None:
+    async def run_until(self, over: anyio.Event) -> None:
         """Be at a kernel from when one is open until the console is over. The first frame waits for nothing
         of this; keys that were pressed before have met nothing that could be approved.
 
         Raises what the opening raises; RootBusy only where no attaching is possible."""
         await self._connection.drawn.wait()
-        self._patience = anyio.current_time() + SETTLE_S
+        self._patience = anyio.current_time() + PATIENCE_S
         while not over.is_set():
             try:
                 await self._run_own_kernel(over)
@@ -146,8 +151,8 @@ class KernelConnectionController:
                 await self._run_attached(self._open_attachment, busy, over)
 
     async def _run_own_kernel(self, over: anyio.Event) -> None:
-        async with self._opening(self._connection.show_wait) as (client, approver):
-            approver.attach(*await anyio.to_thread.run_sync(self._seat))
+        async with self._open_kernel(self._connection.show_wait) as (client, approver):
+            approver.attach(*await anyio.to_thread.run_sync(self._find_own_windows))
             try:
                 self._use_kernel(client, approver)
                 await over.wait()

@@ -11,7 +11,7 @@ from flycore.model.question import Question
 from flytui.console.approvals.card import RequestScreen
 from flytui.console.approvals.question import QuestionScreen
 from flytui.console.controllers.notifications import Notifications
-from flytui.console.desk import Desk, Topic
+from flytui.console.desk import ConsoleState, Topic
 from flytui.console.main import MainScreen
 from flytui.console.pages import PageScreen
 from flytui.console.screens.traits import decision_open
@@ -24,7 +24,7 @@ IDLE_S = 2.0
 class DecisionScreens:
     """Opens requests, questions and trust, never one over another."""
 
-    def __init__(self, app: App[None], state: Desk, notifications: Notifications) -> None:
+    def __init__(self, app: App[None], state: ConsoleState, notifications: Notifications) -> None:
         self._app = app
         self._state = state
         self._notifications = notifications
@@ -40,19 +40,19 @@ class DecisionScreens:
     @property
     def idle(self) -> bool:
         """Whether nobody is typing: no key came lately, no input holds text, and the terminal is ours."""
-        if self._state.lent:
+        if self._state.suspended:
             return False
         quiet = self._state.clock() - self._state.last_key >= IDLE_S
         return quiet and not any(box.value for box in self._app.screen.query(Input) if box.display)
 
     def open_request(self, ask: Ask) -> None:
         """Open the card of that request, unless a decision is on the screen already."""
-        if self._free():
+        if self._none_open():
             self._app.push_screen(RequestScreen(self._state, ask))
 
     def open_question(self, question: Question) -> None:
         """Open that question, unless a decision is on the screen already."""
-        if self._free():
+        if self._none_open():
             self._app.push_screen(QuestionScreen(self._state, question))
 
     def open_first(self) -> None:
@@ -112,6 +112,6 @@ class DecisionScreens:
         if self.idle and self.on_main_or_page:
             self.open_question(loops[0])
 
-    def _free(self) -> bool:
+    def _none_open(self) -> bool:
         """Whether no decision is on the screen already: requests never stack up over each other."""
         return not decision_open(self._app.screen_stack)

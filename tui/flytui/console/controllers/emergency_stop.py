@@ -8,7 +8,7 @@ from textual.app import App
 
 from flycore.model.errors import FlyError
 from flytui.console.controllers.notifications import Notifications
-from flytui.console.desk import Desk
+from flytui.console.desk import ConsoleState
 
 SECOND_PRESS_S = 1.0
 
@@ -29,7 +29,7 @@ class TwoPresses:
 class EmergencyStop:
     """Stops all calls and leases of the kernel. It never waits for another part of the application."""
 
-    def __init__(self, app: App[None], state: Desk, notifications: Notifications) -> None:
+    def __init__(self, app: App[None], state: ConsoleState, notifications: Notifications) -> None:
         self._app = app
         self._state = state
         self._notifications = notifications
@@ -40,12 +40,12 @@ class EmergencyStop:
         if self._key.press(at):
             self.stop()
         else:
-            key = self._state.keys.shown("app.panic")
+            key = self._state.keys.label("app.panic")
             self._notifications.show(f"{key} again within a second stops everything")
 
     def stop(self) -> None:
         """Stop everything; the header shows it at once."""
-        self._state.stopping = True
+        self._state.panic_requested = True
         self._notifications.redraw_bars()
         self._app.run_worker(self._stop(), group="panic")
 
@@ -56,5 +56,5 @@ class EmergencyStop:
         except FlyError as error:
             self._notifications.show(f"not stopped: {error}")
         finally:
-            self._state.stopping = False
+            self._state.panic_requested = False
             self._notifications.redraw_bars()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import App
 
 from flycore.model.events import Event
-from flytui.console.desk import Desk
+from flytui.console.desk import ConsoleState
 from flytui.console.title import notice_sequence, title_sequence
 from flytui.console.views import LineBar
 
@@ -19,7 +19,7 @@ _NOTICE_BARS = "#alert, #card-keys"
 class Notifications:
     """Shows notices, rings the bell, and keeps the terminal's title up to date."""
 
-    def __init__(self, app: App[None], state: Desk) -> None:
+    def __init__(self, app: App[None], state: ConsoleState) -> None:
         self._app = app
         self._state = state
         self._title = self._notify_problem = ""
@@ -55,7 +55,7 @@ class Notifications:
         """Write the terminal's title where it changed; and show once that the person's own program for
         notices failed, until it fails in another way."""
         sequence = title_sequence(self._state)
-        if sequence != self._title and not self._state.lent:
+        if sequence != self._title and not self._state.suspended:
             self._title = sequence
             self._write(sequence)
         problem = self._state.status.notify_problem if self._state.status else ""
@@ -78,5 +78,5 @@ class Notifications:
         """Write to the terminal itself, past the screen."""
         driver = self._app._driver
         # Another program draws on a terminal that is lent: a sequence of ours would land in its output.
-        if driver is not None and not self._app.is_headless and not self._state.lent:
+        if driver is not None and not self._app.is_headless and not self._state.suspended:
             driver.write(sequence)

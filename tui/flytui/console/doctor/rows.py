@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 from flycore.model.check import Check, CheckState
 from flysafe.text import strict_text
-from flytui.console.paint import Line, Span, Tone, block, column, fit, line, span, wrapped
+from flytui.console.paint import (
+    StyledLine,
+    StyledText,
+    Tone,
+    text_lines,
+    padded,
+    truncated,
+    line,
+    span,
+    wrapped,
+)
 from flytui.console.words import plural
 
 STATES: dict[CheckState, tuple[str, Tone]] = {
@@ -16,9 +26,9 @@ STATES: dict[CheckState, tuple[str, Tone]] = {
     CheckState.OK: ("✓ ok", Tone.GOOD),
 }
 """How each state is drawn, worst first."""
-TITLES = ("STATE", "CHECK", "WHAT WAS FOUND")
+COLUMN_TITLES = ("STATE", "CHECK", "WHAT WAS FOUND")
 STATE_CELLS = 8
-ROOMY = 100
+NAME_COLUMN_WIDTH = 100
 """From this width, in cells, names have a longer column."""
 
 
@@ -29,18 +39,18 @@ class CheckRow:
     check: Check
     key: str
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """State, name, and the first line of what was found."""
         word, tone = STATES[self.check.state]
-        name = self.check.name if width >= ROOMY else self.check.sidecar or self.check.name
-        return columns(span(word, tone), span(name), span(_first_line(self.check)), width)
+        name = self.check.name if width >= NAME_COLUMN_WIDTH else self.check.sidecar or self.check.name
+        return check_columns(span(word, tone), span(name), span(_first_line(self.check)), width)
 
 
-def columns(state: Span, name: Span, message: Span, width: int) -> Line:
+def check_columns(state: StyledText, name: StyledText, message: StyledText, width: int) -> StyledLine:
     """Three cells in the widths that fit."""
-    name_cells = 28 if width >= ROOMY else max(12, width // 4)
-    cells = (*column((state,), STATE_CELLS), *column((name,), name_cells), Span(" "), message)
-    return fit(cells, width)
+    name_cells = 28 if width >= NAME_COLUMN_WIDTH else max(12, width // 4)
+    cells = (*padded((state,), STATE_CELLS), *padded((name,), name_cells), StyledText(" "), message)
+    return truncated(cells, width)
 
 
 def check_rows(checks: Sequence[Check]) -> list[CheckRow]:
@@ -62,20 +72,20 @@ def summary(checks: Sequence[Check]) -> str:
     return f"{plural(len(checks), 'check')}: {failed} failed, {warned} to look at"
 
 
-def fix_lines(check: Check, width: int) -> list[Line]:
+def fix_lines(check: Check, width: int) -> list[StyledLine]:
     """What to do about it, or that nothing is to be done."""
     if check.fix:
         return wrapped([line(span(" → ", Tone.ACCENT), span(check.fix))], width, 3)
     return [line(span(" nothing to do", Tone.DIM))]
 
 
-def check_lines(check: Check, width: int) -> list[Line]:
+def check_lines(check: Check, width: int) -> list[StyledLine]:
     """Everything that is known of a check."""
     word, tone = STATES[check.state]
-    rows = wrapped([line(Span(" "), span(word, tone), span(f"  {check.name}", Tone.STRONG))], width, 1)
-    rows += [(), *wrapped(block(check.message, margin=1), width, 1), ()]
+    rows = wrapped([line(StyledText(" "), span(word, tone), span(f"  {check.name}", Tone.STRONG))], width, 1)
+    rows += [(), *wrapped(text_lines(check.message, margin=1), width, 1), ()]
     if check.difference:
-        changes = [line(Span("   "), Span(strict_text(change))) for change in check.difference]
+        changes = [line(StyledText("   "), StyledText(strict_text(change))) for change in check.difference]
         rows += [line(span(" what differs", Tone.DIM)), *wrapped(changes, width, 3), ()]
     return [*rows, *fix_lines(check, width)]
 

@@ -13,7 +13,7 @@ MIN_SIZE = (60, 20)
 
 
 @dataclass(frozen=True, slots=True)
-class Tmux:
+class TmuxFacts:
     """The tmux that the terminal lies in."""
 
     found: bool
@@ -30,7 +30,7 @@ class TerminalFacts:
     """Columns and rows; None where there is no terminal."""
     encoding: str
     environ: Mapping[str, str]
-    tmux: Tmux | None
+    tmux: TmuxFacts | None
     """None outside tmux."""
 
 
@@ -84,7 +84,7 @@ def _colour_check(environ: Mapping[str, str]) -> Check:
     )
 
 
-def _tmux_checks(tmux: Tmux) -> Iterator[Check]:
+def _tmux_checks(tmux: TmuxFacts) -> Iterator[Check]:
     """The program, which tells where this console is shown, and whether it passes on what is copied."""
     if not tmux.found:
         yield Check(

@@ -15,12 +15,20 @@ from textual.binding import Binding, BindingType
 from flycore.model.check import Check
 from flycore.model.errors import FlyError
 from flycore.model.fix import FixKind
-from flytui.console.desk import Desk, Topic
-from flytui.console.doctor.rows import TITLES, CheckRow, check_lines, check_rows, columns, fix_lines, summary
+from flytui.console.desk import ConsoleState, Topic
+from flytui.console.doctor.rows import (
+    COLUMN_TITLES,
+    CheckRow,
+    check_lines,
+    check_rows,
+    check_columns,
+    fix_lines,
+    summary,
+)
 from flytui.console.doctor.terminal import terminal_checks
 from flytui.console.fix.actions import FixActions
 from flytui.console.pages import PageScreen
-from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
+from flytui.console.paint import StyledLine, StyledText, Tone, truncated, line, span, wrapped
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar, LineView
 from flytui.console.words import age
@@ -52,23 +60,23 @@ class DoctorView(FixActions):
         ("doctor.copy", "copy as JSON"),
     ]
 
-    def __init__(self, desk: Desk, *, id: str) -> None:
+    def __init__(self, desk: ConsoleState, *, id: str) -> None:
         super().__init__(id=id)
         self._desk = desk
         self._checks: tuple[Check, ...] = ()
-        self._looked_at: float | None = None
-        self._looking = False
+        self._checked_at: float | None = None
+        self._checking = False
         self._list = VirtualList(id="check-rows")
         self._empty = LineView(self._empty_lines, id="doctor-empty")
         self._top = LineBar(self._top_lines, id="check-titles")
-        self._below = LineBar(self._below_lines, id="check-fix")
+        self._details = LineBar(self._detail_lines, id="check-fix")
 
     def compose(self) -> ComposeResult:
         """How it stands, the checks, and the fix of the one under the cursor."""
         yield self._top
         yield self._list
         yield self._empty
-        yield self._below
+        yield self._details
 
     def on_mount(self) -> None:
         """Ages are drawn as they grow."""
@@ -80,16 +88,16 @@ class DoctorView(FixActions):
 
     def focus_here(self) -> None:
         """Where keys go when this screen is shown; the first time it looks by itself."""
-        self.screen.set_focus(self._shown)
-        if self._looked_at is None:
+        self.screen.set_focus(self._details_shown)
+        if self._checked_at is None:
             self.action_again()
 
     def action_again(self) -> None:
         """Look at everything again."""
-        if not self._looking:
-            self._looking = True
+        if not self._checking:
+            self._checking = True
             self._top.redraw()
-            self.run_worker(self._look(), group="doctor")
+            self.run_worker(self._run_checks(), group="doctor")
 
     def action_copy(self) -> None:
         """All checks on the terminal's clipboard, as JSON."""
@@ -111,41 +119,43 @@ class DoctorView(FixActions):
         match fix.kind:
             case FixKind.COMMAND | FixKind.EDIT:
                 heading = f"{check.name} · {fix.words}"
-                self._program(check.sidecar, heading, lambda width: [*check_lines(check, width), ()], fix)
+                self._confirm_program(
+                    check.sidecar, heading, lambda width: [*check_lines(check, width), ()], fix
+                )
             case FixKind.TRUST:
-                self._trust()
+                self._open_trust()
             case FixKind.INIT:
                 self.action_start()
             case FixKind.PROBE:
                 self._notice(f"asking {check.sidecar} again; R shows what it answered")
-                self.run_worker(self._ask_again(check.sidecar), group="probe")
+                self.run_worker(self._probe(check.sidecar), group="probe")
             case FixKind.ENABLE:
                 self._notice(f"E in the Catalog switches {check.sidecar} on")
 
-    async def _look(self) -> None:
+    async def _run_checks(self) -> None:
         try:
             found = [*await self._desk.client.checks(), *await self._terminal_checks()]
         except FlyError as error:
             self._notice(f"not looked at: {error}")
         else:
-            self._checks, self._looked_at = tuple(found), self._desk.now()
+            self._checks, self._checked_at = tuple(found), self._desk.now()
         finally:
-            self._looking = False
+            self._checking = False
             self._show()
 
     async def _terminal_checks(self) -> list[Check]:
         """What is to be said of this terminal."""
-        look, size = self._desk.terminal, self.app.size
+        look, size = self._desk.find_terminal, self.app.size
         if look is None:
             return []
         return list(terminal_checks(await anyio.to_thread.run_sync(look, (size.width, size.height))))
 
     @on(VirtualList.Moved)
-    def _moved(self) -> None:
-        self._below.redraw()
+    def _on_cursor_moved(self) -> None:
+        self._details.redraw()
 
     @on(VirtualList.Chosen)
-    def _chosen(self, event: VirtualList.Chosen) -> None:
+    def _on_row_opened(self, event: VirtualList.Chosen) -> None:
         event.stop()
         check = self._check
         if check is not None:
@@ -157,7 +167,7 @@ class DoctorView(FixActions):
             self.app.push_screen(page)
 
     @property
-    def _shown(self) -> VirtualList | LineView:
+    def _details_shown(self) -> VirtualList | LineView:
         return self._list if self._list.display else self._empty
 
     @property
@@ -167,32 +177,32 @@ class DoctorView(FixActions):
 
     def _show(self) -> None:
         rows, here = check_rows(self._checks), self.screen.focused in (self._list, self._empty)
-        self._list.show(rows)
+        self._list.set_rows(rows)
         self._list.display, self._empty.display = bool(rows), not rows
-        for bar in (self._top, self._below):
+        for bar in (self._top, self._details):
             bar.redraw()
         self._empty.rebuild()
         if here:
-            self.screen.set_focus(self._shown)
+            self.screen.set_focus(self._details_shown)
 
     def _tick(self) -> None:
         if self.display:
             self._top.redraw()
 
-    def _top_lines(self, width: int) -> Sequence[Line]:
-        if self._looking:
+    def _top_lines(self, width: int) -> Sequence[StyledLine]:
+        if self._checking:
             rows = [line(span(" looking at everything…", Tone.ACCENT))]
-        elif self._looked_at is None:
+        elif self._checked_at is None:
             return []
         else:
-            ago = f"  looked {age(self._desk.now() - self._looked_at)} ago"
+            ago = f"  looked {age(self._desk.now() - self._checked_at)} ago"
             rows = [line(span(f" {summary(self._checks)}", Tone.STRONG), span(ago, Tone.DIM))]
         if self._checks:
-            state, name, found = (span(title, Tone.DIM) for title in TITLES)
-            rows.append((Span("  "), *columns(state, name, found, width - 4)))
-        return [fit(row, width) for row in rows]
+            state, name, found = (span(title, Tone.DIM) for title in COLUMN_TITLES)
+            rows.append((StyledText("  "), *check_columns(state, name, found, width - 4)))
+        return [truncated(row, width) for row in rows]
 
-    def _below_lines(self, width: int) -> Sequence[Line]:
+    def _detail_lines(self, width: int) -> Sequence[StyledLine]:
         check = self._check
         if check is None:
             return []
@@ -203,5 +213,5 @@ class DoctorView(FixActions):
             else [*rows[: MAX_DETAIL_LINES - 1], line(span("   … Enter", Tone.DIM))]
         )
 
-    def _empty_lines(self, width: int) -> Sequence[Line]:
+    def _empty_lines(self, width: int) -> Sequence[StyledLine]:
         return [(), *wrapped([line(span(f" {text}")) for text in _EMPTY], width, 1)]

@@ -17,11 +17,11 @@ from flycore.model.fix import Fix, FixKind
 from flycore.model.stability import Reason
 from flytui.console.approvals.reason import TextPromptScreen
 from flytui.console.catalog.model import CatalogRow
-from flytui.console.desk import Desk, Topic, StateView
+from flytui.console.desk import ConsoleState, Topic, StateView
 from flytui.console.fix.screen import ConfirmActionScreen
-from flytui.console.fix.words import program_lines, quoted, fix_reason_lines, switch_lines
+from flytui.console.fix.words import program_lines, quoted_command, fix_reason_lines, switch_lines
 from flytui.console.lending import suspend_for
-from flytui.console.paint import Line, block, wrapped
+from flytui.console.paint import StyledLine, text_lines, wrapped
 from flytui.console.sources.screen import SourcesScreen
 from flytui.console.trust import TrustScreen
 from flytui.console.views import LineBar, LineBuilder
@@ -32,20 +32,20 @@ REGISTRY = "tools/external.tools.jsonc"
 class FixActions(Vertical):
     """A view that can have something done: programs on the terminal, trust, a probe, a first registry."""
 
-    _desk: Desk
+    _desk: ConsoleState
 
-    def _trust(self) -> None:
+    def _open_trust(self) -> None:
         if self._desk.trust:
             self.app.push_screen(TrustScreen(self._desk))
         else:
             self._notice("nothing waits for trust")
 
-    def _program(self, sidecar: str, heading: str, why: LineBuilder, fix: Fix) -> None:
+    def _confirm_program(self, sidecar: str, heading: str, why: LineBuilder, fix: Fix) -> None:
         """A program that is run on the terminal, once seen."""
-        bench = self._desk.bench
+        bench = self._desk.terminal_programs
         argv = bench.argv(fix) if bench is not None else fix.argv
 
-        def lines(width: int) -> Sequence[Line]:
+        def lines(width: int) -> Sequence[StyledLine]:
             return [(), *why(width), *program_lines(fix, argv, bench is not None, width)]
 
         async def nothing() -> str:
@@ -64,8 +64,8 @@ class FixActions(Vertical):
 
     async def _run_on_terminal(self, sidecar: str, argv: tuple[str, ...], read: bool) -> None:
         """Let the program have the terminal; say how it ended, and look again."""
-        desk, bench = self._desk, self._desk.bench
-        if bench is None or desk.lent:
+        desk, bench = self._desk, self._desk.terminal_programs
+        if bench is None or desk.suspended:
             return
         ended = 0
 
@@ -74,20 +74,20 @@ class FixActions(Vertical):
             ended = await bench.run(argv, read)
 
         try:
-            await suspend_for(self.app, desk, play, self._told)
+            await suspend_for(self.app, desk, play, self._refresh_screens)
         except SuspendNotSupported:
-            self._notice(f"this terminal cannot be lent; run it yourself: {quoted(argv)}")
+            self._notice(f"this terminal cannot be lent; run it yourself: {quoted_command(argv)}")
             return
         self._notice(f"{os.path.basename(argv[0])} ended with exit status {ended}")
         if sidecar:
-            await self._ask_again(sidecar)
+            await self._probe(sidecar)
 
-    async def _told(self, topics: frozenset[Topic]) -> None:
+    async def _refresh_screens(self, topics: frozenset[Topic]) -> None:
         for screen in self.app.screen_stack:
             if isinstance(screen, StateView) and screen.is_mounted:
                 screen.changed(topics)
 
-    async def _ask_again(self, sidecar: str) -> None:
+    async def _probe(self, sidecar: str) -> None:
         try:
             await self._desk.client.probe(sidecar)
         except FlyError as error:
@@ -95,7 +95,7 @@ class FixActions(Vertical):
 
     def action_start(self) -> None:
         """Show the starter registry, and write it where there is none."""
-        catalog, bench = self._desk.catalog, self._desk.bench
+        catalog, bench = self._desk.catalog, self._desk.terminal_programs
         if catalog is None or bench is None:
             self._notice("flytui init writes a first registry")
             return
@@ -103,8 +103,8 @@ class FixActions(Vertical):
             self._notice("this project has a registry; i is for a folder without one")
             return
 
-        def lines(width: int) -> Sequence[Line]:
-            return wrapped(block(bench.starter, margin=1), width, 3)
+        def lines(width: int) -> Sequence[StyledLine]:
+            return wrapped(text_lines(bench.starter, margin=1), width, 3)
 
         async def write() -> str:
             return _refusal(await self._desk.approver.write_starter())
@@ -148,7 +148,7 @@ class CatalogFixActions(FixActions):
     def action_fix(self) -> None:
         """Show the first fix that a reason of this row offers; some are done elsewhere."""
         row = self.row
-        reason = offered(row.stability.reasons) if row is not None else None
+        reason = first_fixable(row.stability.reasons) if row is not None else None
         if row is None or reason is None or reason.fix is None:
             well = row is not None and not row.stability.reasons
             self._notice("nothing to fix here" if well else "no fix is known; Enter shows what to do")
@@ -156,21 +156,23 @@ class CatalogFixActions(FixActions):
         match reason.fix.kind:
             case FixKind.COMMAND | FixKind.EDIT:
                 heading = f"{reason.code.value} · {reason.fix.words}"
-                self._program(row.sidecar, heading, lambda width: fix_reason_lines(reason, width), reason.fix)
+                self._confirm_program(
+                    row.sidecar, heading, lambda width: fix_reason_lines(reason, width), reason.fix
+                )
             case FixKind.ENABLE:
                 self._switch_on(row, reason)
             case FixKind.TRUST:
-                self._trust()
+                self._open_trust()
             case FixKind.PROBE:
                 self._notice(f"asking {row.sidecar} again; its answer shows on the ladder")
-                self.run_worker(self._ask_again(row.sidecar), group="probe")
+                self.run_worker(self._probe(row.sidecar), group="probe")
             case FixKind.INIT:
                 self.action_start()
 
     def _switch_on(self, row: CatalogRow, reason: Reason) -> None:
         file = row.offered_by.entry.position.file if row.offered_by else REGISTRY
 
-        def lines(width: int) -> Sequence[Line]:
+        def lines(width: int) -> Sequence[StyledLine]:
             return [(), *fix_reason_lines(reason, width), *switch_lines(row.sidecar, file, width)]
 
         async def switch() -> str:
@@ -233,7 +235,7 @@ class CatalogFixActions(FixActions):
         self._notice(f"nothing was changed: {why_not}" if why_not else done)
 
 
-def offered(reasons: Sequence[Reason]) -> Reason | None:
+def first_fixable(reasons: Sequence[Reason]) -> Reason | None:
     """The first reason that something can be done about at once."""
     return next((reason for reason in reasons if reason.fix is not None), None)
 

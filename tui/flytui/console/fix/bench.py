@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from flycore.model.fix import Fix, FixKind
 
-Run = Callable[[tuple[str, ...], bool], Awaitable[int]]
+RunProgram = Callable[[tuple[str, ...], bool], Awaitable[int]]
 """Runs a program on the terminal that was lent, to its end: argv, and whether its output is to be read before
 the console comes back. Gives the exit status, 127 where it could not be started."""
 
@@ -30,7 +30,7 @@ class TerminalPrograms:
     """The person's editor and its arguments; empty where none was found."""
     starter: str
     """Text of the starter registry."""
-    run: Run
+    run: RunProgram
 
     def argv(self, fix: Fix) -> tuple[str, ...]:
         """The program that does the fix; empty where no program does."""

@@ -8,9 +8,9 @@ from typing import Any
 from flycore.model.enums import Risk
 from flycore.model.errors import FlyError
 from flytui.console.approvals.keys import ArmingState
-from flytui.console.desk import Desk
-from flytui.console.paint import Line, Span, Tone, line, span, wrap
-from flytui.console.screens.armed import ArmedScreen, foot
+from flytui.console.desk import ConsoleState
+from flytui.console.paint import StyledLine, StyledText, Tone, line, span, wrap
+from flytui.console.screens.armed import ArmedScreen, key_lines_with_state
 from flytui.console.views import LineBuilder
 
 Action = Callable[[], Awaitable[str]]
@@ -23,7 +23,7 @@ class ConfirmActionScreen(ArmedScreen[bool]):
 
     def __init__(
         self,
-        desk: Desk,
+        desk: ConsoleState,
         title: str,
         heading: str,
         body: LineBuilder,
@@ -34,31 +34,31 @@ class ConfirmActionScreen(ArmedScreen[bool]):
     ) -> None:
         """`does` says what the approve key does; without `act` nothing can be done here but `copy` what is
         shown."""
-        super().__init__(desk, title, ArmingState(Risk.MEDIUM, whole=True))
+        super().__init__(desk, title, ArmingState(Risk.MEDIUM, read_whole=True))
         self._subject = heading
-        self._shown = body
-        self._does = does
-        self._act = act
+        self._build_body = body
+        self._approve_label = does
+        self._action = act
         self._copy = copy
         self._outcome = ""
 
-    def _press(self, key: str, now: float) -> None:
+    def _handle_key(self, key: str, now: float) -> None:
         if self._is_copy_key(key):
-            self._card.note(now)
+            self._card.note_key(now)
             self.app.copy_to_clipboard(self._copy)
             self._outcome = "copied"
         else:
-            super()._press(key, now)
+            super()._handle_key(key, now)
 
     def _is_copy_key(self, key: str) -> bool:
         """Whether the key copies: not where it is the person's own approve key."""
-        free = COPY_KEY not in self._desk.keys.of("card.approve")
+        free = COPY_KEY not in self._desk.keys.keys_for("card.approve")
         return bool(self._copy) and free and key == COPY_KEY
 
-    def _approve(self) -> Coroutine[Any, Any, None] | None:
-        return None if self._act is None else self._send(self._act)
+    def _approval(self) -> Coroutine[Any, Any, None] | None:
+        return None if self._action is None else self._run_action(self._action)
 
-    async def _send(self, act: Action) -> None:
+    async def _run_action(self, act: Action) -> None:
         try:
             why_not = await act()
         except FlyError as error:
@@ -68,21 +68,25 @@ class ConfirmActionScreen(ArmedScreen[bool]):
         else:
             self.dismiss(True)
 
-    def _top(self, width: int) -> Sequence[Line]:
+    def _title_lines(self, width: int) -> Sequence[StyledLine]:
         return wrap(line(span(f" {self._subject}", Tone.STRONG)), width, 1)
 
-    def _body(self, width: int) -> Sequence[Line]:
-        return self._shown(width)
+    def _body_lines(self, width: int) -> Sequence[StyledLine]:
+        return self._build_body(width)
 
-    def _keys(self, width: int) -> Sequence[Line]:
+    def _key_lines(self, width: int) -> Sequence[StyledLine]:
         if self._outcome:
             state = span(f" {self._outcome}", Tone.WARN)
         else:
-            state = Span("") if self._act is None else self._readiness()
+            state = StyledText("") if self._action is None else self._readiness()
         pairs = [
-            *([(self._desk.keys.shown("card.approve"), self._does)] if self._act is not None else []),
+            *(
+                [(self._desk.keys.label("card.approve"), self._approve_label)]
+                if self._action is not None
+                else []
+            ),
             *([(COPY_KEY, "copy it")] if self._is_copy_key(COPY_KEY) else []),
             ("↑↓ PgUp PgDn", "read"),
             ("Esc", "leave it as it is"),
         ]
-        return foot(state, pairs, width)
+        return key_lines_with_state(state, pairs, width)

@@ -13,7 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from flytui.console.approvals.edit import JsonArea
-from flytui.console.form.boxes import VisibleTextArea, VisibleInput, Tally, ChoiceInput
+from flytui.console.form.boxes import VisibleTextArea, VisibleInput, ItemCounter, ChoiceInput
 from flytui.console.form.drafts import (
     MAX_ITEMS,
     FormValue,
@@ -21,13 +21,13 @@ from flytui.console.form.drafts import (
     TextValue,
     Path,
     ChoiceValue,
-    Way,
-    chosen,
-    fresh,
+    UnionValue,
+    union_value,
+    initial_value,
 )
 from flytui.console.form.entries import (
     Control,
-    Entry,
+    LayoutEntry,
     branch_labels,
     label_line,
     note_lines,
@@ -62,7 +62,7 @@ class FieldWidget(Vertical):
             self.draft = draft
             super().__init__()
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: LayoutEntry) -> None:
         super().__init__()
         self.entry = entry
         self._problems: Sequence[InputProblem] = ()
@@ -79,23 +79,23 @@ class FieldWidget(Vertical):
             yield self.control
         yield self._notes
 
-    def take(self, entry: Entry) -> None:
+    def set_entry(self, entry: LayoutEntry) -> None:
         """The same place with other things in it."""
         self.entry = entry
         match self.control, entry.draft:
             case (VisibleInput() | VisibleTextArea()) as box, TextValue(text):
-                box.take(text)
+                box.set_text(text)
             case JsonArea() as area, TextValue(text):
                 if area.text != text:
                     area.text = text
-            case ChoiceInput() as turn, (ChoiceValue(at) | Way(at)):
-                turn.take(self._words(), at)
-            case Tally() as tally, _:
+            case ChoiceInput() as turn, (ChoiceValue(at) | UnionValue(at)):
+                turn.set_options(self._words(), at)
+            case ItemCounter() as tally, _:
                 tally.refresh()
         self._label.redraw()
         self._notes.redraw()
 
-    def say(self, problems: Sequence[InputProblem], tried: bool) -> None:
+    def show_problems(self, problems: Sequence[InputProblem], tried: bool) -> None:
         """What is wrong with it now; `tried`: whether the person wanted to send already."""
         self._problems, self._tried = problems, tried
         self._notes.redraw()
@@ -111,10 +111,10 @@ class FieldWidget(Vertical):
             case Control.JSON:
                 return JsonArea(text, soft_wrap=True)
             case Control.CHOICE | Control.BRANCH:
-                at = entry.draft.at if isinstance(entry.draft, ChoiceValue | Way) else -1
+                at = entry.draft.at if isinstance(entry.draft, ChoiceValue | UnionValue) else -1
                 return ChoiceInput(self._words(), at)
             case Control.ITEMS:
-                return Tally(self._count)
+                return ItemCounter(self._count)
         return None
 
     def _count(self) -> int:
@@ -137,40 +137,40 @@ class FieldWidget(Vertical):
         if isinstance(self.control, VisibleInput | VisibleTextArea):
             text = self.control.plain
         if text != draft.text:
-            self._edit(replace(draft, text=text, given=False))
+            self._edit(replace(draft, text=text, explicit=False))
 
     @on(ChoiceInput.Changed)
     def _turned(self, event: ChoiceInput.Changed) -> None:
         event.stop()
         self._choose(event.at)
 
-    @on(ChoiceInput.Listed)
-    def _listed(self, event: ChoiceInput.Listed) -> None:
+    @on(ChoiceInput.ListRequested)
+    def _listed(self, event: ChoiceInput.ListRequested) -> None:
         event.stop()
 
         def answered(at: int | None) -> None:
             if at is not None:
                 self._choose(at)
 
-        at = self.entry.draft.at if isinstance(self.entry.draft, ChoiceValue | Way) else -1
+        at = self.entry.draft.at if isinstance(self.entry.draft, ChoiceValue | UnionValue) else -1
         self.app.push_screen(OptionListScreen(self.entry.label, self._words(), at), answered)
 
-    @on(Tally.Counted)
-    def _counted(self, event: Tally.Counted) -> None:
+    @on(ItemCounter.Changed)
+    def _counted(self, event: ItemCounter.Changed) -> None:
         event.stop()
         draft, item = self.entry.draft, self.entry.field.item
         if not isinstance(draft, ArrayValue) or item is None:
             return
         if not event.more:
-            self._edit(replace(draft, items=draft.items[:-1], given=False))
+            self._edit(replace(draft, items=draft.items[:-1], explicit=False))
         elif len(draft.items) < MAX_ITEMS:
-            self._edit(replace(draft, items=(*draft.items, fresh(item))))
+            self._edit(replace(draft, items=(*draft.items, initial_value(item))))
 
     def _choose(self, at: int) -> None:
         if at == -1 and self.entry.control is Control.BRANCH and not self.entry.path:
             return  # the whole input is one of its branches
         branch = self.entry.control is Control.BRANCH
-        self._edit(chosen(self.entry.field, at) if branch else ChoiceValue(at))
+        self._edit(union_value(self.entry.field, at) if branch else ChoiceValue(at))
 
     def _edit(self, draft: FormValue) -> None:
         self.post_message(self.Edited(self.entry.path, draft))
@@ -195,7 +195,7 @@ class FieldList(VerticalScroll, can_focus=False):
         """From top to bottom."""
         return tuple(self._blocks.values())
 
-    async def set_entries(self, entries: Sequence[Entry]) -> None:
+    async def set_entries(self, entries: Sequence[LayoutEntry]) -> None:
         """Show these entries."""
         before = self._blocks
         wanted = {(entry.path, entry.control): entry for entry in entries}
@@ -209,7 +209,7 @@ class FieldList(VerticalScroll, can_focus=False):
                 continue
             await self._mount(new, last)
             new, last = [], block
-            block.take(wanted[key])
+            block.set_entry(wanted[key])
         await self._mount(new, last)
 
     async def _mount(self, new: Sequence[FieldWidget], after: FieldWidget | None) -> None:
@@ -218,17 +218,17 @@ class FieldList(VerticalScroll, can_focus=False):
         elif new:
             await self.mount(*new, before=0)
 
-    def take(self, entries: Sequence[Entry]) -> None:
+    def set_values(self, entries: Sequence[LayoutEntry]) -> None:
         """The same fields with other things in them."""
         for entry in entries:
             block = self._blocks[entry.path, entry.control]
             if block.entry != entry:
-                block.take(entry)
+                block.set_entry(entry)
 
-    def say(self, problems: Mapping[Path, Sequence[InputProblem]], tried: bool) -> None:
+    def show_problems(self, problems: Mapping[Path, Sequence[InputProblem]], tried: bool) -> None:
         """What is wrong, each beside its field."""
         for block in self.blocks:
-            block.say(problems.get(block.entry.path, ()), tried)
+            block.show_problems(problems.get(block.entry.path, ()), tried)
         self._show_focused()
 
     def focused(self) -> FieldWidget | None:

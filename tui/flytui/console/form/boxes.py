@@ -16,10 +16,10 @@ from textual.widgets.text_area import Edit, EditResult
 
 from flysafe.text import safe_lines, safe_text
 from flytui.console.form.drafts import without_tokens
-from flytui.console.paint import Line, Span, Tone, column, line, span, width_of
+from flytui.console.paint import StyledLine, StyledText, Tone, padded, line, span, width_of
 from flytui.console.views import ThemedWidget, to_strip
 
-MOST_CHARACTERS = 1_000_000
+MAX_CHARACTERS = 1_000_000
 
 
 class VisibleInput(Input):
@@ -38,7 +38,7 @@ class VisibleInput(Input):
         """What was written."""
         return without_tokens(self.value)
 
-    def take(self, plain: str) -> None:
+    def set_text(self, plain: str) -> None:
         """Another text; nothing happens where it is the same."""
         if self.plain != plain:
             self.value = safe_text(plain)
@@ -52,7 +52,7 @@ class VisibleInput(Input):
         event.stop()
         event.prevent_default()
         start, end = sorted(self.selection)
-        self.replace(event.text[:MOST_CHARACTERS], start, end)
+        self.replace(event.text[:MAX_CHARACTERS], start, end)
 
 
 class VisibleTextArea(TextArea):
@@ -71,7 +71,7 @@ class VisibleTextArea(TextArea):
         """What was written."""
         return without_tokens(self.text)
 
-    def take(self, plain: str) -> None:
+    def set_text(self, plain: str) -> None:
         """Another text; nothing happens where it is the same."""
         if self.plain != plain:
             self.text = _visible(plain)
@@ -84,7 +84,7 @@ class VisibleTextArea(TextArea):
         """A terminal sends the ends of pasted lines as carriage returns."""
         event.stop()
         event.prevent_default()
-        self.insert(event.text[:MOST_CHARACTERS].replace("\r\n", "\n").replace("\r", "\n"))
+        self.insert(event.text[:MAX_CHARACTERS].replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _visible(text: str) -> str:
@@ -110,7 +110,7 @@ class ChoiceInput(ThemedWidget, can_focus=True):
             self.at = at
             super().__init__()
 
-    class Listed(Message):
+    class ListRequested(Message):
         """The person wants to see all options."""
 
     def __init__(self, words: Sequence[str], at: int) -> None:
@@ -118,7 +118,7 @@ class ChoiceInput(ThemedWidget, can_focus=True):
         self.words = words
         self.at = at
 
-    def take(self, words: Sequence[str], at: int) -> None:
+    def set_options(self, words: Sequence[str], at: int) -> None:
         """Other options, or another one chosen."""
         self.words, self.at = words, at
         self.refresh()
@@ -129,8 +129,8 @@ class ChoiceInput(ThemedWidget, can_focus=True):
         place = span(f"{self.at + 1} of {len(self.words)} ", Tone.DIM)
         chosen = span(self.words[self.at], Tone.STRONG) if self.at >= 0 else span("left out", Tone.DIM)
         arrows = Tone.KEY if self.has_focus else Tone.DIM
-        left = column((Span(" ‹ ", arrows), chosen), max(0, width - 3 - width_of((place,))))
-        row: Line = (*left, Span(" › ", arrows), place)
+        left = padded((StyledText(" ‹ ", arrows), chosen), max(0, width - 3 - width_of((place,))))
+        row: StyledLine = (*left, StyledText(" › ", arrows), place)
         return to_strip(row, width, self.tones, self.rich_style)
 
     def on_focus(self) -> None:
@@ -152,14 +152,14 @@ class ChoiceInput(ThemedWidget, can_focus=True):
 
     def action_list(self) -> None:
         """All of them."""
-        self.post_message(self.Listed())
+        self.post_message(self.ListRequested())
 
     def action_leave_out(self) -> None:
         """None of them."""
         self.post_message(self.Changed(-1))
 
 
-class Tally(ThemedWidget, can_focus=True):
+class ItemCounter(ThemedWidget, can_focus=True):
     """How many items an array has; `+` adds one, `-` takes the last out."""
 
     ALLOW_SELECT = False
@@ -169,7 +169,7 @@ class Tally(ThemedWidget, can_focus=True):
         Binding("minus,backspace,delete", "fewer", "Remove", show=False, id="form.remove-last"),
     ]
 
-    class Counted(Message):
+    class Changed(Message):
         """One item more, or the last one less."""
 
         def __init__(self, more: bool) -> None:
@@ -195,8 +195,8 @@ class Tally(ThemedWidget, can_focus=True):
 
     def action_more(self) -> None:
         """One more item."""
-        self.post_message(self.Counted(True))
+        self.post_message(self.Changed(True))
 
     def action_fewer(self) -> None:
         """Without the last item."""
-        self.post_message(self.Counted(False))
+        self.post_message(self.Changed(False))

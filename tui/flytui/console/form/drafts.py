@@ -14,7 +14,7 @@ from enum import Enum, auto
 from flycore.model.json import Json, escape_key
 from flysafe.codepoints import CLOSE, OPEN
 from flytui.console.approvals.edit import escape_invisible
-from flytui.console.form.fields import MISSING, Field, Kind, Missing
+from flytui.console.form.fields import MISSING, SchemaField, FieldKind, Missing
 
 LONG_TEXT_CHARACTERS = 200
 MAX_ITEMS = 50
@@ -22,7 +22,7 @@ MAX_ITEMS = 50
 _TOKEN = re.compile(rf"{OPEN}U\+([0-9A-F]{{4,6}}){CLOSE}")
 
 
-class Step(Enum):
+class PathStep(Enum):
     """Steps of a path that are no steps of a JSON pointer."""
 
     BRANCH = auto()
@@ -31,7 +31,7 @@ class Step(Enum):
     """The keys of an object that no field is for."""
 
 
-Path = tuple[str | int | Step, ...]
+Path = tuple[str | int | PathStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class TextValue:
     """Text. Empty text is no value, unless `given`."""
 
     text: str = ""
-    given: bool = False
+    explicit: bool = False
     as_json: bool = False
     """Whether the text is JSON."""
     long: bool = False
@@ -59,7 +59,7 @@ class ObjectValue:
 
     parts: tuple[tuple[str, FormValue], ...] = ()
     rest: TextValue = TextValue(as_json=True)
-    given: bool = False
+    explicit: bool = False
     """Whether it is sent even where nothing in it was written."""
 
 
@@ -68,70 +68,77 @@ class ArrayValue:
     """An array."""
 
     items: tuple[FormValue, ...] = ()
-    given: bool = False
+    explicit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class UnionValue:
     """A branch by its place, -1 for none, and what stands in it."""
 
     at: int = -1
     inner: FormValue = TextValue()
 
 
-FormValue = TextValue | ChoiceValue | ObjectValue | ArrayValue | Way
+FormValue = TextValue | ChoiceValue | ObjectValue | ArrayValue | UnionValue
 
 
-def fresh(field: Field) -> FormValue:
+def initial_value(field: SchemaField) -> FormValue:
     """What a new form has in the field: its default; a required constant is chosen already."""
     if not isinstance(field.default, Missing):
         return value_from_json(field, field.default)
     match field.kind:
-        case Kind.CHOICE:
+        case FieldKind.CHOICE:
             return ChoiceValue(0 if field.required and len(field.options) == 1 else -1)
-        case Kind.OBJECT:
-            return ObjectValue(tuple((part.name, fresh(part)) for part in field.fields))
-        case Kind.ARRAY:
+        case FieldKind.OBJECT:
+            return ObjectValue(tuple((part.name, initial_value(part)) for part in field.fields))
+        case FieldKind.ARRAY:
             return ArrayValue()
-        case Kind.UNION:
-            return chosen(field, 0) if field.required else Way()
+        case FieldKind.UNION:
+            return union_value(field, 0) if field.required else UnionValue()
         case _:
-            return TextValue(as_json=field.kind is Kind.JSON)
+            return TextValue(as_json=field.kind is FieldKind.JSON)
 
 
-def chosen(field: Field, at: int) -> Way:
+def union_value(field: SchemaField, at: int) -> UnionValue:
     """A branch, nothing written in it yet."""
-    return Way(at, fresh(field.branches[at])) if at >= 0 else Way()
+    return UnionValue(at, initial_value(field.branches[at])) if at >= 0 else UnionValue()
 
 
-def value_from_json(field: Field, value: Json) -> FormValue:
+def value_from_json(field: SchemaField, value: Json) -> FormValue:
     """The value in the field."""
     match field.kind:
-        case Kind.TEXT if isinstance(value, str):
-            return TextValue(value, given=not value, long="\n" in value or len(value) > LONG_TEXT_CHARACTERS)
-        case Kind.NUMBER if isinstance(value, int | float) and not isinstance(value, bool):
+        case FieldKind.TEXT if isinstance(value, str):
+            return TextValue(
+                value, explicit=not value, long="\n" in value or len(value) > LONG_TEXT_CHARACTERS
+            )
+        case FieldKind.NUMBER if isinstance(value, int | float) and not isinstance(value, bool):
             return TextValue(json.dumps(value))
-        case Kind.CHOICE:
+        case FieldKind.CHOICE:
             at = _index_of(field.options, value)
-            return ChoiceValue(at) if at >= 0 else written(value)
-        case Kind.OBJECT if isinstance(value, dict):
+            return ChoiceValue(at) if at >= 0 else json_text_value(value)
+        case FieldKind.OBJECT if isinstance(value, dict):
             return _object_value_of(field, value)
-        case Kind.ARRAY if isinstance(value, list) and len(value) <= MAX_ITEMS and field.item is not None:
+        case FieldKind.ARRAY if (
+            isinstance(value, list) and len(value) <= MAX_ITEMS and field.item is not None
+        ):
             item = field.item
-            return ArrayValue(tuple(value_from_json(item, each) for each in value), given=not value)
-        case Kind.UNION:
+            return ArrayValue(tuple(value_from_json(item, each) for each in value), explicit=not value)
+        case FieldKind.UNION:
             return _union_value_of(field, value)
-    return written(value)
+    return json_text_value(value)
 
 
-def written(value: Json) -> TextValue:
+def json_text_value(value: Json) -> TextValue:
     """The value as JSON text, all of which can be seen."""
     return TextValue(escape_invisible(json.dumps(value, indent=2, ensure_ascii=False)), as_json=True)
 
 
-def untouched(field: Field, draft: ObjectValue) -> bool:
+def is_initial(field: SchemaField, draft: ObjectValue) -> bool:
     """Whether a group is as a new form has it."""
-    return draft.parts == tuple((part.name, fresh(part)) for part in field.fields) and not draft.rest.text
+    return (
+        draft.parts == tuple((part.name, initial_value(part)) for part in field.fields)
+        and not draft.rest.text
+    )
 
 
 def value_at(draft: FormValue, path: Path) -> FormValue | None:
@@ -139,13 +146,13 @@ def value_at(draft: FormValue, path: Path) -> FormValue | None:
     for step in path:
         found: FormValue | None = None
         match draft, step:
-            case ObjectValue(), Step.REST:
+            case ObjectValue(), PathStep.REST:
                 found = draft.rest
             case ObjectValue(), str():
                 found = next((part for name, part in draft.parts if name == step), None)
             case ArrayValue(), int() if step < len(draft.items):
                 found = draft.items[step]
-            case Way(), Step.BRANCH if draft.at >= 0:
+            case UnionValue(), PathStep.BRANCH if draft.at >= 0:
                 found = draft.inner
         if found is None:
             return None
@@ -153,28 +160,32 @@ def value_at(draft: FormValue, path: Path) -> FormValue | None:
     return draft
 
 
-def put(draft: FormValue, path: Path, new: FormValue) -> FormValue:
+def with_value_at(draft: FormValue, path: Path, new: FormValue) -> FormValue:
     """The draft with `new` at the path; unchanged where the path leads nowhere."""
     if not path:
         return new
     step, rest = path[0], path[1:]
     match draft:
-        case ObjectValue() if step is Step.REST:
+        case ObjectValue() if step is PathStep.REST:
             return replace(draft, rest=new) if isinstance(new, TextValue) else draft
         case ObjectValue():
-            parts = ((name, put(part, rest, new) if name == step else part) for name, part in draft.parts)
+            parts = (
+                (name, with_value_at(part, rest, new) if name == step else part) for name, part in draft.parts
+            )
             return replace(draft, parts=tuple(parts))
         case ArrayValue():
-            items = (put(item, rest, new) if at == step else item for at, item in enumerate(draft.items))
+            items = (
+                with_value_at(item, rest, new) if at == step else item for at, item in enumerate(draft.items)
+            )
             return replace(draft, items=tuple(items))
-        case Way() if step is Step.BRANCH:
-            return replace(draft, inner=put(draft.inner, rest, new))
+        case UnionValue() if step is PathStep.BRANCH:
+            return replace(draft, inner=with_value_at(draft.inner, rest, new))
     return draft
 
 
 def pointer_of(path: Path) -> str:
     """The path as a JSON pointer into the input."""
-    return "".join(f"/{escape_key(step)}" for step in path if not isinstance(step, Step))
+    return "".join(f"/{escape_key(step)}" for step in path if not isinstance(step, PathStep))
 
 
 def without_tokens(text: str) -> str:
@@ -195,64 +206,66 @@ def _same_json(one: Json, other: Json) -> bool:
     return bool(one == other) and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def _object_value_of(field: Field, value: dict[str, Json]) -> ObjectValue:
+def _object_value_of(field: SchemaField, value: dict[str, Json]) -> ObjectValue:
     names = {part.name for part in field.fields}
     parts = tuple(
         (part.name, value_from_json(part, value[part.name]) if part.name in value else _absent_value(part))
         for part in field.fields
     )
     others = {name: other for name, other in value.items() if name not in names}
-    group = ObjectValue(parts, written(others) if others else TextValue(as_json=True))
-    return replace(group, given=not value or untouched(field, group))
+    group = ObjectValue(parts, json_text_value(others) if others else TextValue(as_json=True))
+    return replace(group, explicit=not value or is_initial(field, group))
 
 
-def _absent_value(field: Field) -> FormValue:
+def _absent_value(field: SchemaField) -> FormValue:
     """The field of a value that has nothing for it: not even the default, nor an empty object or array."""
-    if field.required and field.kind in (Kind.OBJECT, Kind.ARRAY):
+    if field.required and field.kind in (FieldKind.OBJECT, FieldKind.ARRAY):
         return TextValue(as_json=True)
-    return fresh(replace(field, default=MISSING, required=False))
+    return initial_value(replace(field, default=MISSING, required=False))
 
 
-def _union_value_of(field: Field, value: Json) -> FormValue:
+def _union_value_of(field: SchemaField, value: Json) -> FormValue:
     drafts = [value_from_json(branch, value) for branch in field.branches]
     for strict in (True, False):
         for at, (branch, draft) in enumerate(zip(field.branches, drafts, strict=True)):
-            if fits(branch, draft, strict):
-                return Way(at, draft)
-    return written(value)
+            if fits_field(branch, draft, strict):
+                return UnionValue(at, draft)
+    return json_text_value(value)
 
 
-def fits(field: Field, draft: FormValue, strict: bool) -> bool:
+def fits_field(field: SchemaField, draft: FormValue, strict: bool) -> bool:
     """Whether a draft stands in the fields that were made for it; `strict`: with no key left over."""
     match draft:
         case TextValue():
-            return not draft.as_json or field.kind is Kind.JSON
+            return not draft.as_json or field.kind is FieldKind.JSON
         case ObjectValue():
             if strict and draft.rest.text:
                 return False
             parts = zip(field.fields, draft.parts, strict=True)
             return all(
-                fits(part, inner, strict) if not empty(inner) else not part.required
+                fits_field(part, inner, strict) if not is_empty(inner) else not part.required
                 for part, (_, inner) in parts
             )
         case ArrayValue():
-            return field.item is not None and all(fits(field.item, item, strict) for item in draft.items)
-        case Way():
-            return draft.at < 0 or fits(field.branches[draft.at], draft.inner, strict)
+            return field.item is not None and all(
+                fits_field(field.item, item, strict) for item in draft.items
+            )
+        case UnionValue():
+            return draft.at < 0 or fits_field(field.branches[draft.at], draft.inner, strict)
     return True
 
 
-def empty(draft: FormValue) -> bool:
+def is_empty(draft: FormValue) -> bool:
     """Whether nothing at all was written there."""
     match draft:
         case TextValue():
-            return not draft.text and not draft.given
+            return not draft.text and not draft.explicit
         case ChoiceValue():
             return draft.at < 0
         case ObjectValue():
-            parts = all(empty(part) for _, part in draft.parts)
-            return parts and not draft.rest.text and not draft.given
+            parts = all(is_empty(part) for _, part in draft.parts)
+            return parts and not draft.rest.text and not draft.explicit
         case ArrayValue():
-            return not draft.items and not draft.given
-        case Way():
+            return not draft.items and not draft.explicit
+        case UnionValue():
             return draft.at < 0

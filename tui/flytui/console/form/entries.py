@@ -15,13 +15,13 @@ from flytui.console.form.drafts import (
     TextValue,
     Path,
     ChoiceValue,
-    Step,
-    Way,
+    PathStep,
+    UnionValue,
     pointer_of,
 )
-from flytui.console.form.fields import Field, Kind, Missing
+from flytui.console.form.fields import SchemaField, FieldKind, Missing
 from flytui.console.form.reading import InputProblem
-from flytui.console.paint import Line, Span, Tone, line, span, wrap
+from flytui.console.paint import StyledLine, StyledText, Tone, line, span, wrap
 
 MAX_ENTRIES = 200
 """More are not drawn: such an input is written as JSON."""
@@ -43,13 +43,13 @@ class Control(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class LayoutEntry:
     """One thing that is drawn."""
 
     path: Path
     depth: int
     label: str
-    field: Field
+    field: SchemaField
     draft: FormValue
     control: Control
     required: bool = False
@@ -60,24 +60,24 @@ class Entry:
         return pointer_of(self.path)
 
 
-def layout_entries(field: Field, draft: FormValue) -> tuple[Entry, ...]:
+def layout_entries(field: SchemaField, draft: FormValue) -> tuple[LayoutEntry, ...]:
     """All entries of a form."""
     return tuple(_entries(field, draft, (), 0, "", True))
 
 
-def layout_shape(entries: Sequence[Entry]) -> tuple[tuple[Path, Control], ...]:
+def layout_shape(entries: Sequence[LayoutEntry]) -> tuple[tuple[Path, Control], ...]:
     """What the widgets rest on: as long as it is the same, no widget comes or goes."""
     return tuple((entry.path, entry.control) for entry in entries)
 
 
-def placed(
-    entries: Sequence[Entry], problems: Sequence[InputProblem]
+def problems_by_entry(
+    entries: Sequence[LayoutEntry], problems: Sequence[InputProblem]
 ) -> tuple[Mapping[Path, Sequence[InputProblem]], Sequence[InputProblem]]:
     """Each problem at the deepest entry whose place holds it, and those that no entry is for."""
     at: dict[Path, list[InputProblem]] = {}
     nowhere: list[InputProblem] = []
     by_pointer: dict[str, Path] = {
-        entry.pointer: entry.path for entry in entries if entry.pointer and Step.REST not in entry.path
+        entry.pointer: entry.path for entry in entries if entry.pointer and PathStep.REST not in entry.path
     }
     for problem in problems:
         here = problem.pointer
@@ -99,25 +99,27 @@ def option_labels(options: Sequence[Json]) -> tuple[str, ...]:
     return tuple(json.dumps(option, ensure_ascii=False) for option in options)
 
 
-def branch_labels(field: Field) -> tuple[str, ...]:
+def branch_labels(field: SchemaField) -> tuple[str, ...]:
     """Branches by their titles, else by what they hold."""
     return tuple(branch.title or _kind_label(branch) for branch in field.branches)
 
 
-def label_line(entry: Entry) -> Line:
+def label_line(entry: LayoutEntry) -> StyledLine:
     """Name, whether it has to be there, and what belongs there."""
-    mark = span(" *", Tone.WARN) if entry.required else Span("")
+    mark = span(" *", Tone.WARN) if entry.required else StyledText("")
     words = [] if entry.control is Control.BRANCH else [_kind_label(entry.field)]
-    if entry.control is Control.JSON and entry.field.kind is not Kind.JSON:
+    if entry.control is Control.JSON and entry.field.kind is not FieldKind.JSON:
         words.append("as JSON")
     kind = span("  " + ", ".join((*words, *entry.field.bounds)), Tone.DIM)
     head = span(entry.label, Tone.STRONG)
     return line(head, mark, kind)
 
 
-def note_lines(entry: Entry, problems: Sequence[InputProblem], width: int, tried: bool) -> list[Line]:
+def note_lines(
+    entry: LayoutEntry, problems: Sequence[InputProblem], width: int, tried: bool
+) -> list[StyledLine]:
     """Below a field: what it is for, and what is wrong with it."""
-    rows: list[Line] = []
+    rows: list[StyledLine] = []
     field = entry.field
     title = field.title if field.title not in ("", entry.label) else ""
     about = " · ".join(text for text in (title, field.about) if text)
@@ -127,12 +129,12 @@ def note_lines(entry: Entry, problems: Sequence[InputProblem], width: int, tried
         TextValue(),
         ChoiceValue(),
         ArrayValue(),
-        Way(),
+        UnionValue(),
     ):
         text = json.dumps(field.default, ensure_ascii=False)
         cut = text if len(text) <= _MAX_DEFAULT_CHARACTERS else text[: _MAX_DEFAULT_CHARACTERS - 1] + "…"
         rows += wrap(line(span(f"left out, it becomes {cut}", Tone.DIM)), width)
-    if isinstance(entry.draft, TextValue) and entry.draft.given and not entry.draft.text:
+    if isinstance(entry.draft, TextValue) and entry.draft.explicit and not entry.draft.text:
         rows.append(line(span("an empty text is sent", Tone.DIM)))
     for problem in problems:
         quiet = problem.missing and not tried
@@ -142,9 +144,9 @@ def note_lines(entry: Entry, problems: Sequence[InputProblem], width: int, tried
 
 
 def _entries(
-    field: Field, draft: FormValue, path: Path, depth: int, label: str, required: bool
-) -> Iterator[Entry]:
-    entry = Entry(
+    field: SchemaField, draft: FormValue, path: Path, depth: int, label: str, required: bool
+) -> Iterator[LayoutEntry]:
+    entry = LayoutEntry(
         path=path,
         depth=depth,
         label=label,
@@ -163,23 +165,23 @@ def _entries(
             yield entry
             for at, item in enumerate(draft.items):
                 yield from _entries(field.item, item, (*path, at), depth + 1, f"{label} {at + 1}", True)
-        case Way():
+        case UnionValue():
             yield entry
             if draft.at >= 0:
                 branch = field.branches[draft.at]
                 if not _is_constant(branch):
-                    yield from _entries(branch, draft.inner, (*path, Step.BRANCH), inner, "", False)
+                    yield from _entries(branch, draft.inner, (*path, PathStep.BRANCH), inner, "", False)
         case _:
             yield entry
 
 
-def _object_entries(field: Field, draft: ObjectValue, path: Path, depth: int) -> Iterator[Entry]:
+def _object_entries(field: SchemaField, draft: ObjectValue, path: Path, depth: int) -> Iterator[LayoutEntry]:
     for part, (name, inner) in zip(field.fields, draft.parts, strict=True):
         yield from _entries(part, inner, (*path, name), depth, name, part.required)
     if field.open or draft.rest.text:
-        rest = Field(kind=Kind.JSON, about="An object; its keys are sent beside the fields above.")
-        yield Entry(
-            path=(*path, Step.REST),
+        rest = SchemaField(kind=FieldKind.JSON, about="An object; its keys are sent beside the fields above.")
+        yield LayoutEntry(
+            path=(*path, PathStep.REST),
             depth=depth,
             label="other keys",
             field=rest,
@@ -188,41 +190,41 @@ def _object_entries(field: Field, draft: ObjectValue, path: Path, depth: int) ->
         )
 
 
-def _is_constant(branch: Field) -> bool:
+def _is_constant(branch: SchemaField) -> bool:
     """Whether choosing the branch says it all."""
-    return branch.kind is Kind.CHOICE and len(branch.options) == 1
+    return branch.kind is FieldKind.CHOICE and len(branch.options) == 1
 
 
-def _control(field: Field, draft: FormValue) -> Control:
+def _control(field: SchemaField, draft: FormValue) -> Control:
     match draft:
         case TextValue(as_json=True):
             return Control.JSON
         case TextValue():
             if field.secret:
                 return Control.SECRET
-            long = field.kind is Kind.TEXT and (field.long or draft.long)
+            long = field.kind is FieldKind.TEXT and (field.long or draft.long)
             return Control.AREA if long else Control.LINE
         case ChoiceValue():
             return Control.CHOICE
-        case Way():
+        case UnionValue():
             return Control.BRANCH
         case ArrayValue():
             return Control.ITEMS
     return Control.NONE
 
 
-def _kind_label(field: Field) -> str:
+def _kind_label(field: SchemaField) -> str:
     match field.kind:
-        case Kind.TEXT:
+        case FieldKind.TEXT:
             return "secret text" if field.secret else "text"
-        case Kind.CHOICE if len(field.options) == 1:
+        case FieldKind.CHOICE if len(field.options) == 1:
             return option_labels(field.options)[0]
-        case Kind.CHOICE if field.options == (True, False):
+        case FieldKind.CHOICE if field.options == (True, False):
             return "true or false"
-        case Kind.CHOICE:
+        case FieldKind.CHOICE:
             return f"one of {len(field.options)}"
-        case Kind.UNION:
+        case FieldKind.UNION:
             return f"one of {len(field.branches)} kinds"
-        case Kind.JSON:
+        case FieldKind.JSON:
             return "any JSON"
     return field.kind.name.lower()

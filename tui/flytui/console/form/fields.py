@@ -19,7 +19,7 @@ MAX_DEPTH = 6
 """Groups within groups that are drawn; what lies deeper is a JSON field."""
 MAX_STEPS = 4_000
 """Schemas looked at while one form is made: references may branch without end."""
-LONG = 5_000
+LONG_TEXT_LENGTH = 5_000
 """A text that may have so many characters is written on several lines."""
 _JSON_TYPES = ("string", "number", "integer", "boolean", "null", "object", "array")
 _BOUND_LABELS = (
@@ -37,7 +37,7 @@ _SHAPE_KEYWORDS = ("type", "properties", "enum", "const", "items", "$ref", "allO
 """Keywords that say what a value looks like. A branch with none of them only narrows, and is not drawn."""
 
 
-class Kind(Enum):
+class FieldKind(Enum):
     """What a field holds."""
 
     TEXT = auto()
@@ -62,10 +62,10 @@ MISSING = Missing.MISSING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class SchemaField:
     """One place of an input. Texts are as the schema has them: from outside, to be made safe when drawn."""
 
-    kind: Kind
+    kind: FieldKind
     name: str = ""
     title: str = ""
     about: str = ""
@@ -75,9 +75,9 @@ class Field:
     secret: bool = False
     long: bool = False
     options: tuple[Json, ...] = ()
-    fields: tuple[Field, ...] = ()
-    item: Field | None = None
-    branches: tuple[Field, ...] = ()
+    fields: tuple[SchemaField, ...] = ()
+    item: SchemaField | None = None
+    branches: tuple[SchemaField, ...] = ()
     open: bool = False
     """Whether an object says that it takes other keys too."""
 
@@ -86,7 +86,7 @@ class _SchemaTooLargeError(Exception):
     """This schema makes no form of a size that a person can use."""
 
 
-def schema_fields(schema: Json) -> Field:
+def schema_fields(schema: Json) -> SchemaField:
     """The whole form: an object or a union of objects, else one JSON field. The more fields there are, the
     fewer groups within groups are drawn."""
     for depth in range(MAX_DEPTH, 0, -1):
@@ -94,11 +94,11 @@ def schema_fields(schema: Json) -> Field:
             field = _FieldBuilder(schema).field(schema, "", True, depth)
         except (_SchemaTooLargeError, RecursionError):
             continue
-        ways = field.branches if field.kind is Kind.UNION else (field,)
-        if any(way.kind is Kind.OBJECT for way in ways):
+        ways = field.branches if field.kind is FieldKind.UNION else (field,)
+        if any(way.kind is FieldKind.OBJECT for way in ways):
             return field
         break
-    return Field(kind=Kind.JSON, required=True)
+    return SchemaField(kind=FieldKind.JSON, required=True)
 
 
 class _FieldBuilder:
@@ -109,36 +109,36 @@ class _FieldBuilder:
         self._steps = 0
         self._fields = 0
 
-    def field(self, schema: Json, name: str, required: bool, depth: int) -> Field:
+    def field(self, schema: Json, name: str, required: bool, depth: int) -> SchemaField:
         """The field for a schema."""
         self._fields += 1
         if self._fields > MAX_FIELDS:
             raise _SchemaTooLargeError
-        plain = self._plain(schema)
+        plain = self._dereferenced(schema)
         if plain is None:
-            return Field(kind=Kind.JSON, name=name, required=required)
+            return SchemaField(kind=FieldKind.JSON, name=name, required=required)
         return self._shaped(plain, name, required, depth)
 
-    def _shaped(self, schema: JsonObject, name: str, required: bool, depth: int) -> Field:
+    def _shaped(self, schema: JsonObject, name: str, required: bool, depth: int) -> SchemaField:
         kind, options = _kind(schema)
-        fields: tuple[Field, ...] = ()
-        item: Field | None = None
-        branches: tuple[Field, ...] = ()
+        fields: tuple[SchemaField, ...] = ()
+        item: SchemaField | None = None
+        branches: tuple[SchemaField, ...] = ()
         ways = self._branch_schemas(schema)
         if ways and depth > 0:
-            kind, options = Kind.UNION, ()
+            kind, options = FieldKind.UNION, ()
             branches = tuple(self.field(way, "", True, depth - 1) for way in ways)
-        elif kind is Kind.OBJECT and depth > 0 and (properties := _properties(schema)) is not None:
+        elif kind is FieldKind.OBJECT and depth > 0 and (properties := _properties(schema)) is not None:
             needed = schema.get("required")
             needed = needed if isinstance(needed, list) else []
             fields = tuple(
                 self.field(rule, key, key in needed, depth - 1) for key, rule in properties.items()
             )
-        elif kind is Kind.ARRAY and depth > 0 and "prefixItems" not in schema and "items" in schema:
+        elif kind is FieldKind.ARRAY and depth > 0 and "prefixItems" not in schema and "items" in schema:
             item = self.field(schema["items"], "", True, depth - 1)
-        elif ways or kind in (Kind.OBJECT, Kind.ARRAY):
-            kind = Kind.JSON
-        return Field(
+        elif ways or kind in (FieldKind.OBJECT, FieldKind.ARRAY):
+            kind = FieldKind.JSON
+        return SchemaField(
             kind=kind,
             name=name,
             title=_text_keyword(schema, "title"),
@@ -147,7 +147,7 @@ class _FieldBuilder:
             required=required,
             default=schema.get("default", MISSING),
             secret=schema.get("writeOnly") is True,
-            long=kind is Kind.TEXT and _is_long(schema),
+            long=kind is FieldKind.TEXT and _is_long(schema),
             options=options,
             fields=fields,
             item=item,
@@ -169,11 +169,11 @@ class _FieldBuilder:
             if not all(isinstance(way, dict) and any(key in way for key in _SHAPE_KEYWORDS) for way in found):
                 continue
             base = {key: value for key, value in schema.items() if key not in (word, "default", "title")}
-            ways = [self._plain(way) for way in found]
+            ways = [self._dereferenced(way) for way in found]
             return [self._merged(base, way) for way in ways if way is not None]
         return []
 
-    def _plain(self, schema: Json) -> JsonObject | None:
+    def _dereferenced(self, schema: Json) -> JsonObject | None:
         """The schema with its references within the document followed and `allOf` laid together."""
         self._steps += 1
         if self._steps > MAX_STEPS:
@@ -181,15 +181,15 @@ class _FieldBuilder:
         if not isinstance(schema, dict) or "$dynamicRef" in schema:
             return None
         if "$ref" in schema:
-            target = self._plain(self._reference_target(schema["$ref"]))
+            target = self._dereferenced(self._reference_target(schema["$ref"]))
             rest = {key: value for key, value in schema.items() if key != "$ref"}
-            return None if target is None else self._plain(self._merged(target, rest))
+            return None if target is None else self._dereferenced(self._merged(target, rest))
         parts = schema.get("allOf")
         if not isinstance(parts, list):
             return schema
         whole = {key: value for key, value in schema.items() if key != "allOf"}
         for part in parts:
-            plain = self._plain(part)
+            plain = self._dereferenced(part)
             if plain is None:
                 return None
             whole = self._merged(plain, whole)
@@ -222,28 +222,28 @@ class _FieldBuilder:
         return at if reference == "#" or reference.startswith("#/") else None
 
 
-def _kind(schema: JsonObject) -> tuple[Kind, tuple[Json, ...]]:
+def _kind(schema: JsonObject) -> tuple[FieldKind, tuple[Json, ...]]:
     if "const" in schema:
-        return Kind.CHOICE, (schema["const"],)
+        return FieldKind.CHOICE, (schema["const"],)
     options = schema.get("enum")
     if isinstance(options, list) and options:
-        return Kind.CHOICE, tuple(options)
+        return FieldKind.CHOICE, tuple(options)
     match schema.get("type"):
         case "string":
-            return Kind.TEXT, ()
+            return FieldKind.TEXT, ()
         case "number" | "integer":
-            return Kind.NUMBER, ()
+            return FieldKind.NUMBER, ()
         case "boolean":
-            return Kind.CHOICE, (True, False)
+            return FieldKind.CHOICE, (True, False)
         case "null":
-            return Kind.CHOICE, (None,)
+            return FieldKind.CHOICE, (None,)
         case "array":
-            return Kind.ARRAY, ()
+            return FieldKind.ARRAY, ()
         case "object":
-            return (Kind.OBJECT if _has_fields(schema) else Kind.JSON), ()
+            return (FieldKind.OBJECT if _has_fields(schema) else FieldKind.JSON), ()
         case None if _has_fields(schema) and _properties(schema):
-            return Kind.OBJECT, ()
-    return Kind.JSON, ()
+            return FieldKind.OBJECT, ()
+    return FieldKind.JSON, ()
 
 
 def _has_fields(schema: JsonObject) -> bool:
@@ -265,7 +265,9 @@ def _text_keyword(schema: JsonObject, key: str) -> str:
 
 def _is_long(schema: JsonObject) -> bool:
     most, default = schema.get("maxLength"), schema.get("default")
-    return (isinstance(most, int) and most >= LONG) or (isinstance(default, str) and "\n" in default)
+    return (isinstance(most, int) and most >= LONG_TEXT_LENGTH) or (
+        isinstance(default, str) and "\n" in default
+    )
 
 
 def _bound_labels(schema: JsonObject) -> Iterator[str]:

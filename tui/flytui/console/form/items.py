@@ -10,17 +10,17 @@ from flytui.console.form.drafts import (
     ObjectValue,
     ArrayValue,
     Path,
-    Step,
-    Way,
+    PathStep,
+    UnionValue,
     value_at,
-    fresh,
-    put,
+    initial_value,
+    with_value_at,
 )
-from flytui.console.form.fields import Field
+from flytui.console.form.fields import SchemaField
 
 
 def with_item_added_or_removed(
-    field: Field, draft: FormValue, path: Path, more: bool
+    field: SchemaField, draft: FormValue, path: Path, more: bool
 ) -> tuple[FormValue, Path] | None:
     """The form with one item more after the one that the path leads to or through, or without that one;
     and where keys should go then. None where the path leads through no array, or that is full or empty."""
@@ -33,24 +33,24 @@ def with_item_added_or_removed(
         at = step if isinstance(step, int) else last
         if (more and len(items.items) >= MAX_ITEMS) or (not more and last < 0):
             return None
-        new = (fresh(owner.item),) if more else ()
+        new = (initial_value(owner.item),) if more else ()
         kept = items.items[: at + 1] if more else items.items[:at]
-        changed = replace(items, items=(*kept, *new, *items.items[at + 1 :]), given=False)
+        changed = replace(items, items=(*kept, *new, *items.items[at + 1 :]), explicit=False)
         to = (*path[:length], at + 1) if more else path[:length]
-        return put(draft, path[:length], changed), to
+        return with_value_at(draft, path[:length], changed), to
     return None
 
 
-def field_at(field: Field, draft: FormValue, path: Path) -> Field | None:
+def field_at(field: SchemaField, draft: FormValue, path: Path) -> SchemaField | None:
     """The field that stands at a path of the draft; None where none does."""
     for place, step in enumerate(path):
         here = value_at(draft, path[:place])
-        found: Field | None = None
-        if isinstance(here, ObjectValue) and not isinstance(step, Step):
+        found: SchemaField | None = None
+        if isinstance(here, ObjectValue) and not isinstance(step, PathStep):
             found = next((part for part in field.fields if part.name == step), None)
         elif isinstance(here, ArrayValue):
             found = field.item
-        elif isinstance(here, Way) and here.at >= 0:
+        elif isinstance(here, UnionValue) and here.at >= 0:
             found = field.branches[here.at]
         if found is None:
             return None

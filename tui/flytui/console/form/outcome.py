@@ -17,11 +17,11 @@ from flycore.model.enums import Phase
 from flycore.model.errors import FlyError
 from flycore.model.json import JsonObject
 from flytui.console.activity.details import call_lines
-from flytui.console.desk import Desk, Topic
+from flytui.console.desk import ConsoleState, Topic
 from flytui.console.keymap import KeyBindings
 from flytui.console.pages import PageScreen
-from flytui.console.paint import Line, Span, Tone, keys_fitting, line, span, wrap, wrapped
-from flytui.console.words import PHASE_LABELS, STATUS, clock, said
+from flytui.console.paint import StyledLine, StyledText, Tone, keys_fitting, line, span, wrap, wrapped
+from flytui.console.words import PHASE_LABELS, STATUS_LABELS, duration, label_span
 
 WAIT_MS = 24 * 60 * 60 * 1000
 """The console stays to the end: it never comes back for an answer, as an agent would."""
@@ -37,7 +37,7 @@ class TestCall:
     """Unix time, seconds."""
     progress: Progress | None = None
     result: ToolResult | None = None
-    lost: str = ""
+    lost_reason: str = ""
     """Why nothing will be known of it any more."""
 
     @property
@@ -46,7 +46,7 @@ class TestCall:
         known = self.result or self.progress
         return known.call_id if known else ""
 
-    async def run(self, desk: Desk, told: Callable[[], None]) -> None:
+    async def run(self, desk: ConsoleState, told: Callable[[], None]) -> None:
         """Make the call, as any caller does; `told` whenever there is news."""
 
         def heard(progress: Progress) -> None:
@@ -57,7 +57,7 @@ class TestCall:
         try:
             self.result = await call(self.tool, self.input, inline_wait_ms=WAIT_MS, on_progress=heard)
         except FlyError as error:
-            self.lost = str(error) or "the kernel went away"
+            self.lost_reason = str(error) or "the kernel went away"
         finally:
             desk.test_calls -= 1
         told()
@@ -75,7 +75,7 @@ class CallPage(PageScreen):
         Binding("t", "again", "Again", show=False, id="call.again"),
     ]
 
-    def __init__(self, desk: Desk, sent: TestCall, again: Callable[[], Screen[None]]) -> None:
+    def __init__(self, desk: ConsoleState, sent: TestCall, again: Callable[[], Screen[None]]) -> None:
         super().__init__(
             desk, "Test call", lambda width: test_call_lines(sent, desk, width), copy=sent.as_json
         )
@@ -86,7 +86,7 @@ class CallPage(PageScreen):
         """Elapsed time is drawn as it runs."""
         self.set_interval(1.0, self._tick)
 
-    def news(self) -> None:
+    def refresh_call(self) -> None:
         """The call moved or ended."""
         if self.is_attached:
             self.changed(frozenset((Topic.ACTIVITY,)))
@@ -97,10 +97,10 @@ class CallPage(PageScreen):
 
     def _tick(self) -> None:
         if self._sent.result is None:
-            self.news()
+            self.refresh_call()
 
-    def _keys(self, width: int) -> Sequence[Line]:
-        ended = self._sent.result is not None or bool(self._sent.lost)
+    def _keys(self, width: int) -> Sequence[StyledLine]:
+        ended = self._sent.result is not None or bool(self._sent.lost_reason)
         pairs = [
             ("page.close", "back" if ended else "leave it running"),
             ("call.again", "call again"),
@@ -110,18 +110,18 @@ class CallPage(PageScreen):
         return [keys_fitting(self._desk.keys.hints(pairs), width)]
 
 
-def begin_call(
-    app: App[None], desk: Desk, tool: str, input: JsonObject, again: Callable[[], Screen[None]]
+def start_test_call(
+    app: App[None], desk: ConsoleState, tool: str, input: JsonObject, again: Callable[[], Screen[None]]
 ) -> CallPage:
     """Make the call beside everything else that the console does; its page, to be shown. `again` makes the
     form anew."""
     sent = TestCall(tool, input, desk.now())
     page = CallPage(desk, sent, again)
-    app.run_worker(sent.run(desk, page.news), group="test-call")
+    app.run_worker(sent.run(desk, page.refresh_call), group="test-call")
     return page
 
 
-def test_call_lines(sent: TestCall, desk: Desk, width: int) -> list[Line]:
+def test_call_lines(sent: TestCall, desk: ConsoleState, width: int) -> list[StyledLine]:
     """How it goes; then everything that is known of the call."""
     now = desk.now()
     call = next((call for call in desk.activity if call.call_id == sent.call_id), None)
@@ -138,28 +138,28 @@ def _latest_activity(call: Activity, sent: TestCall) -> Activity:
     return msgspec.structs.replace(call, result=sent.result, phase=Phase.FINISHED)
 
 
-def _state(sent: TestCall, now: float, keys: KeyBindings) -> list[Line]:
+def _state(sent: TestCall, now: float, keys: KeyBindings) -> list[StyledLine]:
     tool = span(f" {sent.tool}  ", Tone.STRONG)
-    if sent.lost:
-        return [line(tool, span(f"✗ not known how it ended: {sent.lost}", Tone.WARN))]
+    if sent.lost_reason:
+        return [line(tool, span(f"✗ not known how it ended: {sent.lost_reason}", Tone.WARN))]
     if sent.result is not None:
-        return [line(tool, said(STATUS[sent.result.status]))]
+        return [line(tool, label_span(STATUS_LABELS[sent.result.status]))]
     phase = sent.progress.phase if sent.progress else Phase.CHECKING
-    rows = [line(tool, said(PHASE_LABELS[phase]), span(f"  {clock(now - sent.started)}", Tone.DIM))]
+    rows = [line(tool, label_span(PHASE_LABELS[phase]), span(f"  {duration(now - sent.started)}", Tone.DIM))]
     if phase is Phase.WAITING_APPROVAL:
         rows.append(
             line(
-                Span(" "),
-                span(keys.shown("app.card"), Tone.KEY),
+                StyledText(" "),
+                span(keys.label("app.card"), Tone.KEY),
                 span(" opens its card; nothing runs before."),
             )
         )
-    leave, activity = keys.shown("page.close"), keys.shown("main.activity")
+    leave, activity = keys.label("page.close"), keys.label("main.activity")
     rows.append(line(span(f" {leave} leaves it running: it is in Activity ({activity}).", Tone.DIM)))
     return rows
 
 
-def _error_lines(sent: TestCall, width: int) -> list[Line]:
+def _error_lines(sent: TestCall, width: int) -> list[StyledLine]:
     """What its own answer says, while Activity does not have the call."""
     error = sent.result.error if sent.result else None
     if error is None:

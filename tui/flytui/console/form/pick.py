@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from flytui.console.form.boxes import VisibleInput
-from flytui.console.paint import Line, Tone, keys_fitting, line, span
+from flytui.console.paint import StyledLine, Tone, keys_fitting, line, span
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar
 
@@ -24,16 +24,16 @@ class OptionRow:
     """An option by its place among all."""
 
     at: int
-    words: str
+    label: str
 
     @property
     def key(self) -> str:
         """Its place."""
         return str(self.at)
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """Its words, made safe."""
-        return line(span(self.words))
+        return line(span(self.label))
 
 
 class OptionListScreen(ModalScreen[int | None]):
@@ -71,7 +71,7 @@ class OptionListScreen(ModalScreen[int | None]):
 
     def on_mount(self) -> None:
         """Start on the option that is chosen."""
-        self._list.show(self._rows)
+        self._list.set_rows(self._rows)
         self._list.action_move(max(0, self._at))
         self.set_focus(self._box)
 
@@ -84,7 +84,7 @@ class OptionListScreen(ModalScreen[int | None]):
             for row, text in zip(self._rows, self._folded, strict=True)
             if all(word in text for word in words)
         ]
-        self._list.show(found, narrowed=bool(words))
+        self._list.set_rows(found, narrowed=bool(words))
 
     @on(Input.Submitted)
     def _entered(self, event: Input.Submitted) -> None:
@@ -113,6 +113,6 @@ class OptionListScreen(ModalScreen[int | None]):
         """One screen of the list."""
         self._list.action_page(step)
 
-    def _keys(self, width: int) -> Sequence[Line]:
+    def _keys(self, width: int) -> Sequence[StyledLine]:
         pairs = [("Enter", "choose"), ("Esc", "back"), ("↑↓", "move"), ("letters", "narrow down")]
         return [keys_fitting(pairs, width)]

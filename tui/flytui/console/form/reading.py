@@ -17,15 +17,15 @@ from flytui.console.form.drafts import (
     TextValue,
     Path,
     ChoiceValue,
-    Step,
-    Way,
+    PathStep,
+    UnionValue,
     value_from_json,
-    empty,
+    is_empty,
     pointer_of,
-    untouched,
-    written,
+    is_initial,
+    json_text_value,
 )
-from flytui.console.form.fields import MISSING, Field, Kind, Missing
+from flytui.console.form.fields import MISSING, SchemaField, FieldKind, Missing
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _MAX_DIGITS = 4_300
@@ -60,7 +60,7 @@ class FormResult:
         return next((problem for problem in self.problems if problem.broken), None)
 
 
-def read_form(field: Field, draft: FormValue, schema: Json) -> FormResult:
+def read_form(field: SchemaField, draft: FormValue, schema: Json) -> FormResult:
     """The input that the fields hold."""
     reader = _FormReader()
     value = reader.read(field, draft, (), True)
@@ -68,14 +68,14 @@ def read_form(field: Field, draft: FormValue, schema: Json) -> FormResult:
         return FormResult({}, tuple(reader.problems))
     if not isinstance(value, dict):
         return FormResult({}, (InputProblem("", "the input of a tool is an object: { … }", broken=True),))
-    return checked(value, schema, reader.problems)
+    return validated(value, schema, reader.problems)
 
 
-def value_for(field: Field, value: JsonObject) -> FormValue:
+def value_for(field: SchemaField, value: JsonObject) -> FormValue:
     """The input in the fields; as JSON text where they would send another one."""
     draft = value_from_json(field, value)
     reader = _FormReader()
-    return draft if reader.read(field, draft, (), True) == value else written(value)
+    return draft if reader.read(field, draft, (), True) == value else json_text_value(value)
 
 
 def read_json(text: str, schema: Json) -> FormResult:
@@ -83,10 +83,10 @@ def read_json(text: str, schema: Json) -> FormResult:
     value = read_object(text)
     if isinstance(value, str):
         return FormResult({}, (InputProblem("", value, broken=True),))
-    return checked(value, schema)
+    return validated(value, schema)
 
 
-def checked(value: JsonObject, schema: Json, known: Sequence[InputProblem] = ()) -> FormResult:
+def validated(value: JsonObject, schema: Json, known: Sequence[InputProblem] = ()) -> FormResult:
     """The input as the kernel would run it, and all that the kernel would say against it."""
     try:
         canonical_json(value)
@@ -140,7 +140,7 @@ class _FormReader:
     def __init__(self) -> None:
         self.problems: list[InputProblem] = []
 
-    def read(self, field: Field, draft: FormValue, path: Path, required: bool) -> Json | Missing:
+    def read(self, field: SchemaField, draft: FormValue, path: Path, required: bool) -> Json | Missing:
         """The value at the path, MISSING where there is none."""
         value: Json | Missing = MISSING
         match draft:
@@ -152,30 +152,30 @@ class _FormReader:
                 return self._group(field, draft, path, required)
             case ArrayValue():
                 return self._items(field, draft, path, required)
-            case Way() if draft.at >= 0:
+            case UnionValue() if draft.at >= 0:
                 branch = field.branches[draft.at]
-                needed = required or branch.kind in (Kind.OBJECT, Kind.ARRAY)
-                return self.read(branch, draft.inner, (*path, Step.BRANCH), needed)
+                needed = required or branch.kind in (FieldKind.OBJECT, FieldKind.ARRAY)
+                return self.read(branch, draft.inner, (*path, PathStep.BRANCH), needed)
         if isinstance(value, Missing) and required:
             self._report_missing(path)
         return value
 
     def _report_missing(self, path: Path) -> None:
-        steps = [step for step in path if not isinstance(step, Step)]
+        steps = [step for step in path if not isinstance(step, PathStep)]
         if steps and isinstance(steps[-1], int):
             words = "write a value, or take the item out"
             self.problems.append(InputProblem(pointer_of(path), words, broken=True))
         else:
             self.problems.append(InputProblem(pointer_of(path), "is required", missing=True))
 
-    def _leaf(self, field: Field, draft: TextValue, path: Path, required: bool) -> Json | Missing:
-        steps = [step for step in path if not isinstance(step, Step)]
+    def _leaf(self, field: SchemaField, draft: TextValue, path: Path, required: bool) -> Json | Missing:
+        steps = [step for step in path if not isinstance(step, PathStep)]
         item = bool(steps) and isinstance(steps[-1], int)
-        if empty(draft):
-            return "" if item and required and field.kind is Kind.TEXT and not draft.as_json else MISSING
+        if is_empty(draft):
+            return "" if item and required and field.kind is FieldKind.TEXT and not draft.as_json else MISSING
         if draft.as_json:
             return self._json(draft.text, path)
-        if field.kind is Kind.NUMBER:
+        if field.kind is FieldKind.NUMBER:
             return _number_from_text(draft.text)
         return draft.text
 
@@ -187,15 +187,15 @@ class _FormReader:
             return MISSING
         return read["value"]
 
-    def _group(self, field: Field, draft: ObjectValue, path: Path, required: bool) -> Json | Missing:
-        if not required and not draft.given and (untouched(field, draft) or empty(draft)):
+    def _group(self, field: SchemaField, draft: ObjectValue, path: Path, required: bool) -> Json | Missing:
+        if not required and not draft.explicit and (is_initial(field, draft) or is_empty(draft)):
             return MISSING
         made: JsonObject = {}
         for part, (name, inner) in zip(field.fields, draft.parts, strict=True):
             value = self.read(part, inner, (*path, name), part.required)
             if not isinstance(value, Missing):
                 made[name] = value
-        others = self._json(draft.rest.text, (*path, Step.REST)) if draft.rest.text else {}
+        others = self._json(draft.rest.text, (*path, PathStep.REST)) if draft.rest.text else {}
         if isinstance(others, dict) and not set(others) & {part.name for part in field.fields}:
             made.update(others)
         elif not isinstance(others, Missing):
@@ -203,8 +203,8 @@ class _FormReader:
             self.problems.append(InputProblem(pointer_of(path), words, broken=True))
         return made
 
-    def _items(self, field: Field, draft: ArrayValue, path: Path, required: bool) -> Json | Missing:
-        if field.item is None or (empty(draft) and not required):
+    def _items(self, field: SchemaField, draft: ArrayValue, path: Path, required: bool) -> Json | Missing:
+        if field.item is None or (is_empty(draft) and not required):
             return MISSING
         values = [self.read(field.item, item, (*path, at), True) for at, item in enumerate(draft.items)]
         return [value for value in values if not isinstance(value, Missing)]

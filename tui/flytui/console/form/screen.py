@@ -17,17 +17,31 @@ from textual.widgets import Input, TextArea
 from flycore.model.catalog import CapabilityView
 from flycore.model.json import JsonObject
 from flytui.console.approvals.edit import JsonArea, json_text
-from flytui.console.desk import Desk, Topic
+from flytui.console.desk import ConsoleState, Topic
 from flytui.console.form.block import FieldWidget, FieldList
-from flytui.console.form.drafts import FormValue, ObjectValue, ArrayValue, Way, value_at, fresh, put
-from flytui.console.form.entries import MAX_ENTRIES, Entry, layout_entries, placed, layout_shape
-from flytui.console.form.fields import Kind, schema_fields
+from flytui.console.form.drafts import (
+    FormValue,
+    ObjectValue,
+    ArrayValue,
+    UnionValue,
+    value_at,
+    initial_value,
+    with_value_at,
+)
+from flytui.console.form.entries import (
+    MAX_ENTRIES,
+    LayoutEntry,
+    layout_entries,
+    problems_by_entry,
+    layout_shape,
+)
+from flytui.console.form.fields import FieldKind, schema_fields
 from flytui.console.form.items import with_item_added_or_removed
-from flytui.console.form.outcome import begin_call
+from flytui.console.form.outcome import start_test_call
 from flytui.console.form.reading import FormResult, value_for, read_form, read_json
-from flytui.console.form.showing import problem_count, foot_lines, key_pairs, tool_lines
+from flytui.console.form.showing import problem_count, problem_lines, key_pairs, tool_lines
 from flytui.console.header import alert_lines, header_lines
-from flytui.console.paint import Line, keys_fitting
+from flytui.console.paint import StyledLine, keys_fitting
 from flytui.console.screens.traits import ScreenTraits
 from flytui.console.views import LineBar
 
@@ -52,17 +66,17 @@ class FormScreen(ScreenTraits, Screen[None]):
         Binding("f8", "item(False)", "Remove item", show=False, priority=True, id="form.remove"),
     ]
 
-    def __init__(self, desk: Desk, view: CapabilityView) -> None:
+    def __init__(self, desk: ConsoleState, view: CapabilityView) -> None:
         super().__init__()
         self._desk = desk
         self._view = view
         self._schema = view.capability.input_schema
         self._field = schema_fields(self._schema)
-        self._draft: FormValue = fresh(self._field)
-        self._entries: Sequence[Entry] = ()
-        self._reading = FormResult({})
-        self._raw = False
-        self._tried = self._sent = False
+        self._form_value: FormValue = initial_value(self._field)
+        self._entries: Sequence[LayoutEntry] = ()
+        self._result = FormResult({})
+        self._as_json = False
+        self._send_attempted = self._sent = False
         self._example = -1
         self._body = FieldList(id="form")
         self._area = JsonArea("", id="form-json", soft_wrap=True)
@@ -81,11 +95,11 @@ class FormScreen(ScreenTraits, Screen[None]):
         """Start with what was written here last."""
         last = self._desk.inputs.get(self._view.capability.name)
         if last is not None:
-            await self._load(last)
-        elif self._field.kind is Kind.JSON:
-            await self._load({})
+            await self._load_input(last)
+        elif self._field.kind is FieldKind.JSON:
+            await self._load_input({})
         else:
-            await self._fill(self._draft)
+            await self._show_value(self._form_value)
         self._focus_first()
 
     def changed(self, topics: frozenset[Topic]) -> None:
@@ -98,14 +112,14 @@ class FormScreen(ScreenTraits, Screen[None]):
     @on(FieldWidget.Edited)
     async def _edited(self, event: FieldWidget.Edited) -> None:
         event.stop()
-        if value_at(self._draft, event.path) is not None:
-            await self._fill(put(self._draft, event.path, event.draft))
+        if value_at(self._form_value, event.path) is not None:
+            await self._show_value(with_value_at(self._form_value, event.path, event.draft))
 
     @on(TextArea.Changed, "#form-json")
     def _json_written(self, event: TextArea.Changed) -> None:
         event.stop()
-        if self._raw:
-            self._reading = read_json(self._area.text, self._schema)
+        if self._as_json:
+            self._result = read_json(self._area.text, self._schema)
             self._redraw()
 
     @on(Input.Submitted)
@@ -124,113 +138,120 @@ class FormScreen(ScreenTraits, Screen[None]):
 
     def on_unmount(self) -> None:
         """However the form was left, what was written is kept."""
-        if self._reading.broken is None:
-            self._desk.inputs[self._view.capability.name] = self._reading.input
+        if self._result.broken is None:
+            self._desk.inputs[self._view.capability.name] = self._result.input
 
     def action_send(self) -> None:
         """Call the tool, where the input fits."""
-        if self._reading.problems and not self._reading.broken:
-            self._tried = True
+        if self._result.problems and not self._result.broken:
+            self._send_attempted = True
             self._show()
             self._to_first_problem()
-            key = self._desk.keys.shown("form.insist")
-            self._say(f"not sent: {problem_count(self._reading)}. {key} sends it all the same")
+            key = self._desk.keys.label("form.insist")
+            self._show_notice(f"not sent: {problem_count(self._result)}. {key} sends it all the same")
         else:
             self.action_insist()
 
     def action_insist(self) -> None:
         """Call the tool with what stands here; the kernel says what it thinks of it."""
-        broken = self._reading.broken
+        broken = self._result.broken
         if broken is not None:
-            self._tried = True
+            self._send_attempted = True
             self._show()
             self._to_first_problem()
-            self._say(f"there is nothing to send: {broken.pointer} {broken.message}")
+            self._show_notice(f"there is nothing to send: {broken.pointer} {broken.message}")
         elif not self._sent:
             self._sent = True
             desk, view = self._desk, self._view
-            page = begin_call(
-                self.app, desk, view.capability.name, self._reading.input, lambda: FormScreen(desk, view)
+            page = start_test_call(
+                self.app, desk, view.capability.name, self._result.input, lambda: FormScreen(desk, view)
             )
             self.app.switch_screen(page)
 
     async def action_json(self) -> None:
         """The input as JSON, exactly what is sent; or back to its fields."""
-        broken = self._reading.broken
+        broken = self._result.broken
         if broken is not None:
-            self._say(f"first: {broken.pointer} {broken.message}")
-        elif not self._raw:
-            self._write(self._reading.input)
-        elif not await self._load(self._reading.input):
-            self._say("this input has no place in the fields: it stays JSON")
+            self._show_notice(f"first: {broken.pointer} {broken.message}")
+        elif not self._as_json:
+            self._show_json(self._result.input)
+        elif not await self._load_input(self._result.input):
+            self._show_notice("this input has no place in the fields: it stays JSON")
         self._focus_first()
 
     async def action_example(self) -> None:
         """The next example of the tool's own; after the last one an empty form."""
         examples = self._view.capability.examples
-        self._tried = False
+        self._send_attempted = False
         self._example += 1
         if self._example < len(examples):
-            await self._load(examples[self._example])
-            self._say(f"example {self._example + 1} of {len(examples)}")
+            await self._load_input(examples[self._example])
+            self._show_notice(f"example {self._example + 1} of {len(examples)}")
         else:
             self._example = -1
-            empty = read_form(self._field, fresh(self._field), self._schema).input
-            await (self._load(empty) if self._field.kind is Kind.JSON else self._fill(fresh(self._field)))
-            self._say("an empty form" if examples else "the tool has no examples: an empty form")
+            empty = read_form(self._field, initial_value(self._field), self._schema).input
+            await (
+                self._load_input(empty)
+                if self._field.kind is FieldKind.JSON
+                else self._show_value(initial_value(self._field))
+            )
+            self._show_notice("an empty form" if examples else "the tool has no examples: an empty form")
         self._focus_first()
 
     async def action_item(self, more: bool) -> None:
         """An item more after the one that keys go to, or without it."""
-        block = None if self._raw else self._body.focused()
-        found = with_item_added_or_removed(self._field, self._draft, block.entry.path if block else (), more)
+        block = None if self._as_json else self._body.focused()
+        found = with_item_added_or_removed(
+            self._field, self._form_value, block.entry.path if block else (), more
+        )
         if found is None:
-            self._say("keys go to no item of an array")
+            self._show_notice("keys go to no item of an array")
         else:
             draft, path = found
-            await self._fill(draft)
+            await self._show_value(draft)
             self._body.focus_on(path)
 
-    async def _load(self, value: JsonObject) -> bool:
+    async def _load_input(self, value: JsonObject) -> bool:
         """Show an input: in the fields where they hold it, else as JSON. Whether it is in the fields."""
         draft = value_for(self._field, value)
         drawn = (
-            isinstance(draft, ObjectValue | Way) and len(layout_entries(self._field, draft)) <= MAX_ENTRIES
+            isinstance(draft, ObjectValue | UnionValue)
+            and len(layout_entries(self._field, draft)) <= MAX_ENTRIES
         )
         if drawn:
-            self._raw = False
-            await self._fill(draft)
+            self._as_json = False
+            await self._show_value(draft)
         else:
-            self._write(value)
+            self._show_json(value)
         return drawn
 
-    def _write(self, value: JsonObject) -> None:
-        self._raw = True
+    def _show_json(self, value: JsonObject) -> None:
+        self._as_json = True
         self._area.text = json_text(value)
-        self._reading = read_json(self._area.text, self._schema)
+        self._result = read_json(self._area.text, self._schema)
         self._show()
 
-    async def _fill(self, draft: FormValue) -> None:
+    async def _show_value(self, draft: FormValue) -> None:
         """Take what stands in the fields; widgets come and go only where the fields do."""
         entries = layout_entries(self._field, draft)
         if len(entries) > MAX_ENTRIES:
-            self._say("more fields than can be drawn: write it as JSON")
+            self._show_notice("more fields than can be drawn: write it as JSON")
             return
         same = layout_shape(entries) == layout_shape(self._entries)
-        self._draft, self._entries = draft, entries
-        self._reading = read_form(self._field, draft, self._schema)
+        self._form_value, self._entries = draft, entries
+        self._result = read_form(self._field, draft, self._schema)
         if same:
-            self._body.take(entries)
+            self._body.set_values(entries)
         else:
             await self._body.set_entries(entries)
         self._show()
 
     def _show(self) -> None:
-        self._body.display = not self._raw
-        self._area.display = self._raw
-        at, _ = placed(self._entries, self._reading.problems)
-        if not self._raw:
-            self._body.say(at, self._tried)
+        self._body.display = not self._as_json
+        self._area.display = self._as_json
+        at, _ = problems_by_entry(self._entries, self._result.problems)
+        if not self._as_json:
+            self._body.show_problems(at, self._send_attempted)
         self._redraw()
 
     def _redraw(self) -> None:
@@ -238,34 +259,35 @@ class FormScreen(ScreenTraits, Screen[None]):
             bar.redraw()
 
     def _focus_first(self) -> None:
-        if self._raw:
+        if self._as_json:
             self.set_focus(self._area)
         else:
             self._body.focus_on(())
 
     def _to_first_problem(self) -> None:
-        at, _ = placed(self._entries, self._reading.problems)
+        at, _ = problems_by_entry(self._entries, self._result.problems)
         path = next((entry.path for entry in self._entries if entry.path in at), None)
-        if path is not None and not self._raw:
+        if path is not None and not self._as_json:
             self._body.focus_on(path)
 
-    def _say(self, notice: str) -> None:
+    def _show_notice(self, notice: str) -> None:
         self._desk.notice = notice
         self._redraw()
 
-    def _top(self, width: int) -> Sequence[Line]:
-        return tool_lines(self._view, self._raw, width)
+    def _top(self, width: int) -> Sequence[StyledLine]:
+        return tool_lines(self._view, self._as_json, width)
 
-    def _foot(self, width: int) -> Sequence[Line]:
-        _, nowhere = placed(self._entries, self._reading.problems)
-        return foot_lines(self._reading, self._reading.problems if self._raw else nowhere, width)
+    def _foot(self, width: int) -> Sequence[StyledLine]:
+        _, nowhere = problems_by_entry(self._entries, self._result.problems)
+        return problem_lines(self._result, self._result.problems if self._as_json else nowhere, width)
 
-    def _keys(self, width: int) -> Sequence[Line]:
-        block = None if self._raw else self._body.focused()
+    def _keys(self, width: int) -> Sequence[StyledLine]:
+        block = None if self._as_json else self._body.focused()
         path = block.entry.path if block else ()
         in_array = any(
-            isinstance(value_at(self._draft, path[:length]), ArrayValue) for length in range(1, len(path) + 1)
+            isinstance(value_at(self._form_value, path[:length]), ArrayValue)
+            for length in range(1, len(path) + 1)
         )
-        json_only = self._field.kind is Kind.JSON
-        pairs = key_pairs(self._reading, self._raw, json_only, in_array)
+        json_only = self._field.kind is FieldKind.JSON
+        pairs = key_pairs(self._result, self._as_json, json_only, in_array)
         return [keys_fitting(self._desk.keys.hints(pairs), width)]

@@ -7,24 +7,24 @@ from collections.abc import Sequence
 from flycore.model.catalog import CapabilityView
 from flycore.model.enums import Effective
 from flytui.console.form.reading import InputProblem, FormResult
-from flytui.console.paint import Line, Span, Tone, fit, line, span, wrap
-from flytui.console.words import STATE_LABELS, plural, said
+from flytui.console.paint import StyledLine, StyledText, Tone, truncated, line, span, wrap
+from flytui.console.words import STATE_LABELS, plural, label_span
 
 MAX_PROBLEMS = 4
 """Listed below a form; more are counted."""
 
 
-def tool_lines(view: CapabilityView, raw: bool, width: int) -> list[Line]:
+def tool_lines(view: CapabilityView, raw: bool, width: int) -> list[StyledLine]:
     """The tool, how it is, and what policy says of it."""
     tool, stability = view.capability, view.stability
     policy = span(f"  policy {view.decision}" if view.decision else "", Tone.DIM)
     rows = [
-        fit(
+        truncated(
             line(
-                Span(" "),
+                StyledText(" "),
                 span(tool.name, Tone.STRONG),
-                Span("  "),
-                said(STATE_LABELS[stability.effective]),
+                StyledText("  "),
+                label_span(STATE_LABELS[stability.effective]),
                 policy,
             ),
             width,
@@ -47,9 +47,9 @@ def problem_count(reading: FormResult) -> str:
     return ", ".join(words)
 
 
-def foot_lines(reading: FormResult, nowhere: Sequence[InputProblem], width: int) -> list[Line]:
+def problem_lines(reading: FormResult, nowhere: Sequence[InputProblem], width: int) -> list[StyledLine]:
     """Whether the input fits; and what is wrong that no field stands for."""
-    rows: list[Line] = []
+    rows: list[StyledLine] = []
     for problem in nowhere[:MAX_PROBLEMS]:
         where = f"{problem.pointer}: " if problem.pointer else ""
         rows += wrap(line(span(f" ✗ {where}{problem.message}", Tone.WARN)), width, 3)[:3]

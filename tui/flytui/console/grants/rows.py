@@ -10,21 +10,21 @@ from flycore.model.approval import Lease
 from flycore.model.enums import Decision, LeaseScope
 from flycore.model.question import Block
 from flycore.model.standing import StandingRule
-from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrapped
-from flytui.console.words import age, clock, plural
+from flytui.console.paint import StyledLine, StyledText, Tone, padded, truncated, line, span, wrapped
+from flytui.console.words import age, duration, plural
 
-TITLES = ("WHAT", "WHO", "USED", "LAST", "ENDS", "FROM")
+COLUMN_TITLES = ("WHAT", "WHO", "USED", "LAST", "ENDS", "FROM")
 _EVERY_TOOL = "*"
 _DECISIONS = {Decision.ALLOW: Tone.GOOD, Decision.ASK: Tone.WARN, Decision.DENY: Tone.BAD}
 
 
-def columns(cells: Sequence[Span], width: int) -> Line:
+def grant_columns(cells: Sequence[StyledText], width: int) -> StyledLine:
     """The cells side by side; where it is narrow the last ones go first, `Enter` shows them all."""
     sizes = (26, 13, 9, 8, 12) if width < 90 else (34, 24, 9, 9, 13)
-    row: Line = ()
+    row: StyledLine = ()
     for cell, size in zip(cells, sizes, strict=False):
-        row = (*row, *column((cell,), size), Span(" "))
-    return fit((*row, *cells[len(sizes) :]), width)
+        row = (*row, *padded((cell,), size), StyledText(" "))
+    return truncated((*row, *cells[len(sizes) :]), width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,16 @@ class LeaseRow:
         return f"lease {self.lease.id}"
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The lease in a few words."""
         return f"the lease of {self.lease.tool} for {self.lease.caller}"
 
     @property
-    def loosens(self) -> bool:
+    def removal_loosens(self) -> bool:
         """Whether taking it away lets more through: never."""
         return False
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """One row."""
         lease = self.lease
         used = f"{lease.used} of {lease.used + lease.calls_left}"
@@ -61,9 +61,9 @@ class LeaseRow:
             span(_time_left(lease, self.now), Tone.ACCENT),
             span(lease.from_request, Tone.DIM),
         )
-        return columns(cells, width)
+        return grant_columns(cells, width)
 
-    def details(self, width: int) -> list[Line]:
+    def details(self, width: int) -> list[StyledLine]:
         """Everything that is known of it."""
         lease = self.lease
         facts = [
@@ -93,12 +93,12 @@ class RuleRow:
         return f"rule {self.rule.where} {self.rule.digest}"
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The rule in a few words."""
         return f"the rule {self.rule.decision} {self.rule.tool} at {self._place}"
 
     @property
-    def loosens(self) -> bool:
+    def removal_loosens(self) -> bool:
         """Whether without it more would run unasked."""
         return self.rule.decision != Decision.ALLOW
 
@@ -106,23 +106,23 @@ class RuleRow:
     def _place(self) -> str:
         return self.rule.where.rpartition("/")[2]
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """One row."""
         rule = self.rule
-        tone = Tone.DIM if rule.note or self._over else _decision_tone(rule.decision)
+        tone = Tone.DIM if rule.note or self._expired else _decision_tone(rule.decision)
         what = (span(f"{rule.decision} ", tone), span(rule.tool, Tone.STRONG))
-        text = Span("".join(part.text for part in what), tone)
+        text = StyledText("".join(part.text for part in what), tone)
         cells = (
             text,
             span(rule.caller or "every caller"),
             span(str(rule.used) if rule.used else "–", Tone.DIM),
             span(_since(rule.last_used, self.now), Tone.DIM),
-            span(self._ends(), Tone.WARN if rule.note or self._over else Tone.DIM),
+            span(self._ends(), Tone.WARN if rule.note or self._expired else Tone.DIM),
             span(rule.from_request or self._place, Tone.DIM),
         )
-        return columns(cells, width)
+        return grant_columns(cells, width)
 
-    def details(self, width: int) -> list[Line]:
+    def details(self, width: int) -> list[StyledLine]:
         """Everything that is known of it."""
         rule = self.rule
         facts = [
@@ -138,7 +138,7 @@ class RuleRow:
         return _detail_lines(facts, rule.note, width)
 
     @property
-    def _over(self) -> bool:
+    def _expired(self) -> bool:
         return self.rule.expires is not None and self.now >= self.rule.expires
 
     def _ends(self) -> str:
@@ -146,7 +146,7 @@ class RuleRow:
             return "faulty"
         if self.rule.expires is None:
             return "never"
-        return "expired" if self._over else f"in {age(self.rule.expires - self.now)}"
+        return "expired" if self._expired else f"in {age(self.rule.expires - self.now)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,17 +162,17 @@ class BlockRow:
         return f"block {self.block.tool}"
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The block in a few words."""
         tool = self.block.tool
         return "the block of every tool" if tool == _EVERY_TOOL else f"the block of {tool}"
 
     @property
-    def loosens(self) -> bool:
+    def removal_loosens(self) -> bool:
         """Whether without it more is let through: always."""
         return True
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """One row."""
         block = self.block
         tool = "every tool" if block.tool == _EVERY_TOOL else block.tool
@@ -184,9 +184,9 @@ class BlockRow:
             span("unblocked", Tone.DIM),
             span(block.reason, Tone.DIM),
         )
-        return columns(cells, width)
+        return grant_columns(cells, width)
 
-    def details(self, width: int) -> list[Line]:
+    def details(self, width: int) -> list[StyledLine]:
         """Everything that is known of it."""
         block = self.block
         facts = [
@@ -200,8 +200,8 @@ class BlockRow:
 GrantRow = LeaseRow | RuleRow | BlockRow
 
 
-def _detail_lines(facts: Sequence[tuple[str, str]], note: str, width: int) -> list[Line]:
-    rows = [line(*column((span(f" {name}", Tone.DIM),), 13), span(value)) for name, value in facts if value]
+def _detail_lines(facts: Sequence[tuple[str, str]], note: str, width: int) -> list[StyledLine]:
+    rows = [line(*padded((span(f" {name}", Tone.DIM),), 13), span(value)) for name, value in facts if value]
     notes = [line(span(f" {note}", Tone.DIM))] if note else []
     return wrapped([*rows, *notes], width, 13)
 
@@ -215,7 +215,7 @@ def _coverage(lease: Lease) -> str:
 
 
 def _time_left(lease: Lease, now: float) -> str:
-    return f"in {clock(lease.expires_at - now)}" if lease.expires_at else "with caller"
+    return f"in {duration(lease.expires_at - now)}" if lease.expires_at else "with caller"
 
 
 def _since(moment: float | None, now: float) -> str:

@@ -17,10 +17,10 @@ from textual.containers import Vertical
 
 from flycore.model.errors import FlyError
 from flytui.console.catalog.model import Heading
-from flytui.console.desk import Desk, Topic
-from flytui.console.grants.rows import TITLES, BlockRow, GrantRow, LeaseRow, RuleRow, columns
+from flytui.console.desk import ConsoleState, Topic
+from flytui.console.grants.rows import COLUMN_TITLES, BlockRow, GrantRow, LeaseRow, RuleRow, grant_columns
 from flytui.console.pages import PressAgainScreen, PageScreen
-from flytui.console.paint import Line, Span, Tone, fit, line, span, wrapped
+from flytui.console.paint import StyledLine, StyledText, Tone, truncated, line, span, wrapped
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar, LineView
 
@@ -48,13 +48,13 @@ class GrantsView(Vertical):
         ("list.open", "details"),
     ]
 
-    def __init__(self, desk: Desk, *, id: str) -> None:
+    def __init__(self, desk: ConsoleState, *, id: str) -> None:
         super().__init__(id=id)
         self._desk = desk
         self._list = VirtualList(id="grant-rows")
         self._empty = LineView(self._empty_lines, id="grants-empty")
         self._titles = LineBar(self._title_lines, id="grant-titles")
-        self._done: list[GrantRow] = []
+        self._undoable: list[GrantRow] = []
         """What was taken away here, the last one last."""
 
     def compose(self) -> ComposeResult:
@@ -73,7 +73,7 @@ class GrantsView(Vertical):
         if Topic.GRANTS not in topics:
             return
         rows = grant_rows(self._desk)
-        self._list.show(rows)
+        self._list.set_rows(rows)
         self._list.display = bool(rows)
         self._empty.display = not rows
         self._titles.redraw()
@@ -89,27 +89,27 @@ class GrantsView(Vertical):
         if row is None:
             return
         if self._desk.no_decision_reason:
-            self._say(self._desk.no_decision_reason)
+            self._show_notice(self._desk.no_decision_reason)
             return
-        if not row.loosens:
+        if not row.removal_loosens:
             self.run_worker(self._take_away(row), group="grants")
             return
         what = "unblocks it" if isinstance(row, BlockRow) else "takes it out"
-        self._ask_again("grants.revoke", f"End {row.words}?", what, partial(self._take_away, row))
+        self._confirm("grants.revoke", f"End {row.description}?", what, partial(self._take_away, row))
 
     def action_undo(self) -> None:
         """Take back what was taken away last."""
-        last = self._done[-1] if self._done else None
+        last = self._undoable[-1] if self._undoable else None
         if self._desk.no_decision_reason:
-            self._say(self._desk.no_decision_reason)
+            self._show_notice(self._desk.no_decision_reason)
         elif last is None:
-            self._say("nothing was taken away here")
-        elif last.loosens:
+            self._show_notice("nothing was taken away here")
+        elif last.removal_loosens:
             self.run_worker(self._undo(), group="grants")
         else:
-            self._ask_again("grants.undo", f"Bring back {last.words}?", "brings it back", self._undo)
+            self._confirm("grants.undo", f"Bring back {last.description}?", "brings it back", self._undo)
 
-    def _ask_again(self, id: str, question: str, does: str, then: Callable[[], Awaitable[None]]) -> None:
+    def _confirm(self, id: str, question: str, does: str, then: Callable[[], Awaitable[None]]) -> None:
         """Go on where the key comes again."""
 
         def answered(again: bool | None) -> None:
@@ -117,7 +117,9 @@ class GrantsView(Vertical):
                 self.run_worker(then, group="grants")
 
         lines = (question, "More is let through than now.")
-        self.app.push_screen(PressAgainScreen(self._desk.keys.of(id), lines, does, "leaves it"), answered)
+        self.app.push_screen(
+            PressAgainScreen(self._desk.keys.keys_for(id), lines, does, "leaves it"), answered
+        )
 
     async def _take_away(self, row: GrantRow) -> None:
         approver = self._desk.approver
@@ -132,21 +134,23 @@ class GrantsView(Vertical):
         except FlyError as error:
             why_not = str(error)
         if why_not:
-            self._say(f"{row.words}: {why_not}")
+            self._show_notice(f"{row.description}: {why_not}")
             return
-        self._done.append(row)
-        self._say(f"ended: {row.words}. {self._desk.keys.shown('grants.undo')} brings it back")
+        self._undoable.append(row)
+        self._show_notice(f"ended: {row.description}. {self._desk.keys.label('grants.undo')} brings it back")
 
     async def _undo(self) -> None:
         try:
             outcome = await self._desk.approver.undo()
         except FlyError as error:
-            self._say(f"not taken back: {error}")
+            self._show_notice(f"not taken back: {error}")
             return
-        row = self._done[-1]
-        if outcome.accepted or not self._desk.hands_on:
-            self._done.pop()
-        self._say(f"stands again: {row.words}" if outcome.accepted else f"not taken back: {outcome.why_not}")
+        row = self._undoable[-1]
+        if outcome.accepted or not self._desk.desktop_controlled:
+            self._undoable.pop()
+        self._show_notice(
+            f"stands again: {row.description}" if outcome.accepted else f"not taken back: {outcome.why_not}"
+        )
 
     @on(VirtualList.Chosen)
     def _chosen(self, event: VirtualList.Chosen) -> None:
@@ -155,7 +159,7 @@ class GrantsView(Vertical):
         if first is None:
             return
 
-        def lines(width: int) -> Sequence[Line]:
+        def lines(width: int) -> Sequence[StyledLine]:
             rows = [row for row in grant_rows(self._desk) if row.key == first.key]
             shown = rows[0] if rows else first
             return shown.details(width) if not isinstance(shown, Heading) else []
@@ -167,7 +171,7 @@ class GrantsView(Vertical):
         row = self._list.row
         return row if isinstance(row, (LeaseRow, RuleRow, BlockRow)) else None
 
-    def _say(self, notice: str) -> None:
+    def _show_notice(self, notice: str) -> None:
         self._desk.notice = notice
         self.post_message(LineBar.Stale())
 
@@ -175,16 +179,24 @@ class GrantsView(Vertical):
         if self.display and self._list.display:
             self.changed(frozenset((Topic.GRANTS,)))
 
-    def _title_lines(self, width: int) -> Sequence[Line]:
+    def _title_lines(self, width: int) -> Sequence[StyledLine]:
         if not grant_rows(self._desk):
             return []
-        return [fit((Span("  "), *columns([span(title, Tone.DIM) for title in TITLES], width - 4)), width)]
+        return [
+            truncated(
+                (
+                    StyledText("  "),
+                    *grant_columns([span(title, Tone.DIM) for title in COLUMN_TITLES], width - 4),
+                ),
+                width,
+            )
+        ]
 
-    def _empty_lines(self, width: int) -> Sequence[Line]:
+    def _empty_lines(self, width: int) -> Sequence[StyledLine]:
         return [(), *wrapped([line(span(f" {text}")) for text in _EMPTY_TEXT], width, 1)]
 
 
-def grant_rows(desk: Desk) -> list[GrantRow | Heading]:
+def grant_rows(desk: ConsoleState) -> list[GrantRow | Heading]:
     """Everything that stands now, kind by kind; a kind that has nothing has no heading."""
     now = desk.now()
     kinds: list[tuple[str, list[GrantRow]]] = [

@@ -21,11 +21,11 @@ from textual.screen import Screen, ScreenResultType
 
 from flytui.console.approvals.drawing import readiness
 from flytui.console.approvals.keys import ArmingState, KeyEffect
-from flytui.console.desk import Desk, Topic
+from flytui.console.desk import ConsoleState, Topic
 from flytui.console.header import header_lines
-from flytui.console.paint import Line, Span, keys_line, line, wrap
+from flytui.console.paint import StyledLine, StyledText, keys_line, line, wrap
 from flytui.console.screens.traits import ScreenTraits
-from flytui.console.terminal import unread
+from flytui.console.terminal import has_undrawn_output
 from flytui.console.views import LineBar, LineBuilder, LineView
 
 TICK_S = 0.1
@@ -40,7 +40,7 @@ def key_of(event: events.Key) -> str:
 class ArmedLines(LineView, can_focus=False):
     """A question's text. It takes no focus, no click and no key of its own: its screen hands keys in."""
 
-    def __init__(self, desk: Desk, build: LineBuilder, arming: ArmingState, *, id: str) -> None:
+    def __init__(self, desk: ConsoleState, build: LineBuilder, arming: ArmingState, *, id: str) -> None:
         super().__init__(build, id=id)
         self._desk = desk
         self._read_at = 0
@@ -49,54 +49,64 @@ class ArmedLines(LineView, can_focus=False):
     def _unarmed(self, arming: ArmingState) -> ArmingState:
         """That arming with keys as cold as the desk knows them."""
         desk = self._desk
-        return replace(arming, last_key=desk.last_key, hands_on=desk.hands_on, off=desk.no_decision_reason)
+        return replace(
+            arming,
+            last_key=desk.last_key,
+            desktop_controlled=desk.desktop_controlled,
+            viewer_reason=desk.no_decision_reason,
+        )
 
-    def ask(self, arming: ArmingState) -> None:
+    def show_question(self, arming: ArmingState) -> None:
         """Show another question from its first line, unarmed."""
         self.arming = self._unarmed(arming)
         self.rebuild()
         self.scroll_to(y=0, animate=False)
 
-    def look(self) -> None:
+    def note_painted(self) -> None:
         """Take note of what is on screen now. What has not been painted, is covered, or has not been taken by
         the terminal does not count."""
-        self.arming = self.arming.deciding(self._desk.no_decision_reason, self._desk.clock())
-        if not self.is_attached or not self.screen.is_current or not self.painted or unread(self.app):
+        self.arming = self.arming.with_viewer_reason(self._desk.no_decision_reason, self._desk.clock())
+        if (
+            not self.is_attached
+            or not self.screen.is_current
+            or not self.painted
+            or has_undrawn_output(self.app)
+        ):
             return
         if self.arming.shown_at is None:
-            self.arming = self.arming.shown(self._desk.clock()).noted(self._desk.last_key)
+            self.arming = self.arming.with_painted(self._desk.clock()).with_key(self._desk.last_key)
         if self._read_at != self.built_for:
             self._read_at = self.built_for
-            self.arming = self.arming.reading(seen_all=False)
-        if self.bottom_visible and not self.arming.seen_all:
-            self.arming = self.arming.reading(seen_all=True)
+            self.arming = self.arming.with_read(seen_all=False)
+        if self.bottom_visible and not self.arming.end_seen:
+            self.arming = self.arming.with_read(seen_all=True)
 
     def cover(self) -> None:
         """Disarm what is covered or laid out anew. It is armed again once it has been painted again."""
-        self.arming = self.arming.hidden()
+        self.arming = self.arming.with_covered()
         self.repaint()
 
-    def hands(self, on: bool) -> None:
+    def set_desktop_control(self, on: bool) -> None:
         """A tool took or released the machine."""
-        self.arming = self.arming.hands(on, self._desk.clock())
+        self.arming = self.arming.with_desktop_control(on, self._desk.clock())
 
     def press(self, key: str, now: float) -> KeyEffect:
         """A key, pressed at `now` on the desk's clock."""
-        self.arming = self.arming.deciding(self._desk.no_decision_reason, now)
+        self.arming = self.arming.with_viewer_reason(self._desk.no_decision_reason, now)
         self.arming, pressed = self.arming.press(key, now)
         return pressed
 
     def press_option(self, now: float) -> bool:
         """Whether a key counts that decides by itself, such as the letter of an option. It starts the quiet
         again like every key."""
-        self.arming = self.arming.deciding(self._desk.no_decision_reason, now)
-        counts = self.arming.accepts(now) and not self.arming.blocked(now)
-        self.note(now)
+        self.arming = self.arming.with_viewer_reason(self._desk.no_decision_reason, now)
+        counts = self.arming.belongs_to_card(now) and not self.arming.blocked_reason(now)
+        self.note_key(now)
         return counts
 
-    def note(self, now: float) -> None:
+    def note_key(self, now: float) -> None:
         """A key or a paste that decides nothing."""
-        self.arming = self.arming.noted(now)
+        self.arming = self.arming.with_key(now)
 
     def scroll_by(self, key: str) -> bool:
         """Scroll if it is a key that scrolls."""
@@ -131,21 +141,23 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
     of_one_kernel = True
     closes_for_view = True
 
-    def __init__(self, desk: Desk, heading: str, arming: ArmingState, *, card_id: str = "card") -> None:
+    def __init__(
+        self, desk: ConsoleState, heading: str, arming: ArmingState, *, card_id: str = "card"
+    ) -> None:
         """`heading` names the screen in the header. `arming` is what the first question demands; the desk
         adds what it knows: last key, hands on the machine, viewer."""
         super().__init__()
         self._desk = desk
         self._heading = heading
         self._sending = False
-        self._card = ArmedLines(desk, self._body, arming, id=card_id)
+        self._card = ArmedLines(desk, self._body_lines, arming, id=card_id)
 
     def compose(self) -> ComposeResult:
         """Header, what it is about, the armed lines, the keys: only the lines scroll."""
         yield LineBar(lambda width: header_lines(self._desk, self._heading, width), id="header")
-        yield LineBar(self._top, id="card-title")
+        yield LineBar(self._title_lines, id="card-title")
         yield self._card
-        yield LineBar(self._keys, id="card-keys")
+        yield LineBar(self._key_lines, id="card-keys")
 
     def on_mount(self) -> None:
         """Readiness is drawn as it changes."""
@@ -158,7 +170,7 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
 
     def hands(self, on: bool) -> None:
         """A tool took or released the machine: approving is off at once, or armed anew."""
-        self._card.hands(on)
+        self._card.set_desktop_control(on)
         self._redraw()
 
     def on_screen_suspend(self) -> None:
@@ -179,31 +191,31 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
     def on_paste(self, event: events.Paste) -> None:
         """Pasted text is dropped; it counts as a key for the quiet before approving."""
         event.stop()
-        self._card.note(self._desk.pressed_at(event))
+        self._card.note_key(self._desk.press_time(event))
 
     def on_key(self, event: events.Key) -> None:
         """All keys end here, but those of a field that is written in: nothing bubbles to what lies below."""
         key = key_of(event)
-        if self._for_field(key):
+        if self._belongs_to_field(key):
             return
         event.stop()
         event.prevent_default()
-        now = self._desk.pressed_at(event)
+        now = self._desk.press_time(event)
         if self._sending:
-            self._card.note(now)
+            self._card.note_key(now)
         else:
-            self._press(key, now)
+            self._handle_key(key, now)
         self._redraw()
 
-    def _for_field(self, key: str) -> bool:
+    def _belongs_to_field(self, key: str) -> bool:
         """Whether the key belongs to a field that the person writes in."""
         return False
 
-    def _press(self, key: str, now: float) -> None:
+    def _handle_key(self, key: str, now: float) -> None:
         """Handle a key that was pressed at `now` on the desk's clock while no answer is on its way."""
         key = self._desk.keys.meant("card", key)
         if self._card.press(key, now) is KeyEffect.APPROVED:
-            sending = self._approve()
+            sending = self._approval()
             if sending is not None:
                 self._start_sending(sending)
         elif key == "escape":
@@ -218,7 +230,7 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
             self.call_after_refresh(self._tick)
         return scrolled
 
-    def _approve(self) -> Coroutine[Any, Any, None] | None:
+    def _approval(self) -> Coroutine[Any, Any, None] | None:
         """What sends the approval of all that is shown; None where there is nothing to approve."""
         raise NotImplementedError
 
@@ -236,35 +248,35 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
 
     def _show_question(self, arming: ArmingState) -> None:
         """Show another question: read and armed anew."""
-        self._card.ask(arming)
+        self._card.show_question(arming)
         self._redraw()
         self.call_after_refresh(self._tick)
 
     def _tick(self) -> None:
-        self._card.look()
+        self._card.note_painted()
         self._redraw()
 
     def _redraw(self) -> None:
         for bar in self.query(LineBar):
             bar.redraw()
 
-    def _top(self, width: int) -> Sequence[Line]:
+    def _title_lines(self, width: int) -> Sequence[StyledLine]:
         """What it is about."""
         raise NotImplementedError
 
-    def _body(self, width: int) -> Sequence[Line]:
+    def _body_lines(self, width: int) -> Sequence[StyledLine]:
         """What has to be read before it is decided."""
         raise NotImplementedError
 
-    def _keys(self, width: int) -> Sequence[Line]:
+    def _key_lines(self, width: int) -> Sequence[StyledLine]:
         """Whether the keys are armed, and what each does."""
         raise NotImplementedError
 
-    def _readiness(self) -> Span:
+    def _readiness(self) -> StyledText:
         """Whether the approve key is armed, or why not."""
         return readiness(self._card.arming, self._desk.clock(), margin=1)
 
 
-def foot(state: Span, pairs: Sequence[tuple[str, str]], width: int) -> list[Line]:
+def key_lines_with_state(state: StyledText, pairs: Sequence[tuple[str, str]], width: int) -> list[StyledLine]:
     """The state and, below it, keys with what each does."""
     return [*wrap(line(state), width, 1), *wrap(keys_line(pairs), width, 1)]

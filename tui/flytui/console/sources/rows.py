@@ -10,9 +10,9 @@ from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Severity
 from flycore.model.source import Binding, Described, DescribedState, Import
 from flysafe.text import strict_text
-from flytui.console.paint import Line, Span, Tone, column, fit, line, span, wrapped
+from flytui.console.paint import StyledLine, StyledText, Tone, padded, truncated, line, span, wrapped
 
-TITLES = ("STATE", "KIND", "NAME", "FROM", "WHAT IT IS / WHY")
+COLUMN_TITLES = ("STATE", "KIND", "NAME", "FROM", "WHAT IT IS / WHY")
 REGISTRY = "tools/external.tools.jsonc"
 _STATE_LABELS = {
     DescribedState.LISTED: ("● listed", Tone.GOOD),
@@ -32,7 +32,7 @@ class SourceRow:
     described: Described
     key: str
 
-    def draw(self, width: int) -> Line:
+    def draw(self, width: int) -> StyledLine:
         """State, kind, name, whose it is, and the first thing to know; the last where there is room."""
         item = self.described
         state, tone = _STATE_LABELS[item.state]
@@ -51,20 +51,20 @@ def source_rows(catalog: Catalog | None) -> list[SourceRow]:
     return [SourceRow(item, f"{item.key} {item.path}") for item in found]
 
 
-def titles_line(width: int) -> Line:
+def titles_line(width: int) -> StyledLine:
     """The headings of the columns."""
-    return _columns([span(title, Tone.DIM) for title in TITLES], width)
+    return _columns([span(title, Tone.DIM) for title in COLUMN_TITLES], width)
 
 
-def _columns(cells: Sequence[Span], width: int) -> Line:
+def _columns(cells: Sequence[StyledText], width: int) -> StyledLine:
     """The cells side by side; the last one has the rest of the width."""
     *sized, last = cells
     row = [
         part
         for cell, size in zip(sized, _SIZES, strict=True)
-        for part in (*column((cell,), size - 1), Span(" "))
+        for part in (*padded((cell,), size - 1), StyledText(" "))
     ]
-    return fit((*row, last), width)
+    return truncated((*row, last), width)
 
 
 def one_line_summary(item: Described) -> str:
@@ -76,7 +76,7 @@ def one_line_summary(item: Described) -> str:
     return item.summary or "; ".join(item.lines) or ", ".join(_binding_words(one) for one in item.bindings)
 
 
-def source_lines(item: Described, width: int) -> list[Line]:
+def source_lines(item: Described, width: int) -> list[StyledLine]:
     """Everything that its file says, and what is made of it."""
     state, tone = _STATE_LABELS[item.state]
     facts: list[tuple[str, str]] = [
@@ -89,10 +89,15 @@ def source_lines(item: Described, width: int) -> list[Line]:
         *(("binds" if at == 0 else "", _binding_words(one)) for at, one in enumerate(item.bindings)),
         ("listens to", ", ".join(item.subscriptions)),
     ]
-    rows: list[Line] = [line(Span(" "), span(item.id, Tone.STRONG), Span("  "), span(state, tone)), ()]
+    rows: list[StyledLine] = [
+        line(StyledText(" "), span(item.id, Tone.STRONG), StyledText("  "), span(state, tone)),
+        (),
+    ]
     for name, value in facts:
         if value:
-            rows += wrapped([(*column((Span("   "), span(name, Tone.DIM)), 14), span(value))], width, 14)
+            rows += wrapped(
+                [(*padded((StyledText("   "), span(name, Tone.DIM)), 14), span(value))], width, 14
+            )
     rows += [(), *wrapped([line(span(" Described, not run: nothing is granted by it.", Tone.DIM))], width, 1)]
     for reason in item.reasons:
         place = f"{reason.position}: " if reason.position is not None else ""
@@ -119,16 +124,17 @@ def import_texts(item: Described, offer: Import) -> list[str]:
     ]
 
 
-def import_lines(item: Described, offer: Import, width: int) -> list[Line]:
+def import_lines(item: Described, offer: Import, width: int) -> list[StyledLine]:
     """The same for the screen."""
     texts = import_texts(item, offer)
     rows = [
-        line(Span(" "), Span(strict_text(text), _import_line_tone(text))) if text else () for text in texts
+        line(StyledText(" "), StyledText(strict_text(text), _import_line_tone(text))) if text else ()
+        for text in texts
     ]
     return wrapped(rows, width, 3)
 
 
-def counted(items: Iterable[Described]) -> str:
+def counts_by_kind(items: Iterable[Described]) -> str:
     """How many of each kind there are, in words."""
     numbers: dict[str, int] = {}
     for item in items:

@@ -13,11 +13,11 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from flycore.model.source import Described, SourceKind
-from flytui.console.desk import Desk, Topic
+from flytui.console.desk import ConsoleState, Topic
 from flytui.console.fix.screen import ConfirmActionScreen
 from flytui.console.header import alert_lines, header_lines
 from flytui.console.pages import PageScreen
-from flytui.console.paint import Line, Span, fit, keys_fitting
+from flytui.console.paint import StyledLine, StyledText, truncated, keys_fitting
 from flytui.console.rows import VirtualList
 from flytui.console.sources.rows import (
     REGISTRY,
@@ -29,7 +29,7 @@ from flytui.console.sources.rows import (
 )
 from flytui.console.views import LineBar
 
-TITLE = "Kits and sources"
+HEADING = "Kits and sources"
 
 
 class SourcesScreen(Screen[None]):
@@ -47,14 +47,14 @@ class SourcesScreen(Screen[None]):
         ("sources.close", "back"),
     ]
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ConsoleState) -> None:
         super().__init__()
         self._desk = desk
         self._list = VirtualList(id="source-rows")
 
     def compose(self) -> ComposeResult:
         """Header, titles, list, bar, keys."""
-        yield LineBar(lambda width: header_lines(self._desk, TITLE, width), id="header")
+        yield LineBar(lambda width: header_lines(self._desk, HEADING, width), id="header")
         yield LineBar(self._titles, id="source-titles")
         yield self._list
         yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
@@ -68,7 +68,7 @@ class SourcesScreen(Screen[None]):
     def changed(self, topics: frozenset[Topic]) -> None:
         """Rows follow the catalog."""
         if Topic.CATALOG in topics:
-            self._list.show(source_rows(self._desk.catalog))
+            self._list.set_rows(source_rows(self._desk.catalog))
         for bar in self.query(LineBar):
             bar.redraw()
 
@@ -81,17 +81,17 @@ class SourcesScreen(Screen[None]):
         item = self._item
         if item is not None:
             self.app.copy_to_clipboard(_json(item))
-            self._say("sent as JSON to the terminal's clipboard")
+            self._show_notice("sent as JSON to the terminal's clipboard")
 
     def action_import_server(self) -> None:
         """Show exactly what would be written; an armed key does it."""
         item = self._item
         if item is None or item.offer is None:
-            self._say(_import_refusal(item))
+            self._show_notice(_import_refusal(item))
             return
         offer = item.offer
 
-        def lines(width: int) -> Sequence[Line]:
+        def lines(width: int) -> Sequence[StyledLine]:
             return [(), *import_lines(item, offer, width)]
 
         async def write() -> str:
@@ -100,7 +100,7 @@ class SourcesScreen(Screen[None]):
 
         def answered(yes: bool | None) -> None:
             if yes:
-                self._say(f"{offer.id} stands in {REGISTRY}, and is trusted as you read it")
+                self._show_notice(f"{offer.id} stands in {REGISTRY}, and is trusted as you read it")
 
         heading = f"Import the MCP server {item.id} of {item.path}"
         screen = ConfirmActionScreen(
@@ -125,17 +125,17 @@ class SourcesScreen(Screen[None]):
             return next((one.described for one in rows if one.key == row.key), row.described)
 
         page = PageScreen(
-            self._desk, TITLE, lambda width: source_lines(now(), width), copy=lambda: _json(now())
+            self._desk, HEADING, lambda width: source_lines(now(), width), copy=lambda: _json(now())
         )
         self.app.push_screen(page)
 
-    def _titles(self, width: int) -> Sequence[Line]:
-        return [fit((Span("  "), *titles_line(width - 4)), width)]
+    def _titles(self, width: int) -> Sequence[StyledLine]:
+        return [truncated((StyledText("  "), *titles_line(width - 4)), width)]
 
-    def _keys(self, width: int) -> Sequence[Line]:
+    def _keys(self, width: int) -> Sequence[StyledLine]:
         return [keys_fitting(self._desk.keys.hints(self.KEYS), width)]
 
-    def _say(self, notice: str) -> None:
+    def _show_notice(self, notice: str) -> None:
         self._desk.notice = notice
         self.changed(frozenset())
 
