@@ -84,7 +84,7 @@ def test_beside_a_kernel_that_does_not_answer_it_stops_the_next_one_and_says_so(
     monkeypatch.setattr(panic, "SETTLE_SECONDS", 0.0)
     places = find_paths(str(trusted.root), None, trusted.environ, Path.cwd())
     with RootLock.acquire(places, "console"):
-        code = panic._stop(Invocation(root=str(trusted.root)), places)
+        code = panic._print_stop(Invocation(root=str(trusted.root)), places)
     assert code == panic.EXIT_NOT_SURE
     assert f"kill {os.getpid()}" in capsys.readouterr().err
     assert json.loads(trusted.run(*CALL).stdout)["error"]["code"] == "panic"

@@ -94,7 +94,7 @@ def test_every_other_key_closes_the_window(key: str) -> None:
     card, _ = read_card(Risk.HIGH, "k").press("a", 10.0)
     card, did = card.press(key, 11.0)
     assert did is KeyEffect.CLOSED
-    assert not card.open(11.0)
+    assert not card.confirm_open(11.0)
     assert card.press("k", 11.5)[1] is KeyEffect.NOTHING
 
 
@@ -108,11 +108,11 @@ def test_scrolling_restarts_quiet_and_not_visible() -> None:
 def test_unread_or_masked_cards_of_high_risk_stay_off(risk: Risk) -> None:
     letter = "k" if risk is Risk.HIGH else "kxyz"
     read = read_card(risk, letter)
-    for card in (read.with_read(seen_all=False), read.with_read(masked=True)):
+    for card in (read.with_read(end_seen=False), read.with_read(masked=True)):
         assert card.blocked_reason(50.0)
         assert card.press("a", 50.0)[1] is KeyEffect.NOTHING
     opened, _ = read.press("a", 50.0)
-    assert opened.with_read(seen_all=False).press(letter[0], 51.0)[1] is KeyEffect.CLOSED
+    assert opened.with_read(end_seen=False).press(letter[0], 51.0)[1] is KeyEffect.CLOSED
 
 
 def test_a_request_without_its_letter_cannot_be_approved() -> None:

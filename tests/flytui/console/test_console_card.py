@@ -333,12 +333,12 @@ async def test_masked_fields_count_as_unread_until_revealed() -> None:
         clock.advance(5)
         await press(pilot, "a")
         assert "reveal" in drawn(app, "#card-keys")
-        assert not card_of(app)._arming.open(clock())
+        assert not card_of(app)._arming.confirm_open(clock())
         await press(pilot, "v")
         await until(pilot, lambda: card_of(app)._arming.end_seen)
         clock.advance(5)
         await press(pilot, "a")
-        assert card_of(app)._arming.open(clock())
+        assert card_of(app)._arming.confirm_open(clock())
 
 
 async def test_help_over_the_card_disarms_it() -> None:

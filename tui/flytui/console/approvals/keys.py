@@ -83,11 +83,11 @@ class ArmingState:
         """The card is not on screen."""
         return replace(self, shown_at=None, opened_at=None, typed="")
 
-    def with_read(self, *, seen_all: bool | None = None, masked: bool | None = None) -> ArmingState:
+    def with_read(self, *, end_seen: bool | None = None, masked: bool | None = None) -> ArmingState:
         """What has been read changed; unread again means not approvable."""
         return replace(
             self,
-            seen_all=self.end_seen if seen_all is None else seen_all,
+            end_seen=self.end_seen if end_seen is None else end_seen,
             masked=self.masked if masked is None else masked,
         )
 

@@ -62,7 +62,7 @@ class RequestView(ArmedScreen[None]):
     def _show_masked(self) -> None:
         self._reveal = not self._reveal
         masked = bool(self._ask.request.masked) and not self._reveal
-        self._card.arming = self._arming.with_read(seen_all=False, masked=masked)
+        self._card.arming = self._arming.with_read(end_seen=False, masked=masked)
         self._card.rebuild()
 
     def _show_outcome(self, outcome: str, *, good: bool) -> None:

@@ -77,9 +77,9 @@ class ArmedLines(LineView, can_focus=False):
             self.arming = self.arming.with_painted(self._desk.clock()).with_key(self._desk.last_key)
         if self._read_at != self.built_for:
             self._read_at = self.built_for
-            self.arming = self.arming.with_read(seen_all=False)
+            self.arming = self.arming.with_read(end_seen=False)
         if self.bottom_visible and not self.arming.end_seen:
-            self.arming = self.arming.with_read(seen_all=True)
+            self.arming = self.arming.with_read(end_seen=True)
 
     def cover(self) -> None:
         """Disarm what is covered or laid out anew. It is armed again once it has been painted again."""
