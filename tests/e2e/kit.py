@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from kits.command import COMMAND
 from needs import needs as needs
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -74,17 +75,9 @@ class Root:
 
     def flytui(self, *args: str, input: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run the command to its end."""
-        return subprocess.run(
-            [str(BIN / "flytui"), "--root", str(self.folder), *args],
-            env=self.environ,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            input=input,
-            stdin=subprocess.DEVNULL if input is None else None,
-            timeout=PATIENCE,
-            check=False,
-        )
+        argv = [str(BIN / "flytui"), "--root", str(self.folder), *args]
+        done = COMMAND.run(argv, self.environ, self.folder, (input or "").encode(), PATIENCE)
+        return subprocess.CompletedProcess(argv, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def end(self) -> None:
         """End every command that was started and still runs."""

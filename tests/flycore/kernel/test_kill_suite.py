@@ -73,7 +73,7 @@ class Scene:
         root.policy(
             *({"tool": f"{name}.do", "decision": "allow", "because": "test"} for name in (*tools, "next"))
         )
-        self.desk = Desk(root.folder, base)
+        self.desk = Desk(root.folder, base, forked=False)
         anyio.run(self._trust)
 
     async def _trust(self) -> None:

@@ -25,7 +25,7 @@ while True:
 def test_a_server_that_outlives_its_killed_kernel_is_ended_by_the_next(tmp_path: Path) -> None:
     root, asked = Root(tmp_path), tmp_path / "asked"
     server_of(root, "stubborn", OUTLIVES.replace("@FILE@", str(asked)))
-    desk = Desk(root.folder, tmp_path)
+    desk = Desk(root.folder, tmp_path, forked=False)
     desk.trust()
     kernel = desk.start("serve")
     try:

@@ -20,6 +20,7 @@ from flycore.client.attached import open_attached_console
 from flycore.client.connect import connect
 from flycore.model.errors import NotPaired
 from flycore.registry.places import Places, find_places
+from kits.fork_server import ForkedProcess
 
 CODE = re.compile(r"type there: (\S{4}-\S{4})")
 
@@ -38,7 +39,7 @@ def places(desk: Desk) -> Places:
 
 
 @contextmanager
-def serving(desk: Desk, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+def serving(desk: Desk, *words: str) -> Iterator[subprocess.Popen[bytes] | ForkedProcess]:
     """`flytui serve` without a terminal, until it listens."""
     process = desk.start("serve", *words)
     try:
