@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 import anyio
 from textual import events
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
+from textual.css.types import CSSLocation
 from textual.pilot import Pilot
 
 from flycore.client.ledger import Ledger
@@ -22,6 +25,29 @@ from valuekit import (
     NOW,
 )
 from worldkit import World
+
+_parse_rules = Stylesheet._parse_rules
+_parsed: dict[tuple[object, ...], list[RuleSet]] = {}
+
+
+def _parse_once(
+    sheet: Stylesheet,
+    css: str,
+    read_from: CSSLocation,
+    is_default_rules: bool = False,
+    tie_breaker: int = 0,
+    scope: str = "",
+) -> list[RuleSet]:
+    """Parse a style sheet once for all applications of a test run, which have the same ones: rules are only
+    read."""
+    given = (css, read_from, is_default_rules, tie_breaker, scope)
+    key = (*given, *sorted(sheet._variables.items()))
+    if key not in _parsed:
+        _parsed[key] = _parse_rules(sheet, *given)
+    return _parsed[key]
+
+
+Stylesheet._parse_rules = _parse_once
 
 
 @dataclass
