@@ -26,6 +26,7 @@ from flycore.catalog.agent_actions import AGENT_ACTIONS
 from flycore.model.enums import Decision
 from flytui.cli.agent_tools import PASSED
 from kernelkit import Root, kernel_of
+from kits.command import COMMAND
 from mcpkit import about
 from needs import needs
 
@@ -54,6 +55,9 @@ async def root(tmp_path: Path) -> Root:
 
 def ended(root: Root, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
     """The command in the root's folder, with more in its environment, run to its end."""
+    if argv[0] == str(BIN / "flytui"):
+        done = COMMAND.run(argv, {**root.environ, **more}, root.folder, b"", 60)
+        return subprocess.CompletedProcess(argv, done.returncode, done.stdout.decode(), done.stderr.decode())
     return subprocess.run(
         argv,
         cwd=root.folder,
