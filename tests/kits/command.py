@@ -13,5 +13,9 @@ COMMAND = ForkServer(
         "flycore.client.local",
         "flycore.kernel.compose",
         "flytui.cli.output",
+        "jsonschema_rs",
+        "pyjson5",
+        "textual.app",
+        "watchfiles",
     ),
 )

@@ -35,8 +35,8 @@ program = serve(int(sys.argv[1]), sys.argv[2])
 if program is not None:
     sys.exit(program())
 """
-FIXED_AT_START = ("LANG", "LC_", "PYTHON", "TZ", "MALLOC_", "LD_")
-"""Variables that an interpreter, or the C library, reads once at its start."""
+FIXED_AT_START = ("LANG", "LC_", "PYTHON", "TZ", "MALLOC_", "LD_", "TEXTUAL", "NO_COLOR", "COLORTERM")
+"""Variables that an interpreter, the C library or a module that is imported early reads once."""
 CHUNK = 65_536
 ENDS_WITHIN_S = 30.0
 
