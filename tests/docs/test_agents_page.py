@@ -25,10 +25,10 @@ from flycore.approval.policy import counted, load_policy, look, strictest
 from flycore.catalog.agent_actions import AGENT_ACTIONS
 from flycore.model.enums import Decision
 from flytui.cli.agent_tools import PASSED
-from kernelkit import Root, kernel_of
 from kits.command import COMMAND
-from mcpkit import about
-from needs import needs
+from kits.kernel import Root, kernel_of
+from kits.mcp_clients import about
+from kits.programs import needs
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")

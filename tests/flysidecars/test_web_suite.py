@@ -22,8 +22,8 @@ from flysidecars.web.network import Network, resolve_host
 from flysidecars.web.orders import Order
 from flysidecars.web.settings import Private
 from flysidecars.web.urls import parse_url
-from notpublic import NOT_PUBLIC
-from webservers import Talk, Web, serving
+from kits.private_addresses import NOT_PUBLIC
+from kits.web_servers import Talk, Web, serving
 
 pytestmark = pytest.mark.suite
 

@@ -17,11 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import BIN, PATIENCE, Root, Tmux, needs, until
-from e2e.staging import assert_whole, write_registry
 from flytui.cli.call_progress import ERASE
-from hostilekit import COLOUR, CONSOLE, FULL, MARK, PAYLOADS, PLAIN, faults, word
-from hostileroot import (
+from kits.command import COMMAND
+from kits.hostile_root import (
     ASKED,
     BENIGN,
     MODES,
@@ -31,7 +29,9 @@ from hostileroot import (
     recorded_console,
     sent_by_console,
 )
-from kits.command import COMMAND
+from kits.payloads import COLOUR, CONSOLE, FULL, MARK, PAYLOADS, PLAIN, faults, word
+from kits.scenes import assert_whole, write_registry
+from kits.terminals import BIN, PATIENCE, Root, Tmux, needs, until
 
 pytestmark = [pytest.mark.suite, pytest.mark.timeout(600)]
 AT_ONCE = 3

@@ -24,8 +24,8 @@ from flycore.model.call import Caller
 from flycore.serve.http import CALLER, PATH
 from flycore.serve.mcp.http import http_app
 from flycore.serve.mcp.images import look_below
-from kernelkit import Root, kernel_of, tool, until
-from needs import node_tool
+from kits.kernel import Root, kernel_of, tool, until
+from kits.programs import node_tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e, pytest.mark.timeout(600)]
 EXPECTED = Path(__file__).parent / "conformance-expected-failures.yml"

@@ -16,14 +16,13 @@ from typing import Any
 import anyio
 import pytest
 
-from doorkit import plain, served
 from flycore.approval.policy import load_policy
 from flycore.client.socket import connect_socket
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, LeaseTerms, RuleTerms
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Choice, Code, Decision, Phase, RequestState, Status
-from kernelkit import (
+from kits.kernel import (
     Root,
     a_caller,
     answered_call,
@@ -34,6 +33,7 @@ from kernelkit import (
     until,
     waiting_ask,
 )
+from kits.unix_socket import plain, served
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ import pytest
 from flycore.approval.callers import identify_peer, is_own_command
 from flycore.approval.processes import ancestors, command_line, environment_value, read_process
 from flycore.approval.seat import console_seat
-from needs import needs
+from kits.programs import needs
 
 
 class Tree:

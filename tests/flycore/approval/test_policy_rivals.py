@@ -15,7 +15,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Code, Decision, RequestState, Status
-from kernelkit import (
+from kits.kernel import (
     ECHO,
     Root,
     a_caller,

@@ -29,7 +29,7 @@ from flycore.model.approval import Ask
 from flycore.model.call import Progress, ToolResult
 from flycore.model.events import Event
 from flycore.serve.session import for_reading
-from kernelkit import Root, a_caller, answered_call, approve, kernel_of, request, tool
+from kits.kernel import Root, a_caller, answered_call, approve, kernel_of, request, tool
 
 pytestmark = pytest.mark.anyio
 

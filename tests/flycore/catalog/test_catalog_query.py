@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flycore.catalog.query import Listed, listed_sidecar, listed_tool, parse_query
-from valuekit import sample_catalog
+from kits.values import sample_catalog
 
 CATALOG = sample_catalog()
 TOOLS = [view.capability.name for view in CATALOG.capabilities]

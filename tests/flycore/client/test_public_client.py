@@ -11,7 +11,7 @@ import pytest
 
 import flycore
 from flycore.registry.places import find_places
-from kernelkit import ECHO, Root, kernel_of, tool
+from kits.kernel import ECHO, Root, kernel_of, tool
 
 PROGRAM = """
 import anyio

@@ -16,7 +16,7 @@ from flycore.discovery.look import grounds_of, look
 from flycore.model.diagnostics import Severity
 from flycore.model.source import Described, DescribedState, Origin, SourceKind
 from flycore.registry.places import find_places
-from kernelkit import folders
+from kits.kernel import folders
 
 
 def kit(**other: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from flycore.discovery.skills import front_matter, skill
 from flycore.discovery.taking_over import offer_of
 from flycore.model.source import Described, DescribedState, Origin, SourceKind
 from flycore.registry.places import find_places
-from kernelkit import folders
+from kits.kernel import folders
 
 SKILL = "---\nname: {name}\ndescription: Does {name}.\nmetadata:\n  version: 1.0\n---\nBody.\n"
 SECRET = "ghp_0123456789abcdefABCDEF0123456789abcd"

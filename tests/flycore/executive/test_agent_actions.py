@@ -17,7 +17,7 @@ from flycore.model.approval import Answer, Ask, LeaseTerms
 from flycore.model.canonical import digest
 from flycore.model.enums import Choice, Code, Effective, Level, RequestState, Risk, Status
 from flycore.serve.session import for_reading
-from kernelkit import (
+from kits.kernel import (
     ECHO,
     Root,
     a_caller,

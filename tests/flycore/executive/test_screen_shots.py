@@ -22,8 +22,8 @@ from flycore.model.approval import ApprovalRequest
 from flycore.model.enums import RequestState
 from flycore.model.picture import Picture
 from flycore.serve.session import for_reading
-from kernelkit import ECHO, Root, approve, kernel_of, request, until, waiting_ask
-from needs import needs
+from kits.kernel import ECHO, Root, approve, kernel_of, request, until, waiting_ask
+from kits.programs import needs
 
 pytestmark = pytest.mark.anyio
 SCREEN = Box(0, 0, 800, 600)

@@ -15,8 +15,8 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, Effective, Status
 from flycore.runners.processes import read_process
-from kernelkit import Root, a_caller, approved_call, kernel_of, request, tool, until
-from needs import needs
+from kits.kernel import Root, a_caller, approved_call, kernel_of, request, tool, until
+from kits.programs import needs
 
 pytestmark = pytest.mark.anyio
 

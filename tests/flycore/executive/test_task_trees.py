@@ -11,7 +11,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Effective, Status
 from flycore.runners.processes import read_process
-from kernelkit import Root, a_caller, kernel_of, request, until
+from kits.kernel import Root, a_caller, kernel_of, request, until
 
 pytestmark = pytest.mark.anyio
 TOOL = "task.background"

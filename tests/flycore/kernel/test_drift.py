@@ -15,7 +15,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.catalog import SidecarView
 from flycore.model.enums import Choice, Effective, ProbeState, RequestState, Status
-from kernelkit import (
+from kits.kernel import (
     Root,
     answered_call,
     approve,

@@ -11,14 +11,14 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from doorkit import plain, say, served
 from flycore.client.socket import connect_socket
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.panic import FILE, QUESTION, RELEASE, Stopped, write_panic
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.call import Caller, ToolResult
 from flycore.model.enums import Choice, Code, RequestState, Status
-from kernelkit import ECHO, Root, a_caller, kernel_of, request, tool, until, waiting_ask
+from kits.kernel import ECHO, Root, a_caller, kernel_of, request, tool, until, waiting_ask
+from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from doorkit import served
 from flycore.client.socket import connect_socket
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.past import Past
 from flycore.model.approval import Answer, Ask
 from flycore.model.enums import Choice, Code, Status
-from kernelkit import Root, a_caller, answered_call, approved_call, kernel_of, request, tool, until
+from kits.kernel import Root, a_caller, answered_call, approved_call, kernel_of, request, tool, until
+from kits.unix_socket import served
 
 pytestmark = pytest.mark.anyio
 SECRET = "hunter2-and-more"

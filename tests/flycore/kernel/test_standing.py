@@ -27,7 +27,7 @@ from flycore.model.enums import (
     RequestState,
     Status,
 )
-from kernelkit import (
+from kits.kernel import (
     ECHO,
     Root,
     a_caller,

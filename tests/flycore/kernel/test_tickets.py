@@ -12,7 +12,7 @@ from flycore.kernel.tickets import FILE, load_tickets
 from flycore.model.approval import Answer
 from flycore.model.call import CallRequest, ToolResult
 from flycore.model.enums import Choice, Code, RequestState, Status
-from kernelkit import ECHO, Root, a_caller, approve, kernel_of, request, until, waiting_ask
+from kits.kernel import ECHO, Root, a_caller, approve, kernel_of, request, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
 COUNTS = """#!/bin/sh

@@ -11,8 +11,8 @@ import pytest
 from flycore.client.oneoff import read_catalog
 from flycore.kernel.kernel import Kernel
 from flycore.model.enums import Effective, ProbeState, ReasonCode, Status
-from kernelkit import Root, kernel_of, request, until
-from upstreamkit import capability, connected, server_of, sidecar
+from kits.kernel import Root, kernel_of, request, until
+from kits.mcp_servers import capability, connected, server_of, sidecar
 
 pytestmark = pytest.mark.anyio
 

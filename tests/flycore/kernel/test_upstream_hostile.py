@@ -12,8 +12,8 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, Status
 from flycore.runners.upstream.session import UpstreamSession
-from kernelkit import PATIENCE, Root, kernel_of, request, until
-from upstreamkit import connected, server_of
+from kits.kernel import PATIENCE, Root, kernel_of, request, until
+from kits.mcp_servers import connected, server_of
 
 pytestmark = pytest.mark.anyio
 

@@ -16,8 +16,8 @@ import pytest
 from flycore.model.enums import ProbeState, Status
 from flycore.model.events import EventClass
 from flycore.runners.upstream.http import AddressRefused, addresses_of
-from kernelkit import PATIENCE, Root, kernel_of, request, until
-from upstreamkit import connected, sidecar
+from kits.kernel import PATIENCE, Root, kernel_of, request, until
+from kits.mcp_servers import connected, sidecar
 
 pytestmark = pytest.mark.anyio
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import anyio
 
-from clikit import Desk, until
 from flycore.kernel.strays import earlier_sessions, find_strays
 from flycore.runners.processes import read_process
-from kernelkit import Root, kernel_of
-from upstreamkit import server_of
+from kits.command_line import Desk, until
+from kits.kernel import Root, kernel_of
+from kits.mcp_servers import server_of
 
 OUTLIVES = """
 import os, signal, sys

@@ -14,7 +14,7 @@ from flycore.registry.adding import add_entry, added
 from flycore.registry.jsonc import parse_jsonc
 from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, Places, find_places
 from flycore.registry.starter import starter_text
-from kernelkit import folders
+from kits.kernel import folders
 
 ENTRY: dict[str, Any] = {
     "kind": "mcp",

@@ -19,7 +19,7 @@ from flycore.runners.pool import FIRST_PAUSE_S, InstanceKey, InstancePool
 from flycore.runners.process_json import ProcessJsonJob, RunOutcome, call_sidecar
 from flycore.runners.processes import own_children, read_process
 from flycore.runners.spoken import Answered, Breach, Busy, read_line
-from kernelkit import until
+from kits.kernel import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 

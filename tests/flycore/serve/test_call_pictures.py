@@ -11,11 +11,11 @@ import anyio
 import pytest
 from PIL import Image
 
-from doorkit import served
 from flycore.client.local import LocalClient
 from flycore.client.socket import connect_socket
 from flycore.model.call import Caller
-from kernelkit import Root, kernel_of, request, tool
+from kits.kernel import Root, kernel_of, request, tool
+from kits.unix_socket import served
 
 pytestmark = pytest.mark.anyio
 

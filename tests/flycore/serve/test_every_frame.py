@@ -15,12 +15,12 @@ import pytest
 from websockets.asyncio.client import ClientConnection, unix_connect
 
 import flycore
-from doorkit import served
 from flycore.kernel.kernel import Kernel
 from flycore.serve.answers import ANSWERS
 from flycore.serve.events import EVENTS
 from flycore.serve.schema import PAYLOADS, protocol_schema
-from kernelkit import ECHO, Root, approve, request, tool, waiting_ask
+from kits.kernel import ECHO, Root, approve, request, tool, waiting_ask
+from kits.unix_socket import served
 
 pytestmark = pytest.mark.anyio
 

@@ -14,14 +14,14 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 
 import flycore
-from attachkit import codes_of, shown_code
-from doorkit import plain, say, served
 from flycore.client.connect import open_served_kernel
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.pairing import ALPHABET, LENGTH, TRIES
 from flycore.model.approval import Ask
 from flycore.serve.console_messages import CONSOLE_PAYLOADS
-from kernelkit import ECHO, Root, tool, until, waiting_ask
+from kits.attach import codes_of, shown_code
+from kits.kernel import ECHO, Root, tool, until, waiting_ask
+from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
 DECIDING = sorted(set(CONSOLE_PAYLOADS) - {"console.attach", "console.pair"})

@@ -20,12 +20,12 @@ import anyio.abc
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from doorkit import plain, say, served
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
 from flycore.model.enums import Choice, RequestState, Risk
 from flycore.serve.messages import PROTOCOL
-from kernelkit import PATIENCE, Root, approve, tool, until, waiting_ask
+from kits.kernel import PATIENCE, Root, approve, tool, until, waiting_ask
+from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
 

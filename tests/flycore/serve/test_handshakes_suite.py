@@ -19,15 +19,15 @@ import anyio
 import anyio.abc
 import pytest
 
-from doorkit import frame, plain, served
 from flycore.client.socket import connect_socket
 from flycore.model.enums import Status
 from flycore.serve.gate import Gate
 from flycore.serve.http import MAX_BODY_BYTES
 from flycore.serve.tcp import MAX_TCP_MESSAGE_BYTES
 from flycore.serve.unix import serve_unix
-from kernelkit import ECHO, PATIENCE, Root, kernel_of, tool, until
-from tcpkit import UPGRADE, Listening, called, client, head, listening, listening_http, mcp_client, sent
+from kits.kernel import ECHO, PATIENCE, Root, kernel_of, tool, until
+from kits.tcp import UPGRADE, Listening, called, client, head, listening, listening_http, mcp_client, sent
+from kits.unix_socket import frame, plain, served
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 

@@ -12,15 +12,15 @@ import anyio
 import anyio.abc
 import pytest
 
-from doorkit import served
 from flycore.serve.gate import Gate
 from flycore.serve.http import serve_http
 from flycore.serve.mcp.door import McpDoor
 from flycore.serve.mcp.http import http_app
 from flycore.serve.mcp.images import look_below
 from flycore.serve.tokens import TokenBook
-from kernelkit import PATIENCE, Root
-from tcpkit import Listening, head, listening_http, sent
+from kits.kernel import PATIENCE, Root
+from kits.tcp import Listening, head, listening_http, sent
+from kits.unix_socket import served
 
 pytestmark = pytest.mark.anyio
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from doorkit import served
 from flycore.client.socket import BACKLOG, connect_socket
 from flycore.kernel.bus import BACKLOG as KERNEL_BACKLOG
 from flycore.model.events import MISSED, Event, EventClass
-from kernelkit import PATIENCE, Root
+from kits.kernel import PATIENCE, Root
+from kits.unix_socket import served
 
 pytestmark = pytest.mark.anyio
 

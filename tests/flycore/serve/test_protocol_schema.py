@@ -12,9 +12,9 @@ import jsonschema
 import pytest
 from websockets.asyncio.client import unix_connect
 
-from doorkit import served
 from flycore.serve.schema import PAYLOADS, protocol_schema
-from kernelkit import Root
+from kits.kernel import Root
+from kits.unix_socket import served
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "protocol.md"
 SHOWN = [

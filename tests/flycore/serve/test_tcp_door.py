@@ -11,15 +11,15 @@ import anyio
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from doorkit import say
 from flycore.client.socket import connect_socket
 from flycore.model.errors import ProtocolError
 from flycore.model.events import Event
 from flycore.serve.gate import Gate
 from flycore.serve.listening import bind_loopback
 from flycore.serve.tokens import digest_of, mint
-from kernelkit import ECHO, PATIENCE, Root, approve, tool, until, waiting_ask
-from tcpkit import called, client, head, listening, sent
+from kits.kernel import ECHO, PATIENCE, Root, approve, tool, until, waiting_ask
+from kits.tcp import called, client, head, listening, sent
+from kits.unix_socket import say
 
 pytestmark = pytest.mark.anyio
 

@@ -12,13 +12,13 @@ import anyio
 import anyio.abc
 import pytest
 
-from doorkit import frame, plain, raw, say, served
 from flycore.approval.callers import identify_peer
 from flycore.client.socket import connect_socket
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.enums import Choice, Code, Status
 from flycore.serve.messages import MAX_MESSAGE_BYTES
-from kernelkit import ECHO, Root, request, tool, until, waiting_ask
+from kits.kernel import ECHO, Root, request, tool, until, waiting_ask
+from kits.unix_socket import frame, plain, raw, say, served
 
 pytestmark = pytest.mark.anyio
 

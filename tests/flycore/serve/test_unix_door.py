@@ -14,12 +14,12 @@ import pytest
 from websockets.asyncio.client import unix_connect
 from websockets.exceptions import InvalidStatus
 
-from doorkit import plain, say, served
 from flycore.client.socket import SocketClient, connect_socket
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.model.errors import KernelUnreachable, ProtocolError
-from kernelkit import ECHO, Root, approve, request, tool, until, waiting_ask
+from kits.kernel import ECHO, Root, approve, request, tool, until, waiting_ask
+from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
 

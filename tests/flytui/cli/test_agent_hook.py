@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from clikit import Desk, Terminal
 from flycore.catalog.agent_actions import agent_actions
 from flycore.catalog.schemas import check_input
 from flycore.runners.strict_json import read_strict
 from flytui.cli.agent_tools import NotUnderstood, Wanted, wanted
+from kits.command_line import Desk, Terminal
 
 ALLOW = {"tool": "agent.shell", "decision": "allow", "because": "it only looks",
          "when": {"properties": {"command": {"pattern": "^git status$"}}}}  # fmt: skip

@@ -8,12 +8,12 @@ from typing import Any
 
 import jsonschema
 
-from clikit import Desk, until
 from flycore.model.call import Activity, Caller, CallError, Progress, ToolResult
 from flycore.model.enums import Phase, Status
 from flytui.cli.call_words import bar, elapsed_words, how_words, page_of, share_of
 from flytui.cli.commands.schema import schema_of
 from flytui.cli.following import Told
+from kits.command_line import Desk, until
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=60000", "--json")
 

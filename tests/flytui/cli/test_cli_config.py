@@ -5,11 +5,11 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
-from clikit import Desk
 from flycore.model.diagnostics import Severity
 from flycore.registry.settings import ReadSettings, Settings, parse_settings
 from flytui.cli.commands.schema import schema_of
 from flytui.cli.settings_words import POINTERS, shown_settings
+from kits.command_line import Desk
 
 WRITTEN = """{
   "approvals": {"timeoutMs": {"high": 60000}, "queueTotal": "many"},

@@ -7,9 +7,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from clikit import Desk
 from flytui.cli.commands.schema import schema_of
 from flytui.cli.linting import kind_of
+from kits.command_line import Desk
 
 REGISTRY = """{
   "schemaVersion": 2,

@@ -10,9 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from clikit import Desk
 from flycore.audit.log import AuditLog
 from flycore.registry.places import find_places
+from kits.command_line import Desk
 
 
 @pytest.fixture(scope="module")

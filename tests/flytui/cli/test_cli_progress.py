@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from clikit import Desk
 from flycore.approval.cells import cell_width
 from flycore.model.call import Progress
 from flycore.model.enums import Phase
 from flytui.cli.call_progress import NO_CONSOLE, Rewritten, Stand, Told, cut, how_far, line_of
+from kits.command_line import Desk
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=2500")
 

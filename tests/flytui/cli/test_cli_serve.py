@@ -15,11 +15,11 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as sync_connect
 
-from clikit import LONGEST, Desk, until
 from flycore.client.attached import open_attached_console
 from flycore.client.connect import connect
 from flycore.model.errors import NotPaired
 from flycore.registry.places import Places, find_places
+from kits.command_line import LONGEST, Desk, until
 from kits.fork_server import ForkedProcess
 
 CODE = re.compile(r"type there: (\S{4}-\S{4})")

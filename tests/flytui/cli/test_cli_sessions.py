@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clikit import REGISTRY, Desk, until
 from flycore.client.oneoff import read_catalog
 from flycore.model.enums import Effective
 from flytui.cli.demo_root import ALLOWED, HIGH, MEDIUM, TOOLS, prepare_demo
+from kits.command_line import REGISTRY, Desk, until
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=60000", "--json")
 

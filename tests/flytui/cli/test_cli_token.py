@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clikit import Desk
+from kits.command_line import Desk
 
 
 def lines(desk: Desk) -> list[tuple[str, str]]:

@@ -7,7 +7,6 @@ import json
 import msgspec
 import pytest
 
-from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.model.call import Activity, Artifact, CallError, Progress, ToolResult
 from flycore.model.canonical import Json
 from flycore.model.enums import Level, Phase, Status
@@ -22,8 +21,9 @@ from flytui.console.app import FlytuiApp
 from flytui.console.paint import Tone, text_of, width_of
 from flytui.console.rows import RowsView
 from flytui.console.views import LinesView
-from valuekit import CALLER, NOW
-from worldkit import World, world
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import World, world
+from kits.values import CALLER, NOW
 
 pytestmark = pytest.mark.anyio
 

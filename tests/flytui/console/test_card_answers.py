@@ -10,7 +10,6 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
-from consolekit import HandClock, console, drawn, press, until
 from flycore.model.approval import UNTIL_LEFT, Answer, ApprovalRequest, Ask, Checks, LeaseTerms, RuleTerms
 from flycore.model.enums import Choice, Decision, LeaseScope, RequestState, Risk
 from flytui.console.app import FlytuiApp
@@ -19,8 +18,9 @@ from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.edit import EditScreen, json_text, read_object, spelled_out
 from flytui.console.approvals.rule import RuleScreen
 from flytui.console.approvals.standing import StandingScreen
-from valuekit import CALLER, request_of
-from worldkit import World, world
+from kits.console import HandClock, console, drawn, press, until
+from kits.fake_kernel import World, world
+from kits.values import CALLER, request_of
 
 pytestmark = pytest.mark.anyio
 QUICK = ["a", "k", "enter", "space", "up", "down", "left", "right", "tab", "escape", "l", "u", "e", "b", "x"]

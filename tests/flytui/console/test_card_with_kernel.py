@@ -12,7 +12,6 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
-from consolekit import HandClock, drawn, press
 from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
@@ -23,7 +22,8 @@ from flytui.console.app import FlytuiApp
 from flytui.console.approvals.armed import ArmedLines
 from flytui.console.approvals.card import CardScreen
 from flytui.console.desk import Desk
-from kernelkit import PATIENCE, Root, a_caller, kernel_of, request
+from kits.console import HandClock, drawn, press
+from kits.kernel import PATIENCE, Root, a_caller, kernel_of, request
 
 pytestmark = pytest.mark.anyio
 ECHO = """#!/bin/sh

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from textual.binding import Binding
 
-from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.catalog.reasons import definition_changed
 from flycore.model.approval import Ask, Lease
 from flycore.model.audit import Metrics, ToolMetrics
@@ -25,8 +24,9 @@ from flytui.console.main import MainScreen
 from flytui.console.pages import PageScreen
 from flytui.console.paint import text_of
 from flytui.console.rows import RowsView
-from valuekit import CALLER, NOW, request_of, sample_catalog, trust_items
-from worldkit import world
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import world
+from kits.values import CALLER, NOW, request_of, sample_catalog, trust_items
 
 pytestmark = pytest.mark.anyio
 

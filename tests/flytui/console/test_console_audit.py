@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.audit.log import AuditLog
 from flycore.client.ledger import MOST_LINES, Ledger
 from flytui.console.app import FlytuiApp
 from flytui.console.audit.lines import Rows, Shelf, chosen
 from flytui.console.rows import RowsView
 from flytui.console.title import away_words
-from valuekit import request_of
-from worldkit import world
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import world
+from kits.values import request_of
 
 pytestmark = pytest.mark.anyio
 HOSTILE = "\x1b]0;owned\x07\u202e[/nope][bold]"

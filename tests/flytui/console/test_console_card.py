@@ -8,15 +8,15 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from consolekit import HandClock, console, drawn, press, until
 from flycore.model.approval import LeaseTerms
 from flycore.model.enums import Choice, RequestState, Risk
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.armed import ArmedLines
 from flytui.console.approvals.card import CardScreen
 from flytui.console.main import MainScreen
-from valuekit import request_of
-from worldkit import World, world
+from kits.console import HandClock, console, drawn, press, until
+from kits.fake_kernel import World, world
+from kits.values import request_of
 
 pytestmark = pytest.mark.anyio
 

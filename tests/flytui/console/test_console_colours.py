@@ -6,10 +6,10 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from consolekit import HandClock, console, until
 from flytui.console.style import LIGHT, THEME
 from flytui.console.views import Toned
-from worldkit import world
+from kits.console import HandClock, console, until
+from kits.fake_kernel import world
 
 pytestmark = pytest.mark.anyio
 LEAST = 4.5

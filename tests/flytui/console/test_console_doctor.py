@@ -7,7 +7,6 @@ import json
 import msgspec
 import pytest
 
-from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.model.check import Check, CheckState
 from flycore.model.errors import ConnectionLost
 from flycore.model.fix import Fix, FixKind
@@ -20,7 +19,8 @@ from flytui.console.header import SCREENS
 from flytui.console.main import MainScreen
 from flytui.console.packages.rows import package_rows
 from flytui.console.paint import text_of
-from worldkit import world
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import world
 
 pytestmark = pytest.mark.anyio
 EVIL = "\x1b[2J\u202e[/nope]"

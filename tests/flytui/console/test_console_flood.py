@@ -9,7 +9,6 @@ import anyio
 import msgspec
 import pytest
 
-from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.kernel.bus import BACKLOG, Bus
 from flycore.model.approval import Ask
 from flycore.model.call import Activity, Progress, ToolResult
@@ -18,9 +17,10 @@ from flycore.model.events import Event, EventClass
 from flytui.console.approvals.card import CardScreen
 from flytui.console.desk import Desk, Topic
 from flytui.console.pump import Pump
-from kernelkit import until as comes_true
-from valuekit import CALLER, NOW, request_of, sample_catalog
-from worldkit import World, world
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import World, world
+from kits.kernel import until as comes_true
+from kits.values import CALLER, NOW, request_of, sample_catalog
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 

@@ -14,9 +14,9 @@ import pytest
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
-from consolekit import HandClock, console
 from flytui.console.terminal import MOST_KEPT, Lasting, LastingDriver
-from worldkit import world
+from kits.console import HandClock, console
+from kits.fake_kernel import world
 
 pytestmark = pytest.mark.anyio
 

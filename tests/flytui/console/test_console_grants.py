@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.model.approval import Lease
 from flycore.model.enums import LeaseScope
 from flycore.model.question import Block
 from flycore.model.standing import StandingRule
 from flytui.console.desk import Topic
 from flytui.console.pages import AgainScreen, PageScreen
-from valuekit import CALLER, NOW
-from worldkit import World, world
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import World, world
+from kits.values import CALLER, NOW
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ from flytui.console.desk import Desk
 from flytui.console.header import header_lines
 from flytui.console.paint import text_of
 from flytui.console.title import kept_title, title_sequence
-from valuekit import request_of
-from worldkit import world
+from kits.fake_kernel import world
+from kits.values import request_of
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])

@@ -13,21 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from consolekit import app_of, until
 from flycore.model.enums import Risk
 from flytui.console.desk import Desk
 from flytui.console.title import away_sequence
-from valuekit import request_of
-from worldkit import world
+from kits.console import app_of, until
+from kits.fake_kernel import world
+from kits.values import request_of
 
 ROOT = Path(__file__).resolve().parents[3]
 PATHS = [str(ROOT / name) for name in ("core", "tui", "sidecars", "tests")]
 DEADLINE_S = 60
 CHILD = """
 import anyio
-from consolekit import app_of
-from valuekit import request_of
-from worldkit import world
+from kits.console import app_of
+from kits.values import request_of
+from kits.fake_kernel import world
 async def later(app, place):
     while app.desk.status is None or not app.is_running:
         await anyio.sleep(0.01)

@@ -10,7 +10,6 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
-from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import CardScreen
 from flytui.console.approvals.question import QuestionScreen, option_keys
@@ -18,8 +17,9 @@ from flytui.console.approvals.reason import ReasonScreen, WordsScreen
 from flytui.console.main import MainScreen
 from flytui.console.pages import AgainScreen
 from flytui.console.urgent import TwoPresses
-from valuekit import loop_question, panic_question, request_of
-from worldkit import World, world
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import World, world
+from kits.values import loop_question, panic_question, request_of
 
 pytestmark = pytest.mark.anyio
 

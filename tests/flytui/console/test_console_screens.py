@@ -9,15 +9,15 @@ import pytest
 from textual import events
 from textual.widgets import ContentSwitcher, Input
 
-from consolekit import HandClock, app_of, console, drawn, press, rows_drawn, until
 from flytui.console.approvals.armed import ArmedLines
 from flytui.console.catalog.view import CatalogView
 from flytui.console.main import MainScreen
 from flytui.console.pages import AgainScreen, PageScreen
 from flytui.console.rows import RowsView
 from flytui.console.trust import TrustScreen
-from valuekit import request_of, sample_activity, sample_catalog, stability_of, tool_view, trust_items
-from worldkit import World, world
+from kits.console import HandClock, app_of, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import World, world
+from kits.values import request_of, sample_activity, sample_catalog, stability_of, tool_view, trust_items
 
 pytestmark = pytest.mark.anyio
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from consolekit import HandClock, console, drawn, press, until
 from flycore.model.audit import LastError, Metrics, ToolMetrics
 from flycore.model.call import Activity
 from flytui.console.catalog.usage import Usage, usage_lines
 from flytui.console.paint import text_of
 from flytui.console.rows import RowsView
-from valuekit import sample_activity
-from worldkit import world
+from kits.console import HandClock, console, drawn, press, until
+from kits.fake_kernel import world
+from kits.values import sample_activity
 
 pytestmark = pytest.mark.anyio
 HASHED = ToolMetrics(

@@ -12,7 +12,6 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
-from consolekit import HandClock, console, drawn, press, rows_drawn, settle, until
 from flycore.model.canonical import JsonObject
 from flycore.model.enums import Phase
 from flysafe.text import safe_text
@@ -25,9 +24,10 @@ from flytui.console.form.pick import PickScreen
 from flytui.console.form.screen import FormScreen
 from flytui.console.main import MainScreen
 from flytui.console.views import Bar, LinesView
-from hostilekit import PAYLOADS
-from valuekit import request_of, sample_activity, sample_catalog, stability_of, tool_view
-from worldkit import World, world
+from kits.console import HandClock, console, drawn, press, rows_drawn, settle, until
+from kits.fake_kernel import World, world
+from kits.payloads import PAYLOADS
+from kits.values import request_of, sample_activity, sample_catalog, stability_of, tool_view
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from flytui.console.form.entries import Control, Entry, entries_of, placed
 from flytui.console.form.fields import MOST_FIELDS, Field, Kind, fields_of
 from flytui.console.form.items import changed_items
 from flytui.console.form.reading import Problem, Reading, draft_for, read_form, read_json
-from hostilekit import PAYLOADS
+from kits.payloads import PAYLOADS
 
 PLACE: JsonObject = {
     "type": "object",

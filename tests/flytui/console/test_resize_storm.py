@@ -8,12 +8,12 @@ from textual import events
 from textual.geometry import Size
 from textual.pilot import Pilot
 
-from consolekit import HandClock, console, frame, press, settle, still, until
 from flytui.console.approvals.card import CardScreen
 from flytui.console.paint import text_of
 from flytui.console.rows import RowsView
-from valuekit import request_of, sample_activity
-from worldkit import World, world
+from kits.console import HandClock, console, frame, press, settle, still, until
+from kits.fake_kernel import World, world
+from kits.values import request_of, sample_activity
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 

@@ -6,14 +6,14 @@ import pytest
 from textual import events
 from textual.widgets import Input, TextArea
 
-from consolekit import HandClock, console, until
 from flycore.model.approval import DecideOutcome
 from flycore.model.canonical import JsonObject
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.edit import EditScreen
 from flytui.console.approvals.reason import ReasonScreen
-from valuekit import request_of
-from worldkit import world
+from kits.console import HandClock, console, until
+from kits.fake_kernel import world
+from kits.values import request_of
 
 pytestmark = pytest.mark.anyio
 TYPED = "the quick brown fox jumps over the lazy dog " * 3

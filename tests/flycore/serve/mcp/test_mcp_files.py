@@ -19,8 +19,8 @@ from flycore.serve.mcp import images
 from flycore.serve.mcp.images import look_below, type_of
 from flycore.serve.mcp.results import answer
 from flycore.serve.mcp.shorten import fitted, size_of
-from kernelkit import Root, kernel_of, tool
-from mcpkit import ERAS, about, client_of, text_of
+from kits.kernel import Root, kernel_of, tool
+from kits.mcp_clients import ERAS, about, client_of, text_of
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

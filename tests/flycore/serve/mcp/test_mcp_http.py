@@ -30,8 +30,8 @@ from flycore.model.enums import RequestState
 from flycore.serve.http import CALLER
 from flycore.serve.mcp.http import PATH, http_app
 from flycore.serve.mcp.images import look_below
-from kernelkit import ECHO, Root, approve, kernel_of, tool, until, waiting_ask
-from mcpkit import ERAS, NEW, OLD, Told, about
+from kits.kernel import ECHO, Root, approve, kernel_of, tool, until, waiting_ask
+from kits.mcp_clients import ERAS, NEW, OLD, Told, about
 
 pytestmark = pytest.mark.anyio
 

@@ -17,13 +17,13 @@ import anyio.to_thread
 import pytest
 from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from doorkit import served
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.enums import RequestState
 from flycore.serve.mcp.owed import MOST_OWED, Owed
-from kernelkit import ECHO, PATIENCE, Root, kernel_of, tool, until, waiting_ask
-from mcpkit import OLD, about, command, over_stdio
+from kits.kernel import ECHO, PATIENCE, Root, kernel_of, tool, until, waiting_ask
+from kits.mcp_clients import OLD, about, command, over_stdio
+from kits.unix_socket import served
 
 pytestmark = pytest.mark.anyio
 

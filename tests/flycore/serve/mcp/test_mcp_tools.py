@@ -21,8 +21,8 @@ from flycore.model.stability import Stability
 from flycore.serve.mcp import tools as listed_tools
 from flycore.serve.mcp.names import LONGEST, MOST_GONE, Names, of_catalog, spelled
 from flycore.serve.mcp.tools import BadCursor, shown
-from kernelkit import ECHO, Root, kernel_of, tool, until
-from mcpkit import ERAS, NEW, OLD, client_of
+from kits.kernel import ECHO, Root, kernel_of, tool, until
+from kits.mcp_clients import ERAS, NEW, OLD, client_of
 
 FILE_HASH = KNOWN["file.hash"]
 

@@ -21,10 +21,10 @@ from flytui.console.paint import text_of
 from flytui.console.rows import RowsView
 from flytui.console.run import Opening
 from flytui.console.views import Bar, LinesView
-from valuekit import (
+from kits.fake_kernel import World
+from kits.values import (
     NOW,
 )
-from worldkit import World
 
 _parse_rules = Stylesheet._parse_rules
 _parsed: dict[tuple[object, ...], list[RuleSet]] = {}

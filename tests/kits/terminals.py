@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from kits.command import COMMAND
-from needs import needs as needs
+from kits.programs import needs as needs
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0

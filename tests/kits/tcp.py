@@ -25,7 +25,7 @@ from flycore.serve.mcp.images import look_below
 from flycore.serve.tcp import serve_tcp
 from flycore.serve.tokens import TokenBook, caller_of
 from flycore.serve.unix import serve_unix
-from kernelkit import PATIENCE, Root, kernel_of
+from kits.kernel import PATIENCE, Root, kernel_of
 
 UPGRADE = (
     "Upgrade: websocket",
