@@ -19,6 +19,7 @@ CALL = ("call", "mock.echo", "message=later", "--no-wait", "--json")
 def root(tmp_path: Path) -> Iterator[Root]:
     needs("tmux")
     root = make_root(tmp_path)
+    root.forked = False  # a ticket is its caller's
     root.trust()
     yield root
     root.end()
