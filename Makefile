@@ -13,9 +13,10 @@ DEV_STAMP := .venv/.dev-stamp
 run: $(RUN_STAMP)
 	@$(BIN)/flytui --root .
 
-# As many processes as there are cores; a file's tests stay in one, in their order.
+# Half as many processes again as there are cores, since many tests wait for other programs; one that has
+# nothing left to do takes over from the others. What pytest compiles is kept for the next run.
 test: $(DEV_STAMP)
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
 suites: $(DEV_STAMP)
 	FLYTUI_SUITES=full $(BIN)/python -m pytest -m suite --timeout 1800

@@ -1,6 +1,6 @@
 """P12: a thousand calls of 20 callers, 64 at once: fast, slow, broken and huge tools, an exclusive group.
 
-The scenario is that of suite S14 (`tests/loadkit.py`). Calls a second stand beside those of the fast tool
+The scenario is that of suite S14 (`tests/kits/load.py`). Calls a second stand beside those of the fast tool
 alone, one at a time, in the same kernel: what the load itself costs, whatever the machine.
 """
 
@@ -30,8 +30,8 @@ def run(size: str) -> list[Row]:
 
 
 async def _rows(base: Path, calls: int) -> list[Row]:
-    from kernelkit import kernel_of, request
-    from loadkit import AT_ONCE, CALLERS, MIB, lines_of_calls, load_root, marks, overlaps, run_load
+    from kits.kernel import kernel_of, request
+    from kits.load import AT_ONCE, CALLERS, MIB, lines_of_calls, load_root, marks, overlaps, run_load
 
     root = load_root(base)
     async with kernel_of(root) as kernel:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import flycore
 import json
 import os
+import pytest
 import re
 import shlex
 import shutil
@@ -12,22 +14,24 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
-
-import pytest
-from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters
-
-import flycore
 from flycore.catalog.agent_actions import AGENT_ACTIONS
 from flycore.model.enums import Decision
 from flycore.policy.conditions import PolicyCall
-from flycore.policy.evaluate import effective_rules, load_policy, matching_rules, strictest
+from flycore.policy.evaluate import effective_rules
+from flycore.policy.evaluate import load_policy
+from flycore.policy.evaluate import matching_rules
+from flycore.policy.evaluate import strictest
 from flytui.cli.agent_tools import UNCHECKED_TOOLS
-from kernelkit import Root, kernel_of
-from mcpkit import about
-from needs import needs
+from kits.command import COMMAND
+from kits.kernel import Root
+from kits.kernel import kernel_of
+from kits.mcp_clients import about
+from kits.programs import needs
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
+from pathlib import Path
+from typing import Any
+
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
@@ -54,6 +58,9 @@ async def root(tmp_path: Path) -> Root:
 
 def ended(root: Root, *argv: str, **more: str) -> subprocess.CompletedProcess[str]:
     """The command in the root's folder, with more in its environment, run to its end."""
+    if argv[0] == str(BIN / "flytui"):
+        done = COMMAND.run(argv, {**root.environ, **more}, root.folder, b"", 60)
+        return subprocess.CompletedProcess(argv, done.returncode, done.stdout.decode(), done.stderr.decode())
     return subprocess.run(
         argv,
         cwd=root.folder,

@@ -30,7 +30,7 @@ from flycore.registry.schema import registry_schema
 from flycore.registry.settings import load_settings
 from flycore.rpc.messages import ErrorCode
 from flycore.serve.unix import serve_unix
-from kernelkit import Root, kernel_of, until
+from kits.kernel import Root, kernel_of, until
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -267,7 +267,7 @@ def test_the_keys_of_the_card_are_described(an_approval: Any) -> None:
 @pytest.fixture
 def an_approval() -> Any:
     """A request as the console gets it."""
-    from valuekit import request_of
+    from kits.values import request_of
 
     return request_of()
 

@@ -11,8 +11,8 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
-from kernelkit import Root, kernel_of
-from mcpkit import about
+from kits.kernel import Root, kernel_of
+from kits.mcp_clients import about
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY = "```json .mcp.json\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from e2e.kit import console, make_root, needs
-from e2e.staging import allow, call, described, program, write_registry
+from kits.scenes import allow, call, described, program, write_registry
+from kits.terminals import console, make_root, needs
 
 SAYS = """#!/bin/sh
 read -r request

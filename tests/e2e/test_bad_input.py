@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import Root, Tmux, console, make_root, needs, until
-from e2e.staging import (
+from kits.scenes import (
     REGISTRY,
     allow,
     assert_whole,
@@ -22,6 +21,7 @@ from e2e.staging import (
     program,
     write_registry,
 )
+from kits.terminals import Root, Tmux, console, make_root, needs, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 ECHO = """#!/bin/sh

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from e2e.kit import Root, Tmux, console, make_root, needs, until
-from e2e.staging import PLACE, call, flat, line_of
+from kits.scenes import PLACE, call, flat, line_of
+from kits.terminals import Root, Tmux, console, make_root, needs, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 REGISTRY = """{

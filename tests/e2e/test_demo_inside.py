@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import console, make_root, needs
+from kits.terminals import console, make_root, needs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 

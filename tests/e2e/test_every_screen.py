@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import Root, Tmux, console, make_root, needs
-from e2e.staging import described
+from kits.scenes import described
+from kits.terminals import Root, Tmux, console, make_root, needs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 SCHEMA = {

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pytest
 
-from clikit import ESCAPES
-from e2e.kit import BIN, PATIENCE, Root, Tmux, console, make_root, needs, until
-from e2e.staging import described, program, write_registry
+from kits.command_line import ESCAPES
+from kits.scenes import described, program, write_registry
+from kits.terminals import BIN, PATIENCE, Root, Tmux, console, make_root, needs, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite, pytest.mark.timeout(300)]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from e2e.kit import BIN, Root, Tmux, console, make_root, needs, until
+from kits.terminals import BIN, Root, Tmux, console, make_root, needs, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 READY = "keys ready ●"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import Root, display, make_root, needs, recorder, until, xdotool
-from e2e.staging import allow, assert_whole
-from hostilekit import CONSOLE, PAYLOADS, PLAIN, faults, word
-from hostileroot import recorded_console, sent_by_console
+from kits.hostile_root import recorded_console, sent_by_console
+from kits.payloads import CONSOLE, PAYLOADS, PLAIN, faults, word
+from kits.scenes import allow, assert_whole
+from kits.terminals import Root, display, make_root, needs, recorder, until, xdotool
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite, pytest.mark.timeout(300)]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import BIN, Root, make_root
-from e2e.staging import allow, assert_whole, call, write_registry
+from kits.scenes import allow, assert_whole, call, write_registry
+from kits.terminals import BIN, Root, make_root
 
 pytestmark = pytest.mark.e2e
 SOURCE = '''import os

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from e2e.kit import Root, console, make_root, needs, until
-from e2e.staging import (
+from kits.scenes import (
     REGISTRY,
     allow,
     assert_whole,
@@ -20,6 +19,7 @@ from e2e.staging import (
     program,
     write_registry,
 )
+from kits.terminals import Root, console, make_root, needs, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 ECHO = """#!/bin/sh

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import BIN, PATIENCE, Root, make_root
+from kits.terminals import BIN, PATIENCE, Root, make_root
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import BIN, Root, console, display, make_root, needs, recorder, until, xdotool, xterm
+from kits.terminals import BIN, Root, console, display, make_root, needs, recorder, until, xdotool, xterm
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 TYPED = "hello from an agent"

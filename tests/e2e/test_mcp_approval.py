@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from e2e.kit import BIN, PATIENCE, Root, Tmux, console, make_root, needs
-from e2e.staging import assert_whole, described, program, write_registry
+from kits.scenes import assert_whole, described, program, write_registry
+from kits.terminals import BIN, PATIENCE, Root, Tmux, console, make_root, needs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 READY = "keys ready ●"

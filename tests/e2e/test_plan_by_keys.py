@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from e2e.kit import Root, Tmux, console, display, make_root, needs, recorder, until
+from kits.terminals import Root, Tmux, console, display, make_root, needs, recorder, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 READY = "keys ready ●"

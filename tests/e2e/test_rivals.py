@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import BIN, Root, Tmux, console, make_root, needs, until
-from e2e.staging import allow, assert_whole, call, described, holder, program, write_registry
+from kits.scenes import allow, assert_whole, call, described, holder, program, write_registry
+from kits.terminals import BIN, Root, Tmux, console, make_root, needs, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 WAITS = """#!/bin/sh

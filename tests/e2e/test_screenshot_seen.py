@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import Root, console, display, make_root, needs, until, xterm
-from e2e.staging import allow, call
+from kits.scenes import allow, call
+from kits.terminals import Root, console, display, make_root, needs, until, xterm
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 GREEN, BLUE = (10, 200, 30), (20, 40, 220)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import Root, Tmux, console, make_root, needs, until
+from kits.terminals import Root, Tmux, console, make_root, needs, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 POLICY = {

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import Root, console, make_root, needs
-from e2e.staging import assert_whole
+from kits.scenes import assert_whole
+from kits.terminals import Root, console, make_root, needs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 CALL = ("call", "mock.echo", "message=later", "--no-wait", "--json")
@@ -19,6 +19,7 @@ CALL = ("call", "mock.echo", "message=later", "--no-wait", "--json")
 def root(tmp_path: Path) -> Iterator[Root]:
     needs("tmux")
     root = make_root(tmp_path)
+    root.forked = False  # a ticket is its caller's
     root.trust()
     yield root
     root.end()

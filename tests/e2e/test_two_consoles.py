@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import BIN, Root, Tmux, console, make_root, needs, until
+from kits.terminals import BIN, Root, Tmux, console, make_root, needs, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 CODE = r"\b[A-Z2-9]{4}-[A-Z2-9]{4}\b"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from e2e.kit import Root, make_root
-from e2e.staging import allow, assert_whole, call, write_registry
-from webservers import Talk, Web, serving
+from kits.scenes import allow, assert_whole, call, write_registry
+from kits.terminals import Root, make_root
+from kits.web_servers import Talk, Web, serving
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 

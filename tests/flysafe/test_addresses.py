@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flysafe.addresses import is_public, parse_address
-from notpublic import NOT_PUBLIC
+from kits.private_addresses import NOT_PUBLIC
 
 EDGES = [
     "9.255.255.255",

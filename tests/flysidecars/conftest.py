@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from needs import needs
+from kits.programs import needs
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = os.pathsep.join(str(ROOT / folder) for folder in ("sidecars", "core"))

@@ -12,12 +12,12 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from browserkit import Browser, Site, Staying, browsing, serving
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import ToolResult
 from flycore.model.enums import Effective, Status
-from kernelkit import Root, answered_call, approve, approved_call, kernel_of, until, waiting_ask
+from kits.browser import Browser, Site, Staying, browsing, serving
+from kits.kernel import Root, answered_call, approve, approved_call, kernel_of, until, waiting_ask
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e, pytest.mark.timeout(240)]
 

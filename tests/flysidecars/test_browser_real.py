@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from browserkit import Browser, Site, Staying, browsing, serving
+from kits.browser import Browser, Site, Staying, browsing, serving
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 

@@ -22,8 +22,8 @@ from flysidecars.web.exchange import HttpReply, TimeLimits, exchange
 from flysidecars.web.network import Network
 from flysidecars.web.orders import HttpRequest
 from flysidecars.web.urls import parse_url
-from notpublic import NOT_PUBLIC
-from webservers import Talk, Web, serving
+from kits.private_addresses import NOT_PUBLIC
+from kits.web_servers import Talk, Web, serving
 
 pytestmark = pytest.mark.suite
 

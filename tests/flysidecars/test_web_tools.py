@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from webservers import Stays, Talk, Web, serving
+from kits.web_servers import Stays, Talk, Web, serving
 
 LOCAL = {"allowPrivate": ["127.0.0.1"]}
 MIB = 1024 * 1024

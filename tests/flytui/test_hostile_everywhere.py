@@ -17,11 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import BIN, PATIENCE, Root, Tmux, needs, until
-from e2e.staging import assert_whole, write_registry
 from flytui.cli.call_progress import ERASE
-from hostilekit import COLOUR, CONSOLE, FULL, MARK, PAYLOADS, PLAIN, faults, word
-from hostileroot import (
+from kits.command import COMMAND
+from kits.hostile_root import (
     ASKED,
     BENIGN,
     MODES,
@@ -31,6 +29,9 @@ from hostileroot import (
     recorded_console,
     sent_by_console,
 )
+from kits.payloads import COLOUR, CONSOLE, FULL, MARK, PAYLOADS, PLAIN, faults, word
+from kits.scenes import assert_whole, write_registry
+from kits.terminals import BIN, PATIENCE, Root, Tmux, needs, until
 
 pytestmark = [pytest.mark.suite, pytest.mark.timeout(600)]
 AT_ONCE = 3
@@ -170,17 +171,8 @@ def _both_ways(root: Root, words: tuple[str, ...]) -> list[str]:
     assert ERASE not in " ".join(words)  # so that each one in what was written is flytui's own
     found = _of(written.replace(ERASE.encode(), b""), COLOUR)
     if piped(words):
-        done = subprocess.run(
-            argv,
-            env=root.environ,
-            cwd=root.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=PATIENCE,
-            check=False,
-        )
-        found += _of(done.stdout, PLAIN)
+        done = COMMAND.run(argv, root.environ, root.folder, b"", PATIENCE)
+        found += _of(done.stdout + done.stderr, PLAIN)
     return found
 
 
@@ -196,24 +188,15 @@ def _on_terminal(argv: list[str], root: Root) -> bytes:
     modes = termios.tcgetattr(follower)
     modes[3] &= ~termios.ECHO
     termios.tcsetattr(follower, termios.TCSANOW, modes)
-    with subprocess.Popen(
-        argv,
-        env=root.environ,
-        cwd=root.folder,
-        stdin=follower,
-        stdout=follower,
-        stderr=follower,
-        start_new_session=True,
-    ) as process:
-        os.close(follower)
-        os.write(leader, b"n\n")
-        written = b""
-        try:
-            while part := _read(leader):
-                written += part
-        finally:
-            os.close(leader)
-        process.wait(PATIENCE)
+    process = COMMAND.start_on_terminal(argv, root.environ, root.folder, follower)
+    os.write(leader, b"n\n")
+    written = b""
+    try:
+        while part := _read(leader):
+            written += part
+    finally:
+        os.close(leader)
+    process.wait(PATIENCE)
     return written
 
 

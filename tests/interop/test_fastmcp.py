@@ -13,8 +13,8 @@ from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
 
-from interop.interopkit import DIGEST, SECRET, interop_root
-from kernelkit import Root
+from kits.interop import DIGEST, SECRET, interop_root
+from kits.kernel import Root
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interop.interopkit import DIGEST, SECRET, inspect, interop_root
-from kernelkit import Root
+from kits.interop import DIGEST, SECRET, inspect, interop_root
+from kits.kernel import Root
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 ERAS = ("legacy", "modern")

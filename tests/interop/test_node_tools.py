@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from needs import node_tool
+from kits.programs import node_tool
 
 PACKAGE = json.loads((Path(__file__).parent / "package.json").read_text())["devDependencies"]
 TOOLS = {

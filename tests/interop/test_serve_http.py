@@ -15,9 +15,9 @@ from fastmcp.exceptions import ToolError
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from clikit import LONGEST, Desk
-from interop.interopkit import DIGEST, SECRET, interop_root
-from mcpkit import ERAS, text_of
+from kits.command_line import LONGEST, Desk
+from kits.interop import DIGEST, SECRET, interop_root
+from kits.mcp_clients import ERAS, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from kernelkit import ECHO, PATIENCE, Root, tool
-from needs import node_tool
-from tcpkit import listening
+from kits.kernel import ECHO, PATIENCE, Root, tool
+from kits.programs import node_tool
+from kits.tcp import listening
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,6 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from consolekit import HandClock, console, drawn, press, settle, until
 from flycore.client.local import LocalClient
 from flycore.model.approval import Preview
 from flycore.model.enums import Choice, RequestState, Risk
@@ -24,9 +23,10 @@ from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import RequestScreen
 from flytui.console.desk import ConsoleState
 from flytui.console.main import MainScreen
-from kernelkit import Root, a_caller, kernel_of, request, waiting_ask
-from valuekit import request_of
-from worldkit import World, world
+from kits.console import HandClock, console, drawn, press, settle, until
+from kits.fake_kernel import World, world
+from kits.kernel import Root, a_caller, kernel_of, request, waiting_ask
+from kits.values import request_of
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from flycore.model.enums import Choice, Code, Decision, Level, ReasonCode, Reque
 from flycore.model.sidecar import Limits, Permissions
 from flycore.model.stability import SandboxReport
 from flycore.sandbox.levels import report
-from kernelkit import (
+from kits.kernel import (
     Root,
     answered_call,
     approve,

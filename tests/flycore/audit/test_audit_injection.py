@@ -16,7 +16,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
 from flycore.model.call import Caller, CallRequest
 from flycore.model.enums import Choice, Status
-from kernelkit import Root, answered_call, kernel_of, tool
+from kits.kernel import Root, answered_call, kernel_of, tool
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import pytest
 from flycore.catalog.ceiling import excess_permissions
 from flycore.model.enums import Effective, ReasonCode, SandboxState, Status
 from flycore.model.sidecar import Permissions
-from kernelkit import ECHO, Root, kernel_of, request, until
+from kits.kernel import ECHO, Root, kernel_of, request, until
 
 FULL = Permissions(network=True, read=(".",), write=("out", "${input.dir}"), secrets=("KEY",), desktop=True)
 

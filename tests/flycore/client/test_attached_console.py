@@ -12,7 +12,6 @@ import anyio
 import pytest
 
 import flycore
-from attachkit import attached, codes_of, shown_code
 from flycore.client.attached import open_attached_console
 from flycore.client.connect import connect, open_served_kernel
 from flycore.client.socket import connect_unix
@@ -23,7 +22,8 @@ from flycore.model.call import ToolResult
 from flycore.model.enums import Choice, Code, ReasonCode, RequestState, Status
 from flycore.model.errors import ConnectionLost, NotPaired, ProtocolError, RootBusy
 from flycore.serve.unix import serve_unix
-from kernelkit import ECHO, Root, kernel_of, request, tool, until, waiting_ask
+from kits.attach import attached, codes_of, shown_code
+from kits.kernel import ECHO, Root, kernel_of, request, tool, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
 ONCE = Answer(choice=Choice.APPROVE_ONCE)

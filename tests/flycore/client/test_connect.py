@@ -24,7 +24,7 @@ from flycore.model.approval import Answer
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Choice, Code, KernelRole, Phase, RequestState, Status
 from flycore.model.errors import ConnectionLost, KernelUnreachable, OtherVersion, RootBusy, UnsafeSocket
-from kernelkit import ECHO, Root, kernel_of, request, tool, until
+from kits.kernel import ECHO, Root, kernel_of, request, tool, until
 
 pytestmark = pytest.mark.anyio
 

@@ -21,7 +21,7 @@ from flycore.model.call import ToolResult
 from flycore.model.enums import Choice, Code, RequestState, Status
 from flycore.model.errors import KernelUnreachable
 from flycore.model.events import MISSED, Event
-from kernelkit import ECHO, PATIENCE, Root, kernel_of, tool, until
+from kits.kernel import ECHO, PATIENCE, Root, kernel_of, tool, until
 
 pytestmark = pytest.mark.anyio
 ONCE = Answer(choice=Choice.APPROVE_ONCE)

@@ -17,7 +17,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, LeaseTerms, Preview
 from flycore.model.call import Progress
 from flycore.model.enums import Choice, Code, Phase, RequestState, Risk, Status
-from kernelkit import (
+from kits.kernel import (
     ECHO,
     Root,
     a_caller,

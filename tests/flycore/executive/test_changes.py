@@ -14,7 +14,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.serve.reading import redacted_ask
 from flysafe.text import strict_text
-from kernelkit import Root, answered_call, approve, kernel_of, tool, until, waiting_ask
+from kits.kernel import Root, answered_call, approve, kernel_of, tool, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
 

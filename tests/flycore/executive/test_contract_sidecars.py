@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.kit import Root, make_root, needs
-from e2e.staging import allow, assert_whole, call, described, program, write_registry
+from kits.scenes import allow, assert_whole, call, described, program, write_registry
+from kits.terminals import Root, make_root, needs
 
 SHELL = r"""#!/bin/sh
 # Counts the lines of a file below the project: tool sh.count, input {"path": "..."}.

@@ -14,7 +14,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, LeaseTerms, Preview
 from flycore.model.call import ToolResult
 from flycore.model.enums import Choice, Code, Status
-from kernelkit import Root, answered_call, approve, approved_call, kernel_of, request, waiting_ask
+from kits.kernel import Root, answered_call, approve, approved_call, kernel_of, request, waiting_ask
 
 pytestmark = pytest.mark.anyio
 

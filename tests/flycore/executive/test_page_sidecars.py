@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from e2e.kit import needs
 from flycore.model.enums import Status
-from kernelkit import Root, kernel_of, request, tool
+from kits.kernel import Root, kernel_of, request, tool
+from kits.terminals import needs
 
 pytestmark = pytest.mark.anyio
 

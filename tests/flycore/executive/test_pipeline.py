@@ -10,7 +10,7 @@ import pytest
 
 from flycore.model.approval import Answer, Ask, LeaseTerms
 from flycore.model.enums import Choice, Code, ReasonCode, Status
-from kernelkit import (
+from kits.kernel import (
     ECHO,
     Root,
     a_caller,

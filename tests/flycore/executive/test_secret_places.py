@@ -14,7 +14,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Code, Status
 from flycore.model.events import Event
-from kernelkit import Root, answered_call, approve, kernel_of, request, tool, until
+from kits.kernel import Root, answered_call, approve, kernel_of, request, tool, until
 
 pytestmark = pytest.mark.anyio
 

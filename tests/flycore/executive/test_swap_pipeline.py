@@ -25,7 +25,7 @@ from flycore.model.enums import Choice, Code, Level, Phase, RequestState, Status
 from flycore.model.sidecar import Limits, Permissions
 from flycore.model.stability import SandboxReport
 from flycore.sandbox.levels import report
-from kernelkit import PATIENCE, Root, a_caller, approve, kernel_of, request, tool, until
+from kits.kernel import PATIENCE, Root, a_caller, approve, kernel_of, request, tool, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 

@@ -11,7 +11,7 @@ import pytest
 from flycore.approval.card import render_card
 from flycore.model.approval import Ask
 from flycore.model.enums import Code, Status
-from kernelkit import Root, answered_call, approve, kernel_of, request
+from kits.kernel import Root, answered_call, approve, kernel_of, request
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import pytest
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.check import CheckState
-from kernelkit import ECHO, Root, kernel_of
+from kits.kernel import ECHO, Root, kernel_of
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ import pytest
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.source import Described, DescribedState, SourceKind
-from kernelkit import ECHO, Root, kernel_of, until
+from kits.kernel import ECHO, Root, kernel_of, until
 
 pytestmark = pytest.mark.anyio
 

@@ -19,14 +19,14 @@ from typing import Any
 import anyio
 import pytest
 
-from clikit import Desk, Terminal, until
 from flycore.audit.verify import verify
 from flycore.kernel.lock import read_holder
 from flycore.kernel.strays import find_leftover_processes, session_of
 from flycore.model.check import CheckState
 from flycore.model.enums import Code, RequestState, Status
-from kernelkit import Root, kernel_of, tool
-from kernelkit import until as until_so
+from kits.command_line import Desk, Terminal, until
+from kits.kernel import Root, kernel_of, tool
+from kits.kernel import until as until_so
 
 pytestmark = [pytest.mark.suite, pytest.mark.timeout(900)]
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
@@ -73,7 +73,7 @@ class Scene:
         root.policy(
             *({"tool": f"{name}.do", "decision": "allow", "because": "test"} for name in (*tools, "next"))
         )
-        self.desk = Desk(root.folder, base)
+        self.desk = Desk(root.folder, base, forked=False)
         anyio.run(self._trust)
 
     async def _trust(self) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from flycore.model.enums import Code
 from flycore.model.events import EventClass
-from kernelkit import ECHO, PATIENCE, a_caller, kernel_of, request, until
-from loadkit import (
+from kits.kernel import ECHO, PATIENCE, a_caller, kernel_of, request, until
+from kits.load import (
     MIB,
     MIX,
     flood,

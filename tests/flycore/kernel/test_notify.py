@@ -14,7 +14,7 @@ from flycore.kernel.clock import SystemClock
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.notify import EVERY_SECONDS
 from flycore.model.enums import Code, Risk, Status
-from kernelkit import ECHO, Root, a_caller, kernel_of, request, tool, until, waiting_ask
+from kits.kernel import ECHO, Root, a_caller, kernel_of, request, tool, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
 SECRET, PAYLOAD = "a-secret-of-the-kernel", "the-payload-of-the-call"

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import time
-from pathlib import Path
-
 import anyio
+import json
 import pytest
-
-from doorkit import served
+import time
 from flycore.client.socket import connect_unix
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.past import CallHistory
-from flycore.model.approval import Answer, Ask
-from flycore.model.enums import Choice, Code, Status
-from kernelkit import Root, a_caller, answered_call, approved_call, kernel_of, request, tool, until
+from flycore.model.approval import Answer
+from flycore.model.approval import Ask
+from flycore.model.enums import Choice
+from flycore.model.enums import Code
+from flycore.model.enums import Status
+from kits.kernel import Root
+from kits.kernel import a_caller
+from kits.kernel import answered_call
+from kits.kernel import approved_call
+from kits.kernel import kernel_of
+from kits.kernel import request
+from kits.kernel import tool
+from kits.kernel import until
+from kits.unix_socket import served
+from pathlib import Path
+
 
 pytestmark = pytest.mark.anyio
 SECRET = "hunter2-and-more"

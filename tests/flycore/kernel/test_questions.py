@@ -8,7 +8,6 @@ from typing import Any
 import anyio
 import pytest
 
-from doorkit import plain, say, served
 from flycore.approval.callers import identify_peer
 from flycore.client.socket import connect_unix
 from flycore.kernel.kernel import Kernel
@@ -16,7 +15,8 @@ from flycore.kernel.questions import LEAVE, MOST_TEXT, TRUST
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, QuestionKind, Status
 from flycore.model.question import Question
-from kernelkit import ECHO, Root, a_caller, kernel_of, request, tool, until
+from kits.kernel import ECHO, Root, a_caller, kernel_of, request, tool, until
+from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
 

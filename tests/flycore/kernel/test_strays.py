@@ -21,7 +21,7 @@ from flycore.kernel.strays import (
     write_sessions,
     session_of,
 )
-from kernelkit import ECHO, Root, kernel_of, request, tool
+from kits.kernel import ECHO, Root, kernel_of, request, tool
 
 pytestmark = pytest.mark.anyio
 READY = "print('ready', flush=True); import signal; signal.pause()"

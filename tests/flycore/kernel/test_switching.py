@@ -12,7 +12,7 @@ import pytest
 from flycore.kernel.kernel import Kernel
 from flycore.model.enums import Effective, SandboxState, Status
 from flycore.registry.starter import starter_text
-from kernelkit import ECHO, Root, approve, kernel_of, request, until, waiting_ask
+from kits.kernel import ECHO, Root, approve, kernel_of, request, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
 SLOW = """#!/bin/sh

@@ -9,7 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from flycore.model.enums import Effective, ProbeState, RuntimeState, Status
-from kernelkit import ECHO, Root, approved_call, kernel_of, request, tool, until
+from kits.kernel import ECHO, Root, approved_call, kernel_of, request, tool, until
 
 pytestmark = pytest.mark.anyio
 

@@ -16,8 +16,8 @@ from flycore.kernel.hearing import McpStatus, McpStatusStore
 from flycore.kernel.trusting import TrustedRegistry
 from flycore.kernel.upkeep import StateRefresher
 from flycore.model.enums import Code, Effective, ProbeState, ReasonCode, Risk, Status
-from kernelkit import PATIENCE, Root, approved_call, kernel_of, request, until
-from upstreamkit import NOTES, capability, connected, server_of, sidecar
+from kits.kernel import PATIENCE, Root, approved_call, kernel_of, request, until
+from kits.mcp_servers import NOTES, capability, connected, server_of, sidecar
 
 pytestmark = pytest.mark.anyio
 

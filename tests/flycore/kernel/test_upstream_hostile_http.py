@@ -15,8 +15,8 @@ import pytest
 from flycore.kernel.kernel import Kernel
 from flycore.model.call import ToolResult
 from flycore.model.enums import Status
-from kernelkit import Root, kernel_of, request
-from upstreamkit import connected
+from kits.kernel import Root, kernel_of, request
+from kits.mcp_servers import connected
 
 pytestmark = pytest.mark.anyio
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import anyio
+from flycore.kernel.strays import earlier_sessions
+from flycore.kernel.strays import find_leftover_processes
+from flysafe.procfs import read_process
+from kits.command_line import Desk
+from kits.command_line import until
+from kits.kernel import Root
+from kits.kernel import kernel_of
+from kits.mcp_servers import server_of
 from pathlib import Path
 
-import anyio
-
-from clikit import Desk, until
-from flycore.kernel.strays import earlier_sessions, find_leftover_processes
-from flysafe.procfs import read_process
-from kernelkit import Root, kernel_of
-from upstreamkit import server_of
 
 OUTLIVES = """
 import os, signal, sys
@@ -25,7 +27,7 @@ while True:
 def test_a_server_that_outlives_its_killed_kernel_is_ended_by_the_next(tmp_path: Path) -> None:
     root, asked = Root(tmp_path), tmp_path / "asked"
     server_of(root, "stubborn", OUTLIVES.replace("@FILE@", str(asked)))
-    desk = Desk(root.folder, tmp_path)
+    desk = Desk(root.folder, tmp_path, forked=False)
     desk.trust()
     kernel = desk.start("serve")
     try:

@@ -19,7 +19,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, LeaseTerms
 from flycore.model.call import CallRequest, Progress, ToolResult
 from flycore.model.enums import Choice, Code, Effective, LeaseScope, Phase, ReasonCode, Status
-from kernelkit import Root, a_caller, approve, kernel_of, request, until, waiting_ask
+from kits.kernel import Root, a_caller, approve, kernel_of, request, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
 BROWSER = f"""#!{sys.executable}

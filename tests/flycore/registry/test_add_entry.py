@@ -14,7 +14,7 @@ from flycore.registry.edits import add_entry, add_to_text
 from flycore.registry.jsonc.parse import parse_jsonc
 from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths, find_paths
 from flycore.registry.starter import starter_text
-from kernelkit import folders
+from kits.kernel import folders
 
 ENTRY: dict[str, Any] = {
     "kind": "mcp",

@@ -15,7 +15,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, SealKind, Status
-from kernelkit import (
+from kits.kernel import (
     Root,
     answered_call,
     approve,

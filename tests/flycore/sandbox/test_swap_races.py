@@ -23,7 +23,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, ReasonCode, RequestState, Status
-from kernelkit import PATIENCE, Root, a_caller, approve, kernel_of, request, tool
+from kits.kernel import PATIENCE, Root, a_caller, approve, kernel_of, request, tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 

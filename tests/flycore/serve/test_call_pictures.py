@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import anyio
 import io
 import os
-import shutil
-from pathlib import Path
-
-import anyio
 import pytest
+import shutil
 from PIL import Image
-
-from doorkit import served
 from flycore.client.local import LocalClient
 from flycore.client.socket import connect_unix
 from flycore.model.call import Caller
-from kernelkit import Root, kernel_of, request, tool
+from kits.kernel import Root
+from kits.kernel import kernel_of
+from kits.kernel import request
+from kits.kernel import tool
+from kits.unix_socket import served
+from pathlib import Path
 from valuekit import pixel
+
 
 pytestmark = pytest.mark.anyio
 

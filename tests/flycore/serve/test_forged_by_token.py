@@ -13,14 +13,14 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from websockets.asyncio.client import ClientConnection, connect
 
-from attachkit import codes_of, shown_code
-from doorkit import say
 from flycore.client.attached import open_attached_console
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
 from flycore.model.enums import Choice, RequestState
-from kernelkit import ECHO, PATIENCE, Root, approve, tool, until, waiting_ask
-from tcpkit import client, listening, listening_http, mcp_client
+from kits.attach import codes_of, shown_code
+from kits.kernel import ECHO, PATIENCE, Root, approve, tool, until, waiting_ask
+from kits.tcp import client, listening, listening_http, mcp_client
+from kits.unix_socket import say
 
 pytestmark = pytest.mark.anyio
 

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
-
 import anyio
 import anyio.abc
+import json
+import logging
 import pytest
-
-from doorkit import served
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from flycore.rpc.methods import Client
 from flycore.serve.gate import ConnectionLimits
 from flycore.serve.http import serve_http
 from flycore.serve.mcp.http import http_app
 from flycore.serve.mcp.images import image_reader
 from flycore.serve.tokens import TokenStore
-from kernelkit import PATIENCE, Root
-from tcpkit import Listening, head, listening_http, sent
+from kits.kernel import PATIENCE
+from kits.kernel import Root
+from kits.tcp import Listening
+from kits.tcp import head
+from kits.tcp import listening_http
+from kits.tcp import sent
+from kits.unix_socket import served
+from pathlib import Path
+
 
 pytestmark = pytest.mark.anyio
 

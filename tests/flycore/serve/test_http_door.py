@@ -13,8 +13,8 @@ from mcp.shared.exceptions import MCPError
 
 from flycore.serve.gate import ConnectionLimits
 from flycore.serve.http import MAX_BODY_BYTES
-from kernelkit import ECHO, PATIENCE, Root, approve, tool, until, waiting_ask
-from tcpkit import Listening, head, listening_http, mcp_client, sent
+from kits.kernel import ECHO, PATIENCE, Root, approve, tool, until, waiting_ask
+from kits.tcp import Listening, head, listening_http, mcp_client, sent
 
 pytestmark = pytest.mark.anyio
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import anyio
 import pytest
-
-from doorkit import served
-from flycore.client.socket import BACKLOG, connect_unix
+from flycore.client.socket import BACKLOG
+from flycore.client.socket import connect_unix
 from flycore.kernel.bus import BACKLOG as KERNEL_BACKLOG
-from flycore.model.events import MISSED, Event, EventClass
-from kernelkit import PATIENCE, Root
+from flycore.model.events import Event
+from flycore.model.events import EventClass
+from flycore.model.events import MISSED
+from kits.kernel import PATIENCE
+from kits.kernel import Root
+from kits.unix_socket import served
+from pathlib import Path
+
 
 pytestmark = pytest.mark.anyio
 

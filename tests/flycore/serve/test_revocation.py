@@ -11,8 +11,8 @@ import anyio
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from kernelkit import ECHO, PATIENCE, Root, tool, until, waiting_ask
-from tcpkit import Listening, called, client, head, listening, listening_http, sent
+from kits.kernel import ECHO, PATIENCE, Root, tool, until, waiting_ask
+from kits.tcp import Listening, called, client, head, listening, listening_http, sent
 
 pytestmark = pytest.mark.anyio
 

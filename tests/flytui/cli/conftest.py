@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clikit import REGISTRY, Desk
+from kits.command_line import REGISTRY, Desk
 
 
 def make_desk(base: Path) -> Desk:

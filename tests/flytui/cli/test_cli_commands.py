@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from clikit import ALLOW_ECHO, REGISTRY, Desk
 from flytui.cli.commands.schema import NAMES, schema_of
+from kits.command_line import ALLOW_ECHO, REGISTRY, Desk
 
 HEAVY = ("textual", "rich", "mcp", "jsonschema", "websockets", "httpx2", "PIL", "mss", "watchfiles")
 

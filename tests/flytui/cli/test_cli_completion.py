@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from clikit import REGISTRY, Desk
 from flycore.catalog.known import KNOWN
-from needs import needs
+from kits.command_line import REGISTRY, Desk
+from kits.programs import needs
 
 
 def offered(desk: Desk, *words: str) -> list[str]:

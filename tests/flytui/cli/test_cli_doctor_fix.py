@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clikit import REGISTRY, Desk
+from kits.command_line import REGISTRY, Desk
 
 FILE = "tools/external.tools.jsonc"
 

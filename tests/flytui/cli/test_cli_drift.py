@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from clikit import REGISTRY, Desk, until
+from kits.command_line import REGISTRY, Desk, until
 
 
 def schema_of(command: str, desk: Desk) -> dict[str, Any]:

@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import clikit
 from flytui.cli.bench import find_editor
+from kits import command_line
 
 
 @dataclass(frozen=True)
-class WithEditor(clikit.Desk):
+class WithEditor(command_line.Desk):
     """A desk whose person has an editor."""
 
     @property

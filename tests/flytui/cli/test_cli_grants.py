@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clikit import Desk, until
+from kits.command_line import Desk, until
 
 RULES: dict[str, Any] = {
     "schemaVersion": 1,

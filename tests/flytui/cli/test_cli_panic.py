@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from clikit import Desk, until
+from kits.command_line import Desk, until
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=60000", "--json")
 CALL = ("call", "try.echo", "message=hi", "--json")

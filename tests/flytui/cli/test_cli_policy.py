@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from clikit import Desk
 from flytui.cli.commands.schema import schema_of
+from kits.command_line import Desk
 
 HI = {"properties": {"message": {"const": "hi"}}, "required": ["message"]}
 ALLOW_HI = {"tool": "try.echo", "decision": "allow", "because": "a greeting", "when": HI}

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import pytest
 import re
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-
-import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import connect as sync_connect
-
-from clikit import LONGEST, Desk, until
 from flycore.client.attached import open_attached_console
 from flycore.client.connect import connect
 from flycore.model.errors import NotPaired
-from flycore.registry.places import RootPaths, find_paths
+from flycore.registry.places import RootPaths
+from flycore.registry.places import find_paths
+from kits.command_line import Desk
+from kits.command_line import LONGEST
+from kits.command_line import until
+from kits.fork_server import ForkedProcess
+from pathlib import Path
+from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect as sync_connect
+
 
 CODE = re.compile(r"type there: (\S{4}-\S{4})")
 
@@ -38,7 +42,7 @@ def places(desk: Desk) -> RootPaths:
 
 
 @contextmanager
-def serving(desk: Desk, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+def serving(desk: Desk, *words: str) -> Iterator[subprocess.Popen[bytes] | ForkedProcess]:
     """`flytui serve` without a terminal, until it listens."""
     process = desk.start("serve", *words)
     try:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-from pathlib import Path
-
 import msgspec
+import os
 import pytest
-
-from clikit import REGISTRY, Desk, until
+import signal
 from flycore.model.enums import Effective
 from flycore.offline.catalog import read_catalog
-from flytui.cli.demo_root import ALLOWED, HIGH, MEDIUM, TOOLS, prepare_demo
+from flytui.cli.demo_root import ALLOWED
+from flytui.cli.demo_root import HIGH
+from flytui.cli.demo_root import MEDIUM
+from flytui.cli.demo_root import TOOLS
+from flytui.cli.demo_root import prepare_demo
+from kits.command_line import Desk
+from kits.command_line import REGISTRY
+from kits.command_line import until
+from pathlib import Path
+
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=60000", "--json")
 

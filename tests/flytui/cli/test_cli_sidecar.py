@@ -11,10 +11,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from clikit import Desk
-from e2e.kit import needs
 from flysidecars.main import MODULES
 from flytui.cli.commands.schema import schema_of
+from kits.command_line import Desk
+from kits.terminals import needs
 
 PAGE = Path(__file__).parents[3] / "docs" / "writing-sidecars.md"
 PROGRAMS = dict(re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL))

@@ -8,9 +8,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from clikit import Desk
 from flycore.catalog.document import catalog_schema
 from flytui.cli.commands.schema import schema_of
+from kits.command_line import Desk
 
 KITS = """{
   "schemaVersion": 1,

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 import click
 import pytest
 
-from clikit import Desk
 from flytui.cli import main as front
 from flytui.cli.main import flytui
+from kits.command_line import Desk
 
 CALL = ("call", "try.echo", "message=hi")
 

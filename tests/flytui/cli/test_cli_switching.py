@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from clikit import Desk
 from flycore.registry.starter import starter_text
+from kits.command_line import Desk
 
 
 def empty_desk(base: Path) -> Desk:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from clikit import Desk
 from flycore.model.enums import Risk
 from flycore.model.status import Status
 from flytui.cli.commands.status import tmux_line
-from needs import needs
+from kits.command_line import Desk
+from kits.programs import needs
 
 KERNEL = Status(
     app_root="/srv/shop",

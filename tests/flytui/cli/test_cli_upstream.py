@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clikit import Desk
-from upstreamkit import NOTES
+from kits.command_line import Desk
+from kits.mcp_servers import NOTES
 
 SECRET = "correct-horse-battery"
 TOOL = """

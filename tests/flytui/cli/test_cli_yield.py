@@ -17,11 +17,11 @@ import pytest
 from mcp.client import Client
 from mcp_types import ToolListChangedNotification
 
-from clikit import LONGEST, Desk
-from clikit import until as ready
 from flycore.kernel.lock import read_holder
-from kernelkit import ECHO, Root, tool, until
-from mcpkit import OLD, over_stdio
+from kits.command_line import LONGEST, Desk
+from kits.command_line import until as ready
+from kits.kernel import ECHO, Root, tool, until
+from kits.mcp_clients import OLD, over_stdio
 
 pytestmark = pytest.mark.anyio
 

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
-from consolekit import HandClock, console, drawn, press, until
 from flycore.model.approval import Answer, ApprovalRequest
 from flycore.model.enums import Choice, RequestState, Risk
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.batch import BatchScreen
 from flytui.console.main import MainScreen
-from valuekit import request_of
-from worldkit import World, world
+from kits.console import HandClock, console, drawn, press, until
+from kits.fake_kernel import World, world
+from kits.values import request_of
 
 pytestmark = pytest.mark.anyio
 

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-import random
-
 import msgspec
 import pytest
-from textual import events
-from textual.pilot import Pilot
-from textual.widgets import Input, TextArea
-
-from consolekit import HandClock, console, drawn, press, until
-from flycore.model.approval import UNTIL_LEFT, Answer, ApprovalRequest, Ask, Checks, LeaseTerms, RuleTerms
-from flycore.model.enums import Choice, Decision, LeaseScope, RequestState, Risk
+import random
+from flycore.model.approval import Answer
+from flycore.model.approval import ApprovalRequest
+from flycore.model.approval import Ask
+from flycore.model.approval import Checks
+from flycore.model.approval import LeaseTerms
+from flycore.model.approval import RuleTerms
+from flycore.model.approval import UNTIL_LEFT
+from flycore.model.enums import Choice
+from flycore.model.enums import Decision
+from flycore.model.enums import LeaseScope
+from flycore.model.enums import RequestState
+from flycore.model.enums import Risk
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import RequestScreen
-from flytui.console.approvals.edit import EditInputScreen, json_text, read_object, escape_invisible
+from flytui.console.approvals.edit import EditInputScreen
+from flytui.console.approvals.edit import escape_invisible
+from flytui.console.approvals.edit import json_text
+from flytui.console.approvals.edit import read_object
 from flytui.console.approvals.rule import RuleScreen
 from flytui.console.approvals.standing import TermsScreen
 from flytui.console.screens.armed import ArmedLines
-from valuekit import CALLER, request_of
-from worldkit import World, world
+from kits.console import HandClock
+from kits.console import console
+from kits.console import drawn
+from kits.console import press
+from kits.console import until
+from kits.fake_kernel import World
+from kits.fake_kernel import world
+from kits.values import CALLER
+from kits.values import request_of
+from textual import events
+from textual.pilot import Pilot
+from textual.widgets import Input
+from textual.widgets import TextArea
+
 
 pytestmark = pytest.mark.anyio
 QUICK = ["a", "k", "enter", "space", "up", "down", "left", "right", "tab", "escape", "l", "u", "e", "b", "x"]

@@ -9,7 +9,6 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from consolekit import HandClock, console, drawn, press, until
 from flycore.model.catalog import Catalog, SidecarView
 from flycore.model.enums import Discovery, Effective, ReasonCode
 from flycore.model.fix import Fix, FixKind
@@ -21,8 +20,9 @@ from flytui.console.fix.screen import ConfirmActionScreen
 from flytui.console.fix.words import quoted_command
 from flytui.console.main import MainScreen
 from flytui.console.trust import TrustScreen
-from valuekit import entry_of, sample_catalog, tool_view, trust_items
-from worldkit import World, world
+from kits.console import HandClock, console, drawn, press, until
+from kits.fake_kernel import World, world
+from kits.values import entry_of, sample_catalog, tool_view, trust_items
 
 pytestmark = pytest.mark.anyio
 INSTALL = Fix(kind=FixKind.COMMAND, words="install xdotool", argv=("sudo", "apt-get", "install", "xdotool"))

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import pty
+import pytest
 import select
 import signal
 import threading
 import tty
 from collections.abc import Iterator
-
-import pytest
+from flytui.console.terminal import MAX_BUFFERED
+from flytui.console.terminal import NonBlockingDriver
+from flytui.console.terminal import NonBlockingOutput
+from kits.console import HandClock
+from kits.console import console
+from kits.fake_kernel import world
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
-from consolekit import HandClock, console
-from flytui.console.terminal import MAX_BUFFERED, NonBlockingOutput, NonBlockingDriver
-from worldkit import world
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,6 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
-from consolekit import HandClock, console, drawn, press, settle, until
 from flycore.model.approval import MatchedRule
 from flycore.model.call import Activity, Artifact
 from flycore.model.catalog import SidecarView
@@ -42,7 +41,9 @@ from flytui.console.own import ConsoleSettings, check_settings
 from flytui.console.pages import PageScreen
 from flytui.console.rows import VirtualList
 from flytui.console.style import theme_names
-from valuekit import (
+from kits.console import HandClock, console, drawn, press, settle, until
+from kits.fake_kernel import World, world
+from kits.values import (
     CALLER,
     entry_of,
     failing,
@@ -52,7 +53,6 @@ from valuekit import (
     stability_of,
     tool_view,
 )
-from worldkit import World, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 

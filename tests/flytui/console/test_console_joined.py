@@ -11,7 +11,6 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.model.enums import Risk
 from flycore.model.errors import KernelUnreachable, ProtocolError, RootBusy
 from flytui.console.app import FlytuiApp
@@ -21,8 +20,9 @@ from flytui.console.main import MainScreen
 from flytui.console.pairing import PairingRequestScreen, EnterCodeScreen
 from flytui.console.run import run_console
 from flytui.console.trust import TrustScreen
-from valuekit import NOW, request_of, trust_items
-from worldkit import World, world
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import World, world
+from kits.values import NOW, request_of, trust_items
 
 pytestmark = pytest.mark.anyio
 CODE = "K7QM4TXP"

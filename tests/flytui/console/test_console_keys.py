@@ -13,7 +13,6 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 
 import flytui.console
-from consolekit import HandClock, app_of, console, drawn, press, until
 from flycore.model.enums import Risk
 from flycore.registry.settings import read_settings
 from flytui.console.keychecks import check_keys
@@ -23,8 +22,9 @@ from flytui.console.own import ConsoleSettings, check_settings
 from flytui.console.pages import PageScreen
 from flytui.console.screens.armed import ArmedLines
 from flytui.console.style import theme_names
-from valuekit import request_of
-from worldkit import world
+from kits.console import HandClock, app_of, console, drawn, press, until
+from kits.fake_kernel import world
+from kits.values import request_of
 
 pytestmark = pytest.mark.anyio
 HANDLED = ("card",)

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 
 import flytui.console
-from consolekit import HandClock, console, press, until
 from flytui.console.catalog.view import CatalogView
-from valuekit import sample_catalog, stability_of, tool_view
-from worldkit import World, world
+from kits.console import HandClock, console, press, until
+from kits.fake_kernel import World, world
+from kits.values import sample_catalog, stability_of, tool_view
 
 CONSOLE = Path(flytui.console.__file__).parent
 BLOCKING = ("open", "os.", "shutil.", "socket.", "subprocess.", "time.sleep", "glob.", "tempfile.", "urllib.")

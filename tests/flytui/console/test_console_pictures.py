@@ -14,7 +14,6 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
-from consolekit import HandClock, app_of, press, settle, until
 from flycore.audit.log import AuditLog
 from flycore.client.ledger import AuditReader
 from flycore.model.approval import Lease, Preview
@@ -30,7 +29,9 @@ from flytui.console.approvals.card import RequestScreen
 from flytui.console.form.screen import FormScreen
 from flytui.console.rows import VirtualList
 from flytui.console.trust import TrustScreen
-from valuekit import (
+from kits.console import HandClock, app_of, press, settle, until
+from kits.fake_kernel import World, world
+from kits.values import (
     CALLER,
     NOW,
     request_of,
@@ -40,7 +41,6 @@ from valuekit import (
     tool_view,
     trust_items,
 )
-from worldkit import World, world
 
 Compare = Callable[..., bool]
 

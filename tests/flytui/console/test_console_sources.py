@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
-from consolekit import HandClock, console, drawn, press, rows_drawn, until
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.source import Binding, Described, DescribedState, Import, Origin, SourceKind
 from flytui.console.app import FlytuiApp
@@ -14,8 +13,9 @@ from flytui.console.fix.screen import ConfirmActionScreen
 from flytui.console.pages import PageScreen
 from flytui.console.sources.rows import import_texts
 from flytui.console.sources.screen import SourcesScreen
-from valuekit import sample_catalog
-from worldkit import World
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import World
+from kits.values import sample_catalog
 
 pytestmark = pytest.mark.anyio
 HOSTILE = "a\u202eb\x1b[2J[/x]"

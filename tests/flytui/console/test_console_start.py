@@ -9,15 +9,15 @@ import anyio
 import pytest
 from textual.pilot import Pilot
 
-from consolekit import at_once, drawn, press, rows_drawn, until
 from flycore.model.approval import Answer
 from flycore.model.enums import Choice
 from flycore.model.errors import RootBusy
 from flytui.console.app import FlytuiApp
 from flytui.console.run import OpenKernel, run_console
 from flytui.console.trust import TrustScreen
-from valuekit import request_of, trust_items
-from worldkit import World, world
+from kits.console import at_once, drawn, press, rows_drawn, until
+from kits.fake_kernel import World, world
+from kits.values import request_of, trust_items
 
 pytestmark = pytest.mark.anyio
 Script = Callable[[FlytuiApp, Pilot[None]], Awaitable[None]]

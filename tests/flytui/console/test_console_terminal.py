@@ -20,7 +20,7 @@ PATHS = [str(ROOT / name) for name in ("core", "tui", "sidecars", "tests", "test
 CHILD = """
 import anyio
 from test_console_hostile import BIDI, C0, C1, HIDDEN, hostile_world
-from consolekit import at_once
+from kits.console import at_once
 from flytui.console.run import run_console
 place = hostile_world(C0 + C1 + BIDI + HIDDEN + "the end")
 anyio.run(lambda: run_console(at_once(place), C0 + "\\x1bshop"))

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from flytui.console.approvals.card import RequestScreen
+from flytui.console.paint import text_of
+from flytui.console.rows import VirtualList
+from kits.console import HandClock
+from kits.console import console
+from kits.console import frame
+from kits.console import press
+from kits.console import settle
+from kits.console import still
+from kits.console import until
+from kits.fake_kernel import World
+from kits.fake_kernel import world
+from kits.values import request_of
+from kits.values import sample_activity
 from textual import events
 from textual.geometry import Size
 from textual.pilot import Pilot
 
-from consolekit import HandClock, console, frame, press, settle, still, until
-from flytui.console.approvals.card import RequestScreen
-from flytui.console.paint import text_of
-from flytui.console.rows import VirtualList
-from valuekit import request_of, sample_activity
-from worldkit import World, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 

@@ -17,8 +17,8 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
 from flycore.model.enums import Choice, RequestState
 from flycore.serve.mcp import telling
-from kernelkit import Root, approve, kernel_of, tool, until, waiting_ask
-from mcpkit import ERAS, Told, about, client_of, text_of
+from kits.kernel import Root, approve, kernel_of, tool, until, waiting_ask
+from kits.mcp_clients import ERAS, Told, about, client_of, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("era", ERAS)]
 

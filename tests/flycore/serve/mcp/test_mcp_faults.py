@@ -13,8 +13,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
 from flycore.client.local import LocalClient
-from kernelkit import Root, kernel_of
-from mcpkit import ERAS, client_of
+from kits.kernel import Root, kernel_of
+from kits.mcp_clients import ERAS, client_of
 
 pytestmark = pytest.mark.anyio
 SECRET = "/secret/place"

@@ -13,8 +13,8 @@ from mcp_types import INVALID_PARAMS
 from flycore.client.connect import open_console_kernel
 from flycore.model.approval import Answer
 from flycore.model.enums import Choice
-from kernelkit import ECHO, Root, kernel_of, tool, until
-from mcpkit import ERAS, NEW, Told, about, over_stdio, text_of
+from kits.kernel import ECHO, Root, kernel_of, tool, until
+from kits.mcp_clients import ERAS, NEW, Told, about, over_stdio, text_of
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.serve.mcp.images import image_reader
 from flycore.serve.mcp.server import build_server
-from kernelkit import Root, a_caller
+from kits.kernel import Root, a_caller
 
 OLD = "legacy"
 NEW = "2026-07-28"

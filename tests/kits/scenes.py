@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any
 
-from e2e.kit import Root
+from kits.terminals import Root
 
 REGISTRY = "tools/external.tools.jsonc"
 PLACE = "external.tools.jsonc:"

@@ -18,6 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kits.command import COMMAND
+from kits.fork_server import ForkedProcess
+
 LONGEST = 60.0
 """Seconds after which a command has hung."""
 LOOK_AGAIN = 0.05
@@ -67,6 +70,8 @@ class Desk:
 
     root: Path
     home: Path
+    forked: bool = True
+    """False where a test looks at the process itself: its environment or its command line in /proc."""
 
     @property
     def environ(self) -> dict[str, str]:
@@ -89,15 +94,19 @@ class Desk:
 
     def run(self, *words: str, given: bytes | None = None, **more: str) -> subprocess.CompletedProcess[str]:
         """Run to the end without a terminal."""
-        done = subprocess.run(
-            self.argv(*words),
-            env={**self.environ, **more},
-            cwd=self.root,
-            input=given if given is not None else b"",
-            capture_output=True,
-            timeout=LONGEST,
-            check=False,
-        )
+        env = {**self.environ, **more}
+        if self.forked and COMMAND.fits(env):
+            done = COMMAND.run(self.argv(*words)[2:], env, self.root, given or b"", LONGEST)
+        else:
+            done = subprocess.run(
+                self.argv(*words),
+                env=env,
+                cwd=self.root,
+                input=given or b"",
+                capture_output=True,
+                timeout=LONGEST,
+                check=False,
+            )
         return subprocess.CompletedProcess(
             done.args, done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
         )
@@ -130,8 +139,11 @@ class Desk:
         done = self.run("trust", "--digest", waiting["digest"])
         assert done.returncode == 0, done.stderr
 
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
+    def start(self, *words: str) -> subprocess.Popen[bytes] | ForkedProcess:
         """Start without a terminal and go on."""
+        if self.forked:
+            stdin = os.open(os.devnull, os.O_RDONLY)
+            return COMMAND.start(self.argv(*words)[2:], self.environ, self.root, stdin)
         return subprocess.Popen(
             self.argv(*words),
             env=self.environ,
@@ -152,16 +164,20 @@ class Desk:
         outer, inner = pty.openpty()
         os.set_blocking(outer, False)
         termios.tcsetwinsize(inner, (30, 100))
-        process = subprocess.Popen(
-            self.argv(*words),
-            env=self.environ,
-            cwd=self.root,
-            stdin=inner,
-            stdout=inner,
-            stderr=inner,
-            start_new_session=True,
-        )
-        os.close(inner)
+        process: subprocess.Popen[bytes] | ForkedProcess
+        if self.forked:
+            process = COMMAND.start_on_terminal(self.argv(*words)[2:], self.environ, self.root, inner)
+        else:
+            process = subprocess.Popen(
+                self.argv(*words),
+                env=self.environ,
+                cwd=self.root,
+                stdin=inner,
+                stdout=inner,
+                stderr=inner,
+                start_new_session=True,
+            )
+            os.close(inner)
         shown = Terminal(process, outer)
         try:
             yield shown
@@ -175,7 +191,7 @@ class Desk:
 class Terminal:
     """The outer end of a pseudo-terminal that a command runs on."""
 
-    def __init__(self, process: subprocess.Popen[bytes], outer: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes] | ForkedProcess, outer: int) -> None:
         self.process = process
         self.raw = ""
         self._outer = outer

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from kernelkit import ECHO, Root, kernel_of, tool
-from needs import node_tool
+from kits.command import COMMAND
+from kits.kernel import ECHO, Root, kernel_of, tool
+from kits.programs import node_tool
 
 LONGEST = 100.0
 TEXT = b"what the clients hash\n"
@@ -49,15 +49,9 @@ async def _trust(root: Root) -> None:
 
 def mcp_json(root: Root) -> Path:
     """The `.mcp.json` that flytui prints for that root, with the root's own folders in the environment."""
-    printed = subprocess.run(
-        [sys.executable, "-m", "flytui", "--root", str(root.folder), "mcp", "--print-config", "claude-code"],
-        env=root.environ,
-        cwd=root.folder,
-        capture_output=True,
-        text=True,
-        timeout=LONGEST,
-        check=True,
-    )
+    argv = ["flytui", "--root", str(root.folder), "mcp", "--print-config", "claude-code"]
+    printed = COMMAND.run(argv, root.environ, root.folder, b"", LONGEST)
+    assert printed.returncode == 0, printed.stderr
     config = json.loads(printed.stdout)
     config["mcpServers"]["flytui"]["env"] = root.environ
     file = root.folder / ".mcp.json"

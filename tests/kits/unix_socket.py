@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, unix_connect
 
 from flycore.kernel.kernel import Kernel
 from flycore.serve.unix import serve_unix
-from kernelkit import Root, kernel_of
+from kits.kernel import Root, kernel_of
 
 
 @asynccontextmanager

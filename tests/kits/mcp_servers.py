@@ -8,7 +8,7 @@ from typing import Any
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.catalog import CapabilityView, SidecarView
-from kernelkit import Root, until
+from kits.kernel import Root, until
 
 NOTES = '''
 import os, sys

@@ -22,7 +22,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, Status
-from kernelkit import Root, a_caller, request, tool
+from kits.kernel import Root, a_caller, request, tool
 
 AT_ONCE = 64
 CALLERS = 20

@@ -26,7 +26,7 @@ from flycore.serve.mcp.images import image_reader
 from flycore.serve.tcp import serve_tcp
 from flycore.serve.tokens import TokenStore
 from flycore.serve.unix import serve_unix
-from kernelkit import PATIENCE, Root, kernel_of
+from kits.kernel import PATIENCE, Root, kernel_of
 
 UPGRADE = (
     "Upgrade: websocket",

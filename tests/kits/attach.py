@@ -12,7 +12,7 @@ from flycore.client.attached import open_attached_console
 from flycore.kernel.bus import Subscription
 from flycore.kernel.kernel import Kernel
 from flycore.model.events import PAIRING, EventClass
-from kernelkit import PATIENCE, Root
+from kits.kernel import PATIENCE, Root
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-NODE_MODULES = Path(__file__).parent / "interop" / "node_modules"
+NODE_MODULES = Path(__file__).parents[1] / "interop" / "node_modules"
 """What `tests/interop/install.sh` installs."""
 
 

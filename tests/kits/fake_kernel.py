@@ -35,7 +35,7 @@ from flycore.model.question import Block, Question
 from flycore.model.standing import StandingRule
 from flycore.model.status import Status as KernelStatus
 from flycore.model.trust import TrustItem
-from valuekit import (
+from kits.values import (
     NO_METRICS,
     NOW,
     panic_question,

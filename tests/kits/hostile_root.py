@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from e2e.kit import BIN, Root, Tmux, until
-from e2e.staging import described, program, write_registry
-from hostilekit import file_names, word
+from kits.payloads import file_names, word
+from kits.scenes import described, program, write_registry
+from kits.terminals import BIN, Root, Tmux, until
 
 EVIL = f"""#!{sys.executable} -SE
 import json, os, sys

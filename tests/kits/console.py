@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import anyio
+from collections.abc import AsyncIterator
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-
-import anyio
-from textual import events
-from textual.pilot import Pilot
-
 from flycore.client.ledger import AuditReader
 from flytui.console.app import FlytuiApp
 from flytui.console.desk import ConsoleState
@@ -17,11 +14,39 @@ from flytui.console.own import ConsoleSettings
 from flytui.console.paint import text_of
 from flytui.console.rows import VirtualList
 from flytui.console.run import OpenKernel
-from flytui.console.views import LineBar, LineView
-from valuekit import (
-    NOW,
-)
-from worldkit import World
+from flytui.console.views import LineBar
+from flytui.console.views import LineView
+from kits.fake_kernel import World
+from kits.values import NOW
+from textual import events
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
+from textual.css.types import CSSLocation
+from textual.pilot import Pilot
+
+
+_parse_rules = Stylesheet._parse_rules
+_parsed: dict[tuple[object, ...], list[RuleSet]] = {}
+
+
+def _parse_once(
+    sheet: Stylesheet,
+    css: str,
+    read_from: CSSLocation,
+    is_default_rules: bool = False,
+    tie_breaker: int = 0,
+    scope: str = "",
+) -> list[RuleSet]:
+    """Parse a style sheet once for all applications of a test run, which have the same ones: rules are only
+    read."""
+    given = (css, read_from, is_default_rules, tie_breaker, scope)
+    key = (*given, *sorted(sheet._variables.items()))
+    if key not in _parsed:
+        _parsed[key] = _parse_rules(sheet, *given)
+    return _parsed[key]
+
+
+Stylesheet._parse_rules = _parse_once
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from e2e.kit import needs
+from kits.terminals import needs
 
 PATIENCE = 60.0
 """Longest wait for a browser that starts within two seconds."""

@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from needs import needs as needs
+from kits.command import COMMAND
+from kits.programs import needs as needs
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0
@@ -53,6 +54,8 @@ class Root:
     home: Path
     extra: dict[str, str] = field(default_factory=dict)
     started: list[subprocess.Popen[str]] = field(default_factory=list)
+    forked: bool = True
+    """False where a test depends on who calls, which the kernel reads from command lines in /proc."""
 
     @property
     def environ(self) -> dict[str, str]:
@@ -74,17 +77,20 @@ class Root:
 
     def flytui(self, *args: str, input: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run the command to its end."""
-        return subprocess.run(
-            [str(BIN / "flytui"), "--root", str(self.folder), *args],
-            env=self.environ,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            input=input,
-            stdin=subprocess.DEVNULL if input is None else None,
-            timeout=PATIENCE,
-            check=False,
-        )
+        argv = [str(BIN / "flytui"), "--root", str(self.folder), *args]
+        if not self.forked:
+            return subprocess.run(
+                argv,
+                env=self.environ,
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                input=input or "",
+                timeout=PATIENCE,
+                check=False,
+            )
+        done = COMMAND.run(argv, self.environ, self.folder, (input or "").encode(), PATIENCE)
+        return subprocess.CompletedProcess(argv, done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def end(self) -> None:
         """End every command that was started and still runs."""
