@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import flycore
 import json
 import os
-import pytest
 import re
 import shlex
 import shutil
@@ -14,24 +12,23 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from flycore.catalog.agent_actions import AGENT_ACTIONS
-from flycore.model.enums import Decision
-from flycore.policy.conditions import PolicyCall
-from flycore.policy.evaluate import effective_rules
-from flycore.policy.evaluate import load_policy
-from flycore.policy.evaluate import matching_rules
-from flycore.policy.evaluate import strictest
-from flytui.cli.agent_tools import UNCHECKED_TOOLS
-from kits.command import COMMAND
-from kits.kernel import Root
-from kits.kernel import kernel_of
-from kits.mcp_clients import about
-from kits.programs import needs
-from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters
 from pathlib import Path
 from typing import Any
 
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
+
+import flycore
+from flycore.catalog.agent_actions import AGENT_ACTIONS
+from flycore.model.enums import Decision
+from flycore.policy.conditions import PolicyCall
+from flycore.policy.evaluate import effective_rules, load_policy, matching_rules, strictest
+from flytui.cli.agent_tools import UNCHECKED_TOOLS
+from kits.command import COMMAND
+from kits.kernel import Root, kernel_of
+from kits.mcp_clients import about
+from kits.programs import needs
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")

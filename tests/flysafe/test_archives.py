@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flysafe.archives import Format, ArchiveLimits, ArchiveRefused, create, extract, format_of
+from flysafe.archives import ArchiveLimits, ArchiveRefused, Format, create, extract, format_of
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 MUTATIONS = 3_000 if FULL else 300

@@ -21,7 +21,7 @@ from flysafe.pinned_dns import (
     pinned_addresses,
     resolve_host,
 )
-from notpublic import NOT_PUBLIC
+from kits.private_addresses import NOT_PUBLIC
 
 pytestmark = pytest.mark.suite
 

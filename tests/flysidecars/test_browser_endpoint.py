@@ -16,7 +16,7 @@ from flysidecars.browser import endpoint as endpoint_module
 from flysidecars.browser.endpoint import VARIABLE, endpoint_of, pages, require_browser
 from flysidecars.browser.tree import listing, make_ref, parse_ref
 from flysidecars.sdk import ToolFailed, Unavailable
-from notpublic import NOT_PUBLIC
+from kits.private_addresses import NOT_PUBLIC
 
 ID = "AB12"
 

@@ -23,7 +23,7 @@ from flysidecars.media.posting import addresses_for
 from flysidecars.media.provider import read_provider
 from flysidecars.media.tesseract import read_tsv
 from flysidecars.sdk import ToolFailed, Unavailable
-from notpublic import NOT_PUBLIC
+from kits.private_addresses import NOT_PUBLIC
 
 FONT = "DejaVuSans.ttf"
 FIRST, SECOND = "The quick brown fox", "jumps over 42 lazy dogs."

@@ -3,35 +3,29 @@ tools scenarios call. What is not passed stands in `conformance-expected-failure
 
 from __future__ import annotations
 
-import anyio
-import anyio.to_thread
-import pytest
 import re
 import socket
 import subprocess
 import sys
-import uvicorn
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
 from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.call import Caller
-from flycore.serve.http import CALLER_STATE_KEY
-from flycore.serve.http import MCP_PATH
+from flycore.serve.http import CALLER_STATE_KEY, MCP_PATH
 from flycore.serve.mcp.http import http_app
 from flycore.serve.mcp.images import image_reader
-from functools import partial
-from kits.kernel import Root
-from kits.kernel import kernel_of
-from kits.kernel import tool
-from kits.kernel import until
+from kits.kernel import Root, kernel_of, tool, until
 from kits.programs import node_tool
-from pathlib import Path
-from starlette.types import ASGIApp
-from starlette.types import Receive
-from starlette.types import Scope
-from starlette.types import Send
-
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e, pytest.mark.timeout(600)]
 EXPECTED = Path(__file__).parent / "conformance-expected-failures.yml"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import anyio
-from collections.abc import AsyncIterator
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+
+import anyio
+from textual import events
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
+from textual.css.types import CSSLocation
+from textual.pilot import Pilot
+
 from flycore.client.ledger import AuditReader
 from flytui.console.app import FlytuiApp
 from flytui.console.desk import ConsoleState
@@ -14,16 +20,9 @@ from flytui.console.own import ConsoleSettings
 from flytui.console.paint import text_of
 from flytui.console.rows import VirtualList
 from flytui.console.run import OpenKernel
-from flytui.console.views import LineBar
-from flytui.console.views import LineView
+from flytui.console.views import LineBar, LineView
 from kits.fake_kernel import World
 from kits.values import NOW
-from textual import events
-from textual.css.model import RuleSet
-from textual.css.stylesheet import Stylesheet
-from textual.css.types import CSSLocation
-from textual.pilot import Pilot
-
 
 _parse_rules = Stylesheet._parse_rules
 _parsed: dict[tuple[object, ...], list[RuleSet]] = {}

@@ -8,40 +8,22 @@ although progress is sent. What is tested of them here is what the Unix socket a
 
 from __future__ import annotations
 
-import anyio
 import json
-import pytest
-from collections.abc import Awaitable
-from collections.abc import Callable
-from flycore.client.socket import connect_unix
-from flycore.kernel.kernel import Kernel
-from flycore.model.approval import Answer
-from flycore.model.approval import Ask
-from flycore.model.approval import LeaseTerms
-from flycore.model.approval import RuleTerms
-from flycore.model.call import Progress
-from flycore.model.call import ToolResult
-from flycore.model.enums import Choice
-from flycore.model.enums import Code
-from flycore.model.enums import Decision
-from flycore.model.enums import Phase
-from flycore.model.enums import RequestState
-from flycore.model.enums import Status
-from flycore.policy.evaluate import load_policy
-from kits.kernel import Root
-from kits.kernel import a_caller
-from kits.kernel import answered_call
-from kits.kernel import approve
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import tool
-from kits.kernel import until
-from kits.kernel import waiting_ask
-from kits.unix_socket import plain
-from kits.unix_socket import served
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
+import pytest
+
+from flycore.client.socket import connect_unix
+from flycore.kernel.kernel import Kernel
+from flycore.model.approval import Answer, Ask, LeaseTerms, RuleTerms
+from flycore.model.call import Progress, ToolResult
+from flycore.model.enums import Choice, Code, Decision, Phase, RequestState, Status
+from flycore.policy.evaluate import load_policy
+from kits.kernel import Root, a_caller, answered_call, approve, kernel_of, request, tool, until, waiting_ask
+from kits.unix_socket import plain, served
 
 pytestmark = pytest.mark.anyio
 

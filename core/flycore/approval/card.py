@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from flycore.approval.cells import wrap_exact, wrap_words
 from flycore.approval.machine import choices
-from flycore.approval.shown import input_size, input_lines, input_segments
+from flycore.approval.shown import input_lines, input_segments, input_size
 from flycore.model.approval import ApprovalRequest, MatchedRule, Preview
 from flycore.model.base import Value
 from flycore.model.enums import Choice, Risk

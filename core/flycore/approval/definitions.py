@@ -18,7 +18,7 @@ from flycore.model.difference import json_difference
 from flycore.model.json import JsonObject, canonical_json, digest
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.trust import TrustItem
-from flycore.model.upstream import ToolDefinition, McpToolList, McpToolOffer, listing_digest
+from flycore.model.upstream import McpToolList, McpToolOffer, ToolDefinition, listing_digest
 
 MAX_BYTES = 67_108_864
 NEW = "new tool"

@@ -15,17 +15,17 @@ from flycore.approval.clock import Clock
 from flycore.approval.editing import apply_edit
 from flycore.approval.grants import Grant, GrantStore
 from flycore.approval.hands import DesktopControl
-from flycore.approval.leases import LeaseStore, LeaseChange, OnLeaseChange
+from flycore.approval.leases import LeaseChange, LeaseStore, OnLeaseChange
 from flycore.approval.machine import Transition, check_request
 from flycore.approval.pending import (
     FOREVER,
-    WaitingRequest,
-    WaiterRegistry,
     Revise,
     Ticket,
     Waiter,
-    wait_until,
+    WaiterRegistry,
+    WaitingRequest,
     dedup_key,
+    wait_until,
 )
 from flycore.approval.refusals import DenialCache
 from flycore.approval.tickets import TicketStore

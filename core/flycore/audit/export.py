@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 
-from flycore.audit.chain import month_files, log_file_of, read_lines
+from flycore.audit.chain import log_file_of, month_files, read_lines
 from flycore.audit.read import UNREADABLE, as_text, parse_line
 from flycore.audit.span import ALL_TIME, TimeRange
 from flycore.model.json import Json, JsonObject

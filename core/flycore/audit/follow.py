@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from flycore.audit.chain import MOST_LINE_BYTES, LogFile, month_files, log_file_of
+from flycore.audit.chain import MOST_LINE_BYTES, LogFile, log_file_of, month_files
 
 _CHUNK = 1 << 20
 

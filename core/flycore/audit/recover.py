@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flycore.audit.anchors import UnreadableAnchors, last_anchor
-from flycore.audit.chain import GENESIS, ChainLink, LogFile, month_files, log_file_of, read_lines, read_link
+from flycore.audit.chain import GENESIS, ChainLink, LogFile, log_file_of, month_files, read_lines, read_link
 from flycore.model.json import JsonObject
 
 _CHECKED_BYTES = 8 * 1024 * 1024

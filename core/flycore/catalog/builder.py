@@ -11,11 +11,11 @@ from flycore.catalog.described import capability_from_spec
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.fixes import NO_MACHINE, Machine
 from flycore.catalog.known import KNOWN, is_builtin_name
-from flycore.catalog.planned import plan_names, plan_capability
+from flycore.catalog.planned import plan_capability, plan_names
 from flycore.catalog.runtime import READY, RuntimeFinding
-from flycore.catalog.snapshot import SidecarFacts, missing_stability, tool_variant_key, sidecar_stability
+from flycore.catalog.snapshot import SidecarFacts, missing_stability, sidecar_stability, tool_variant_key
 from flycore.catalog.sources import resolve_bindings
-from flycore.catalog.upstream import missing_names, mcp_capability, untrusted_names
+from flycore.catalog.upstream import mcp_capability, missing_names, untrusted_names
 from flycore.model.capability import Capability
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
 from flycore.model.enums import Decision, Kind, Level, Source

@@ -19,7 +19,7 @@ from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Kind
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import Registry, SidecarEntry, ToolClaim
-from flycore.model.upstream import ToolDefinition, McpToolOffer, UnreadableTool
+from flycore.model.upstream import McpToolOffer, ToolDefinition, UnreadableTool
 from flysafe.text import safe_lines, strict_text
 
 RULE = "upstream-tool"

@@ -16,7 +16,7 @@ from flycore.client.socket import connect_unix
 from flycore.client.unwrap import single_exception
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.kernel import Kernel
-from flycore.kernel.lock import LASTING_ROLES, LockHolder, RootLock, reserve_for_console, read_holder
+from flycore.kernel.lock import LASTING_ROLES, LockHolder, RootLock, read_holder, reserve_for_console
 from flycore.model.call import Caller
 from flycore.model.enums import KernelRole
 from flycore.model.errors import ConnectionLost, KernelUnreachable, OtherVersion, ProtocolError, RootBusy

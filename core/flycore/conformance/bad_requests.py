@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 
-from flycore.conformance.harness import SidecarHarness, ProgramRun, failed, warned, passed
+from flycore.conformance.harness import ProgramRun, SidecarHarness, failed, passed, warned
 from flycore.conformance.output_checks import has_answer, reported_code
 from flycore.model.check import Check
 from flycore.model.enums import Code, Status

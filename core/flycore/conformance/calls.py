@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flycore.conformance.harness import SidecarHarness, ProgramRun, failed, warned, passed
-from flycore.conformance.output_checks import has_answer, event_faults, reported_code
+from flycore.conformance.harness import ProgramRun, SidecarHarness, failed, passed, warned
+from flycore.conformance.output_checks import event_faults, has_answer, reported_code
 from flycore.model.check import Check
 from flycore.model.enums import Code, ReasonCode, Status
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flycore.conformance.bad_requests import check_bad_requests
 from flycore.conformance.calls import OTHER_CALLS, judge_answer, judge_rest
-from flycore.conformance.harness import SidecarHarness, CheckTarget
+from flycore.conformance.harness import CheckTarget, SidecarHarness
 from flycore.conformance.output_checks import has_answer
 from flycore.conformance.persistent import check_persistent
 from flycore.conformance.probes import check_probes, describe

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flycore.conformance.program import resolve_arguments, environment_of
+from flycore.conformance.program import environment_of, resolve_arguments
 from flycore.model.check import Check, CheckState
 from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram

@@ -8,7 +8,7 @@ import anyio
 
 from flycore.conformance.bad_requests import wrong_input
 from flycore.conformance.calls import TERM_AFTER_MS, UNKNOWN_TOOL
-from flycore.conformance.harness import SidecarHarness, failed, warned, passed
+from flycore.conformance.harness import SidecarHarness, failed, passed, warned
 from flycore.model.check import Check
 from flycore.runners.answer import OnEvent, exit_words
 from flycore.runners.instance import End, PersistentProcess, Reply

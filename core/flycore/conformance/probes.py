@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from flycore.conformance.harness import SidecarHarness, failed, warned, passed
+from flycore.conformance.harness import SidecarHarness, failed, passed, warned
 from flycore.conformance.output_checks import has_answer, probe_faults, read_schema, reported_code
 from flycore.model.check import Check
 from flycore.model.enums import Code, ProbeMode, Status

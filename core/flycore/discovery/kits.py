@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import resources
 
-from flycore.discovery.faults import MOST_NAME, MOST_VERSION, DiagnosticList, shorten, described_file, parsed
+from flycore.discovery.faults import MOST_NAME, MOST_VERSION, DiagnosticList, described_file, parsed, shorten
 from flycore.discovery.folder import SearchFolder
 from flycore.model.events import EventClass
 from flycore.model.json import Json, JsonObject, pointer_join

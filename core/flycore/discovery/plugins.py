@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flycore.discovery.faults import MOST_NAME, MOST_SUMMARY, MOST_VERSION, DiagnosticList, shorten, parsed
-from flycore.discovery.folder import SearchFolder, FileText
+from flycore.discovery.faults import MOST_NAME, MOST_SUMMARY, MOST_VERSION, DiagnosticList, parsed, shorten
+from flycore.discovery.folder import FileText, SearchFolder
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.source import Described, DescribedState, Origin, SourceKind
 

@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from flycore.discovery.faults import MOST_NAME, DiagnosticList, shorten, described_file, parsed
-from flycore.discovery.folder import SearchFolder, FileText
+from flycore.discovery.faults import MOST_NAME, DiagnosticList, described_file, parsed, shorten
+from flycore.discovery.folder import FileText, SearchFolder
 from flycore.discovery.secretish import masked_arguments, secret_url
 from flycore.discovery.taking_over import ImportRefused, import_proposal
 from flycore.model.diagnostics import Severity

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flycore.discovery.faults import MOST_NAME, MOST_SUMMARY, MOST_VERSION, shorten
-from flycore.discovery.folder import SearchFolder, FileText
+from flycore.discovery.folder import FileText, SearchFolder
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.source import Described, DescribedState, Origin, SourceKind
 
@@ -91,7 +91,7 @@ def front_matter(text: str) -> tuple[dict[str, Any], SkillFault | None]:
     except MarkedYAMLError as error:
         mark = error.problem_mark
         line, column = (mark.line + 2, mark.column + 1) if mark is not None else (1, 1)
-        said = f"its front matter is not YAML: {error.problem or 'it no_decision_reason be read'}"
+        said = f"its front matter is not YAML: {error.problem or 'it cannot be read'}"
         return {}, SkillFault(said, "mend the line, or put the value in quotes", line, column)
     except YAMLError:
         return {}, SkillFault("its front matter has a character that YAML has not", "take it out")

@@ -16,7 +16,7 @@ from flycore.executive.closed import panic_rejection
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import AskContext
 from flycore.executive.shots import with_screenshots
-from flycore.executive.stop import Rejection, failed, denied
+from flycore.executive.stop import Rejection, denied, failed
 from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.base import Value
 from flycore.model.enums import Code, Decision, Phase, RequestState, Status

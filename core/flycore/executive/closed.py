@@ -7,7 +7,7 @@ from pathlib import Path
 from flycore.approval.guards import QuotaRefusal
 from flycore.executive.call import Call
 from flycore.executive.rooms import AdmissionContext
-from flycore.executive.stop import Rejection, failed, denied
+from flycore.executive.stop import Rejection, denied, failed
 from flycore.model.enums import Code
 
 

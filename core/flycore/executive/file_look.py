@@ -72,7 +72,10 @@ def _file_target(path: str, digest: str, data: bytes, input: JsonObject) -> File
 
 
 def _texts(data: bytes, input: JsonObject) -> tuple[str, str]:
-    """Before and after: of the file, or of a notebook's cell. Raises Unfit, StrictJsonError, UnicodeDecodeError."""
+    """The text before and after the change, of the file or of a notebook's cell.
+
+    Raises Unfit, StrictJsonError and UnicodeDecodeError.
+    """
     cell = input.get("cell")
     if not isinstance(cell, dict):
         text = data.decode("utf-8")

@@ -9,7 +9,7 @@ import anyio
 
 from flycore.approval.loops import Attempt
 from flycore.executive import finish
-from flycore.executive.call import OnCancellable, Call
+from flycore.executive.call import Call, OnCancellable
 from flycore.executive.closed import panic_rejection
 from flycore.executive.prepare import Prepared
 from flycore.executive.rooms import PipelineContext

@@ -28,7 +28,7 @@ class Programs:
 
 
 async def materialise_programs(run: RunContext, prepared: Prepared) -> Programs:
-    """Exactly the programs that were sealed. Raises SealBrokenError. A package is looked at beside the loop."""
+    """Exactly the programs that were sealed. A package is read in a worker thread. Raises SealBrokenError."""
     if prepared.target.entry.url:
         return Programs(prepared.sealed.program, {})
     seals = (prepared.seal, *(item.seal for item in prepared.delegates))

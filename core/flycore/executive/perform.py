@@ -14,7 +14,7 @@ from flycore.executive.call import Call
 from flycore.executive.decided import allowed_outcome
 from flycore.executive.job import build_job, materialise_programs
 from flycore.executive.prepare import Prepared
-from flycore.executive.rooms import Slot, RunContext
+from flycore.executive.rooms import RunContext, Slot
 from flycore.executive.stop import Rejection, failed
 from flycore.executive.violations import redacted_violations
 from flycore.model.enums import Code, Kind, Phase, Status

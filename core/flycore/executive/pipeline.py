@@ -25,20 +25,20 @@ from functools import partial
 
 from flycore.approval.loops import Attempt
 from flycore.executive import finish
-from flycore.executive.arrival import RecordedInput, record_call, attempt_of
+from flycore.executive.arrival import RecordedInput, attempt_of, record_call
 from flycore.executive.ask import Authorization, authorize
-from flycore.executive.call import OnCancellable, Call, OnProgress
+from flycore.executive.call import Call, OnCancellable, OnProgress
 from flycore.executive.changes import SubjectDiff, diff_subjects
-from flycore.executive.checking import NO_JSON, validate_input, is_json
-from flycore.executive.closed import admission_refusal, quota_rejection, panic_rejection
+from flycore.executive.checking import NO_JSON, is_json, validate_input
+from flycore.executive.closed import admission_refusal, panic_rejection, quota_rejection
 from flycore.executive.frame import run_guarded
 from flycore.executive.page_look import with_page_target
 from flycore.executive.perform import execute
 from flycore.executive.prepare import Prepared, masks_for, prepare
 from flycore.executive.resolve import Target, resolve
-from flycore.executive.rooms import Slot, PipelineContext
+from flycore.executive.rooms import PipelineContext, Slot
 from flycore.executive.staying import acquire_slot
-from flycore.executive.stop import Rejection, failed, denied
+from flycore.executive.stop import Rejection, denied, failed
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest, ToolResult
 from flycore.model.enums import Code, Risk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from flycore.executive.shots import POINTER_TOOL, ScreenCamera, DesktopUnreadable, point_of
+from flycore.executive.shots import POINTER_TOOL, DesktopUnreadable, ScreenCamera, point_of
 from flycore.executive.stop import Rejection, failed
 from flycore.model.approval import Preview
 from flycore.model.base import Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flycore.approval.blocks import ToolBlockStore
 from flycore.catalog.agent_actions import AGENT_ACTIONS, agent_actions, agent_entry
 from flycore.catalog.reasons import blocked
-from flycore.executive.stop import Rejection, failed, denied
+from flycore.executive.stop import Rejection, denied, failed
 from flycore.executive.world import RootState
 from flycore.model.base import Value
 from flycore.model.capability import Capability

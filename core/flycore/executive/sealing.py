@@ -16,7 +16,7 @@ from flycore.model.json import digest
 from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
 from flycore.registry.resolve import at_url
 from flycore.sandbox.members import PACKAGES
-from flycore.sandbox.names import seal_by_name, seal_address
+from flycore.sandbox.names import seal_address, seal_by_name
 from flycore.sandbox.seals import seal_program
 from flycore.sandbox.trees import UnsealableError
 

@@ -11,7 +11,7 @@ from flycore.catalog.schemas import Violation
 from flycore.model.json import Json
 from flycore.sandbox.masks import Masks
 
-SECRET_VALUE = "does not fit; its value is a secret"
+MASKED_VALUE_MESSAGE = "does not fit; its value is a secret"
 
 
 def redacted_violations(
@@ -28,6 +28,6 @@ def redacted_violations(
     return tuple(
         item
         if item in harmless
-        else Violation(pointer=masks.text(item.pointer, cut=True), message=SECRET_VALUE)
+        else Violation(pointer=masks.text(item.pointer, cut=True), message=MASKED_VALUE_MESSAGE)
         for item in found
     )

@@ -10,12 +10,12 @@ import os
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 
-from flycore.approval.callers import identify_peer, distinguish_callers
+from flycore.approval.callers import distinguish_callers, identify_peer
 from flycore.audit import events as audit_events
 from flycore.executive.preview import ProtectedWindows
-from flycore.kernel.approver import KernelApprover, ApproverDeps
+from flycore.kernel.approver import ApproverDeps, KernelApprover
 from flycore.kernel.lock import LASTING_ROLES
-from flycore.kernel.pairing import VALID_SECONDS, PairingCodes, CodeCheck
+from flycore.kernel.pairing import VALID_SECONDS, CodeCheck, PairingCodes
 from flycore.kernel.recorder import Recorder
 from flycore.model.call import Caller
 from flycore.model.enums import KernelRole

@@ -46,12 +46,12 @@ from flycore.kernel.lock import LASTING_ROLES, LockHolder
 from flycore.kernel.notify import Notifier
 from flycore.kernel.panic import Panic, PanicSwitch, revoke_permissions
 from flycore.kernel.past import CallHistory
-from flycore.kernel.questions import QuestionRegistry, QuestionEvents, TrustQuestions
+from flycore.kernel.questions import QuestionEvents, QuestionRegistry, TrustQuestions
 from flycore.kernel.recorder import Recorder
 from flycore.kernel.seats import OpenConsoles
 from flycore.kernel.standing import RevocationHistory, StandingPermissions
 from flycore.kernel.sweep import remove_expired
-from flycore.kernel.tickets import ticket_writer, load_tickets
+from flycore.kernel.tickets import load_tickets, ticket_writer
 from flycore.kernel.unfinished import begin_session, record_unfinished
 from flycore.kernel.upkeep import StateRefresher, load_state
 from flycore.kernel.upstreams import McpServers

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import anyio
 import anyio.to_thread
 
-from flycore.discovery.look import Stamps, search_roots, scan, stamps
+from flycore.discovery.look import Stamps, scan, search_roots, stamps
 from flycore.model.source import Described, Import, SourceKind
 from flycore.registry.places import RootPaths
 

@@ -28,7 +28,7 @@ from flycore.kernel.notify import Notifier
 from flycore.kernel.panic import STOP_SECONDS, Panic
 from flycore.kernel.past import CallHistory
 from flycore.kernel.pictures import ArtifactImages
-from flycore.kernel.presence import Connections, ConnectionInfo
+from flycore.kernel.presence import ConnectionInfo, Connections
 from flycore.kernel.questions import QuestionRegistry
 from flycore.kernel.standing import StandingPermissions
 from flycore.model.approval import Ask, Lease, Outcome
@@ -45,7 +45,7 @@ from flycore.model.standing import StandingRule
 from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 from flycore.model.waiting import highest_waiting
-from flycore.plans.carry import run_plan, is_plan
+from flycore.plans.carry import is_plan, run_plan
 
 SANDBOX_NOTE = "not enforced yet"
 

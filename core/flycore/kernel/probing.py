@@ -53,7 +53,7 @@ def probe_spawn(ground: RootEnvironment, files: Callable[[], Files], session: st
 def _job(
     ground: RootEnvironment, files: Files, entry: SidecarEntry, tool: str, probe_id: str
 ) -> ProcessJsonJob:
-    """The probe as a job. Raises SealBrokenError where the entry is another by now: its program is not the one
+    """The probe as a job. Raises SealBrokenError where the entry has changed: its program is then not the one
     that was trusted."""
     current, program = files.registry.entry(entry.id), files.programs.get(entry.id)
     if current is None or current.digest != entry.digest or program is None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from flycore.approval.blocks import ToolBlockStore
-from flycore.approval.leases import HeldLease, LeaseStore, LeaseChange
+from flycore.approval.leases import HeldLease, LeaseChange, LeaseStore
 from flycore.approval.standing_rules import RemoveResult, put_back, read_rules, remove_rule
 from flycore.approval.written import write_rule
 from flycore.audit import events as audit_events

@@ -16,8 +16,8 @@ from flycore.kernel.strays import (
     earlier_sessions,
     end_leftover_processes,
     new_session,
-    write_sessions,
     session_of,
+    write_sessions,
 )
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import Event, EventClass

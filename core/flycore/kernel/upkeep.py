@@ -23,8 +23,8 @@ from flycore.kernel.in_force import EffectiveFiles
 from flycore.kernel.probing import probe_spawn, probe_work
 from flycore.kernel.recorder import Recorder
 from flycore.kernel.telling import ChangePublisher
-from flycore.kernel.trusting import AcceptedEntries, TrustedRegistry, RegistryEdit
-from flycore.kernel.world import Files, RootEnvironment, Observations, blocked_tools, build_state
+from flycore.kernel.trusting import AcceptedEntries, RegistryEdit, TrustedRegistry
+from flycore.kernel.world import Files, Observations, RootEnvironment, blocked_tools, build_state
 from flycore.model.approval import Outcome
 from flycore.model.catalog import SidecarView
 from flycore.model.enums import Kind, PathState, ProbeState
@@ -32,7 +32,7 @@ from flycore.model.events import EventClass
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.trust import TrustItem
 from flycore.model.upstream import McpToolList
-from flycore.registry.watch import Stamps, file_stamps, watch_files
+from flycore.registry.watch import FileStamps, file_stamps, watch_files
 
 FIRST_VERSION = 1
 """Of the catalog; it grows by one whenever the catalog shows something else."""
@@ -81,7 +81,7 @@ class LoadedState:
     """The first world of a kernel, with what it was read from."""
 
     sources: StateSources
-    stamps: Stamps
+    stamps: FileStamps
     files: Files
     pending: tuple[TrustItem, ...]
     remembered: Mapping[str, ProbeFinding]

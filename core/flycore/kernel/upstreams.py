@@ -36,10 +36,10 @@ from flycore.runners.process_json import ProcessJsonJob, RunOutcome
 from flycore.runners.spawn import SpawnSpec
 from flycore.runners.upstream.calling import McpCall, crash_outcome
 from flycore.runners.upstream.contact import ConnectionState, StartError
-from flycore.runners.upstream.session import Started, McpSession
+from flycore.runners.upstream.session import McpSession, Started
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.masks import Masks
-from flycore.sandbox.names import seal_by_name, seal_address
+from flycore.sandbox.names import seal_address, seal_by_name
 from flycore.sandbox.seals import SealBrokenError
 
 FIRST_LIST_S = 20.0

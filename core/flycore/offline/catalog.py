@@ -14,14 +14,14 @@ from flycore.approval.trust import TrustStore
 from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.probe_cache import ProbeCache
 from flycore.catalog.probes import Prober
-from flycore.discovery.look import search_roots, scan
+from flycore.discovery.look import scan, search_roots
 from flycore.kernel.checkup import check_up
 from flycore.kernel.in_force import EffectiveFiles, effective_files
 from flycore.kernel.probing import probe_spawn, probe_work
 from flycore.kernel.strays import new_session
 from flycore.kernel.world import (
-    RootEnvironment,
     Observations,
+    RootEnvironment,
     blocked_tools,
     build_state,
     find_environment,

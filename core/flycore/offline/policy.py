@@ -13,8 +13,8 @@ from flycore.executive.world import RootState
 from flycore.kernel.in_force import effective_files
 from flycore.kernel.world import (
     Files,
-    RootEnvironment,
     Observations,
+    RootEnvironment,
     build_state,
     find_environment,
     read_files,
@@ -26,8 +26,8 @@ from flycore.model.enums import Decision, Risk
 from flycore.model.json import JsonObject
 from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import (
-    RuleMatch,
     Policy,
+    RuleMatch,
     call_risk,
     effective_rules,
     evaluate,

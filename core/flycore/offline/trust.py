@@ -11,7 +11,7 @@ from flycore.approval.describe import describe_entry
 from flycore.approval.trust import TrustStore, set_digest
 from flycore.audit.events import TRUST_DECIDED, trust_decided
 from flycore.catalog.known import KNOWN
-from flycore.discovery.look import search_roots, scan
+from flycore.discovery.look import scan, search_roots
 from flycore.kernel.trusting import TrustedRegistry
 from flycore.kernel.world import find_environment, read_files
 from flycore.model.approval import Outcome

@@ -14,17 +14,17 @@ import msgspec
 
 from flycore.approval.loops import Attempt
 from flycore.executive import finish
-from flycore.executive.arrival import RecordedInput, record_call, attempt_of
-from flycore.executive.call import OnCancellable, Call, OnProgress
-from flycore.executive.checking import NO_JSON, validate_input, is_json, input_rejection
-from flycore.executive.closed import admission_refusal, quota_rejection, panic_rejection
+from flycore.executive.arrival import RecordedInput, attempt_of, record_call
+from flycore.executive.call import Call, OnCancellable, OnProgress
+from flycore.executive.checking import NO_JSON, input_rejection, is_json, validate_input
+from flycore.executive.closed import admission_refusal, panic_rejection, quota_rejection
 from flycore.executive.frame import run_guarded
 from flycore.executive.group import enter_group
 from flycore.executive.pipeline import run_call
 from flycore.executive.prepare import Prepared
 from flycore.executive.resolve import callable_view
 from flycore.executive.rooms import PipelineContext
-from flycore.executive.stop import Rejection, failed, denied
+from flycore.executive.stop import Rejection, denied, failed
 from flycore.executive.world import RootState
 from flycore.model.call import CallRequest, PlanStep, Progress, ToolResult
 from flycore.model.capability import Capability
@@ -32,7 +32,7 @@ from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.model.json import JsonObject
 from flycore.plans.table import PLANS
 from flycore.plans.told import FinishedStep, artifacts_of, output_of, step_reports, warnings_of
-from flycore.plans.unfold import Step, step_violations, expand
+from flycore.plans.unfold import Step, expand, step_violations
 from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import denying_rules
 from flycore.sandbox.environment import declared_secrets

@@ -23,7 +23,7 @@ from flycore.model.json import JsonObject, digest
 from flycore.model.sidecar import SidecarEntry
 from flycore.policy.conditions import Match, PolicyCall
 from flycore.policy.default_decision import CallFacts, default_rule
-from flycore.policy.files import PolicyFile, SystemFile, with_last_good, load_files, load_system
+from flycore.policy.files import PolicyFile, SystemFile, load_files, load_system, with_last_good
 from flycore.policy.rules import Rule
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from flycore.model.sidecar import Delegate, Limits, Permissions, Probe, SidecarE
 from flycore.registry.checks import check_entry, invisible_character_faults
 from flycore.registry.legacy import legacy_delegates
 from flycore.registry.located import EntryFindings
-from flycore.registry.schema import strict_validator, entry_validator, violations
+from flycore.registry.schema import entry_validator, strict_validator, violations
 
 _ANCHORS = {"app": Anchor.APP, "project": Anchor.APP, "config": Anchor.CONFIG, "workspace": Anchor.WORKSPACE}
 _KINDS = {kind.value: kind for kind in Kind}

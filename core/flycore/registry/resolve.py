@@ -21,7 +21,7 @@ from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.suggest import nearest
 from flycore.registry.keys import key_position
-from flycore.registry.seen import FileStat, stat_file, recall, remember
+from flycore.registry.seen import FileStat, recall, remember, stat_file
 from flycore.registry.shebang import MAX_LINE, find_on_path, read_interpreter
 from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of
 

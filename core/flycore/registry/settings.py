@@ -22,10 +22,10 @@ from flycore.registry.setting_checks import (
     SettingError,
     argument_list,
     boolean,
+    integer,
     json_object,
     one_of,
     text,
-    integer,
 )
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ appeared is not yet watched, and some file systems give none."""
 
 Stamp = tuple[int, int, int, int] | None
 """Inode, size, time of the content and of the inode in nanoseconds; None for a file that is not there."""
-Stamps = tuple[Stamp, ...]
+FileStamps = tuple[Stamp, ...]
 """Of all watched files at one moment."""
 
 
@@ -43,12 +43,12 @@ def watched_files(places: RootPaths) -> tuple[tuple[Path, str], ...]:
     )
 
 
-def file_stamps(places: RootPaths) -> Stamps:
+def file_stamps(places: RootPaths) -> FileStamps:
     """The watched files as they are now. Taken before they are read, so that no change falls between."""
     return tuple(_stamp(anchor, relative) for anchor, relative in watched_files(places))
 
 
-async def watch_files(places: RootPaths, seen: Stamps, stop: anyio.Event) -> AsyncIterator[None]:
+async def watch_files(places: RootPaths, seen: FileStamps, stop: anyio.Event) -> AsyncIterator[None]:
     """Yield whenever the stamps are others than the last ones, first `seen`, until `stop` is set.
 
     Files and folders need not exist; several quick changes may come as one. Equal bytes written

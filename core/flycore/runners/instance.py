@@ -17,8 +17,8 @@ from flycore.runners.pipes import LineWriter, PipeReader, TailBuffer
 from flycore.runners.reactor import epoll_reader_of
 from flycore.runners.run import LEFTOVER_GRACE_S, TERM_GRACE_S, RunLimits
 from flycore.runners.spawn import SpawnSpec, spawn
-from flycore.runners.spoken import AnswerLine, ProtocolViolation, BusyLine, cancel_line, read_line
-from flycore.runners.trees import become_subreaper, end_tree, forget, register, reap_descendants
+from flycore.runners.spoken import AnswerLine, BusyLine, ProtocolViolation, cancel_line, read_line
+from flycore.runners.trees import become_subreaper, end_tree, forget, reap_descendants, register
 from flysafe.procfs import ticks_now
 
 CANCEL_GRACE_S = 2.0

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flycore.model.enums import Code, Status
-from flycore.runners.answer import Answer, OnEvent, exit_facts, exit_words, answer_of
+from flycore.runners.answer import Answer, OnEvent, answer_of, exit_facts, exit_words
 from flycore.runners.instance import End, PersistentProcess, Reply
 from flycore.runners.process_json import (
     NO_JSON,
     ProcessJsonJob,
     RunOutcome,
     call_sidecar,
+    outcome_from_answer,
     output_limited,
     request_line,
     timed_out,
-    outcome_from_answer,
 )
 from flycore.runners.run import RunLimits
 

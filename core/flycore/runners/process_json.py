@@ -9,7 +9,7 @@ from flycore.model.call import Artifact
 from flycore.model.enums import Code, Status
 from flycore.model.json import Json, JsonObject
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_TIMEOUT_MS, Limits
-from flycore.runners.answer import EventFeed, Answer, OnEvent, SidecarEvent, exit_facts, read_answer
+from flycore.runners.answer import Answer, EventFeed, OnEvent, SidecarEvent, exit_facts, read_answer
 from flycore.runners.artifacts import check_artifacts
 from flycore.runners.run import ChildExit, RunLimits, run_child
 from flycore.runners.spawn import SpawnFailure, SpawnSpec

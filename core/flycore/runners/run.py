@@ -17,10 +17,10 @@ from flycore.runners.trees import (
     ProcessTree,
     TreeEnd,
     become_subreaper,
+    count_descendants,
     end_tree,
     forget,
     has_descendants,
-    count_descendants,
     register,
 )
 from flysafe.procfs import ticks_now

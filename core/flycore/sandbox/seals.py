@@ -19,7 +19,7 @@ from flycore.model.json import digest
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.sandbox.digests import file_digest
 from flycore.sandbox.distribution import SIDECARS, Distribution, find_distribution
-from flycore.sandbox.members import lies_beneath, is_single_file, path_in_copy, package_of
+from flycore.sandbox.members import is_single_file, lies_beneath, package_of, path_in_copy
 from flycore.sandbox.store import SealBrokenError, store_copy
 from flycore.sandbox.trees import tree_digest
 

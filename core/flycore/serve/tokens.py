@@ -29,7 +29,7 @@ TCP_DOOR = "tcp"
 HTTP_DOOR = "http"
 MAX_BYTES = 1_048_576
 MAX_TOKENS = 256
-TOKEN_PREFIX = "flytui_"
+TOKEN_MARK = "flytui_"
 """What every token begins with, so that one in a log or a repository is known for what it is."""
 SECRET_BYTES = 32
 GENERATION_DIGITS = 12
@@ -63,7 +63,7 @@ class Token(Value, frozen=True, kw_only=True):
 
 def new_token() -> str:
     """A new token: 256 random bits."""
-    return TOKEN_PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+    return TOKEN_MARK + secrets.token_urlsafe(SECRET_BYTES)
 
 
 def digest_of(token: str) -> str:

@@ -14,11 +14,11 @@ from flysafe.archives.names import Format, format_of
 
 __all__ = (
     "LIMITS",
+    "ArchiveLimits",
+    "ArchiveRefused",
     "Created",
     "Extracted",
     "Format",
-    "ArchiveLimits",
-    "ArchiveRefused",
     "create",
     "extract",
     "format_of",

@@ -12,7 +12,7 @@ from types import FunctionType
 
 from flysidecars.sdk.call import Call, JsonObject
 from flysidecars.sdk.failures import ToolFailed, answer_of
-from flysidecars.sdk.wire import AnswerWriter, RequestReader, claim_stdout, parse_request, is_persistent
+from flysidecars.sdk.wire import AnswerWriter, RequestReader, claim_stdout, is_persistent, parse_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

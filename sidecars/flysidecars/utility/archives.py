@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from flysafe.archives import Format, ArchiveRefused, create, extract, format_of
+from flysafe.archives import ArchiveRefused, Format, create, extract, format_of
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.sdk.paths import in_project, open_project, open_project_file, open_project_folder
 

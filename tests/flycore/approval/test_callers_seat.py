@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import pytest
 import subprocess
 import sys
-from flycore.approval.callers import identify_peer
-from flycore.approval.callers import is_own_command
-from flycore.approval.seat import find_own_windows
-from flysafe.procfs import ancestors
-from flysafe.procfs import command_line
-from flysafe.procfs import environment_value
-from flysafe.procfs import read_process
-from kits.programs import needs
 from pathlib import Path
 
+import pytest
+
+from flycore.approval.callers import identify_peer, is_own_command
+from flycore.approval.seat import find_own_windows
+from flysafe.procfs import ancestors, command_line, environment_value, read_process
+from kits.programs import needs
 
 
 class Tree:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flycore.approval import guards
-from flycore.approval.guards import Quota, FixedQuotaLimits
+from flycore.approval.guards import FixedQuotaLimits, Quota
 from flycore.model.enums import Risk
 
 

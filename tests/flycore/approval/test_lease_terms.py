@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from flycore.approval.hosts import page_host
-from flycore.approval.leases import LeaseStore, LeaseChange, lease_fault
+from flycore.approval.leases import LeaseChange, LeaseStore, lease_fault
 from flycore.model.approval import UNTIL_LEFT, LeaseTerms
 from flycore.model.enums import LeaseScope, Risk, SealKind
 from flycore.model.program import Seal

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flycore.audit.chain import month_files, log_file_of
+from flycore.audit.chain import log_file_of, month_files
 from flycore.audit.read import find, tail
 
 ROOM = 2_000

@@ -6,38 +6,30 @@ in progress, in an error, in a crash. Then everything that anybody could read is
 
 from __future__ import annotations
 
-import anyio
 import base64
 import json
-import msgspec
 import os
-import pytest
 import random
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import anyio
+import msgspec
+import pytest
+
 from flycore.approval.card import render_card
-from flycore.audit.export import Format
-from flycore.audit.export import export
+from flycore.audit.export import Format, export
 from flycore.audit.projection import Projection
 from flycore.audit.prometheus import exposition
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
-from flycore.model.call import Progress
-from flycore.model.call import ToolResult
+from flycore.model.call import Progress, ToolResult
 from flycore.model.events import Event
 from flycore.serve.reading import redacted_ask
-from kits.kernel import Root
-from kits.kernel import a_caller
-from kits.kernel import answered_call
-from kits.kernel import approve
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import tool
-from pathlib import Path
-from typing import Any
-from urllib.parse import quote
-from urllib.parse import quote_plus
-
+from kits.kernel import Root, a_caller, answered_call, approve, kernel_of, request, tool
 
 pytestmark = pytest.mark.anyio
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from flycore.catalog.query import FilterItem
-from flycore.catalog.query import listed_sidecar
-from flycore.catalog.query import listed_tool
-from flycore.catalog.query import parse_query
 from hypothesis import given
 from hypothesis import strategies as st
-from kits.values import sample_catalog
 
+from flycore.catalog.query import FilterItem, listed_sidecar, listed_tool, parse_query
+from kits.values import sample_catalog
 
 CATALOG = sample_catalog()
 TOOLS = [view.capability.name for view in CATALOG.capabilities]

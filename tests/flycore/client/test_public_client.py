@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import flycore
 import os
-import pytest
 import subprocess
 import sys
-from flycore.registry.places import find_paths
-from kits.kernel import ECHO
-from kits.kernel import Root
-from kits.kernel import kernel_of
-from kits.kernel import tool
 from pathlib import Path
 
+import pytest
+
+import flycore
+from flycore.registry.places import find_paths
+from kits.kernel import ECHO, Root, kernel_of, tool
 
 PROGRAM = """
 import anyio

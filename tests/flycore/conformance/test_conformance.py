@@ -13,7 +13,7 @@ import pytest
 from flycore.conformance.bad_requests import bad_requests, try_bad_request
 from flycore.conformance.calls import OTHER_CALLS, judge_answer, judge_rest
 from flycore.conformance.check import check_contract
-from flycore.conformance.harness import SidecarHarness, CheckTarget
+from flycore.conformance.harness import CheckTarget, SidecarHarness
 from flycore.conformance.output_checks import event_faults, probe_faults, read_schema
 from flycore.conformance.persistent import check_persistent
 from flycore.conformance.probes import describe, judge_probe

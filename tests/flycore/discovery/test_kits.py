@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import flycore
 import json
-import pytest
-from flycore.catalog.known import KNOWN
-from flycore.catalog.sources import binds
-from flycore.discovery.kits import builtin_kits
-from flycore.discovery.kits import parse_kits
-from flycore.discovery.look import scan
-from flycore.discovery.look import search_roots
-from flycore.model.diagnostics import Severity
-from flycore.model.source import Described
-from flycore.model.source import DescribedState
-from flycore.model.source import Origin
-from flycore.model.source import SourceKind
-from flycore.registry.places import find_paths
-from kits.kernel import folders
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+import flycore
+from flycore.catalog.known import KNOWN
+from flycore.catalog.sources import binds
+from flycore.discovery.kits import builtin_kits, parse_kits
+from flycore.discovery.look import scan, search_roots
+from flycore.model.diagnostics import Severity
+from flycore.model.source import Described, DescribedState, Origin, SourceKind
+from flycore.registry.places import find_paths
+from kits.kernel import folders
 
 
 def kit(**other: Any) -> dict[str, Any]:

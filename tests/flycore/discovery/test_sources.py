@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import json
-import msgspec
 import os
-import pytest
-from flycore.catalog.document import kits_document
-from flycore.catalog.sources import for_agents
-from flycore.discovery.folder import FileText
-from flycore.discovery.folder import MOST_LISTED
-from flycore.discovery.look import scan
-from flycore.discovery.look import search_roots
-from flycore.discovery.look import stamps
-from flycore.discovery.servers import servers_of
-from flycore.discovery.skills import front_matter
-from flycore.discovery.skills import skill
-from flycore.discovery.taking_over import import_proposal
-from flycore.model.source import Described
-from flycore.model.source import DescribedState
-from flycore.model.source import Origin
-from flycore.model.source import SourceKind
-from flycore.registry.places import find_paths
-from kits.kernel import folders
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pytest
+
+from flycore.catalog.document import kits_document
+from flycore.catalog.sources import for_agents
+from flycore.discovery.folder import MOST_LISTED, FileText
+from flycore.discovery.look import scan, search_roots, stamps
+from flycore.discovery.servers import servers_of
+from flycore.discovery.skills import front_matter, skill
+from flycore.discovery.taking_over import import_proposal
+from flycore.model.source import Described, DescribedState, Origin, SourceKind
+from flycore.registry.places import find_paths
+from kits.kernel import folders
 
 SKILL = "---\nname: {name}\ndescription: Does {name}.\nmetadata:\n  version: 1.0\n---\nBody.\n"
 SECRET = "ghp_0123456789abcdefABCDEF0123456789abcd"

@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import os
-import pytest
-from flycore.approval.card import CardStyle
-from flycore.approval.card import render_card
-from flycore.catalog.agent_actions import AGENT_ACTIONS
-from flycore.catalog.agent_actions import agent_actions
-from flycore.catalog.schemas import check_input
-from flycore.kernel.kernel import Kernel
-from flycore.model.approval import Answer
-from flycore.model.approval import Ask
-from flycore.model.approval import LeaseTerms
-from flycore.model.enums import Choice
-from flycore.model.enums import Code
-from flycore.model.enums import Effective
-from flycore.model.enums import Level
-from flycore.model.enums import RequestState
-from flycore.model.enums import Risk
-from flycore.model.enums import Status
-from flycore.model.json import digest
-from flycore.serve.reading import redacted_ask
 from functools import partial
-from kits.kernel import ECHO
-from kits.kernel import Root
-from kits.kernel import a_caller
-from kits.kernel import answered_call
-from kits.kernel import approve
-from kits.kernel import approved_call
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import tool
-from kits.kernel import until
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from flycore.approval.card import CardStyle, render_card
+from flycore.catalog.agent_actions import AGENT_ACTIONS, agent_actions
+from flycore.catalog.schemas import check_input
+from flycore.kernel.kernel import Kernel
+from flycore.model.approval import Answer, Ask, LeaseTerms
+from flycore.model.enums import Choice, Code, Effective, Level, RequestState, Risk, Status
+from flycore.model.json import digest
+from flycore.serve.reading import redacted_ask
+from kits.kernel import (
+    ECHO,
+    Root,
+    a_caller,
+    answered_call,
+    approve,
+    approved_call,
+    kernel_of,
+    request,
+    tool,
+    until,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import anyio
 import json
-import msgspec
 import os
-import pytest
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
 from flycore.executive.desktop_x11 import X11Desktop
 from flycore.executive.shots import DesktopUnreadable
-from flycore.executive.x11_look import Box
-from flycore.executive.x11_look import MOST_SIZE
-from flycore.executive.x11_look import area_round_point
-from flycore.executive.x11_look import scaled
+from flycore.executive.x11_look import MOST_SIZE, Box, area_round_point, scaled
 from flycore.model.approval import ApprovalRequest
 from flycore.model.enums import RequestState
 from flycore.model.picture import Picture
 from flycore.registry.places import TICKETS_FILE
 from flycore.serve.reading import redacted_ask
-from kits.kernel import ECHO
-from kits.kernel import Root
-from kits.kernel import approve
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import until
-from kits.kernel import waiting_ask
+from kits.kernel import ECHO, Root, approve, kernel_of, request, until, waiting_ask
 from kits.programs import needs
-from pathlib import Path
-from typing import Any
-from valuekit import pixel
-
+from kits.values import pixel
 
 pytestmark = pytest.mark.anyio
 SCREEN = Box(0, 0, 800, 600)

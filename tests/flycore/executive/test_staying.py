@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import anyio
 import os
-import pytest
 import re
 import signal
-from flycore.kernel.kernel import Kernel
-from flycore.model.call import ToolResult
-from flycore.model.enums import Code
-from flycore.model.enums import Effective
-from flycore.model.enums import Status
-from flysafe.procfs import read_process
-from kits.kernel import Root
-from kits.kernel import a_caller
-from kits.kernel import approved_call
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import tool
-from kits.kernel import until
-from kits.programs import needs
 from pathlib import Path
 from typing import Any
 
+import anyio
+import pytest
+
+from flycore.kernel.kernel import Kernel
+from flycore.model.call import ToolResult
+from flycore.model.enums import Code, Effective, Status
+from flysafe.procfs import read_process
+from kits.kernel import Root, a_caller, approved_call, kernel_of, request, tool, until
+from kits.programs import needs
 
 pytestmark = pytest.mark.anyio
 

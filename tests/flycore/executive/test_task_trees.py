@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-from flycore.kernel.kernel import Kernel
-from flycore.model.enums import Effective
-from flycore.model.enums import Status
-from flycore.model.json import JsonObject
-from flysafe.procfs import read_process
-from kits.kernel import Root
-from kits.kernel import a_caller
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import until
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from flycore.kernel.kernel import Kernel
+from flycore.model.enums import Effective, Status
+from flycore.model.json import JsonObject
+from flysafe.procfs import read_process
+from kits.kernel import Root, a_caller, kernel_of, request, until
 
 pytestmark = pytest.mark.anyio
 TOOL = "task.background"

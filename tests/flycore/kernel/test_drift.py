@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import anyio
-import anyio.lowlevel
 import json
-import pytest
-from flycore.kernel.kernel import Kernel
-from flycore.model.approval import Answer
-from flycore.model.approval import LeaseTerms
-from flycore.model.catalog import SidecarView
-from flycore.model.enums import Choice
-from flycore.model.enums import Effective
-from flycore.model.enums import ProbeState
-from flycore.model.enums import RequestState
-from flycore.model.enums import Status
-from flycore.offline.catalog import read_catalog
-from kits.kernel import Root
-from kits.kernel import answered_call
-from kits.kernel import approve
-from kits.kernel import approved_call
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import tool
-from kits.kernel import until
-from kits.kernel import waiting_ask
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
+import pytest
+
+from flycore.kernel.kernel import Kernel
+from flycore.model.approval import Answer, LeaseTerms
+from flycore.model.catalog import SidecarView
+from flycore.model.enums import Choice, Effective, ProbeState, RequestState, Status
+from flycore.offline.catalog import read_catalog
+from kits.kernel import (
+    Root,
+    answered_call,
+    approve,
+    approved_call,
+    kernel_of,
+    request,
+    tool,
+    until,
+    waiting_ask,
+)
 
 pytestmark = pytest.mark.anyio
 

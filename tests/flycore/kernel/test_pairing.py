@@ -12,8 +12,8 @@ from flycore.kernel.pairing import (
     TRIES,
     VALID_SECONDS,
     WINDOW_SECONDS,
-    PairingCodes,
     CodeCheck,
+    PairingCodes,
 )
 
 WRONG = "-" + "0" * LENGTH  # zero is no letter of the alphabet

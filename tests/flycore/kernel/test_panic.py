@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-import anyio
-import anyio.lowlevel
 import os
-import pytest
 import stat
-from flycore.client.socket import connect_unix
-from flycore.kernel.kernel import Kernel
-from flycore.kernel.panic import PanicRecord
-from flycore.kernel.panic import QUESTION
-from flycore.kernel.panic import RELEASE
-from flycore.kernel.panic import write_panic
-from flycore.model.approval import Answer
-from flycore.model.approval import LeaseTerms
-from flycore.model.call import Caller
-from flycore.model.call import ToolResult
-from flycore.model.enums import Choice
-from flycore.model.enums import Code
-from flycore.model.enums import RequestState
-from flycore.model.enums import Status
-from flycore.registry.places import PANIC_FILE
-from kits.kernel import ECHO
-from kits.kernel import Root
-from kits.kernel import a_caller
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import tool
-from kits.kernel import until
-from kits.kernel import waiting_ask
-from kits.unix_socket import plain
-from kits.unix_socket import say
-from kits.unix_socket import served
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
+import pytest
+
+from flycore.client.socket import connect_unix
+from flycore.kernel.kernel import Kernel
+from flycore.kernel.panic import QUESTION, RELEASE, PanicRecord, write_panic
+from flycore.model.approval import Answer, LeaseTerms
+from flycore.model.call import Caller, ToolResult
+from flycore.model.enums import Choice, Code, RequestState, Status
+from flycore.registry.places import PANIC_FILE
+from kits.kernel import ECHO, Root, a_caller, kernel_of, request, tool, until, waiting_ask
+from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
 

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import anyio
 import json
-import pytest
 import time
+from pathlib import Path
+
+import anyio
+import pytest
+
 from flycore.client.socket import connect_unix
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.past import CallHistory
-from flycore.model.approval import Answer
-from flycore.model.approval import Ask
-from flycore.model.enums import Choice
-from flycore.model.enums import Code
-from flycore.model.enums import Status
-from kits.kernel import Root
-from kits.kernel import a_caller
-from kits.kernel import answered_call
-from kits.kernel import approved_call
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import tool
-from kits.kernel import until
+from flycore.model.approval import Answer, Ask
+from flycore.model.enums import Choice, Code, Status
+from kits.kernel import Root, a_caller, answered_call, approved_call, kernel_of, request, tool, until
 from kits.unix_socket import served
-from pathlib import Path
-
 
 pytestmark = pytest.mark.anyio
 SECRET = "hunter2-and-more"

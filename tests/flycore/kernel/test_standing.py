@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
-import anyio
 import json
-import msgspec
 import os
-import pytest
-from collections.abc import Awaitable
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
-from flycore.client.local import LocalClient
-from flycore.model.approval import Answer
-from flycore.model.approval import Ask
-from flycore.model.approval import LeaseTerms
-from flycore.model.approval import RuleTerms
-from flycore.model.call import Caller
-from flycore.model.call import ToolResult
-from flycore.model.enums import Choice
-from flycore.model.enums import Code
-from flycore.model.enums import Decision
-from flycore.model.enums import Effective
-from flycore.model.enums import LeaseScope
-from flycore.model.enums import Phase
-from flycore.model.enums import ReasonCode
-from flycore.model.enums import RequestState
-from flycore.model.enums import Status
-from flysafe.procfs import read_process
-from kits.kernel import ECHO
-from kits.kernel import Root
-from kits.kernel import a_caller
-from kits.kernel import answered_call
-from kits.kernel import approve
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import tool
-from kits.kernel import until
-from kits.kernel import waiting_ask
 from pathlib import Path
 
+import anyio
+import msgspec
+import pytest
+
+from flycore.client.local import LocalClient
+from flycore.model.approval import Answer, Ask, LeaseTerms, RuleTerms
+from flycore.model.call import Caller, ToolResult
+from flycore.model.enums import (
+    Choice,
+    Code,
+    Decision,
+    Effective,
+    LeaseScope,
+    Phase,
+    ReasonCode,
+    RequestState,
+    Status,
+)
+from flysafe.procfs import read_process
+from kits.kernel import (
+    ECHO,
+    Root,
+    a_caller,
+    answered_call,
+    approve,
+    kernel_of,
+    request,
+    tool,
+    until,
+    waiting_ask,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -18,8 +18,8 @@ from flycore.kernel.strays import (
     end_leftover_processes,
     find_leftover_processes,
     new_session,
-    write_sessions,
     session_of,
+    write_sessions,
 )
 from kits.kernel import ECHO, Root, kernel_of, request, tool
 

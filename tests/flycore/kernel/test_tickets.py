@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import anyio
-import pytest
-from flycore.kernel.tickets import load_tickets
-from flycore.model.approval import Answer
-from flycore.model.call import CallRequest
-from flycore.model.call import ToolResult
-from flycore.model.enums import Choice
-from flycore.model.enums import Code
-from flycore.model.enums import RequestState
-from flycore.model.enums import Status
-from flycore.registry.places import TICKETS_FILE
-from kits.kernel import ECHO
-from kits.kernel import Root
-from kits.kernel import a_caller
-from kits.kernel import approve
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import until
-from kits.kernel import waiting_ask
 from pathlib import Path
 from typing import Any
 
+import anyio
+import pytest
+
+from flycore.kernel.tickets import load_tickets
+from flycore.model.approval import Answer
+from flycore.model.call import CallRequest, ToolResult
+from flycore.model.enums import Choice, Code, RequestState, Status
+from flycore.registry.places import TICKETS_FILE
+from kits.kernel import ECHO, Root, a_caller, approve, kernel_of, request, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
 COUNTS = """#!/bin/sh

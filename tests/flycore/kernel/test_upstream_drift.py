@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import json
-import pytest
-from flycore.kernel.kernel import Kernel
-from flycore.model.enums import Effective
-from flycore.model.enums import ProbeState
-from flycore.model.enums import ReasonCode
-from flycore.model.enums import Status
-from flycore.offline.catalog import read_catalog
-from kits.kernel import Root
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import until
-from kits.mcp_servers import capability
-from kits.mcp_servers import connected
-from kits.mcp_servers import server_of
-from kits.mcp_servers import sidecar
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from flycore.kernel.kernel import Kernel
+from flycore.model.enums import Effective, ProbeState, ReasonCode, Status
+from flycore.offline.catalog import read_catalog
+from kits.kernel import Root, kernel_of, request, until
+from kits.mcp_servers import capability, connected, server_of, sidecar
 
 pytestmark = pytest.mark.anyio
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import anyio
-import pytest
-from flycore.kernel.kernel import Kernel
-from flycore.model.call import ToolResult
-from flycore.model.enums import Code
-from flycore.model.enums import Status
-from flycore.runners.upstream.session import McpSession
-from kits.kernel import PATIENCE
-from kits.kernel import Root
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import until
-from kits.mcp_servers import connected
-from kits.mcp_servers import server_of
 from pathlib import Path
 from typing import Any
 
+import anyio
+import pytest
+
+from flycore.kernel.kernel import Kernel
+from flycore.model.call import ToolResult
+from flycore.model.enums import Code, Status
+from flycore.runners.upstream.session import McpSession
+from kits.kernel import PATIENCE, Root, kernel_of, request, until
+from kits.mcp_servers import connected, server_of
 
 pytestmark = pytest.mark.anyio
 

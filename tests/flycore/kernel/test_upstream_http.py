@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import anyio
-import anyio.abc
-import httpcore2
-import pytest
 import socket
 import sys
 import threading
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
-from contextlib import asynccontextmanager
-from flycore.model.enums import ProbeState
-from flycore.model.enums import Status
-from flycore.model.events import EventClass
-from flycore.runners.upstream import http
-from flycore.runners.upstream.http import AddressNotPublic
-from flycore.runners.upstream.http import addresses_of
+from contextlib import AsyncExitStack, asynccontextmanager
 from ipaddress import ip_address
-from kits.kernel import PATIENCE
-from kits.kernel import Root
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import until
-from kits.mcp_servers import connected
-from kits.mcp_servers import sidecar
-from notpublic import NOT_PUBLIC
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.abc
+import httpcore2
+import pytest
+
+from flycore.model.enums import ProbeState, Status
+from flycore.model.events import EventClass
+from flycore.runners.upstream import http
+from flycore.runners.upstream.http import AddressNotPublic, addresses_of
+from kits.kernel import PATIENCE, Root, kernel_of, request, until
+from kits.mcp_servers import connected, sidecar
+from kits.private_addresses import NOT_PUBLIC
 
 pytestmark = pytest.mark.anyio
 

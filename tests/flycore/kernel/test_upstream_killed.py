@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import anyio
-from flycore.kernel.strays import earlier_sessions
-from flycore.kernel.strays import find_leftover_processes
-from flysafe.procfs import read_process
-from kits.command_line import Desk
-from kits.command_line import until
-from kits.kernel import Root
-from kits.kernel import kernel_of
-from kits.mcp_servers import server_of
 from pathlib import Path
 
+import anyio
+
+from flycore.kernel.strays import earlier_sessions, find_leftover_processes
+from flysafe.procfs import read_process
+from kits.command_line import Desk, until
+from kits.kernel import Root, kernel_of
+from kits.mcp_servers import server_of
 
 OUTLIVES = """
 import os, signal, sys

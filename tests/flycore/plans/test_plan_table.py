@@ -12,7 +12,7 @@ from flycore.model.call import Artifact, ToolResult
 from flycore.model.enums import Status
 from flycore.plans.table import PLANS, WAIT
 from flycore.plans.told import MOST_OUTPUT_BYTES, FinishedStep, output_of
-from flycore.plans.unfold import step_violations, expand
+from flycore.plans.unfold import expand, step_violations
 
 COMPUTER: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
     ({"action": "capture"}, "screen.screenshot", {}),

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import pytest
 import time
 from contextlib import suppress
-from datetime import UTC
-from datetime import datetime
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
 from flycore.approval.append import append_rule
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
-from flycore.model.enums import Code
-from flycore.model.enums import Decision
-from flycore.model.enums import RequestState
-from flycore.model.enums import Status
+from flycore.model.enums import Code, Decision, RequestState, Status
 from flycore.model.json import JsonObject
 from flycore.policy.evaluate import load_policy
-from kits.kernel import ECHO
-from kits.kernel import Root
-from kits.kernel import a_caller
-from kits.kernel import answered_call
-from kits.kernel import approve
-from kits.kernel import approved_call
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import until
-from kits.kernel import waiting_ask
-from pathlib import Path
-
+from kits.kernel import (
+    ECHO,
+    Root,
+    a_caller,
+    answered_call,
+    approve,
+    approved_call,
+    kernel_of,
+    request,
+    until,
+    waiting_ask,
+)
 
 
 @pytest.fixture

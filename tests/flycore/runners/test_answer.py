@@ -9,7 +9,7 @@ import random
 import pytest
 
 from flycore.model.enums import Code, Status
-from flycore.runners.answer import LINES_TRIED, EventFeed, Answer, SidecarEvent, read_answer
+from flycore.runners.answer import LINES_TRIED, Answer, EventFeed, SidecarEvent, read_answer
 
 ROUNDS = 10_000 if os.environ.get("FLYTUI_SUITES") == "full" else 1_000
 GOOD = b'{"ok": true, "digest": "ab\\u00e9", "sizes": [1, 2.5, null], "nested": {"deep": [{}]}}'

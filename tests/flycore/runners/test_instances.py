@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import anyio
 import asyncio
 import os
-import pytest
 import signal
-from collections.abc import AsyncIterator
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from dataclasses import replace
-from flycore.model.enums import Code
-from flycore.model.enums import Status
-from flycore.runners.pool import FIRST_PAUSE_S
-from flycore.runners.pool import ProcessKey
-from flycore.runners.pool import ProcessPool
-from flycore.runners.process_json import ProcessJsonJob
-from flycore.runners.process_json import RunOutcome
-from flycore.runners.process_json import call_sidecar
-from flycore.runners.spoken import AnswerLine
-from flycore.runners.spoken import BusyLine
-from flycore.runners.spoken import ProtocolViolation
-from flycore.runners.spoken import read_line
-from flysafe.procfs import own_children
-from flysafe.procfs import read_process
-from kits.kernel import until
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import anyio
+import pytest
+
+from flycore.model.enums import Code, Status
+from flycore.runners.pool import FIRST_PAUSE_S, ProcessKey, ProcessPool
+from flycore.runners.process_json import ProcessJsonJob, RunOutcome, call_sidecar
+from flycore.runners.spoken import AnswerLine, BusyLine, ProtocolViolation, read_line
+from flysafe.procfs import own_children, read_process
+from kits.kernel import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 

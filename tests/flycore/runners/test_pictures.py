@@ -11,7 +11,7 @@ from PIL import Image, PngImagePlugin
 
 from flycore.model.picture import Picture
 from flycore.runners.pictures import MAX_IMAGE_BYTES, decode_image
-from valuekit import pixel
+from kits.values import pixel
 
 
 def encoded(image: Image.Image, format: str, **more: object) -> bytes:

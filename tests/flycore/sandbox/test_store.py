@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from flycore.sandbox.store import KEPT_SECONDS, SealBrokenError, store_copy, prune
+from flycore.sandbox.store import KEPT_SECONDS, SealBrokenError, prune, store_copy
 from flycore.sandbox.trees import copy_digest, tree_digest
 
 DAY = 86_400.0

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import anyio
 import io
 import os
-import pytest
 import shutil
+from pathlib import Path
+
+import anyio
+import pytest
 from PIL import Image
+
 from flycore.client.local import LocalClient
 from flycore.client.socket import connect_unix
 from flycore.model.call import Caller
-from kits.kernel import Root
-from kits.kernel import kernel_of
-from kits.kernel import request
-from kits.kernel import tool
+from kits.kernel import Root, kernel_of, request, tool
 from kits.unix_socket import served
-from pathlib import Path
-from valuekit import pixel
-
+from kits.values import pixel
 
 pytestmark = pytest.mark.anyio
 

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import anyio
-import flycore
 import itertools
 import json
-import jsonschema_rs
-import pytest
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import jsonschema_rs
+import pytest
+from websockets.asyncio.client import ClientConnection, unix_connect
+
+import flycore
 from flycore.kernel.kernel import Kernel
 from flycore.rpc.events import EVENTS
 from flycore.rpc.methods import ANSWERS
-from flycore.rpc.schema import PAYLOADS
-from flycore.rpc.schema import protocol_schema
-from kits.kernel import ECHO
-from kits.kernel import Root
-from kits.kernel import approve
-from kits.kernel import request
-from kits.kernel import tool
-from kits.kernel import waiting_ask
+from flycore.rpc.schema import PAYLOADS, protocol_schema
+from kits.kernel import ECHO, Root, approve, request, tool, waiting_ask
 from kits.unix_socket import served
-from pathlib import Path
-from typing import Any
-from websockets.asyncio.client import ClientConnection
-from websockets.asyncio.client import unix_connect
-
 
 pytestmark = pytest.mark.anyio
 

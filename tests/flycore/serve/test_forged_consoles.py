@@ -3,34 +3,25 @@ sits, whatever they send and from wherever."""
 
 from __future__ import annotations
 
-import anyio
-import flycore
 import json
-import pytest
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from flycore.client.connect import open_served_kernel
-from flycore.kernel.kernel import Kernel
-from flycore.kernel.pairing import ALPHABET
-from flycore.kernel.pairing import LENGTH
-from flycore.kernel.pairing import TRIES
-from flycore.model.approval import Ask
-from flycore.rpc.methods import Kind
-from flycore.rpc.methods import METHODS
-from kits.attach import codes_of
-from kits.attach import shown_code
-from kits.kernel import ECHO
-from kits.kernel import Root
-from kits.kernel import tool
-from kits.kernel import until
-from kits.kernel import waiting_ask
-from kits.unix_socket import plain
-from kits.unix_socket import say
-from kits.unix_socket import served
 from pathlib import Path
 from typing import Any
+
+import anyio
+import pytest
 from websockets.asyncio.client import ClientConnection
 
+import flycore
+from flycore.client.connect import open_served_kernel
+from flycore.kernel.kernel import Kernel
+from flycore.kernel.pairing import ALPHABET, LENGTH, TRIES
+from flycore.model.approval import Ask
+from flycore.rpc.methods import METHODS, Kind
+from kits.attach import codes_of, shown_code
+from kits.kernel import ECHO, Root, tool, until, waiting_ask
+from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
 DECIDING = sorted(method.message for method in METHODS if method.kind is Kind.DECISION)

@@ -6,35 +6,26 @@ and one that has given itself a terminal of its own.
 
 from __future__ import annotations
 
-import anyio
-import anyio.abc
 import json
 import os
-import pytest
 import subprocess
 import sys
-from anyio.streams.buffered import BufferedByteReceiveStream
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from flycore.kernel.kernel import Kernel
-from flycore.model.approval import Answer
-from flycore.model.approval import Ask
-from flycore.model.enums import Choice
-from flycore.model.enums import RequestState
-from flycore.model.enums import Risk
-from flycore.rpc.messages import PROTOCOL
-from kits.kernel import PATIENCE
-from kits.kernel import Root
-from kits.kernel import approve
-from kits.kernel import tool
-from kits.kernel import until
-from kits.kernel import waiting_ask
-from kits.unix_socket import plain
-from kits.unix_socket import say
-from kits.unix_socket import served
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.abc
+import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from flycore.kernel.kernel import Kernel
+from flycore.model.approval import Answer, Ask
+from flycore.model.enums import Choice, RequestState, Risk
+from flycore.rpc.messages import PROTOCOL
+from kits.kernel import PATIENCE, Root, approve, tool, until, waiting_ask
+from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
 

@@ -5,47 +5,29 @@ Over TCP and over HTTP, and those of the Unix socket there.
 
 from __future__ import annotations
 
-import anyio
-import anyio.abc
 import json
 import os
-import pytest
 import resource
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from collections.abc import Awaitable
-from collections.abc import Callable
-from contextlib import AsyncExitStack
-from contextlib import asynccontextmanager
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+import anyio.abc
+import pytest
+
 from flycore.client.socket import connect_unix
 from flycore.model.enums import Status
 from flycore.serve.gate import ConnectionLimits
 from flycore.serve.http import MAX_BODY_BYTES
 from flycore.serve.tcp import MAX_TCP_MESSAGE_BYTES
 from flycore.serve.unix import serve_unix
-from kits.kernel import ECHO
-from kits.kernel import PATIENCE
-from kits.kernel import Root
-from kits.kernel import kernel_of
-from kits.kernel import tool
-from kits.kernel import until
-from kits.tcp import Listening
-from kits.tcp import UPGRADE
-from kits.tcp import called
-from kits.tcp import client
-from kits.tcp import head
-from kits.tcp import listening
-from kits.tcp import listening_http
-from kits.tcp import mcp_client
-from kits.tcp import sent
-from kits.unix_socket import frame
-from kits.unix_socket import plain
-from kits.unix_socket import served
-from pathlib import Path
-
+from kits.kernel import ECHO, PATIENCE, Root, kernel_of, tool, until
+from kits.tcp import UPGRADE, Listening, called, client, head, listening, listening_http, mcp_client, sent
+from kits.unix_socket import frame, plain, served
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import anyio
-import anyio.abc
 import json
 import logging
-import pytest
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.abc
+import pytest
+
 from flycore.rpc.methods import Client
 from flycore.serve.gate import ConnectionLimits
 from flycore.serve.http import serve_http
 from flycore.serve.mcp.http import http_app
 from flycore.serve.mcp.images import image_reader
 from flycore.serve.tokens import TokenStore
-from kits.kernel import PATIENCE
-from kits.kernel import Root
-from kits.tcp import Listening
-from kits.tcp import head
-from kits.tcp import listening_http
-from kits.tcp import sent
+from kits.kernel import PATIENCE, Root
+from kits.tcp import Listening, head, listening_http, sent
 from kits.unix_socket import served
-from pathlib import Path
-
 
 pytestmark = pytest.mark.anyio
 

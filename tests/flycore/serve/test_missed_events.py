@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import anyio
-import pytest
-from flycore.client.socket import BACKLOG
-from flycore.client.socket import connect_unix
-from flycore.kernel.bus import BACKLOG as KERNEL_BACKLOG
-from flycore.model.events import Event
-from flycore.model.events import EventClass
-from flycore.model.events import MISSED
-from kits.kernel import PATIENCE
-from kits.kernel import Root
-from kits.unix_socket import served
 from pathlib import Path
 
+import anyio
+import pytest
+
+from flycore.client.socket import BACKLOG, connect_unix
+from flycore.kernel.bus import BACKLOG as KERNEL_BACKLOG
+from flycore.model.events import MISSED, Event, EventClass
+from kits.kernel import PATIENCE, Root
+from kits.unix_socket import served
 
 pytestmark = pytest.mark.anyio
 

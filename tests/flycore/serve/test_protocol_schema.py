@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import jsonschema
-import pytest
 import re
-from flycore.rpc.schema import PAYLOADS
-from flycore.rpc.schema import protocol_schema
 from itertools import pairwise
-from kits.kernel import Root
-from kits.unix_socket import served
 from pathlib import Path
 from typing import Any
+
+import jsonschema
+import pytest
 from websockets.asyncio.client import unix_connect
 
+from flycore.rpc.schema import PAYLOADS, protocol_schema
+from kits.kernel import Root
+from kits.unix_socket import served
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "protocol.md"
 SHOWN = [

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import anyio
 import json
-import pytest
 import socket
 from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+from websockets.exceptions import ConnectionClosed
+
 from flycore.client.socket import connect_unix
 from flycore.model.errors import ProtocolError
 from flycore.model.events import Event
 from flycore.serve.gate import ConnectionLimits
 from flycore.serve.listening import bind_loopback
-from flycore.serve.tokens import digest_of
-from flycore.serve.tokens import new_token
-from kits.kernel import ECHO
-from kits.kernel import PATIENCE
-from kits.kernel import Root
-from kits.kernel import approve
-from kits.kernel import tool
-from kits.kernel import until
-from kits.kernel import waiting_ask
-from kits.tcp import called
-from kits.tcp import client
-from kits.tcp import head
-from kits.tcp import listening
-from kits.tcp import sent
+from flycore.serve.tokens import digest_of, new_token
+from kits.kernel import ECHO, PATIENCE, Root, approve, tool, until, waiting_ask
+from kits.tcp import called, client, head, listening, sent
 from kits.unix_socket import say
-from pathlib import Path
-from websockets.exceptions import ConnectionClosed
-
 
 pytestmark = pytest.mark.anyio
 

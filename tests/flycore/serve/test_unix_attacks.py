@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import anyio
-import anyio.abc
 import json
 import os
-import pytest
 from contextlib import suppress
-from flycore.approval.callers import identify_peer
-from flycore.client.socket import connect_unix
-from flycore.model.approval import Answer
-from flycore.model.approval import LeaseTerms
-from flycore.model.enums import Choice
-from flycore.model.enums import Code
-from flycore.model.enums import Status
-from flycore.rpc.messages import MAX_MESSAGE_BYTES
-from kits.kernel import ECHO
-from kits.kernel import Root
-from kits.kernel import request
-from kits.kernel import tool
-from kits.kernel import until
-from kits.kernel import waiting_ask
-from kits.unix_socket import frame
-from kits.unix_socket import plain
-from kits.unix_socket import raw
-from kits.unix_socket import say
-from kits.unix_socket import served
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.abc
+import pytest
+
+from flycore.approval.callers import identify_peer
+from flycore.client.socket import connect_unix
+from flycore.model.approval import Answer, LeaseTerms
+from flycore.model.enums import Choice, Code, Status
+from flycore.rpc.messages import MAX_MESSAGE_BYTES
+from kits.kernel import ECHO, Root, request, tool, until, waiting_ask
+from kits.unix_socket import frame, plain, raw, say, served
 
 pytestmark = pytest.mark.anyio
 

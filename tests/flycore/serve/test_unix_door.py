@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import anyio
 import json
 import os
-import pytest
 import socket
 import stat
-from flycore.client.socket import RemoteClient
-from flycore.client.socket import connect_unix
-from flycore.model.call import Progress
-from flycore.model.call import ToolResult
-from flycore.model.enums import Code
-from flycore.model.enums import Phase
-from flycore.model.enums import Risk
-from flycore.model.enums import Status
-from flycore.model.errors import KernelUnreachable
-from flycore.model.errors import ProtocolError
-from kits.kernel import ECHO
-from kits.kernel import Root
-from kits.kernel import approve
-from kits.kernel import request
-from kits.kernel import tool
-from kits.kernel import until
-from kits.kernel import waiting_ask
-from kits.unix_socket import plain
-from kits.unix_socket import say
-from kits.unix_socket import served
 from pathlib import Path
 from typing import Any
+
+import anyio
+import pytest
 from websockets.asyncio.client import unix_connect
 from websockets.exceptions import InvalidStatus
 
+from flycore.client.socket import RemoteClient, connect_unix
+from flycore.model.call import Progress, ToolResult
+from flycore.model.enums import Code, Phase, Risk, Status
+from flycore.model.errors import KernelUnreachable, ProtocolError
+from kits.kernel import ECHO, Root, approve, request, tool, until, waiting_ask
+from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
 

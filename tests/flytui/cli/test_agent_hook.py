@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import pytest
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from flycore.catalog.agent_actions import agent_actions
-from flycore.catalog.schemas import check_input
-from flycore.model.json import read_strict
-from flytui.cli.agent_tools import AgentRequest
-from flytui.cli.agent_tools import NotUnderstood
-from flytui.cli.agent_tools import read_agent_request
-from kits.command_line import Desk
-from kits.command_line import Terminal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from flycore.catalog.agent_actions import agent_actions
+from flycore.catalog.schemas import check_input
+from flycore.model.json import read_strict
+from flytui.cli.agent_tools import AgentRequest, NotUnderstood, read_agent_request
+from kits.command_line import Desk, Terminal
 
 ALLOW = {"tool": "agent.shell", "decision": "allow", "because": "it only looks",
          "when": {"properties": {"command": {"pattern": "^git status$"}}}}  # fmt: skip

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-import jsonschema
 import signal
-from flycore.model.call import Activity
-from flycore.model.call import CallError
-from flycore.model.call import Caller
-from flycore.model.call import Progress
-from flycore.model.call import ToolResult
-from flycore.model.enums import Phase
-from flycore.model.enums import Status
-from flytui.cli.call_words import bar
-from flytui.cli.call_words import call_page
-from flytui.cli.call_words import elapsed_text
-from flytui.cli.call_words import outcome_text
-from flytui.cli.call_words import share_of
-from flytui.cli.commands.schema import schema_of
-from flytui.cli.following import ChangeTracker
-from kits.command_line import Desk
-from kits.command_line import until
 from typing import Any
 
+import jsonschema
+
+from flycore.model.call import Activity, Caller, CallError, Progress, ToolResult
+from flycore.model.enums import Phase, Status
+from flytui.cli.call_words import bar, call_page, elapsed_text, outcome_text, share_of
+from flytui.cli.commands.schema import schema_of
+from flytui.cli.following import ChangeTracker
+from kits.command_line import Desk, until
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=60000", "--json")
 

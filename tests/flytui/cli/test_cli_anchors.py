@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from anyio.to_thread import run_sync
 
-from clikit import Desk
-from doorkit import served
 from flycore.audit.log import ANCHOR_EVERY
 from flycore.kernel.kernel import Kernel
 from flycore.model.check import CheckState
-from kernelkit import ECHO, Root
+from kits.command_line import Desk
+from kits.kernel import ECHO, Root
+from kits.unix_socket import served
 
 pytestmark = pytest.mark.anyio
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import jsonschema
 import pytest
-from flycore.model.diagnostics import Severity
-from flycore.registry.settings import ReadSettings
-from flycore.registry.settings import Settings
-from flycore.registry.settings import parse_settings
-from flytui.cli.commands.schema import schema_of
-from flytui.cli.settings_words import POINTERS
-from flytui.cli.settings_words import listed_settings
-from kits.command_line import Desk
 
+from flycore.model.diagnostics import Severity
+from flycore.registry.settings import ReadSettings, Settings, parse_settings
+from flytui.cli.commands.schema import schema_of
+from flytui.cli.settings_words import POINTERS, listed_settings
+from kits.command_line import Desk
 
 WRITTEN = """{
   "approvals": {"timeoutMs": {"high": 60000}, "queueTotal": "many"},

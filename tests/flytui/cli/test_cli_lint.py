@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import jsonschema
 import pytest
+
 from flycore.offline.lint import kind_of
 from flytui.cli.commands.schema import schema_of
 from kits.command_line import Desk
-from pathlib import Path
-
 
 REGISTRY = """{
   "schemaVersion": 2,

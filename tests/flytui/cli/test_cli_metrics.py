@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+from typing import Any
+
 import jsonschema
 import pytest
+
 from flycore.audit.log import AuditLog
 from flycore.registry.places import find_paths
 from kits.command_line import Desk
-from typing import Any
-
 
 
 @pytest.fixture(scope="module")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import pytest
+
 from flycore.approval.cells import cell_width
 from flycore.model.call import Progress
 from flycore.model.enums import Phase
-from flytui.cli.call_progress import CallState
-from flytui.cli.call_progress import NO_CONSOLE
-from flytui.cli.call_progress import ProgressLine
-from flytui.cli.call_progress import ProgressLog
-from flytui.cli.call_progress import cut
-from flytui.cli.call_progress import line_of
-from flytui.cli.call_progress import progress_text
+from flytui.cli.call_progress import (
+    NO_CONSOLE,
+    CallState,
+    ProgressLine,
+    ProgressLog,
+    cut,
+    line_of,
+    progress_text,
+)
 from kits.command_line import Desk
-
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=2500")
 

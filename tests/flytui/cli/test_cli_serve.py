@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import pytest
 import re
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect as sync_connect
+
 from flycore.client.attached import open_attached_console
 from flycore.client.connect import connect
 from flycore.model.errors import NotPaired
-from flycore.registry.places import RootPaths
-from flycore.registry.places import find_paths
-from kits.command_line import Desk
-from kits.command_line import LONGEST
-from kits.command_line import until
+from flycore.registry.places import RootPaths, find_paths
+from kits.command_line import LONGEST, Desk, until
 from kits.fork_server import ForkedProcess
-from pathlib import Path
-from websockets.exceptions import ConnectionClosed
-from websockets.exceptions import InvalidStatus
-from websockets.sync.client import connect as sync_connect
-
 
 CODE = re.compile(r"type there: (\S{4}-\S{4})")
 

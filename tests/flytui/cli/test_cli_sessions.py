@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import msgspec
 import os
-import pytest
 import signal
-from flycore.model.enums import Effective
-from flycore.offline.catalog import read_catalog
-from flytui.cli.demo_root import ALLOWED
-from flytui.cli.demo_root import HIGH
-from flytui.cli.demo_root import MEDIUM
-from flytui.cli.demo_root import TOOLS
-from flytui.cli.demo_root import prepare_demo
-from kits.command_line import Desk
-from kits.command_line import REGISTRY
-from kits.command_line import until
 from pathlib import Path
 
+import msgspec
+import pytest
+
+from flycore.model.enums import Effective
+from flycore.offline.catalog import read_catalog
+from flytui.cli.demo_root import ALLOWED, HIGH, MEDIUM, TOOLS, prepare_demo
+from kits.command_line import REGISTRY, Desk, until
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=60000", "--json")
 

@@ -22,7 +22,7 @@ def paths(command: click.Command = flytui, above: tuple[str, ...] = ()) -> Itera
     """Every command and subcommand there is, as words."""
     if above:
         yield above
-    if isinstance(command, click.ObjectValue):
+    if isinstance(command, click.Group):
         context = click.Context(command)
         for name in command.list_commands(context):
             below = command.get_command(context, name)

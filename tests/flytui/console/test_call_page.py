@@ -3,49 +3,27 @@
 from __future__ import annotations
 
 import json
+
 import msgspec
 import pytest
-from flycore.model.call import Activity
-from flycore.model.call import Artifact
-from flycore.model.call import CallError
-from flycore.model.call import Progress
-from flycore.model.call import ToolResult
-from flycore.model.enums import Level
-from flycore.model.enums import Phase
-from flycore.model.enums import Status
+
+from flycore.model.call import Activity, Artifact, CallError, Progress, ToolResult
+from flycore.model.enums import Level, Phase, Status
 from flycore.model.json import Json
 from flycore.model.picture import Picture
-from flytui.console.activity.details import call_json
-from flytui.console.activity.details import remaining
-from flytui.console.activity.flow import LazyLines
-from flytui.console.activity.flow import text_paragraphs
+from flytui.console.activity.details import call_json, remaining
+from flytui.console.activity.flow import LazyLines, text_paragraphs
 from flytui.console.activity.page import CallScreen
 from flytui.console.activity.rows import matching_calls
-from flytui.console.activity.shape import CallView
-from flytui.console.activity.shape import first_view
-from flytui.console.activity.shape import table_of
-from flytui.console.activity.shape import views_of
-from flytui.console.activity.tree import GROUP_SIZE
-from flytui.console.activity.tree import parent_of
-from flytui.console.activity.tree import tree_of
-from flytui.console.activity.tree import with_toggled
+from flytui.console.activity.shape import CallView, first_view, table_of, views_of
+from flytui.console.activity.tree import GROUP_SIZE, parent_of, tree_of, with_toggled
 from flytui.console.app import FlytuiApp
-from flytui.console.paint import Tone
-from flytui.console.paint import text_of
-from flytui.console.paint import width_of
+from flytui.console.paint import Tone, text_of, width_of
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineView
-from kits.console import HandClock
-from kits.console import console
-from kits.console import drawn
-from kits.console import press
-from kits.console import rows_drawn
-from kits.console import until
-from kits.fake_kernel import World
-from kits.fake_kernel import world
-from kits.values import CALLER
-from kits.values import NOW
-
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import World, world
+from kits.values import CALLER, NOW
 
 pytestmark = pytest.mark.anyio
 

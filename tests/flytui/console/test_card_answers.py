@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
+import random
+
 import msgspec
 import pytest
-import random
-from flycore.model.approval import Answer
-from flycore.model.approval import ApprovalRequest
-from flycore.model.approval import Ask
-from flycore.model.approval import Checks
-from flycore.model.approval import LeaseTerms
-from flycore.model.approval import RuleTerms
-from flycore.model.approval import UNTIL_LEFT
-from flycore.model.enums import Choice
-from flycore.model.enums import Decision
-from flycore.model.enums import LeaseScope
-from flycore.model.enums import RequestState
-from flycore.model.enums import Risk
+from textual import events
+from textual.pilot import Pilot
+from textual.widgets import Input, TextArea
+
+from flycore.model.approval import UNTIL_LEFT, Answer, ApprovalRequest, Ask, Checks, LeaseTerms, RuleTerms
+from flycore.model.enums import Choice, Decision, LeaseScope, RequestState, Risk
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import RequestScreen
-from flytui.console.approvals.edit import EditInputScreen
-from flytui.console.approvals.edit import escape_invisible
-from flytui.console.approvals.edit import json_text
-from flytui.console.approvals.edit import read_object
+from flytui.console.approvals.edit import EditInputScreen, escape_invisible, json_text, read_object
 from flytui.console.approvals.rule import RuleScreen
 from flytui.console.approvals.standing import TermsScreen
 from flytui.console.screens.armed import ArmedLines
-from kits.console import HandClock
-from kits.console import console
-from kits.console import drawn
-from kits.console import press
-from kits.console import until
-from kits.fake_kernel import World
-from kits.fake_kernel import world
-from kits.values import CALLER
-from kits.values import request_of
-from textual import events
-from textual.pilot import Pilot
-from textual.widgets import Input
-from textual.widgets import TextArea
-
+from kits.console import HandClock, console, drawn, press, until
+from kits.fake_kernel import World, world
+from kits.values import CALLER, request_of
 
 pytestmark = pytest.mark.anyio
 QUICK = ["a", "k", "enter", "space", "up", "down", "left", "right", "tab", "escape", "l", "u", "e", "b", "x"]

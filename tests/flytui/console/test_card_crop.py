@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+
 from flycore.approval.card import CardStyle
-from flycore.model.approval import ApprovalRequest
-from flycore.model.approval import Preview
+from flycore.model.approval import ApprovalRequest, Preview
 from flycore.model.enums import Risk
 from flycore.model.picture import Picture
 from flytui.console.approvals.batch import split_batch
 from flytui.console.approvals.card import RequestScreen
-from flytui.console.approvals.crop import LEAST_ROWS
-from flytui.console.approvals.crop import crop_lines
+from flytui.console.approvals.crop import LEAST_ROWS, crop_lines
 from flytui.console.approvals.drawing import body_lines
-from flytui.console.paint import text_of
-from flytui.console.paint import width_of
+from flytui.console.paint import text_of, width_of
 from flytui.console.screens.armed import ArmedLines
-from kits.console import HandClock
-from kits.console import console
-from kits.console import drawn
-from kits.console import press
-from kits.console import until
+from kits.console import HandClock, console, drawn, press, until
 from kits.fake_kernel import world
 from kits.values import request_of
-
 
 RED = Picture(width=96, height=48, rgb=b"\xff\x00\x00" * (96 * 48))
 BLUE = Picture(width=96, height=48, rgb=b"\x00\x00\xff" * (96 * 48))

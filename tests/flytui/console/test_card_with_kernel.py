@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
 import anyio
 import pytest
-from collections.abc import AsyncIterator
-from collections.abc import Awaitable
-from collections.abc import Callable
-from contextlib import asynccontextmanager
+from textual.pilot import Pilot
+from textual.widgets import TextArea
+
 from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
-from flycore.model.call import Caller
-from flycore.model.call import ToolResult
-from flycore.model.enums import RequestState
-from flycore.model.enums import Status
+from flycore.model.call import Caller, ToolResult
+from flycore.model.enums import RequestState, Status
 from flycore.model.json import JsonObject
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import RequestScreen
 from flytui.console.desk import ConsoleState
 from flytui.console.screens.armed import ArmedLines
-from kits.console import HandClock
-from kits.console import drawn
-from kits.console import press
-from kits.kernel import PATIENCE
-from kits.kernel import Root
-from kits.kernel import a_caller
-from kits.kernel import kernel_of
-from kits.kernel import request
-from pathlib import Path
-from textual.pilot import Pilot
-from textual.widgets import TextArea
-from typing import TypeVar
-
+from kits.console import HandClock, drawn, press
+from kits.kernel import PATIENCE, Root, a_caller, kernel_of, request
 
 pytestmark = pytest.mark.anyio
 ECHO = """#!/bin/sh

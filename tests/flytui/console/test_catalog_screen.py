@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
+
 import msgspec
 import pytest
+from textual.binding import Binding
+
 from flycore.catalog.reasons import definition_changed
-from flycore.model.approval import Ask
-from flycore.model.approval import Lease
-from flycore.model.audit import Metrics
-from flycore.model.audit import ToolMetrics
+from flycore.model.approval import Ask, Lease
+from flycore.model.audit import Metrics, ToolMetrics
 from flycore.model.catalog import Catalog
-from flycore.model.enums import LeaseScope
-from flycore.model.enums import ReasonCode
-from flycore.model.enums import RequestState
-from flycore.model.fix import Fix
-from flycore.model.fix import FixKind
+from flycore.model.enums import LeaseScope, ReasonCode, RequestState
+from flycore.model.fix import Fix, FixKind
 from flycore.model.stability import Reason
 from flycore.model.trust import TrustItem
 from flytui.console.app import FlytuiApp
@@ -26,20 +24,9 @@ from flytui.console.main import MainScreen
 from flytui.console.pages import PageScreen
 from flytui.console.paint import text_of
 from flytui.console.rows import VirtualList
-from kits.console import HandClock
-from kits.console import console
-from kits.console import drawn
-from kits.console import press
-from kits.console import rows_drawn
-from kits.console import until
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
 from kits.fake_kernel import world
-from kits.values import CALLER
-from kits.values import NOW
-from kits.values import request_of
-from kits.values import sample_catalog
-from kits.values import trust_items
-from textual.binding import Binding
-
+from kits.values import CALLER, NOW, request_of, sample_catalog, trust_items
 
 pytestmark = pytest.mark.anyio
 

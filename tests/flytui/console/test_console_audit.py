@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import json
-import pytest
 import time
-from collections.abc import AsyncIterator
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from flycore.audit.log import AuditLog
-from flycore.client.ledger import AuditReader
-from flycore.client.ledger import MAX_LINES
-from flytui.console.app import FlytuiApp
-from flytui.console.audit.lines import AuditRows
-from flytui.console.audit.lines import LineBuffer
-from flytui.console.audit.lines import matching_places
-from flytui.console.rows import VirtualList
-from flytui.console.title import notice_text
-from kits.console import HandClock
-from kits.console import console
-from kits.console import drawn
-from kits.console import press
-from kits.console import rows_drawn
-from kits.console import until
-from kits.fake_kernel import world
-from kits.values import request_of
 from pathlib import Path
+
+import pytest
 from textual.pilot import Pilot
 
+from flycore.audit.log import AuditLog
+from flycore.client.ledger import MAX_LINES, AuditReader
+from flytui.console.app import FlytuiApp
+from flytui.console.audit.lines import AuditRows, LineBuffer, matching_places
+from flytui.console.rows import VirtualList
+from flytui.console.title import notice_text
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import world
+from kits.values import request_of
 
 pytestmark = pytest.mark.anyio
 HOSTILE = "\x1b]0;owned\x07\u202e[/nope][bold]"

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from flycore.model.approval import LeaseTerms
-from flycore.model.enums import Choice
-from flycore.model.enums import RequestState
-from flycore.model.enums import Risk
-from flytui.console.app import FlytuiApp
-from flytui.console.approvals.card import RequestScreen
-from flytui.console.main import MainScreen
-from flytui.console.screens.armed import ArmedLines
-from kits.console import HandClock
-from kits.console import console
-from kits.console import drawn
-from kits.console import press
-from kits.console import until
-from kits.fake_kernel import World
-from kits.fake_kernel import world
-from kits.values import request_of
 from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from flycore.model.approval import LeaseTerms
+from flycore.model.enums import Choice, RequestState, Risk
+from flytui.console.app import FlytuiApp
+from flytui.console.approvals.card import RequestScreen
+from flytui.console.main import MainScreen
+from flytui.console.screens.armed import ArmedLines
+from kits.console import HandClock, console, drawn, press, until
+from kits.fake_kernel import World, world
+from kits.values import request_of
 
 pytestmark = pytest.mark.anyio
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from flytui.console.style import LIGHT
-from flytui.console.style import THEME
-from flytui.console.views import ThemedWidget
-from kits.console import HandClock
-from kits.console import console
-from kits.console import until
-from kits.fake_kernel import world
 from textual.color import Color
 from textual.theme import Theme
 
+from flytui.console.style import LIGHT, THEME
+from flytui.console.views import ThemedWidget
+from kits.console import HandClock, console, until
+from kits.fake_kernel import world
 
 pytestmark = pytest.mark.anyio
 LEAST = 4.5

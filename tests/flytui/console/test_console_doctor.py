@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+
 import pytest
-from flycore.model.check import Check
-from flycore.model.check import CheckState
+
+from flycore.model.check import Check, CheckState
 from flycore.model.errors import ConnectionLost
-from flycore.model.fix import Fix
-from flycore.model.fix import FixKind
+from flycore.model.fix import Fix, FixKind
 from flytui.console.doctor.rows import check_rows
 from flytui.console.doctor.terminal import TerminalFacts
 from flytui.console.fix.bench import TerminalPrograms
@@ -17,14 +17,8 @@ from flytui.console.header import SCREENS
 from flytui.console.main import MainScreen
 from flytui.console.paint import text_of
 from flytui.console.screens.armed import ArmedLines
-from kits.console import HandClock
-from kits.console import console
-from kits.console import drawn
-from kits.console import press
-from kits.console import rows_drawn
-from kits.console import until
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
 from kits.fake_kernel import world
-
 
 pytestmark = pytest.mark.anyio
 EVIL = "\x1b[2J\u202e[/nope]"

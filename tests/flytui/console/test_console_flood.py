@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import anyio
 import msgspec
 import pytest
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from flycore.kernel.bus import BACKLOG
-from flycore.kernel.bus import Bus
-from flycore.model.approval import Ask
-from flycore.model.call import Activity
-from flycore.model.call import Progress
-from flycore.model.call import ToolResult
-from flycore.model.enums import Phase
-from flycore.model.enums import RequestState
-from flycore.model.enums import Risk
-from flycore.model.enums import Status
-from flycore.model.events import Event
-from flycore.model.events import EventClass
-from flytui.console.approvals.card import RequestScreen
-from flytui.console.desk import ConsoleState
-from flytui.console.desk import Topic
-from flytui.console.pump import StateSync
-from kits.console import HandClock
-from kits.console import console
-from kits.console import drawn
-from kits.console import press
-from kits.console import rows_drawn
-from kits.console import until
-from kits.fake_kernel import World
-from kits.fake_kernel import world
-from kits.kernel import until as comes_true
-from kits.values import CALLER
-from kits.values import NOW
-from kits.values import request_of
-from kits.values import sample_catalog
 
+from flycore.kernel.bus import BACKLOG, Bus
+from flycore.model.approval import Ask
+from flycore.model.call import Activity, Progress, ToolResult
+from flycore.model.enums import Phase, RequestState, Risk, Status
+from flycore.model.events import Event, EventClass
+from flytui.console.approvals.card import RequestScreen
+from flytui.console.desk import ConsoleState, Topic
+from flytui.console.pump import StateSync
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import World, world
+from kits.kernel import until as comes_true
+from kits.values import CALLER, NOW, request_of, sample_catalog
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 

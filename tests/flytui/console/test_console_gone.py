@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import pty
-import pytest
 import select
 import signal
 import threading
 import tty
 from collections.abc import Iterator
-from flytui.console.terminal import MAX_BUFFERED
-from flytui.console.terminal import NonBlockingDriver
-from flytui.console.terminal import NonBlockingOutput
-from kits.console import HandClock
-from kits.console import console
-from kits.fake_kernel import world
+
+import pytest
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
+from flytui.console.terminal import MAX_BUFFERED, NonBlockingDriver, NonBlockingOutput
+from kits.console import HandClock, console
+from kits.fake_kernel import world
 
 pytestmark = pytest.mark.anyio
 

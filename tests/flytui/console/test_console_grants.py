@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+
 from flycore.model.approval import Lease
 from flycore.model.enums import LeaseScope
 from flycore.model.question import Block
 from flycore.model.standing import StandingRule
 from flytui.console.desk import Topic
-from flytui.console.pages import PageScreen
-from flytui.console.pages import PressAgainScreen
-from kits.console import HandClock
-from kits.console import console
-from kits.console import drawn
-from kits.console import press
-from kits.console import rows_drawn
-from kits.console import until
-from kits.fake_kernel import World
-from kits.fake_kernel import world
-from kits.values import CALLER
-from kits.values import NOW
-
+from flytui.console.pages import PageScreen, PressAgainScreen
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import World, world
+from kits.values import CALLER, NOW
 
 pytestmark = pytest.mark.anyio
 

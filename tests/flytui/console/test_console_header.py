@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import anyio
 import io
+
+import anyio
 import msgspec
 import pytest
+
 from flycore.model.approval import Ask
-from flycore.model.enums import RequestState
-from flycore.model.enums import Risk
+from flycore.model.enums import RequestState, Risk
 from flytui.console.desk import ConsoleState
 from flytui.console.header import header_lines
-from flytui.console.paint import Tone
-from flytui.console.paint import text_of
-from flytui.console.title import restored_title
-from flytui.console.title import title_sequence
+from flytui.console.paint import Tone, text_of
+from flytui.console.title import restored_title, title_sequence
 from kits.fake_kernel import world
 from kits.values import request_of
-
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])

@@ -15,9 +15,9 @@ from flycore.model.enums import Risk
 from flycore.model.errors import KernelUnreachable, ProtocolError, RootBusy
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import RequestScreen
-from flytui.console.joined import LostKernel, AttachedKernel, normalise_code, grouped_code
+from flytui.console.joined import AttachedKernel, LostKernel, grouped_code, normalise_code
 from flytui.console.main import MainScreen
-from flytui.console.pairing import PairingRequestScreen, EnterCodeScreen
+from flytui.console.pairing import EnterCodeScreen, PairingRequestScreen
 from flytui.console.run import run_console
 from flytui.console.trust import TrustScreen
 from kits.console import HandClock, console, drawn, press, rows_drawn, until

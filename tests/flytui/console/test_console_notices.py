@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import pty
-import pytest
 import re
 import selectors
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+import pytest
+
 from flycore.model.enums import Risk
 from flytui.console.desk import ConsoleState
 from flytui.console.title import notice_sequence
-from kits.console import app_of
-from kits.console import until
+from kits.console import app_of, until
 from kits.fake_kernel import world
 from kits.values import request_of
-from pathlib import Path
-
 
 ROOT = Path(__file__).resolve().parents[3]
 PATHS = [str(ROOT / name) for name in ("core", "tui", "sidecars", "tests")]

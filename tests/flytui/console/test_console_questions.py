@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import pytest
 import random
 from collections.abc import Callable
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+from textual.widgets import Input, TextArea
+
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import RequestScreen
-from flytui.console.approvals.question import QuestionScreen
-from flytui.console.approvals.question import option_keys
-from flytui.console.approvals.reason import DenyReasonScreen
-from flytui.console.approvals.reason import TextPromptScreen
+from flytui.console.approvals.question import QuestionScreen, option_keys
+from flytui.console.approvals.reason import DenyReasonScreen, TextPromptScreen
 from flytui.console.controllers.emergency_stop import TwoPresses
 from flytui.console.main import MainScreen
 from flytui.console.pages import PressAgainScreen
-from kits.console import HandClock
-from kits.console import console
-from kits.console import drawn
-from kits.console import press
-from kits.console import rows_drawn
-from kits.console import until
-from kits.fake_kernel import World
-from kits.fake_kernel import world
-from kits.values import loop_question
-from kits.values import panic_question
-from kits.values import request_of
-from textual import events
-from textual.pilot import Pilot
-from textual.widgets import Input
-from textual.widgets import TextArea
-
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import World, world
+from kits.values import loop_question, panic_question, request_of
 
 pytestmark = pytest.mark.anyio
 

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import json
+
 import msgspec
 import pytest
+from textual import events
+from textual.widgets import ContentSwitcher, Input
+
 from flytui.console.catalog.view import CatalogView
 from flytui.console.main import MainScreen
-from flytui.console.pages import PageScreen
-from flytui.console.pages import PressAgainScreen
+from flytui.console.pages import PageScreen, PressAgainScreen
 from flytui.console.rows import VirtualList
 from flytui.console.screens.armed import ArmedLines
 from flytui.console.trust import TrustScreen
-from kits.console import HandClock
-from kits.console import app_of
-from kits.console import console
-from kits.console import drawn
-from kits.console import press
-from kits.console import rows_drawn
-from kits.console import until
-from kits.fake_kernel import World
-from kits.fake_kernel import world
-from kits.values import request_of
-from kits.values import sample_activity
-from kits.values import sample_catalog
-from kits.values import stability_of
-from kits.values import tool_view
-from kits.values import trust_items
-from textual import events
-from textual.widgets import ContentSwitcher
-from textual.widgets import Input
-
+from kits.console import HandClock, app_of, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import World, world
+from kits.values import request_of, sample_activity, sample_catalog, stability_of, tool_view, trust_items
 
 pytestmark = pytest.mark.anyio
 

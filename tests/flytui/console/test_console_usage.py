@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from flycore.model.audit import LastError
-from flycore.model.audit import Metrics
-from flycore.model.audit import ToolMetrics
+
+from flycore.model.audit import LastError, Metrics, ToolMetrics
 from flycore.model.call import Activity
-from flytui.console.catalog.usage import ToolUsage
-from flytui.console.catalog.usage import usage_lines
+from flytui.console.catalog.usage import ToolUsage, usage_lines
 from flytui.console.paint import text_of
 from flytui.console.rows import VirtualList
-from kits.console import HandClock
-from kits.console import console
-from kits.console import drawn
-from kits.console import press
-from kits.console import until
+from kits.console import HandClock, console, drawn, press, until
 from kits.fake_kernel import world
 from kits.values import sample_activity
-
 
 pytestmark = pytest.mark.anyio
 HASHED = ToolMetrics(

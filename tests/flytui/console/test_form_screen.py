@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-import msgspec
-import pytest
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from textual import events
+from textual.pilot import Pilot
+from textual.widgets import TextArea
+
 from flycore.model.enums import Phase
 from flycore.model.json import JsonObject
 from flysafe.text import safe_text
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.card import RequestScreen
 from flytui.console.form.block import FieldWidget
-from flytui.console.form.boxes import ChoiceInput
-from flytui.console.form.boxes import VisibleInput
+from flytui.console.form.boxes import ChoiceInput, VisibleInput
 from flytui.console.form.outcome import CallPage
 from flytui.console.form.pick import OptionListScreen
 from flytui.console.form.screen import FormScreen
 from flytui.console.main import MainScreen
-from flytui.console.views import LineBar
-from flytui.console.views import LineView
-from kits.console import HandClock
-from kits.console import console
-from kits.console import drawn
-from kits.console import press
-from kits.console import rows_drawn
-from kits.console import settle
-from kits.console import until
-from kits.fake_kernel import World
-from kits.fake_kernel import world
+from flytui.console.views import LineBar, LineView
+from kits.console import HandClock, console, drawn, press, rows_drawn, settle, until
+from kits.fake_kernel import World, world
 from kits.payloads import PAYLOADS
-from kits.values import request_of
-from kits.values import sample_activity
-from kits.values import sample_catalog
-from kits.values import stability_of
-from kits.values import tool_view
-from textual import events
-from textual.pilot import Pilot
-from textual.widgets import TextArea
-from typing import Any
-
+from kits.values import request_of, sample_activity, sample_catalog, stability_of, tool_view
 
 pytestmark = pytest.mark.anyio
 

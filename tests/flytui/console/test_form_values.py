@@ -4,43 +4,31 @@ what the kernel's validator is asked about."""
 from __future__ import annotations
 
 import json
-import pytest
-from flycore.catalog.known import KNOWN
-from flycore.catalog.schemas import accepts
-from flycore.catalog.schemas import check_input
-from flycore.model.json import Json
-from flycore.model.json import JsonObject
-from flysafe.text import safe_text
-from flytui.console.form.drafts import ArrayValue
-from flytui.console.form.drafts import ChoiceValue
-from flytui.console.form.drafts import ObjectValue
-from flytui.console.form.drafts import TextValue
-from flytui.console.form.drafts import UnionValue
-from flytui.console.form.drafts import initial_value
-from flytui.console.form.drafts import value_at
-from flytui.console.form.drafts import with_value_at
-from flytui.console.form.drafts import without_tokens
-from flytui.console.form.entries import Control
-from flytui.console.form.entries import LayoutEntry
-from flytui.console.form.entries import layout_entries
-from flytui.console.form.entries import problems_by_entry
-from flytui.console.form.fields import FieldKind
-from flytui.console.form.fields import MAX_FIELDS
-from flytui.console.form.fields import SchemaField
-from flytui.console.form.fields import schema_fields
-from flytui.console.form.items import with_item_added_or_removed
-from flytui.console.form.reading import FormResult
-from flytui.console.form.reading import InputProblem
-from flytui.console.form.reading import read_form
-from flytui.console.form.reading import read_json
-from flytui.console.form.reading import value_for
-from hypothesis import HealthCheck
-from hypothesis import assume
-from hypothesis import given
-from hypothesis import settings
-from hypothesis import strategies as st
-from kits.payloads import PAYLOADS
 
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from flycore.catalog.known import KNOWN
+from flycore.catalog.schemas import accepts, check_input
+from flycore.model.json import Json, JsonObject
+from flysafe.text import safe_text
+from flytui.console.form.drafts import (
+    ArrayValue,
+    ChoiceValue,
+    ObjectValue,
+    TextValue,
+    UnionValue,
+    initial_value,
+    value_at,
+    with_value_at,
+    without_tokens,
+)
+from flytui.console.form.entries import Control, LayoutEntry, layout_entries, problems_by_entry
+from flytui.console.form.fields import MAX_FIELDS, FieldKind, SchemaField, schema_fields
+from flytui.console.form.items import with_item_added_or_removed
+from flytui.console.form.reading import FormResult, InputProblem, read_form, read_json, value_for
+from kits.payloads import PAYLOADS
 
 PLACE: JsonObject = {
     "type": "object",

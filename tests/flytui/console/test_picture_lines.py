@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.style import Style
 
 from flycore.model.picture import Picture
-from flytui.console.paint import CellColours, StyledLine, Tone, truncated, text_of, width_of, wrap
+from flytui.console.paint import CellColours, StyledLine, Tone, text_of, truncated, width_of, wrap
 from flytui.console.picture import picture_lines
 from flytui.console.views import to_strip
 

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from flytui.console.approvals.card import RequestScreen
-from flytui.console.paint import text_of
-from flytui.console.rows import VirtualList
-from kits.console import HandClock
-from kits.console import console
-from kits.console import frame
-from kits.console import press
-from kits.console import settle
-from kits.console import still
-from kits.console import until
-from kits.fake_kernel import World
-from kits.fake_kernel import world
-from kits.values import request_of
-from kits.values import sample_activity
 from textual import events
 from textual.geometry import Size
 from textual.pilot import Pilot
 
+from flytui.console.approvals.card import RequestScreen
+from flytui.console.paint import text_of
+from flytui.console.rows import VirtualList
+from kits.console import HandClock, console, frame, press, settle, still, until
+from kits.fake_kernel import World, world
+from kits.values import request_of, sample_activity
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from textual import events
+from textual.widgets import Input, TextArea
+
 from flycore.model.approval import Outcome
 from flycore.model.json import JsonObject
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.edit import EditInputScreen
 from flytui.console.approvals.reason import DenyReasonScreen
-from kits.console import HandClock
-from kits.console import console
-from kits.console import until
+from kits.console import HandClock, console, until
 from kits.fake_kernel import world
 from kits.values import request_of
-from textual import events
-from textual.widgets import Input
-from textual.widgets import TextArea
-
 
 pytestmark = pytest.mark.anyio
 TYPED = "the quick brown fox jumps over the lazy dog " * 3

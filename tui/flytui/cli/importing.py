@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flytui.cli.output import ask_yes_no, can_ask, print_json, print_error, print_line, print_strict
+from flytui.cli.output import ask_yes_no, can_ask, print_error, print_json, print_line, print_strict
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from flytui.cli.output import print_json, print_error, print_line
+from flytui.cli.output import print_error, print_json, print_line
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from flytui.console.controllers.emergency_stop import EmergencyStop
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.desk import ALL_TOPICS, ArmedView, ConsoleState, Topic, update_screens
 from flytui.console.guard import ControlCharacterFilter
-from flytui.console.help import help_screen, active_sections
+from flytui.console.help import active_sections, help_screen
 from flytui.console.leaving import quit_question
 from flytui.console.lending import suspend_for
 from flytui.console.main import MainScreen

@@ -29,7 +29,7 @@ from flycore.model.status import Status
 from flycore.model.trust import TrustItem
 from flytui.console.doctor.terminal import TerminalFacts
 from flytui.console.fix.bench import TerminalPrograms
-from flytui.console.joined import PairingRequest, LostKernel, AttachedKernel
+from flytui.console.joined import AttachedKernel, LostKernel, PairingRequest
 from flytui.console.keymap import KeyBindings
 from flytui.console.own import ConsoleSettings
 

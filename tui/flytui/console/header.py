@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from flycore.model.enums import Phase, QuestionKind
 from flytui.console.desk import ConsoleState
 from flytui.console.joined import grouped_code
-from flytui.console.paint import StyledLine, StyledText, Tone, padded, truncated, line, span, width_of
+from flytui.console.paint import StyledLine, StyledText, Tone, line, padded, span, truncated, width_of
 from flytui.console.words import duration, local_time, plural
 
 SCREENS = (

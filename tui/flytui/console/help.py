@@ -10,7 +10,7 @@ from flytui.console.desk import ConsoleState
 from flytui.console.keymap import KeyBindings, key_label
 from flytui.console.keytable import SECTIONS
 from flytui.console.pages import PageScreen
-from flytui.console.paint import StyledLine, StyledText, Tone, padded, line, span, wrap
+from flytui.console.paint import StyledLine, StyledText, Tone, line, padded, span, wrap
 
 _STATES = (
     ("● available", Tone.GOOD, "works, as far as the last probe and calls show"),

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen, Screen
 
 from flytui.console.desk import ConsoleState, Topic
 from flytui.console.header import alert_lines, header_lines
-from flytui.console.keymap import textual_key, key_label
+from flytui.console.keymap import key_label, textual_key
 from flytui.console.paint import StyledLine, Tone, keys_fitting, keys_line, line, span, wrapped
 from flytui.console.screens.traits import ScreenTraits
 from flytui.console.views import LineBar, LineBuilder, LineView

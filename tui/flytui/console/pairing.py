@@ -14,7 +14,7 @@ from textual.widgets import Input
 from flycore.model.errors import FlyError
 from flytui.console.ahead import OrderedKeys, TypeaheadScreen
 from flytui.console.desk import ConsoleState, Topic
-from flytui.console.joined import CODE_LETTERS, PairingRequest, AttachedKernel, normalise_code, grouped_code
+from flytui.console.joined import CODE_LETTERS, AttachedKernel, PairingRequest, grouped_code, normalise_code
 from flytui.console.paint import StyledLine, Tone, keys_line, line, span, wrapped
 from flytui.console.screens.traits import ScreenTraits
 from flytui.console.views import LineBar

@@ -12,7 +12,7 @@ from flycore.client.ledger import AuditReader
 from flycore.client.unwrap import single_exception
 from flycore.rpc.proxies import DeferredClient, UnavailableApprover
 from flytui.console.app import FlytuiApp
-from flytui.console.controllers.connection import KernelConnectionController, OpenKernel, FindOwnWindows
+from flytui.console.controllers.connection import FindOwnWindows, KernelConnectionController, OpenKernel
 from flytui.console.desk import ConsoleState
 from flytui.console.doctor.terminal import TerminalFacts
 from flytui.console.fix.bench import TerminalPrograms

@@ -55,7 +55,7 @@ CSS = """
 .rows--resting { background: $surface; }
 
 Screen { background: $background; layout: vertical; }
-Bar { height: 1; width: 1fr; }
+LineBar { height: 1; width: 1fr; }
 LineView, VirtualList {
     height: 1fr;
     background: $background;
@@ -83,7 +83,8 @@ CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView, DoctorView { he
 #card-title { background: $panel; }
 #card { border-left: outer $accent; }
 
-PressAgainScreen, EnterCodeScreen, PairingRequestScreen, JumpScreen, TextPromptScreen, LeaseScreen, RuleScreen, EditInputScreen {
+PressAgainScreen, EnterCodeScreen, PairingRequestScreen, JumpScreen, TextPromptScreen, LeaseScreen,
+RuleScreen, EditInputScreen {
     align: center middle;
     background: $background 70%;
 }
@@ -97,7 +98,7 @@ PressAgainScreen, EnterCodeScreen, PairingRequestScreen, JumpScreen, TextPromptS
     padding: 0 1;
 }
 .box LineView { height: auto; max-height: 16; min-height: 4; background: $surface; }
-.box Bar { background: $surface; }
+.box LineBar { background: $surface; }
 .box VirtualList { height: 14; background: $surface; }
 .form { width: 96; height: 90%; }
 .form LineView { height: 1fr; max-height: 100%; }

@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from flycore.catalog.schemas import check_schema
 from flycore.model.json import JsonObject, canonical_json
-from flycore.model.upstream import ToolDefinition, McpToolList, UnreadableTool
+from flycore.model.upstream import McpToolList, ToolDefinition, UnreadableTool
 
 if TYPE_CHECKING:
     from mcp import ClientSession

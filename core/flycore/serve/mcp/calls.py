@@ -29,7 +29,7 @@ from flycore.serve.mcp.images import ReadImage
 from flycore.serve.mcp.listing import CurrentTools
 from flycore.serve.mcp.results import call_result, text_result, tool_error
 from flycore.serve.mcp.telling import report_progress
-from flycore.serve.mcp.tools import UnknownCursorError, ToolList
+from flycore.serve.mcp.tools import ToolList, UnknownCursorError
 from flysafe.text import safe_text
 
 DISCONNECTED = "flytui.gone"
@@ -85,7 +85,7 @@ class ToolRequests:
         return await self._answer(seen, result)
 
     async def _run(self, ctx: Context, seen: ToolList, name: str, arguments: JsonObject) -> ToolResult:
-        """Run the tool that `name` means while its steps are told. Raises StrictJsonError for an input that two
+        """Run the tool that `name` means and report its progress. Raises StrictJsonError for an input that two
         programs could read differently, FlyError where no kernel took the call."""
         _check_strict(arguments)
 

@@ -19,7 +19,7 @@ from mcp_types import INTERNAL_ERROR, NotificationParams
 
 import flycore
 from flycore.rpc.methods import Client
-from flycore.serve.mcp.calls import ToolRequests, Context
+from flycore.serve.mcp.calls import Context, ToolRequests
 from flycore.serve.mcp.images import ReadImage
 from flycore.serve.mcp.listing import CurrentTools
 

@@ -9,7 +9,7 @@ import time
 
 from flysidecars.children import ChildProcess
 from flysidecars.sdk import Call, JsonObject, ToolFailed
-from flysidecars.utility.lsp.framing import FramingError, Frames, encode
+from flysidecars.utility.lsp.framing import Frames, FramingError, encode
 from flysidecars.utility.lsp.places import path_of
 from flysidecars.utility.lsp.replies import answer_request
 

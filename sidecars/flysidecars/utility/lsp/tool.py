@@ -13,7 +13,7 @@ from flysidecars.sdk.call import object_field
 from flysidecars.sdk.paths import in_project
 from flysidecars.utility.lsp.places import DocumentPositions, read_text, uri_of
 from flysidecars.utility.lsp.reading import bounded, diagnostics_of, in_order, symbols_of
-from flysidecars.utility.lsp.session import open_document, wait_for_diagnostics, start
+from flysidecars.utility.lsp.session import open_document, start, wait_for_diagnostics
 from flysidecars.utility.offers import NO_SERVER
 
 TYPE_CHECKING = False

@@ -5,31 +5,22 @@ from __future__ import annotations
 import base64
 import json
 import os
-import pytest
-from flycore.catalog.known import KNOWN
-from flycore.model.call import Artifact
-from flycore.model.call import CallError
-from flycore.model.call import ToolResult
-from flycore.model.enums import Code
-from flycore.model.enums import Status
-from flycore.serve.mcp import images
-from flycore.serve.mcp.images import image_reader
-from flycore.serve.mcp.images import image_type
-from flycore.serve.mcp.results import call_result
-from flycore.serve.mcp.shorten import fit_to_limit
-from flycore.serve.mcp.shorten import size_of
-from hypothesis import given
-from hypothesis import strategies as st
-from kits.kernel import Root
-from kits.kernel import kernel_of
-from kits.kernel import tool
-from kits.mcp_clients import ERAS
-from kits.mcp_clients import about
-from kits.mcp_clients import client_of
-from kits.mcp_clients import text_of
 from pathlib import Path
 from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flycore.catalog.known import KNOWN
+from flycore.model.call import Artifact, CallError, ToolResult
+from flycore.model.enums import Code, Status
+from flycore.serve.mcp import images
+from flycore.serve.mcp.images import image_reader, image_type
+from flycore.serve.mcp.results import call_result
+from flycore.serve.mcp.shorten import fit_to_limit, size_of
+from kits.kernel import Root, kernel_of, tool
+from kits.mcp_clients import ERAS, about, client_of, text_of
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

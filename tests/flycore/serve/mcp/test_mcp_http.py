@@ -3,49 +3,35 @@ eras."""
 
 from __future__ import annotations
 
-import anyio
-import httpx2
 import json
-import pytest
 import socket
 import subprocess
 import sys
-import uvicorn
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+import uvicorn
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, ToolListChangedNotification
+from starlette.types import ASGIApp, Receive, Scope, Send
+
 from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import Caller
 from flycore.model.enums import RequestState
 from flycore.serve.http import CALLER_STATE_KEY
-from flycore.serve.mcp.http import MCP_PATH
-from flycore.serve.mcp.http import http_app
+from flycore.serve.mcp.http import MCP_PATH, http_app
 from flycore.serve.mcp.images import image_reader
-from kits.kernel import ECHO
-from kits.kernel import Root
-from kits.kernel import approve
-from kits.kernel import kernel_of
-from kits.kernel import tool
-from kits.kernel import until
-from kits.kernel import waiting_ask
-from kits.mcp_clients import ERAS
-from kits.mcp_clients import NEW
-from kits.mcp_clients import OLD
-from kits.mcp_clients import Told
-from kits.mcp_clients import about
-from mcp.client import Client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR
-from mcp_types import ToolListChangedNotification
-from pathlib import Path
-from starlette.types import ASGIApp
-from starlette.types import Receive
-from starlette.types import Scope
-from starlette.types import Send
-from typing import Any
-
+from kits.kernel import ECHO, Root, approve, kernel_of, tool, until, waiting_ask
+from kits.mcp_clients import ERAS, NEW, OLD, Told, about
 
 pytestmark = pytest.mark.anyio
 

@@ -2,42 +2,28 @@
 
 from __future__ import annotations
 
-import anyio
-import anyio.to_thread
 import fcntl
 import json
 import os
-import pytest
 import signal
 import subprocess
-from collections.abc import Callable
-from collections.abc import Iterator
-from contextlib import ExitStack
-from contextlib import contextmanager
-from contextlib import suppress
-from flycore.kernel.kernel import Kernel
-from flycore.model.approval import Ask
-from flycore.model.enums import RequestState
-from flycore.serve.mcp.owed import MAX_PENDING
-from flycore.serve.mcp.owed import PendingRequests
-from kits.kernel import ECHO
-from kits.kernel import PATIENCE
-from kits.kernel import Root
-from kits.kernel import kernel_of
-from kits.kernel import tool
-from kits.kernel import until
-from kits.kernel import waiting_ask
-from kits.mcp_clients import OLD
-from kits.mcp_clients import about
-from kits.mcp_clients import command
-from kits.mcp_clients import over_stdio
-from kits.unix_socket import served
-from mcp_types import JSONRPCNotification
-from mcp_types import JSONRPCRequest
-from mcp_types import JSONRPCResponse
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
+import pytest
+from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+
+from flycore.kernel.kernel import Kernel
+from flycore.model.approval import Ask
+from flycore.model.enums import RequestState
+from flycore.serve.mcp.owed import MAX_PENDING, PendingRequests
+from kits.kernel import ECHO, PATIENCE, Root, kernel_of, tool, until, waiting_ask
+from kits.mcp_clients import OLD, about, command, over_stdio
+from kits.unix_socket import served
 
 pytestmark = pytest.mark.anyio
 

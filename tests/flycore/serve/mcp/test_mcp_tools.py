@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import anyio
 import jsonschema
 import msgspec
 import pytest
-import re
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, ToolListChangedNotification
+
 from flycore.catalog.known import KNOWN
 from flycore.model.capability import Capability
-from flycore.model.catalog import CapabilityView
-from flycore.model.catalog import Catalog
-from flycore.model.enums import Discovery
-from flycore.model.enums import Effective
+from flycore.model.catalog import CapabilityView, Catalog
+from flycore.model.enums import Discovery, Effective
 from flycore.model.stability import Stability
 from flycore.serve.mcp import tools as listed_tools
-from flycore.serve.mcp.names import MAX_NAME_CHARS
-from flycore.serve.mcp.names import MAX_REMEMBERED
-from flycore.serve.mcp.names import Names
-from flycore.serve.mcp.names import mcp_spelling
-from flycore.serve.mcp.names import names_of_catalog
-from flycore.serve.mcp.tools import UnknownCursorError
-from flycore.serve.mcp.tools import tool_list_of
-from kits.kernel import ECHO
-from kits.kernel import Root
-from kits.kernel import kernel_of
-from kits.kernel import tool
-from kits.kernel import until
-from kits.mcp_clients import ERAS
-from kits.mcp_clients import NEW
-from kits.mcp_clients import OLD
-from kits.mcp_clients import client_of
-from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS
-from mcp_types import ToolListChangedNotification
-from pathlib import Path
-from typing import Any
-
+from flycore.serve.mcp.names import MAX_NAME_CHARS, MAX_REMEMBERED, Names, mcp_spelling, names_of_catalog
+from flycore.serve.mcp.tools import UnknownCursorError, tool_list_of
+from kits.kernel import ECHO, Root, kernel_of, tool, until
+from kits.mcp_clients import ERAS, NEW, OLD, client_of
 
 FILE_HASH = KNOWN["file.hash"]
 

@@ -13,7 +13,6 @@ from textual import events
 from textual.pilot import Pilot
 
 import flytui.console
-from consolekit import HandClock, console, press, settle, until
 from flycore.model.approval import Answer, ApprovalRequest, Outcome
 from flycore.model.enums import Risk
 from flytui.console.app import FlytuiApp
@@ -30,8 +29,9 @@ from flytui.console.paint import line, span
 from flytui.console.screens.armed import ArmedScreen
 from flytui.console.screens.traits import decision_open, kernel_values_open
 from flytui.console.trust import TrustScreen
-from valuekit import loop_question, request_of, sample_catalog, trust_items
-from worldkit import World
+from kits.console import HandClock, console, press, settle, until
+from kits.fake_kernel import World
+from kits.values import loop_question, request_of, sample_catalog, trust_items
 
 pytestmark = pytest.mark.anyio
 SIZE = (60, 16)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import clock_time, print_json, print_error, print_line, print_strict, table, width
+from flytui.cli.output import clock_time, print_error, print_json, print_line, print_strict, table, width
 from flytui.cli.reading import query_kernel
 from flytui.cli.unknown import EXIT_UNKNOWN
 

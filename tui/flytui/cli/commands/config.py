@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import print_json, print_error, table
+from flytui.cli.output import print_error, print_json, table
 
 if TYPE_CHECKING:
     from flycore.registry.places import RootPaths
@@ -30,7 +30,7 @@ def show(invocation: Invocation) -> int:
     from flycore.offline.files import read_settings
     from flycore.registry.places import SETTINGS_FILE
     from flytui.cli.documents import ConfigDocument
-    from flytui.cli.settings_words import listed_settings, check_console_settings
+    from flytui.cli.settings_words import check_console_settings, listed_settings
 
     folder = invocation.places().config_dir
     read = check_console_settings(read_settings(folder))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import ask_yes_no, can_ask, clock_time, print_json, print_error, print_line, table
-from flytui.cli.reading import query_kernel, hold_root
+from flytui.cli.output import ask_yes_no, can_ask, clock_time, print_error, print_json, print_line, table
+from flytui.cli.reading import hold_root, query_kernel
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import print_json, print_error, print_line
+from flytui.cli.output import print_error, print_json, print_line
 
 EXIT_REFUSED = 5
 

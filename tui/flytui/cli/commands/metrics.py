@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import print_json, print_error, print_line, table
+from flytui.cli.output import print_error, print_json, print_line, table
 
 if TYPE_CHECKING:
     from flycore.model.audit import ApprovalMetrics, ApprovalReport, ToolMetrics

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import ask_yes_no, can_ask, count_of, print_json, print_error, print_line
+from flytui.cli.output import ask_yes_no, can_ask, count_of, print_error, print_json, print_line
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
@@ -131,7 +131,7 @@ def _release(told: Invocation, places: RootPaths) -> int:
     from flycore.model.errors import RootBusy
     from flycore.offline.panic import read_panic, release_everything
     from flycore.offline.root import LASTING_ROLES
-    from flytui.cli.reading import query_kernel, hold_root
+    from flytui.cli.reading import hold_root, query_kernel
 
     async def role(client: Client) -> str:
         return (await client.status()).role

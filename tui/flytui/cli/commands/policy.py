@@ -10,7 +10,7 @@ import click
 
 from flytui.cli.completing import tool_names
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import print_json, print_error, print_line
+from flytui.cli.output import print_error, print_json, print_line
 
 if TYPE_CHECKING:
     from flycore.model.capability import Capability

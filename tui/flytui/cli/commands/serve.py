@@ -10,7 +10,7 @@ import click
 
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import clock_time, print_json, print_error, print_line
+from flytui.cli.output import clock_time, print_error, print_json, print_line
 
 if TYPE_CHECKING:
     from flycore.kernel.kernel import Kernel

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import clock_time, print_json, print_error, print_line, table
+from flytui.cli.output import clock_time, print_error, print_json, print_line, table
 from flytui.cli.unknown import EXIT_UNKNOWN
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _change_token(places: RootPaths, name: str, digest: str | None) -> Outcome:
     from flycore.model.approval import Outcome
     from flycore.model.enums import KernelRole
     from flycore.offline.tokens import add_token, revoke_token
-    from flytui.cli.reading import query_kernel, hold_root
+    from flytui.cli.reading import hold_root, query_kernel
 
     async def asked(client: RemoteClient) -> Outcome:
         if digest is None:

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import ask_yes_no, can_ask, print_json, print_error, print_line, print_strict
+from flytui.cli.output import ask_yes_no, can_ask, print_error, print_json, print_line, print_strict
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
@@ -137,7 +137,7 @@ def _revoke(told: Invocation, places: RootPaths) -> int:
     from flycore.model.approval import Outcome
     from flycore.model.enums import KernelRole
     from flycore.offline.trust import read_pending_trust, revoke_trust
-    from flytui.cli.reading import query_kernel, hold_root
+    from flytui.cli.reading import hold_root, query_kernel
 
     async def asked(client: RemoteClient) -> Outcome:
         return msgspec.convert(await client.ask_for("trust.revoke"), Outcome)

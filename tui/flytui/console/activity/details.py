@@ -9,7 +9,7 @@ import msgspec
 
 from flycore.model.call import Activity, ToolResult
 from flycore.model.enums import Phase
-from flytui.console.paint import StyledLine, StyledText, Tone, text_lines, labelled, line, span, wrap, wrapped
+from flytui.console.paint import StyledLine, StyledText, Tone, labelled, line, span, text_lines, wrap, wrapped
 from flytui.console.words import (
     PHASE_LABELS,
     STATUS_LABELS,

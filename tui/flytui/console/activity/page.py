@@ -16,11 +16,11 @@ from flytui.console.activity.details import call_json, call_lines, input_text, s
 from flytui.console.activity.flow import LazyLines, text_paragraphs
 from flytui.console.activity.shape import CallView, first_view, images_of, table_of, texts_of, views_of
 from flytui.console.activity.table import TableRow, table_rows
-from flytui.console.activity.tree import TreeNode, parent_of, with_toggled, tree_of
+from flytui.console.activity.tree import TreeNode, parent_of, tree_of, with_toggled
 from flytui.console.desk import ConsoleState, Topic
 from flytui.console.header import alert_lines, header_lines
 from flytui.console.pages import PageScreen
-from flytui.console.paint import StyledLine, StyledText, Tone, truncated, keys_fitting, line, span, wrap
+from flytui.console.paint import StyledLine, StyledText, Tone, keys_fitting, line, span, truncated, wrap
 from flytui.console.picture import picture_lines
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar

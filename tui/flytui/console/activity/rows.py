@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flycore.model.call import Activity
 from flytui.console.activity.details import elapsed, progress_line
-from flytui.console.paint import StyledLine, StyledText, Tone, truncated, line, span, table_row
+from flytui.console.paint import StyledLine, StyledText, Tone, line, span, table_row, truncated
 from flytui.console.words import PHASE_LABELS, STATUS_LABELS, label_span
 
 COLUMN_TITLES = ("STATE", "TOOL", "TIME", "CALLER")

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from flycore.model.json import Json, JsonObject
 from flysafe.text import safe_text
-from flytui.console.paint import StyledLine, StyledText, Tone, padded, truncated, span
+from flytui.console.paint import StyledLine, StyledText, Tone, padded, span, truncated
 
 SAMPLED_ROWS = 200
 """Rows that decide how wide the columns are and which there are."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flycore.model.json import Json, pointer_join
-from flytui.console.paint import StyledLine, StyledText, Tone, truncated, span
+from flytui.console.paint import StyledLine, StyledText, Tone, span, truncated
 from flytui.console.words import plural
 
 GROUP_SIZE = 500
@@ -94,10 +94,10 @@ def children_of(node: TreeNode) -> list[TreeNode]:
     first, last = node.group or (0, count)
     if last - first > GROUP_SIZE:
         return [
-            TreeNode(f"{node.key}/{start}…", f"{start} … {min(start + GROUP_SIZE, last) - 1}", value, node.depth + 1,
-                 (start, min(start + GROUP_SIZE, last)))
+            TreeNode(f"{node.key}/{start}…", f"{start} … {end - 1}", value, node.depth + 1, (start, end))
             for start in range(first, last, GROUP_SIZE)
-        ]  # fmt: skip
+            for end in (min(start + GROUP_SIZE, last),)
+        ]
     base = node.key.rsplit("/", 1)[0] if node.group else node.key
     return [
         TreeNode(pointer_join(base, name), name, item, node.depth + 1)

@@ -21,7 +21,7 @@ from flytui.console.catalog.model import Heading
 from flytui.console.desk import ConsoleState, Topic
 from flytui.console.filterbox import FilterInput
 from flytui.console.pages import PressAgainScreen
-from flytui.console.paint import StyledLine, StyledText, Tone, truncated, line, span, wrapped
+from flytui.console.paint import StyledLine, StyledText, Tone, line, span, truncated, wrapped
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar, LineView
 
@@ -144,7 +144,8 @@ class ActivityView(Vertical):
         titles = call_columns([span(title, Tone.DIM) for title in COLUMN_TITLES], width - 4)
         rows = [truncated((StyledText("  "), *titles, span("HOW IT GOES", Tone.DIM)), width)]
         if self._filter and not self.typing:
-            words = f" {self._match_count} of {len(self._desk.activity)} calls · filter: {self._filter} · Esc clears"
+            count = f"{self._match_count} of {len(self._desk.activity)} calls"
+            words = f" {count} · filter: {self._filter} · Esc clears"
             rows.insert(0, truncated(line(span(words, Tone.ACCENT)), width))
         return rows
 

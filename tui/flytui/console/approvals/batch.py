@@ -16,7 +16,7 @@ from flysafe.text import strict_text
 from flytui.console.approvals.drawing import TONES
 from flytui.console.approvals.keys import ArmingState
 from flytui.console.desk import ConsoleState, Topic
-from flytui.console.paint import StyledLine, StyledText, Tone, padded, keys_line, line, span, wrap, wrapped
+from flytui.console.paint import StyledLine, StyledText, Tone, keys_line, line, padded, span, wrap, wrapped
 from flytui.console.screens.armed import ArmedScreen, key_lines_with_state
 from flytui.console.words import plural
 

@@ -19,7 +19,7 @@ from flycore.model.enums import Risk
 from flycore.model.errors import FlyError
 from flycore.model.json import JsonObject
 from flytui.console.approvals.drawing import readiness
-from flytui.console.approvals.form import TermsForm, form_lines, form_after_key
+from flytui.console.approvals.form import TermsForm, form_after_key, form_lines
 from flytui.console.approvals.keys import ArmingState, KeyEffect
 from flytui.console.desk import ConsoleState
 from flytui.console.paint import StyledLine, StyledText, Tone, keys_line, line, span, wrapped

@@ -21,10 +21,10 @@ from flytui.console.approvals.question import KIND_LABELS
 from flytui.console.catalog.model import Heading
 from flytui.console.desk import ConsoleState, Topic
 from flytui.console.pages import PageScreen
-from flytui.console.paint import StyledLine, StyledText, Tone, padded, truncated, line, span, wrapped
+from flytui.console.paint import StyledLine, StyledText, Tone, line, padded, span, truncated, wrapped
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar, LineView
-from flytui.console.words import RISK_LABELS, age, duration, plural, label_span
+from flytui.console.words import RISK_LABELS, age, duration, label_span, plural
 
 TRY_TOOL = "mock.echo"
 TRY_CALL = f"flytui call {TRY_TOOL} message=hello"

@@ -9,18 +9,18 @@ from datetime import datetime
 from itertools import islice
 from typing import overload
 
-from flycore.client.ledger import MAX_LINES, parse_record, line_text
+from flycore.client.ledger import MAX_LINES, line_text, parse_record
 from flycore.model.json import Json
 from flytui.console.paint import (
     StyledLine,
     StyledText,
     Tone,
-    text_lines,
-    padded,
-    truncated,
     line,
+    padded,
     span,
     table_row,
+    text_lines,
+    truncated,
     wrap,
     wrapped,
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from flycore.model.audit import ApprovalMetrics, ApprovalReport, Verification
-from flytui.console.paint import StyledLine, StyledText, Tone, truncated, labelled, line, span, wrap
-from flytui.console.words import plural, milliseconds_text
+from flytui.console.paint import StyledLine, StyledText, Tone, labelled, line, span, truncated, wrap
+from flytui.console.words import milliseconds_text, plural
 
 QUICK_APPROVAL_SHARE = 0.2
 """Share approved within a second from which the page says something."""

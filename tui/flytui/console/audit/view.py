@@ -20,16 +20,16 @@ from flytui.console.audit.lines import (
     AuditRow,
     AuditRows,
     LineBuffer,
-    matching_places,
+    audit_columns,
     empty_lines,
     fields_lines,
-    audit_columns,
+    matching_places,
 )
 from flytui.console.audit.state import prompt_load_lines, verification_lines
 from flytui.console.desk import ConsoleState, Topic
 from flytui.console.filterbox import FilterInput
 from flytui.console.pages import PageScreen
-from flytui.console.paint import StyledLine, StyledText, Tone, truncated, span
+from flytui.console.paint import StyledLine, StyledText, Tone, span, truncated
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar, LineView
 

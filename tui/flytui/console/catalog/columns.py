@@ -8,7 +8,7 @@ from flycore.model.audit import ToolMetrics
 from flycore.model.enums import Risk
 from flycore.model.stability import ProbeEvidence
 from flytui.console.catalog.reason import ReasonSummary
-from flytui.console.paint import StyledLine, StyledText, Tone, truncated, line, span, table_row, width_of
+from flytui.console.paint import StyledLine, StyledText, Tone, line, span, table_row, truncated, width_of
 from flytui.console.words import RISK_LABELS, age, label_span, milliseconds_text
 
 LONG_NAMES_WIDTH = 140

@@ -22,11 +22,11 @@ from flytui.console.paint import (
     StyledLine,
     StyledText,
     Tone,
-    text_lines,
-    padded,
     labelled,
     line,
+    padded,
     span,
+    text_lines,
     wrap,
     wrapped,
 )

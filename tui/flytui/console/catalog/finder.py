@@ -16,7 +16,7 @@ from flytui.console.catalog.columns import column_titles
 from flytui.console.catalog.model import CatalogRow, CatalogRows, Grouping, sorted_rows, with_headings
 from flytui.console.catalog.notes import match_lines
 from flytui.console.filterbox import FilterInput
-from flytui.console.paint import StyledLine, StyledText, Tone, truncated, line, span
+from flytui.console.paint import StyledLine, StyledText, Tone, line, span, truncated
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar, LineView
 

@@ -16,7 +16,7 @@ from textual.widgets import Input
 from flycore.catalog.query import in_order
 from flytui.console.catalog.model import CatalogRow
 from flytui.console.filterbox import FilterInput
-from flytui.console.paint import StyledLine, StyledText, padded, truncated, keys_fitting, line, span
+from flytui.console.paint import StyledLine, StyledText, keys_fitting, line, padded, span, truncated
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar
 

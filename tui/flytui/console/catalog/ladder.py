@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from flycore.model.enums import Effective
 from flycore.model.stability import PermissionReport, Reason, Stability, group_equal_reports
-from flytui.console.paint import StyledLine, StyledText, Tone, padded, line, span, wrap
+from flytui.console.paint import StyledLine, StyledText, Tone, line, padded, span, wrap
 from flytui.console.words import STATE_LABELS, age, milliseconds_text
 
 DIMENSIONS = (

@@ -17,7 +17,7 @@ from flycore.model.trust import TrustItem
 from flytui.console.catalog.beside import RowAnnotations
 from flytui.console.catalog.columns import RowCells, row_line
 from flytui.console.catalog.reason import summarise_reason
-from flytui.console.paint import StyledLine, StyledText, Tone, truncated, span
+from flytui.console.paint import StyledLine, StyledText, Tone, span, truncated
 from flytui.console.words import CHANGED_LABEL as CHANGED_WORD
 from flytui.console.words import STATE_LABELS
 

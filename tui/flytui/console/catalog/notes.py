@@ -6,7 +6,7 @@ from flycore.catalog.query import Query
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Diagnostic
 from flytui.console.keymap import KeyBindings
-from flytui.console.paint import StyledLine, Tone, truncated, line, span, wrapped
+from flytui.console.paint import StyledLine, Tone, line, span, truncated, wrapped
 from flytui.console.words import plural
 
 _KEY_MARK = "‹key›"

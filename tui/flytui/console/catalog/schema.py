@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from flycore.model.json import Json
-from flytui.console.paint import StyledLine, StyledText, Tone, text_lines, span, wrap, wrapped
+from flytui.console.paint import StyledLine, StyledText, Tone, span, text_lines, wrap, wrapped
 from flytui.console.words import json_text
 
 MAX_SCHEMA_DEPTH = 6

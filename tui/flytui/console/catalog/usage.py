@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from flycore.model.audit import ToolMetrics
 from flycore.model.call import Activity
-from flytui.console.paint import StyledLine, StyledText, Tone, padded, truncated, labelled, line, span
-from flytui.console.words import PHASE_LABELS, STATUS_LABELS, age, plural, label_span, milliseconds_text
+from flytui.console.paint import StyledLine, StyledText, Tone, labelled, line, padded, span, truncated
+from flytui.console.words import PHASE_LABELS, STATUS_LABELS, age, label_span, milliseconds_text, plural
 
 MAX_RECENT_CALLS = 10
 _USAGE_LABEL_CELLS = 13
@@ -39,7 +39,8 @@ def usage_lines(usage: ToolUsage, now: float, width: int) -> list[StyledLine]:
     if metrics is not None:
         rows += labelled("counted", _count_words(metrics), width, _USAGE_LABEL_CELLS)
         if metrics.ran:
-            times = f"{milliseconds_text(round(metrics.average_ms))} average, {milliseconds_text(metrics.p95_ms)} p95"
+            average = milliseconds_text(round(metrics.average_ms))
+            times = f"{average} average, {milliseconds_text(metrics.p95_ms)} p95"
             rows += labelled(
                 "took", f"{times}, {milliseconds_text(metrics.total_ms)} in all", width, _USAGE_LABEL_CELLS
             )

@@ -18,8 +18,8 @@ from flytui.console.catalog.details import as_json, details_lines, diagnostics_l
 from flytui.console.catalog.finder import ToolListPane
 from flytui.console.catalog.jump import JumpScreen
 from flytui.console.catalog.ladder import headline, ladder_lines
-from flytui.console.catalog.model import CatalogRow, CatalogRows, by_key, changed_parts, state_counts, rows_of
-from flytui.console.catalog.notes import note_lines, catalog_problems
+from flytui.console.catalog.model import CatalogRow, CatalogRows, by_key, changed_parts, rows_of, state_counts
+from flytui.console.catalog.notes import catalog_problems, note_lines
 from flytui.console.catalog.usage import usage_of
 from flytui.console.catalog.why import change_lines, why_json, why_lines
 from flytui.console.desk import ConsoleState, Topic

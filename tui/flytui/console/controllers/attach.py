@@ -9,7 +9,7 @@ from flytui.console.controllers.decision_screens import DecisionScreens
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.desk import ALL_TOPICS, ConsoleState, update_screens
 from flytui.console.joined import PairingRequest
-from flytui.console.pairing import PairingRequestScreen, EnterCodeScreen
+from flytui.console.pairing import EnterCodeScreen, PairingRequestScreen
 from flytui.console.pump import StateSync
 
 

@@ -19,7 +19,7 @@ from flycore.model.errors import FlyError, KernelUnreachable, RootBusy
 from flycore.rpc.proxies import DeferredClient
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.desk import ConsoleState, update_screens
-from flytui.console.joined import LostKernel, AttachedKernel, OpenAttachment
+from flytui.console.joined import AttachedKernel, LostKernel, OpenAttachment
 from flytui.console.pump import StateSync
 from flytui.console.screens.traits import kernel_values_open
 

@@ -11,11 +11,11 @@ from flytui.console.paint import (
     StyledLine,
     StyledText,
     Tone,
-    text_lines,
-    padded,
-    truncated,
     line,
+    padded,
     span,
+    text_lines,
+    truncated,
     wrapped,
 )
 from flytui.console.words import plural

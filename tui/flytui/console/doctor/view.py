@@ -19,16 +19,16 @@ from flytui.console.desk import ConsoleState, Topic
 from flytui.console.doctor.rows import (
     COLUMN_TITLES,
     CheckRow,
+    check_columns,
     check_lines,
     check_rows,
-    check_columns,
     fix_lines,
     summary,
 )
 from flytui.console.doctor.terminal import terminal_checks
 from flytui.console.fix.actions import FixActions
 from flytui.console.pages import PageScreen
-from flytui.console.paint import StyledLine, StyledText, Tone, truncated, line, span, wrapped
+from flytui.console.paint import StyledLine, StyledText, Tone, line, span, truncated, wrapped
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar, LineView
 from flytui.console.words import age

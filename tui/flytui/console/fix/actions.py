@@ -17,9 +17,9 @@ from flycore.model.fix import Fix, FixKind
 from flycore.model.stability import Reason
 from flytui.console.approvals.reason import TextPromptScreen
 from flytui.console.catalog.model import CatalogRow
-from flytui.console.desk import ConsoleState, Topic, StateView
+from flytui.console.desk import ConsoleState, StateView, Topic
 from flytui.console.fix.screen import ConfirmActionScreen
-from flytui.console.fix.words import program_lines, quoted_command, fix_reason_lines, switch_lines
+from flytui.console.fix.words import fix_reason_lines, program_lines, quoted_command, switch_lines
 from flytui.console.lending import suspend_for
 from flytui.console.paint import StyledLine, text_lines, wrapped
 from flytui.console.sources.screen import SourcesScreen

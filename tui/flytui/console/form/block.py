@@ -13,17 +13,17 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from flytui.console.approvals.edit import JsonArea
-from flytui.console.form.boxes import VisibleTextArea, VisibleInput, ItemCounter, ChoiceInput
+from flytui.console.form.boxes import ChoiceInput, ItemCounter, VisibleInput, VisibleTextArea
 from flytui.console.form.drafts import (
     MAX_ITEMS,
-    FormValue,
     ArrayValue,
-    TextValue,
-    Path,
     ChoiceValue,
+    FormValue,
+    Path,
+    TextValue,
     UnionValue,
-    union_value,
     initial_value,
+    union_value,
 )
 from flytui.console.form.entries import (
     Control,

@@ -16,7 +16,7 @@ from textual.widgets.text_area import Edit, EditResult
 
 from flysafe.text import safe_lines, safe_text
 from flytui.console.form.drafts import without_tokens
-from flytui.console.paint import StyledLine, StyledText, Tone, padded, line, span, width_of
+from flytui.console.paint import StyledLine, StyledText, Tone, line, padded, span, width_of
 from flytui.console.views import ThemedWidget, to_strip
 
 MAX_CHARACTERS = 1_000_000
@@ -59,7 +59,9 @@ class VisibleTextArea(TextArea):
     """Text of several lines, each drawn as its `safe_text`."""
 
     DEFAULT_CSS = """
-    VisibleTextArea { height: auto; min-height: 3; max-height: 10; border: none; padding: 0 1; background: $panel; }
+    VisibleTextArea {
+        height: auto; min-height: 3; max-height: 10; border: none; padding: 0 1; background: $panel;
+    }
     VisibleTextArea:focus { border: none; background: $panel-lighten-1; }
     """
 

@@ -14,7 +14,7 @@ from enum import Enum, auto
 from flycore.model.json import Json, escape_key
 from flysafe.codepoints import CLOSE, OPEN
 from flytui.console.approvals.edit import escape_invisible
-from flytui.console.form.fields import MISSING, SchemaField, FieldKind, Missing
+from flytui.console.form.fields import MISSING, FieldKind, Missing, SchemaField
 
 LONG_TEXT_CHARACTERS = 200
 MAX_ITEMS = 50

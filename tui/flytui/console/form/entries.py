@@ -9,17 +9,17 @@ from enum import Enum, auto
 
 from flycore.model.json import Json
 from flytui.console.form.drafts import (
+    ArrayValue,
+    ChoiceValue,
     FormValue,
     ObjectValue,
-    ArrayValue,
-    TextValue,
     Path,
-    ChoiceValue,
     PathStep,
+    TextValue,
     UnionValue,
     pointer_of,
 )
-from flytui.console.form.fields import SchemaField, FieldKind, Missing
+from flytui.console.form.fields import FieldKind, Missing, SchemaField
 from flytui.console.form.reading import InputProblem
 from flytui.console.paint import StyledLine, StyledText, Tone, line, span, wrap
 

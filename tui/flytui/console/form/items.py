@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from flytui.console.form.drafts import (
     MAX_ITEMS,
+    ArrayValue,
     FormValue,
     ObjectValue,
-    ArrayValue,
     Path,
     PathStep,
     UnionValue,
-    value_at,
     initial_value,
+    value_at,
     with_value_at,
 )
 from flytui.console.form.fields import SchemaField

@@ -11,21 +11,21 @@ from flycore.catalog.schemas import Violation, check_input
 from flycore.model.json import Json, JsonObject, canonical_json, pointer_join, pointer_keys
 from flytui.console.approvals.edit import read_object
 from flytui.console.form.drafts import (
+    ArrayValue,
+    ChoiceValue,
     FormValue,
     ObjectValue,
-    ArrayValue,
-    TextValue,
     Path,
-    ChoiceValue,
     PathStep,
+    TextValue,
     UnionValue,
-    value_from_json,
     is_empty,
-    pointer_of,
     is_initial,
     json_text_value,
+    pointer_of,
+    value_from_json,
 )
-from flytui.console.form.fields import MISSING, SchemaField, FieldKind, Missing
+from flytui.console.form.fields import MISSING, FieldKind, Missing, SchemaField
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _MAX_DIGITS = 4_300

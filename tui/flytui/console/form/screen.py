@@ -18,28 +18,28 @@ from flycore.model.catalog import CapabilityView
 from flycore.model.json import JsonObject
 from flytui.console.approvals.edit import JsonArea, json_text
 from flytui.console.desk import ConsoleState, Topic
-from flytui.console.form.block import FieldWidget, FieldList
+from flytui.console.form.block import FieldList, FieldWidget
 from flytui.console.form.drafts import (
+    ArrayValue,
     FormValue,
     ObjectValue,
-    ArrayValue,
     UnionValue,
-    value_at,
     initial_value,
+    value_at,
     with_value_at,
 )
 from flytui.console.form.entries import (
     MAX_ENTRIES,
     LayoutEntry,
     layout_entries,
-    problems_by_entry,
     layout_shape,
+    problems_by_entry,
 )
 from flytui.console.form.fields import FieldKind, schema_fields
 from flytui.console.form.items import with_item_added_or_removed
 from flytui.console.form.outcome import start_test_call
-from flytui.console.form.reading import FormResult, value_for, read_form, read_json
-from flytui.console.form.showing import problem_count, problem_lines, key_pairs, tool_lines
+from flytui.console.form.reading import FormResult, read_form, read_json, value_for
+from flytui.console.form.showing import key_pairs, problem_count, problem_lines, tool_lines
 from flytui.console.header import alert_lines, header_lines
 from flytui.console.paint import StyledLine, keys_fitting
 from flytui.console.screens.traits import ScreenTraits
@@ -255,7 +255,7 @@ class FormScreen(ScreenTraits, Screen[None]):
         self._redraw()
 
     def _redraw(self) -> None:
-        for bar in self.query("FormScreen > Bar").results(LineBar):
+        for bar in self.query("FormScreen > LineBar").results(LineBar):
             bar.redraw()
 
     def _focus_first(self) -> None:

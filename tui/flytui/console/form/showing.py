@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from flycore.model.catalog import CapabilityView
 from flycore.model.enums import Effective
-from flytui.console.form.reading import InputProblem, FormResult
-from flytui.console.paint import StyledLine, StyledText, Tone, truncated, line, span, wrap
-from flytui.console.words import STATE_LABELS, plural, label_span
+from flytui.console.form.reading import FormResult, InputProblem
+from flytui.console.paint import StyledLine, StyledText, Tone, line, span, truncated, wrap
+from flytui.console.words import STATE_LABELS, label_span, plural
 
 MAX_PROBLEMS = 4
 """Listed below a form; more are counted."""

@@ -10,7 +10,7 @@ from flycore.model.approval import Lease
 from flycore.model.enums import Decision, LeaseScope
 from flycore.model.question import Block
 from flycore.model.standing import StandingRule
-from flytui.console.paint import StyledLine, StyledText, Tone, padded, truncated, line, span, wrapped
+from flytui.console.paint import StyledLine, StyledText, Tone, line, padded, span, truncated, wrapped
 from flytui.console.words import age, duration, plural
 
 COLUMN_TITLES = ("WHAT", "WHO", "USED", "LAST", "ENDS", "FROM")

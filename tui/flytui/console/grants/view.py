@@ -19,8 +19,8 @@ from flycore.model.errors import FlyError
 from flytui.console.catalog.model import Heading
 from flytui.console.desk import ConsoleState, Topic
 from flytui.console.grants.rows import COLUMN_TITLES, BlockRow, GrantRow, LeaseRow, RuleRow, grant_columns
-from flytui.console.pages import PressAgainScreen, PageScreen
-from flytui.console.paint import StyledLine, StyledText, Tone, truncated, line, span, wrapped
+from flytui.console.pages import PageScreen, PressAgainScreen
+from flytui.console.paint import StyledLine, StyledText, Tone, line, span, truncated, wrapped
 from flytui.console.rows import VirtualList
 from flytui.console.views import LineBar, LineView
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Severity
-from flycore.model.source import Binding, Described, DescribedState, Import
+from flycore.model.source import Binding as KitBinding
+from flycore.model.source import Described, DescribedState, Import
 from flysafe.text import strict_text
-from flytui.console.paint import StyledLine, StyledText, Tone, padded, truncated, line, span, wrapped
+from flytui.console.paint import StyledLine, StyledText, Tone, line, padded, span, truncated, wrapped
 
 COLUMN_TITLES = ("STATE", "KIND", "NAME", "FROM", "WHAT IT IS / WHY")
 REGISTRY = "tools/external.tools.jsonc"
@@ -142,7 +143,7 @@ def counts_by_kind(items: Iterable[Described]) -> str:
     return ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in numbers.items())
 
 
-def _binding_words(binding: Binding) -> str:
+def _binding_words(binding: KitBinding) -> str:
     if not binding.known:
         return f"{binding.name}: no such capability"
     if binding.known == 1:

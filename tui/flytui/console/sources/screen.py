@@ -17,7 +17,7 @@ from flytui.console.desk import ConsoleState, Topic
 from flytui.console.fix.screen import ConfirmActionScreen
 from flytui.console.header import alert_lines, header_lines
 from flytui.console.pages import PageScreen
-from flytui.console.paint import StyledLine, StyledText, truncated, keys_fitting
+from flytui.console.paint import StyledLine, StyledText, keys_fitting, truncated
 from flytui.console.rows import VirtualList
 from flytui.console.sources.rows import (
     REGISTRY,
