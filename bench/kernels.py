@@ -19,7 +19,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock
 from flycore.model.call import Caller, CallRequest
 from flycore.model.enums import Effective, Status
-from flycore.registry.places import RootPaths, find_paths
+from flycore.registry.paths import RootPaths, find_paths
 
 CALLER = Caller(door="socket", program="bench", executable="/usr/bin/bench", pid=1, started=1)
 PATIENCE_S = 20.0

@@ -33,8 +33,8 @@ from calls import (
 from common import Row
 from kernels import calling, no_sync, root, running
 
-from flycore.registry.places import RootPaths
-from flycore.runners.process_json import ProcessJsonJob, request_line
+from flycore.registry.paths import RootPaths
+from flycore.runners.one_shot import ProcessJsonJob, request_line
 
 IN_PLACE = "the whole kernel"
 COPIED = "the whole kernel, run from a private copy"

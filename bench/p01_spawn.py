@@ -23,7 +23,7 @@ from calls import (
 from common import Row
 
 from flycore.model.enums import Status
-from flycore.runners.process_json import ProcessJsonJob, call_sidecar, request_line
+from flycore.runners.one_shot import ProcessJsonJob, call_sidecar, request_line
 
 NOTE = "the runner, without the pipeline"
 

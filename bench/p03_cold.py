@@ -10,7 +10,7 @@ from calls import BUILD, CALLS, ROUNDS, Figures, c_caller, measure_calls, row
 from common import Row
 from kernels import calling, no_sync, root, running
 
-from flycore.registry.places import RootPaths
+from flycore.registry.paths import RootPaths
 
 TOOL = "bench.cold"
 PROGRAM = """#!{python} -IS

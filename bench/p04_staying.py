@@ -20,9 +20,9 @@ from common import Row
 from kernels import calling, no_sync, root, running
 
 from flycore.model.enums import Status
-from flycore.registry.places import RootPaths
+from flycore.registry.paths import RootPaths
+from flycore.runners.one_shot import ProcessJsonJob, request_line
 from flycore.runners.pool import ProcessKey, ProcessPool
-from flycore.runners.process_json import ProcessJsonJob, request_line
 
 TOOL = "bench.stays"
 CALLS = {"quick": 500, "full": 3_000}

@@ -11,7 +11,7 @@ import json
 from common import Compared, Row, compare
 
 from flycore.model.enums import Source
-from flycore.registry.document import parse_registry
+from flycore.registry.parse_registry import parse_registry
 
 ROUNDS = {"quick": 3, "full": 15}
 MOST = 4.0

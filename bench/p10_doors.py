@@ -21,9 +21,9 @@ from common import Row
 from kernels import PATIENCE_S, no_sync, root, running
 from p04_staying import PROGRAM
 
-from flycore.client.socket import connect_unix
+from flycore.client.remote import connect_unix
 from flycore.model.enums import Status
-from flycore.registry.places import RootPaths
+from flycore.registry.paths import RootPaths
 
 TOOL = "bench.stays"
 MCP_NAME = "bench_stays"
@@ -69,7 +69,7 @@ import anyio, msgspec
 from flycore.model.call import ToolResult
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Status
-from flycore.serve.mcp.stdio import serve_stdio
+from flycore.server.mcp.stdio import serve_stdio
 
 with open(sys.argv[1], "rb") as file:
     CATALOG = msgspec.json.decode(file.read(), type=Catalog)

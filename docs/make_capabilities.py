@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from flycore.catalog.known import KNOWN
-from flycore.model.capability import Capability
+from flycore.catalog.builtin import KNOWN
+from flycore.model.catalog import Capability
 from flycore.model.json import JsonObject
 
 PAGE = Path(__file__).with_name("capabilities.md")

@@ -32,13 +32,13 @@ from flycore.model.approval import Answer, LeaseTerms, Outcome
 from flycore.model.call import Caller, CallRequest
 from flycore.model.enums import Choice, Effective, RequestState
 from flycore.model.json import Json
-from flycore.registry.places import RootPaths, find_paths
+from flycore.registry.paths import RootPaths, find_paths
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.card import RequestScreen
-from flytui.console.desk import ConsoleState
-from flytui.console.form.screen import FormScreen
-from flytui.console.main import MainScreen
-from flytui.console.trust import TrustScreen
+from flytui.console.approvals.request_screen import RequestScreen
+from flytui.console.forms.form_screen import FormScreen
+from flytui.console.screens.main import MainScreen
+from flytui.console.screens.trust import TrustScreen
+from flytui.console.state import ConsoleState
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 IMAGES = Path(__file__).resolve().parent / "images"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flytui.console.keytable import SECTIONS, KeyAction
+from flytui.console.key_table import SECTIONS, KeyAction
 
 PAGE = Path(__file__).with_name("console.md")
 HEADING = "## Every key\n"

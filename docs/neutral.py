@@ -12,11 +12,10 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask, Lease
 from flycore.model.call import Activity, Caller
 from flycore.model.catalog import Catalog
-from flycore.model.check import Check
+from flycore.model.diagnostics import Check
 from flycore.model.json import Json
-from flycore.model.question import Question
+from flycore.model.question import Question, TrustItem
 from flycore.model.status import Status
-from flycore.model.trust import TrustItem
 
 MIDDAY = 1_735_732_800.0
 """When it is in the pictures: 1 January 2025, 12:00 UTC, Unix seconds."""

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from flysafe import openat2, walk
-from flysafe.outside import OutsideAnchor
+from flysafe.walk import OutsideAnchor
 
 __all__ = ("OutsideAnchor", "open_anchor", "open_beneath", "read_beneath", "real_path_of")
 

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from flysafe.outside import OutsideAnchor
+from flysafe.walk import OutsideAnchor
 
 _NUMBER = 437
 """The same on every architecture."""

@@ -1,16 +1,86 @@
-"""Text from outside, made safe to draw.
+"""Which code points may not reach a terminal as they are.
 
-Every string a sidecar, a caller or a file brought along passes through here on its way to a terminal. What a
-terminal would obey, and what a person could not see, becomes a visible token such as `⟦U+202E⟧`. `⟦` itself
-becomes one too: different texts stay different, and a token on the screen is always ours.
+Three tiers, so that ordinary text costs next to nothing: `PLAIN` accepts whole blocks known to be harmless,
+`CONTROLS` names what is never drawn, and `dangerous()` is the exact answer for everything else. It is built
+on first use (some 20 ms) from this Python's Unicode tables and the names below, which are newer than them.
 """
 
 from __future__ import annotations
 
+import functools
 import re
+import unicodedata
 from functools import cache
 
-from flysafe.codepoints import CLOSE, CONTROLS, OPEN, PLAIN, dangerous
+OPEN, CLOSE = "\u27e6", "\u27e7"
+"""The brackets of a visible token. OPEN in the text itself becomes a token, so tokens cannot be forged."""
+
+PLAIN = re.compile(
+    "[ -~\u00a0-\u00ac\u00ae-\u02ff\u0388-\u038a\u038e-\u03a1\u03a3-\u0482\u048a-\u052f\u1e00-\u1eff"
+    "\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2100-\u218b\u2190-\u23ff\u2500-\u27bf"
+    "\u3000-\u3029\u3030-\u303f\u3041-\u3096\u309b-\u30ff\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff9f"
+    "\U0001f300-\U0001f64f\U0001f900-\U0001f9ff]*"
+)
+"""Text wholly of these needs no further look. Only assigned, visible, spacing characters."""
+
+CONTROLS = re.compile(
+    "[\0-\x1f\x7f-\x9f\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Control, format, bidi and separator characters, surrogates and the whole block of tags."""
+
+_INVISIBLE = (
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U00016fe4\U000133fc-\U000133ff"
+)
+"""Assigned, and drawn as nothing: joiners, fillers, the empty Braille cell, variation selectors."""
+
+_JAMO = "\u1160-\u11ff\ud7b0-\ud7ff"
+"""Hangul vowels and finals: letters that terminals stack on the one before, like marks."""
+
+_FIRST_MARK = 0x300
+_PLANES = 0x40000
+"""Above the first four planes nothing may pass: private use, tags, and what is not assigned."""
+
+
+def _ranges(points: list[int]) -> str:
+    """The code points as the inside of a character class."""
+    spans: list[tuple[int, int]] = []
+    for point in points:
+        if spans and spans[-1][1] == point - 1:
+            spans[-1] = (spans[-1][0], point)
+        else:
+            spans.append((point, point))
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in spans)
+
+
+@functools.cache
+def dangerous() -> re.Pattern[str]:
+    """Matches each character that has to become a token, the third mark on a base and later ones included.
+
+    Covered: Cc, Cf, Cs, Co, Cn, Zl, Zp, the invisible ones, and OPEN. Linear in the text.
+    """
+    points = range(_PLANES)
+    hidden = [
+        point for point in points if not chr(point).isprintable() and unicodedata.category(chr(point)) != "Zs"
+    ]
+    marks = [
+        point
+        for point in points[_FIRST_MARK:]
+        if unicodedata.category(chr(point)).startswith("M")  # also the spacing ones: terminals differ
+    ]
+    stacking = f"[{_ranges(marks)}{_JAMO}]"
+    never = f"[{OPEN}{_ranges(hidden)}{_INVISIBLE}\\U{_PLANES:08x}-\\U0010ffff]"
+    return re.compile(f"{never}|{CONTROLS.pattern}|(?<={stacking}{{2}}){stacking}")
+
+
+# Text from outside, made safe to draw.
+#
+# Every string a sidecar, a caller or a file brought along passes through here on its way to a terminal.
+# What a terminal would obey, and what a person could not see, becomes a visible token such as `⟦U+202E⟧`.
+# `⟦` itself becomes one too: different texts stay different, and a token on the screen is always ours.
+
 
 FILLER = "·"
 """What `line_filter` puts in place of a character that must not reach the terminal; one cell wide."""
@@ -58,7 +128,7 @@ def strict_text(text: str) -> str:
     """
     safe = safe_text(text)
     if not safe.isascii():
-        from flysafe.scripts import mark_lookalikes  # only text beyond ASCII needs the tables
+        from flysafe.lookalikes import mark_lookalikes  # only text beyond ASCII needs the tables
 
         safe = mark_lookalikes(safe)
     return _long_runs().sub(_draw_run, safe)

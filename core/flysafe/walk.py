@@ -1,9 +1,4 @@
-"""Opening below a descriptor one component at a time, for machines without `openat2`.
-
-The kernel is never asked to follow a link or to climb: links are read and their components walked in turn,
-and `..` steps back to the descriptor this walk came from. A link swapped in after it was looked at is refused
-by O_NOFOLLOW.
-"""
+"""The one error that says a path left its anchor."""
 
 from __future__ import annotations
 
@@ -11,7 +6,20 @@ import errno
 import os
 import stat
 
-from flysafe.outside import OutsideAnchor
+
+class OutsideAnchor(OSError):
+    """The path leads out of its anchor, or would have to in order to be resolved. `errno` is EXDEV."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(errno.EXDEV, "leads out of its folder", path)
+
+
+# Opening below a descriptor one component at a time, for machines without `openat2`.
+#
+# The kernel is never asked to follow a link or to climb: links are read and their components walked in
+# turn, and `..` steps back to the descriptor this walk came from. A link swapped in after it was looked at
+# is refused by O_NOFOLLOW.
+
 
 _MOST_LINKS = 40
 """As many as Linux itself follows."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 
 MODULES = {
-    "browser.cdp": "flysidecars.browser_cdp",
-    "computer.native": "flysidecars.computer_native",
-    "media.local": "flysidecars.media_local",
-    "mock.echo": "flysidecars.mock_echo",
-    "utility.local": "flysidecars.utility_local",
-    "web.search": "flysidecars.web_search",
-    "wtype": "flysidecars.wtype",
-    "xdotool": "flysidecars.xdotool",
-    "ydotool": "flysidecars.ydotool",
+    "browser.cdp": "flysidecars.browser.cdp",
+    "computer.native": "flysidecars.computer.native",
+    "media.local": "flysidecars.media.local",
+    "mock.echo": "flysidecars.mock.echo",
+    "utility.local": "flysidecars.utility.local",
+    "web.search": "flysidecars.web.search",
+    "wtype": "flysidecars.computer.delegates.wtype",
+    "xdotool": "flysidecars.computer.delegates.xdotool",
+    "ydotool": "flysidecars.computer.delegates.ydotool",
 }
 """Name on the command line to the module whose `sidecar` is served."""
 

@@ -20,7 +20,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
 import flycore
-from flycore.catalog.agent_actions import AGENT_ACTIONS
+from flycore.catalog.builtin import AGENT_ACTIONS
 from flycore.model.enums import Decision
 from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import effective_rules, load_policy, matching_rules, strictest

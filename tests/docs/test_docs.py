@@ -18,8 +18,7 @@ import anyio
 import pytest
 from websockets.asyncio.client import ClientConnection, unix_connect
 
-from flycore.approval.card import card_keys
-from flycore.catalog.known import KNOWN
+from flycore.catalog.builtin import KNOWN
 from flycore.kernel.kernel import Kernel
 from flycore.model.diagnostics import Severity
 from flycore.model.enums import Decision, Effective, Risk
@@ -29,7 +28,8 @@ from flycore.registry.load import load_registry
 from flycore.registry.schema import registry_schema
 from flycore.registry.settings import load_settings
 from flycore.rpc.messages import ErrorCode
-from flycore.serve.unix import serve_unix
+from flycore.server.unix import serve_unix
+from flytui.text.card import card_keys
 from kits.kernel import Root, kernel_of, until
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ import pytest
 
 from flycore.model.approval import ApprovalRequest, Subject
 from flycore.model.call import Caller
-from flycore.model.capability import Capability
+from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Position
 from flycore.model.enums import Layer, Level, Risk, SealKind, Source
 from flycore.model.json import JsonObject, canonical_json

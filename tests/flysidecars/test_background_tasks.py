@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flysidecars.utility.tasks.ring import RingBuffer, ring_text
+from flysidecars.utility.tasks.ring_buffer import RingBuffer, ring_text
 
 TOOL = "task.background"
 PYTHON = [sys.executable, "-c"]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from flysidecars.browser import endpoint as endpoint_module
+from flysidecars.browser.accessibility_tree import listing, make_ref, parse_ref
 from flysidecars.browser.endpoint import VARIABLE, endpoint_of, pages, require_browser
-from flysidecars.browser.tree import listing, make_ref, parse_ref
 from flysidecars.sdk import ToolFailed, Unavailable
 from kits.private_addresses import NOT_PUBLIC
 

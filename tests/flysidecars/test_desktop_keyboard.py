@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from flysidecars.x11.display import Display
-from flysidecars.x11.keymap import SpareKeys
+from flysidecars.computer.x11.keymap import SpareKeys
+from flysidecars.computer.x11.windows import Display
 
 pytestmark = pytest.mark.e2e
 

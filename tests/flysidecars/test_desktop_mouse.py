@@ -6,10 +6,9 @@ import re
 
 import pytest
 
+from flysidecars.computer.x11.target import TargetWindow
+from flysidecars.computer.x11.windows import Display, ProtectedWindows
 from flysidecars.sdk import ToolFailed
-from flysidecars.x11.display import Display
-from flysidecars.x11.target import TargetWindow
-from flysidecars.x11.windows import ProtectedWindows
 
 pytestmark = pytest.mark.e2e
 

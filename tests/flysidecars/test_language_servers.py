@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flysidecars.children import ChildProcess
+from flysidecars.child_process import ChildProcess
 from flysidecars.utility.lsp.framing import MAX_HEADER_BYTES, Frames, FramingError, encode
 
 SERVER = str(Path(__file__).with_name("languageserver.py"))

@@ -19,9 +19,9 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from flysidecars.media.files import kind_of
-from flysidecars.media.posting import addresses_for
+from flysidecars.media.http_post import addresses_for
 from flysidecars.media.provider import read_provider
-from flysidecars.media.tesseract import read_tsv
+from flysidecars.media.recognition import read_tsv
 from flysidecars.sdk import ToolFailed, Unavailable
 from kits.private_addresses import NOT_PUBLIC
 

@@ -107,9 +107,9 @@ def test_the_walls_hold_at_run_time(starter) -> None:
     everything = (
         "import sys, flysidecars.main as m; from importlib import import_module;"
         "[import_module(name) for name in m.MODULES.values()];"
-        "import flysidecars.browser.actions, flysidecars.browser.look;"
-        "import flysidecars.x11.mouse, flysidecars.x11.keyboard;"
-        "import flysidecars.screenshot, flysidecars.sdk.paths;"
+        "import flysidecars.browser.actions, flysidecars.browser.read_tools;"
+        "import flysidecars.computer.x11.mouse, flysidecars.computer.x11.keyboard;"
+        "import flysidecars.computer.screenshot, flysidecars.sdk.paths;"
         "print([n for n in sys.modules if n.split('.')[0] in ('flycore', 'flytui', 'textual', 'rich')])"
     )
     done = subprocess.run(

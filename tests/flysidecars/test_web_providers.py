@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from flysidecars.web.readiness import probe_search
+from flysidecars.web.probe import probe_search
 from kits.web_servers import Stays, Talk, Web, serving
 
 KEY = "key-of-a-test-0123456789"

@@ -18,9 +18,8 @@ from httpcore2 import NetworkStream, SyncBackend
 from flysafe.addresses import parse_address
 from flysafe.pinned_dns import AllowList, resolve_host
 from flysidecars.sdk import ToolFailed
-from flysidecars.web.exchange import HttpReply, TimeLimits, exchange
-from flysidecars.web.network import Network
-from flysidecars.web.orders import HttpRequest
+from flysidecars.web.http_client import HttpReply, Network, TimeLimits, exchange
+from flysidecars.web.http_request import HttpRequest
 from flysidecars.web.urls import parse_url
 from kits.private_addresses import NOT_PUBLIC
 from kits.web_servers import Talk, Web, serving

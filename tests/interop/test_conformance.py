@@ -21,9 +21,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.call import Caller
-from flycore.serve.http import CALLER_STATE_KEY, MCP_PATH
-from flycore.serve.mcp.http import http_app
-from flycore.serve.mcp.images import image_reader
+from flycore.server.http import CALLER_STATE_KEY, MCP_PATH
+from flycore.server.mcp.http import http_app
+from flycore.server.mcp.images import image_reader
 from kits.kernel import Root, kernel_of, tool, until
 from kits.programs import node_tool
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from flycore.client.attached import open_attached_console
+from flycore.client.attach import open_attached_console
 from flycore.kernel.bus import Subscription
 from flycore.kernel.kernel import Kernel
 from flycore.model.events import PAIRING, EventClass

@@ -8,7 +8,7 @@ COMMAND = ForkServer(
     "flytui.cli.main:main",
     (
         "anyio._backends._asyncio",
-        "flycore.client.calling",
+        "flycore.client.reconnecting",
         "flycore.client.connect",
         "flycore.client.local",
         "flycore.kernel.compose",

@@ -13,14 +13,14 @@ from textual.css.stylesheet import Stylesheet
 from textual.css.types import CSSLocation
 from textual.pilot import Pilot
 
-from flycore.client.ledger import AuditReader
+from flycore.client.audit_reader import AuditReader
 from flytui.console.app import FlytuiApp
-from flytui.console.desk import ConsoleState
-from flytui.console.own import ConsoleSettings
-from flytui.console.paint import text_of
-from flytui.console.rows import VirtualList
 from flytui.console.run import OpenKernel
-from flytui.console.views import LineBar, LineView
+from flytui.console.state import ConsoleState
+from flytui.console.user_settings import ConsoleSettings
+from flytui.console.widgets.lines import LineBar, LineView
+from flytui.console.widgets.virtual_list import VirtualList
+from flytui.text.lines import text_of
 from kits.fake_kernel import World
 from kits.values import NOW
 

@@ -16,11 +16,12 @@ from flycore.model.approval import (
     Ask,
     Lease,
     Outcome,
+    StandingRule,
 )
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Progress, ToolResult
 from flycore.model.catalog import Catalog
-from flycore.model.check import Check
+from flycore.model.diagnostics import Check
 from flycore.model.enums import (
     Choice,
     Decision,
@@ -31,10 +32,8 @@ from flycore.model.enums import (
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject, canonical_json
 from flycore.model.picture import Picture
-from flycore.model.question import Block, Question
-from flycore.model.standing import StandingRule
+from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status as KernelStatus
-from flycore.model.trust import TrustItem
 from kits.values import (
     NO_METRICS,
     NOW,

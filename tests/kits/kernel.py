@@ -18,7 +18,7 @@ from flycore.kernel.lock import RootLock
 from flycore.model.approval import Answer, Ask
 from flycore.model.call import Caller, CallRequest, ToolResult
 from flycore.model.enums import Choice, RequestState
-from flycore.registry.places import RootPaths, find_paths
+from flycore.registry.paths import RootPaths, find_paths
 
 PATIENCE = 30.0
 """Longest wait for what takes a fraction of a second."""

@@ -14,8 +14,8 @@ from mcp_types import CallToolResult
 
 from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
-from flycore.serve.mcp.images import image_reader
-from flycore.serve.mcp.server import build_server
+from flycore.server.mcp.images import image_reader
+from flycore.server.mcp.server import build_server
 from kits.kernel import Root, a_caller
 
 OLD = "legacy"

@@ -19,13 +19,13 @@ from websockets.asyncio.client import ClientConnection, connect
 from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.caller import parse_caller_key
-from flycore.serve.gate import ConnectionLimits
-from flycore.serve.http import serve_http
-from flycore.serve.mcp.http import http_app
-from flycore.serve.mcp.images import image_reader
-from flycore.serve.tcp import serve_tcp
-from flycore.serve.tokens import TokenStore
-from flycore.serve.unix import serve_unix
+from flycore.server.connection_limits import ConnectionLimits
+from flycore.server.http import serve_http
+from flycore.server.mcp.http import http_app
+from flycore.server.mcp.images import image_reader
+from flycore.server.tcp import serve_tcp
+from flycore.server.tokens import TokenStore
+from flycore.server.unix import serve_unix
 from kits.kernel import PATIENCE, Root, kernel_of
 
 UPGRADE = (

@@ -12,7 +12,7 @@ import anyio.abc
 from websockets.asyncio.client import ClientConnection, unix_connect
 
 from flycore.kernel.kernel import Kernel
-from flycore.serve.unix import serve_unix
+from flycore.server.unix import serve_unix
 from kits.kernel import Root, kernel_of
 
 

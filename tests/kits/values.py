@@ -7,8 +7,7 @@ import msgspec
 from flycore.model.approval import ApprovalRequest, Checks, MatchedRule, Subject
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Caller, CallError, Progress, ToolResult
-from flycore.model.capability import Capability
-from flycore.model.catalog import CapabilityView, Catalog, SidecarView
+from flycore.model.catalog import Capability, CapabilityView, Catalog, SidecarView
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import (
     Anchor,
@@ -35,7 +34,7 @@ from flycore.model.enums import (
 from flycore.model.json import JsonObject, canonical_json
 from flycore.model.picture import Picture
 from flycore.model.program import Seal
-from flycore.model.question import Option, Question
+from flycore.model.question import Option, Question, TrustItem
 from flycore.model.sidecar import Permissions, SidecarEntry, ToolClaim
 from flycore.model.stability import (
     Evidence,
@@ -48,7 +47,6 @@ from flycore.model.stability import (
     Stability,
     VersionEvidence,
 )
-from flycore.model.trust import TrustItem
 
 NOW = 1_700_000_000.0
 NO_METRICS = Metrics(since="", until="", lines=0, unreadable=0, tools=())

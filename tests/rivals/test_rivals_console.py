@@ -20,9 +20,9 @@ from flycore.model.approval import Preview
 from flycore.model.enums import Choice, RequestState, Risk
 from flycore.model.json import canonical_json
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.card import RequestScreen
-from flytui.console.desk import ConsoleState
-from flytui.console.main import MainScreen
+from flytui.console.approvals.request_screen import RequestScreen
+from flytui.console.screens.main import MainScreen
+from flytui.console.state import ConsoleState
 from kits.console import HandClock, console, drawn, press, settle, until
 from kits.fake_kernel import World, world
 from kits.kernel import Root, a_caller, kernel_of, request, waiting_ask

@@ -171,7 +171,7 @@ async def test_the_rule_write_failed_but_the_ui_says_saved(
     def full(path: Path, data: bytes, mode: int = 0o600) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("flycore.approval.append.write_atomic", full)
+    monkeypatch.setattr("flycore.policy.rule_file.write_atomic", full)
     terms = RuleTerms(decision=Decision.ALLOW, tool="echo.do", because="harmless")
     async with kernel_of(root) as kernel, anyio.create_task_group() as group:
         group.start_soon(kernel.call, request(kernel, "echo.do"))
@@ -237,7 +237,7 @@ class Sandbox:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, level: Level) -> None:
         self.level = level
-        monkeypatch.setattr("flycore.executive.prepare.report", self.report)
+        monkeypatch.setattr("flycore.pipeline.prepare.report", self.report)
 
     def report(self, permissions: Permissions, limits: Limits, *, bundled: bool) -> SandboxReport:
         return msgspec.structs.replace(report(permissions, limits, bundled=bundled), level=self.level)

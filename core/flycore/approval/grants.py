@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from flycore.approval.clock import Clock
 from flycore.model.approval import Outcome
 from flycore.model.base import Value
+from flycore.model.clock import Clock
 
 GRANT_SECONDS = 60.0
 """From the decision to the spawn; waiting for an exclusive group does not count."""

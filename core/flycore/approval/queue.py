@@ -1,7 +1,4 @@
-"""The approval queue: calls wait here for a person.
-
-Every way out that is not an explicit approval is a refusal or leaves the request waiting.
-"""
+"""What the queue tells whoever listens: ids and states, never an input."""
 
 from __future__ import annotations
 
@@ -10,14 +7,14 @@ from collections.abc import Callable, Iterable
 import anyio
 import msgspec
 
-from flycore.approval.book import Limits, RequestStore
-from flycore.approval.clock import Clock
-from flycore.approval.editing import apply_edit
+from flycore.approval.denials import DenialCache
+from flycore.approval.desktop_control import DesktopControl
 from flycore.approval.grants import Grant, GrantStore
-from flycore.approval.hands import DesktopControl
 from flycore.approval.leases import LeaseChange, LeaseStore, OnLeaseChange
-from flycore.approval.machine import Transition, check_request
-from flycore.approval.pending import (
+from flycore.approval.request_states import Transition, check_request, rejected_decision
+from flycore.approval.request_store import Limits, RequestStore
+from flycore.approval.tickets import TicketStore
+from flycore.approval.waiters import (
     FOREVER,
     Revise,
     Ticket,
@@ -27,13 +24,65 @@ from flycore.approval.pending import (
     dedup_key,
     wait_until,
 )
-from flycore.approval.refusals import DenialCache
-from flycore.approval.tickets import TicketStore
-from flycore.approval.told import CHANGED, request_event
 from flycore.model.approval import Answer, ApprovalRequest, Ask, Lease, Outcome, Subject
+from flycore.model.clock import Clock
 from flycore.model.enums import Choice, Code, RequestState, Risk
 from flycore.model.events import Event, EventClass, Publish
-from flycore.model.json import JsonObject
+from flycore.model.json import JsonObject, canonical_json
+
+_TYPES = {
+    RequestState.WAITING: "approval.asked",
+    RequestState.APPROVED: "approval.decided",
+    RequestState.DENIED: "approval.decided",
+    RequestState.TIMED_OUT: "approval.timed-out",
+    RequestState.WITHDRAWN: "approval.withdrawn",
+}
+CHANGED = "approval.changed"
+"""A waiting request is held, shared by more or fewer calls, or has another input."""
+
+
+def request_event(ask: Ask, at: float, kind: str = "") -> Event:
+    """What became of a request; `kind` where its state does not say it."""
+    request = ask.request
+    payload: JsonObject = {
+        "requestId": request.id,
+        "callId": request.call_id,
+        "tool": request.tool,
+        "risk": str(request.risk),
+        "state": str(ask.state),
+        "by": ask.decided_by,
+    }
+    return Event(cls=EventClass.APPROVAL, type=kind or _TYPES[ask.state], at=at, payload=payload)
+
+
+# Another input in a waiting request's place. Nothing is decided by this: the card is another one.
+
+
+async def apply_edit(
+    book: RequestStore, pending: WaiterRegistry, clock: Clock, request_id: str, shown: str, input: JsonObject
+) -> Ask | Outcome:
+    """The ask as it waits with that input, made anew by a call that is still there; or why not."""
+    waits, ask = pending.get(request_id), book.find(request_id)
+    if waits is None or ask is None:
+        return rejected_decision("there is no such request")
+    if ask.request.subject_digest != shown:
+        return rejected_decision("the request is not the one that was shown")
+    if ask.request.input_json != canonical_json(ask.request.subject.input):
+        return rejected_decision("an input with masked parts cannot be edited")
+    if waits.revise is None:
+        return rejected_decision("the caller is not there: it can be edited when it has come back")
+    fresh = await waits.revise(input)
+    if isinstance(fresh, str):
+        return rejected_decision(fresh)
+    check_request(fresh)
+    request = msgspec.structs.replace(book.stamp(fresh, clock.now()), id=request_id, edited=True)
+    return book.replace(request, shown) or rejected_decision("the request has changed meanwhile")
+
+
+# The approval queue: calls wait here for a person.
+#
+# Every way out that is not an explicit approval is a refusal or leaves the request waiting.
+
 
 SaveTickets = Callable[[tuple[Ticket, ...]], None]
 """Writes the tickets where a restart finds them; never raises."""

@@ -14,7 +14,7 @@ import json
 import msgspec
 
 from flycore.audit.redact import names_secret, redact, redact_text
-from flycore.catalog.difference import DIAGNOSTICS, SIDECAR_PREFIX, SOURCE_PREFIXES
+from flycore.catalog.diff import DIAGNOSTICS, SIDECAR_PREFIX, SOURCE_PREFIXES
 from flycore.model.approval import Answer, ApprovalRequest, Lease, LeaseTerms
 from flycore.model.call import Caller, CallError, CallRequest, ToolResult
 from flycore.model.catalog import Catalog

@@ -16,8 +16,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from flycore.audit.chain import log_file_of, month_files, read_lines
-from flycore.audit.read import UNREADABLE, as_text, parse_line
-from flycore.audit.span import ALL_TIME, TimeRange
+from flycore.audit.query import UNREADABLE, as_text, parse_line
+from flycore.audit.record import ALL_TIME, TimeRange
 from flycore.model.json import Json, JsonObject
 from flysafe.text import safe_text
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flycore.audit.anchors import UnreadableAnchors, read_anchors
-from flycore.audit.chain import GENESIS, ChainLink, month_files, read_lines, read_link
+from flycore.audit.chain import (
+    GENESIS,
+    ChainLink,
+    UnreadableAnchors,
+    month_files,
+    read_anchors,
+    read_lines,
+    read_link,
+)
 from flycore.model.audit import Verification
 
 WHOLE, BROKEN, TORN, CUT = 0, 1, 3, 4

@@ -9,11 +9,11 @@ from importlib.resources import files
 
 import msgspec
 
-from flycore.catalog.sources import for_agents
+from flycore.catalog.bindings import for_agents
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
+from flycore.model.described import Described
 from flycore.model.enums import Effective
 from flycore.model.json import Json, JsonObject
-from flycore.model.source import Described
 from flycore.model.stability import Stability
 
 SCHEMA = "flytui.catalog/1"

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import msgspec
 
+from flycore.model.diagnostics import Fix, FixKind
 from flycore.model.enums import ReasonCode
-from flycore.model.fix import Fix, FixKind
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Reason
-from flycore.registry.keys import key_position
+from flycore.registry.source_text import key_position
 
 MANAGERS: dict[str, tuple[str, ...]] = {
     "apt-get": ("apt-get", "install"),

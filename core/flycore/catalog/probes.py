@@ -1,24 +1,242 @@
-"""Asks sidecars whether they are well: side by side, a few at once, each with its own limit, remembered."""
+"""What a probe found, as the snapshot takes it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
 import msgspec
 
-from flycore.catalog.findings import SKIPPED, ProbeFinding
-from flycore.catalog.known import BUNDLED_PROBED
-from flycore.catalog.probe_answer import ProbeAnswer, read_answer
-from flycore.catalog.probe_cache import ProbeCache, file_identity
-from flycore.model.enums import ProbeMode, ProbeState
-from flycore.model.json import digest
+from flycore.catalog.builtin import BUNDLED_PROBED
+from flycore.catalog.reasons import where
+from flycore.model.base import Value
+from flycore.model.enums import ProbeMode, ProbeState, ReasonCode
+from flycore.model.json import Json, JsonObject, digest
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
+from flycore.model.stability import ProbeEvidence, Reason, ToolProbe
+from flycore.registry.paths import PROBES_FILE
+from flysafe.atomic import private_folder, write_atomic
 
 __all__ = ["ProbeAnswer", "ProbeSpawn", "ProbeWork", "Prober", "known_finding", "probe_mode", "work_key"]
+
+
+class ProbeFinding(Value, frozen=True, kw_only=True):
+    """The dimension, why it is not healthy, and the answer it rests on; `evidence.tools` narrows tools."""
+
+    state: ProbeState
+    reason: Reason | None = None
+    evidence: ProbeEvidence | None = None
+    fresh: bool = False
+    """Whether it was asked for just now, not taken from the cache. Evidence, not identity."""
+
+
+SKIPPED = ProbeFinding(state=ProbeState.SKIPPED)
+
+
+# What a probe answered, read strictly and in bounds: the `probe` dimension as a pure function.
+
+
+SENTENCE = 400
+"""Characters kept of a sentence that a sidecar wrote."""
+STDERR = 4_096
+SLOW_SHARE = 0.5
+"""A healthy answer that took more than this share of its limit is slow."""
+_STATES = {state.value: state for state in ProbeState} | {"available": ProbeState.HEALTHY}
+_TOOL_CODES = {
+    code.value: code
+    for code in (ReasonCode.TOOL_UNAVAILABLE, ReasonCode.DELEGATE_MISSING, ReasonCode.SECRET_MISSING)
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeAnswer:
+    """How a probe's process ended. `fields` is what an answer held besides `ok`, `code` and `error`."""
+
+    ok: bool
+    code: str = ""
+    error: str = ""
+    fields: JsonObject = field(default_factory=dict)
+    duration_ms: int = 0
+    stderr_tail: str = ""
+    timed_out: bool = False
+    crashed: bool = False
+
+
+def read_answer(entry: SidecarEntry, answer: ProbeAnswer, *, timeout_ms: int, at: float) -> ProbeFinding:
+    """The finding. What a sidecar writes is text: cut, taken where it is text, and otherwise left out."""
+    evidence = ProbeEvidence(
+        at=at,
+        duration_ms=answer.duration_ms,
+        stderr_tail=answer.stderr_tail[-STDERR:],
+        tools=_tools(entry, answer.fields.get("tools")),
+    )
+    state, reason = _judge_answer(entry, answer, timeout_ms)
+    return ProbeFinding(state=state, reason=reason, evidence=evidence)
+
+
+def _judge_answer(
+    entry: SidecarEntry, answer: ProbeAnswer, timeout_ms: int
+) -> tuple[ProbeState, Reason | None]:
+    if answer.timed_out:
+        return ProbeState.UNAVAILABLE, _timed_out(entry, timeout_ms)
+    if answer.crashed or not answer.ok:
+        return ProbeState.UNAVAILABLE, _failed_finding(entry, answer)
+    status = answer.fields.get("status", ProbeState.HEALTHY.value)
+    stated = _STATES.get(status) if isinstance(status, str) else None
+    if stated is ProbeState.UNAVAILABLE:
+        return stated, _failed_finding(entry, answer)
+    if stated is None or stated is ProbeState.DEGRADED:
+        return ProbeState.DEGRADED, _degraded_finding(entry, answer)
+    if answer.duration_ms > timeout_ms * SLOW_SHARE:
+        return ProbeState.DEGRADED, _slow_finding(entry, timeout_ms)
+    return ProbeState.HEALTHY, None
+
+
+def _tools(entry: SidecarEntry, told: Json) -> dict[str, ToolProbe]:
+    """What was said of the entry's own tools; of others nothing is believed."""
+    if not isinstance(told, dict):
+        return {}
+    return {name: _tool(said) for name in entry.tool_names if isinstance(said := told.get(name), dict)}
+
+
+def _tool(said: JsonObject) -> ToolProbe:
+    status = said.get("status")
+    state = _STATES.get(status, ProbeState.DEGRADED) if isinstance(status, str) else ProbeState.DEGRADED
+    code = said.get("code")
+    return ToolProbe(
+        status=state,
+        code=_TOOL_CODES.get(code) if isinstance(code, str) and state is ProbeState.UNAVAILABLE else None,
+        reason=_text(said.get("reason")),
+        remedy=_text(said.get("remedy")),
+    )
+
+
+def _text(value: Json) -> str:
+    return value[:SENTENCE] if isinstance(value, str) else ""
+
+
+def _excerpt(entry: SidecarEntry) -> str:
+    return f"flytui inspect {entry.id} shows what it wrote; then probe it again"
+
+
+def _failed_finding(entry: SidecarEntry, answer: ProbeAnswer) -> Reason:
+    if answer.crashed:
+        message = f"the probe of {entry.id} ended without an answer"
+    else:
+        message = answer.error or _text(answer.fields.get("reason")) or f"{entry.id} says that it cannot work"
+    return Reason(
+        code=ReasonCode.TOOL_UNAVAILABLE if answer.code == "unavailable" else ReasonCode.PROBE_UNAVAILABLE,
+        dimension="probe",
+        message=message[:SENTENCE],
+        remedy=_text(answer.fields.get("remedy")) or _excerpt(entry),
+    )
+
+
+def _degraded_finding(entry: SidecarEntry, answer: ProbeAnswer) -> Reason:
+    return Reason(
+        code=ReasonCode.PROBE_DEGRADED,
+        dimension="probe",
+        message=_text(answer.fields.get("reason")) or f"{entry.id} says that it works in part",
+        remedy=_text(answer.fields.get("remedy")) or _excerpt(entry),
+    )
+
+
+def _slow_finding(entry: SidecarEntry, timeout_ms: int) -> Reason:
+    return Reason(
+        code=ReasonCode.PROBE_SLOW,
+        dimension="probe",
+        message=f"the probe needed more than half of its {timeout_ms} ms",
+        remedy=f'raise "timeoutMs" of "probe" at {where(entry, "probe")}, or see what slows the machine down',
+    )
+
+
+def _timed_out(entry: SidecarEntry, timeout_ms: int) -> Reason:
+    return Reason(
+        code=ReasonCode.PROBE_TIMEOUT,
+        dimension="probe",
+        message=f"the probe did not answer within {timeout_ms} ms",
+        remedy=f'raise "timeoutMs" of "probe" at {where(entry, "probe")}, or set its "mode" to "off"',
+    )
+
+
+# Probe answers that outlive the process: `<cache dir>/probes.json`, bounded, replaced whole.
+#
+# A cache is a guess that saves a spawn: a file that is absent, broken or of another version is an empty one,
+# and one that cannot be written is kept in memory only.
+
+
+KEPT = 512
+"""Answers kept; the oldest go first."""
+LARGEST = 4 * 1024 * 1024
+VERSION = 1
+
+
+class _File(msgspec.Struct, frozen=True):
+    version: int
+    answers: dict[str, ProbeFinding]
+
+
+class ProbeCache:
+    """Answers by key. With `folder` None it lives in memory alone."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._answers = _read(folder / PROBES_FILE) if folder else {}
+        self._written = dict(self._answers)
+
+    def get(self, key: str) -> ProbeFinding | None:
+        """The answer kept under that key."""
+        return self._answers.get(key)
+
+    def put(self, key: str, finding: ProbeFinding) -> None:
+        """Keep an answer; `save` writes it down."""
+        self._answers.pop(key, None)
+        self._answers[key] = finding
+        while len(self._answers) > KEPT:
+            del self._answers[next(iter(self._answers))]
+
+    def save(self) -> bool:
+        """Write what changed since the last time; whether the file now holds what is known."""
+        if self._folder is None or self._answers == self._written:
+            return self._folder is not None
+        data = msgspec.json.encode(_File(version=VERSION, answers=self._answers))
+        if len(data) > LARGEST:
+            return False
+        try:
+            private_folder(self._folder)
+            write_atomic(self._folder / PROBES_FILE, data)
+        except OSError:
+            return False
+        self._written = dict(self._answers)
+        return True
+
+
+def file_identity(path: str) -> list[int]:
+    """Device, inode, size and times of a file in nanoseconds; empty where it cannot be looked at."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return []
+    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def _read(path: Path) -> dict[str, ProbeFinding]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        kept = msgspec.json.decode(data, type=_File) if len(data) <= LARGEST else _File(0, {})
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return kept.answers if kept.version == VERSION else {}
+
+
+# Asks sidecars whether they are well: side by side, a few at once, each with its own limit, remembered.
+
 
 AT_ONCE = 4
 GRACE_S = 10.0

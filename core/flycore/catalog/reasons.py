@@ -9,16 +9,15 @@ from collections.abc import Mapping
 
 import msgspec
 
+from flycore.catalog.builtin import BUNDLED_TOOLS
 from flycore.catalog.fixes import NO_MACHINE, Machine, edit_fix, of_program
-from flycore.catalog.known import BUNDLED_TOOLS
-from flycore.model.capability import Capability
-from flycore.model.diagnostics import Diagnostic
+from flycore.model.catalog import Capability
+from flycore.model.diagnostics import Diagnostic, Fix, FixKind
 from flycore.model.enums import RUNNABLE_KINDS, ReasonCode, RuntimeState, UpgradeState
-from flycore.model.fix import Fix, FixKind
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Reason, RuntimeEvidence
-from flycore.registry.keys import key_position
+from flycore.registry.source_text import key_position
 
 REGISTRY_FILE = "tools/external.tools.jsonc"
 

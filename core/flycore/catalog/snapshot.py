@@ -1,16 +1,4 @@
-"""The stability snapshot of a sidecar and of each of its tools: one ladder, climbed until a rung breaks.
-
-Pure: everything that was found out is handed in. Decisions that the dimensions' table leaves open:
-
-- A kind this version does not run is `version: incompatible`; its path is not looked at, because it may
-  have no command at all.
-- A declared secret that is missing makes `probe: unavailable`, `secret-missing`: what is behind the
-  sidecar cannot be reached. No spawn is needed to know it.
-- An untrusted entry is looked at without starting anything: `probe: skipped`, `runtime: ready`,
-  `sandbox: denied`.
-- A probe that has not answered yet leaves `probe` not checked, which stops nothing.
-- A delegate that leads nowhere takes away only the tools that need it.
-"""
+"""The one word a person and an agent need, from the eight dimensions."""
 
 from __future__ import annotations
 
@@ -22,17 +10,17 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from flycore.catalog import reasons
-from flycore.catalog.effective import effective
-from flycore.catalog.findings import ProbeFinding
 from flycore.catalog.fixes import NEEDED, NO_MACHINE, Machine, of_probe
+from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.runtime import READY, RuntimeFinding
 from flycore.catalog.version import check_versions
-from flycore.model.capability import Capability
+from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Severity
 from flycore.model.enums import (
     RUNNABLE_KINDS,
     Decision,
     Discovery,
+    Effective,
     Level,
     Manifest,
     PathState,
@@ -45,7 +33,70 @@ from flycore.model.enums import (
 )
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
-from flycore.model.stability import Evidence, PathEvidence, Reason, SandboxReport, Stability, ToolProbe
+from flycore.model.stability import (
+    Evidence,
+    PathEvidence,
+    Reason,
+    SandboxReport,
+    Stability,
+    ToolProbe,
+    VersionEvidence,
+)
+
+_STOPPING_UPGRADES = (UpgradeState.APPLYING, UpgradeState.ROLLBACK_REQUIRED, UpgradeState.FAILED)
+
+
+def effective(stability: Stability) -> Effective:
+    """The first line that applies. A dimension that was not looked at says nothing either way."""
+    if stability.discovery is Discovery.DISABLED:
+        return Effective.DISABLED
+    if _unavailable(stability):
+        return Effective.UNAVAILABLE
+    if _degraded(stability):
+        return Effective.DEGRADED
+    return Effective.AVAILABLE
+
+
+def _unavailable(stability: Stability) -> bool:
+    return (
+        stability.discovery is Discovery.MISSING
+        or stability.manifest is Manifest.INVALID
+        or stability.path in (PathState.UNRESOLVED, PathState.OUTSIDE_ROOT_DENIED)
+        or stability.version is VersionState.INCOMPATIBLE
+        or stability.upgrade in _STOPPING_UPGRADES
+        or stability.probe is ProbeState.UNAVAILABLE
+        or stability.sandbox is SandboxState.DENIED
+    )
+
+
+def _degraded(stability: Stability) -> bool:
+    return (
+        stability.runtime not in (None, RuntimeState.READY)
+        or stability.probe is ProbeState.DEGRADED
+        or (stability.version is VersionState.UNKNOWN and declares_package(stability.evidence.version))
+        or stability.upgrade is UpgradeState.STAGED
+        or stability.sandbox is SandboxState.QUOTA_LIMITED
+    )
+
+
+def declares_package(evidence: VersionEvidence | None) -> bool:
+    """Whether the entry names a package, so that not knowing its version matters."""
+    return evidence is not None and (evidence.package_id is not None or evidence.package_version is not None)
+
+
+# The stability snapshot of a sidecar and of each of its tools: one ladder, climbed until a rung breaks.
+#
+# Pure: everything that was found out is handed in. Decisions that the dimensions' table leaves open:
+#
+# - A kind this version does not run is `version: incompatible`; its path is not looked at, because it may
+# have no command at all.
+# - A declared secret that is missing makes `probe: unavailable`, `secret-missing`: what is behind the
+# sidecar cannot be reached. No spawn is needed to know it.
+# - An untrusted entry is looked at without starting anything: `probe: skipped`, `runtime: ready`,
+# `sandbox: denied`.
+# - A probe that has not answered yet leaves `probe` not checked, which stops nothing.
+# - A delegate that leads nowhere takes away only the tools that need it.
+
 
 DELEGATE_TOOLS: Mapping[str, str] = {
     "mouse": "computer.mouse",

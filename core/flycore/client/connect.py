@@ -9,19 +9,25 @@ from pathlib import Path
 
 import anyio
 
-from flycore.client.calling import POLL_SECONDS, ReconnectingClient
 from flycore.client.local import CONSOLE_DOOR, LocalClient
 from flycore.client.protocol import Approver, Client
-from flycore.client.socket import connect_unix
-from flycore.client.unwrap import single_exception
+from flycore.client.reconnecting import POLL_SECONDS, ReconnectingClient
+from flycore.client.remote import connect_unix
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import LASTING_ROLES, LockHolder, RootLock, read_holder, reserve_for_console
 from flycore.model.call import Caller
 from flycore.model.enums import KernelRole
-from flycore.model.errors import ConnectionLost, KernelUnreachable, OtherVersion, ProtocolError, RootBusy
-from flycore.registry.places import RootPaths, find_paths
-from flycore.serve.unix import serve_unix
+from flycore.model.errors import (
+    ConnectionLost,
+    KernelUnreachable,
+    OtherVersion,
+    ProtocolError,
+    RootBusy,
+    single_exception,
+)
+from flycore.registry.paths import RootPaths, find_paths
+from flycore.server.unix import serve_unix
 
 WaitCallback = Callable[[int, float, str], None]
 """Called each second with the holder's pid, its start (Unix time) and role."""

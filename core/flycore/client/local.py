@@ -12,7 +12,7 @@ from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.rpc.methods import Method, OnProgress
 from flycore.rpc.proxies import ClientProxy
-from flycore.serve.reading import Queries
+from flycore.server.queries import Queries
 
 CONSOLE_DOOR = "console"
 """Door of the console in the kernel's own process."""

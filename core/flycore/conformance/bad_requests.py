@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from flycore.conformance.harness import ProgramRun, SidecarHarness, failed, passed, warned
 from flycore.conformance.output_checks import has_answer, reported_code
-from flycore.model.check import Check
+from flycore.model.diagnostics import Check
 from flycore.model.enums import Code, Status
 from flycore.model.json import Json, JsonObject
-from flycore.runners.process_json import request_line
+from flycore.runners.one_shot import request_line
 
 CLOSED = ("/bin/sh", "-c", 'exec "$@" <&-', "sh")
 """Before a command: starts it without a stdin."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from flycore.conformance.harness import ProgramRun, SidecarHarness, failed, passed, warned
 from flycore.conformance.output_checks import event_faults, has_answer, reported_code
-from flycore.model.check import Check
+from flycore.model.diagnostics import Check
 from flycore.model.enums import Code, ReasonCode, Status
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES
-from flycore.runners.process_json import RunOutcome
+from flycore.runners.one_shot import RunOutcome
 
 BIG = 2 * 1024 * 1024
 """Bytes of a request that nobody should hang on: twice what a pipe holds at most."""

@@ -13,7 +13,7 @@ from flycore.conformance.harness import CheckTarget, SidecarHarness
 from flycore.conformance.output_checks import has_answer
 from flycore.conformance.persistent import check_persistent
 from flycore.conformance.probes import check_probes, describe
-from flycore.model.check import Check
+from flycore.model.diagnostics import Check
 
 NO_TOOL = "sidecar.check"
 """Asked for where nobody named a tool and the program names none."""

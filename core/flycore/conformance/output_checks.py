@@ -5,8 +5,8 @@ from __future__ import annotations
 from flycore.catalog.schemas import check_schema
 from flycore.model.enums import Code, ProbeState, ReasonCode, Status
 from flycore.model.json import Json, JsonObject, StrictJsonError, read_strict
-from flycore.runners.answer import LEVELS, LONGEST_EVENT
-from flycore.runners.process_json import RunOutcome
+from flycore.runners.one_shot import RunOutcome
+from flycore.runners.output import LEVELS, LONGEST_EVENT
 
 STATES = (ProbeState.HEALTHY.value, ProbeState.DEGRADED.value, ProbeState.UNAVAILABLE.value)
 _ANSWERS = (Code.FAILED, ReasonCode.TOOL_UNAVAILABLE)

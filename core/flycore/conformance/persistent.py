@@ -9,13 +9,13 @@ import anyio
 from flycore.conformance.bad_requests import wrong_input
 from flycore.conformance.calls import TERM_AFTER_MS, UNKNOWN_TOOL
 from flycore.conformance.harness import SidecarHarness, failed, passed, warned
-from flycore.model.check import Check
-from flycore.runners.answer import OnEvent, exit_words
-from flycore.runners.instance import End, PersistentProcess, Reply
-from flycore.runners.process_json import ProcessJsonJob, request_line
-from flycore.runners.run import RunLimits
-from flycore.runners.spawn import SpawnError
-from flycore.runners.spoken import cancel_line
+from flycore.model.diagnostics import Check
+from flycore.runners.child.run import RunLimits
+from flycore.runners.child.spawn import SpawnError
+from flycore.runners.one_shot import ProcessJsonJob, request_line
+from flycore.runners.output import OnEvent, exit_words
+from flycore.runners.persistent import End, PersistentProcess, Reply
+from flycore.runners.protocol import cancel_line
 
 _LINE = 'answer each line with one line that carries its "requestId"'
 

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from flycore.conformance.harness import SidecarHarness, failed, passed, warned
 from flycore.conformance.output_checks import has_answer, probe_faults, read_schema, reported_code
-from flycore.model.check import Check
+from flycore.model.diagnostics import Check
 from flycore.model.enums import Code, ProbeMode, Status
 from flycore.model.sidecar import DEFAULT_PROBE_TIMEOUT_MS
-from flycore.runners.probe import probe_sidecar
-from flycore.runners.process_json import RunOutcome
+from flycore.runners.one_shot import RunOutcome, probe_sidecar
 
 SCHEMA_ARGUMENT = "--schema"
 SCHEMA_MS = 5_000

@@ -10,7 +10,7 @@ from flycore.model.diagnostics import Position
 from flycore.model.enums import Anchor, PathState, Source
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
-from flycore.registry.shebang import MAX_LINE, find_on_path, read_interpreter
+from flycore.registry.resolve import MAX_LINE, find_on_path, read_interpreter
 from flycore.sandbox.environment import child_environment
 
 ENTRY = SidecarEntry(id="checked", source=Source.USER, position=Position(file="", line=1, column=1))

@@ -11,13 +11,20 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import resources
 
-from flycore.discovery.faults import MOST_NAME, MOST_VERSION, DiagnosticList, described_file, parsed, shorten
-from flycore.discovery.folder import SearchFolder
+from flycore.discovery.diagnostics import (
+    MOST_NAME,
+    MOST_VERSION,
+    DiagnosticList,
+    described_file,
+    parsed,
+    shorten,
+)
+from flycore.discovery.search_folder import SearchFolder
+from flycore.model.described import Binding, Described, DescribedState, Origin, SourceKind
 from flycore.model.events import EventClass
 from flycore.model.json import Json, JsonObject, pointer_join
-from flycore.model.source import Binding, Described, DescribedState, Origin, SourceKind
 from flycore.model.suggest import nearest
-from flycore.registry.located import SourceText
+from flycore.registry.source_text import SourceText
 
 BUILTIN_FILE = "kits.jsonc"
 PROJECT_FILES = ("tools/kits/kits.jsonc", ".flyflor/kits/kits.jsonc")

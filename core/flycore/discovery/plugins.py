@@ -11,10 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flycore.discovery.faults import MOST_NAME, MOST_SUMMARY, MOST_VERSION, DiagnosticList, parsed, shorten
-from flycore.discovery.folder import FileText, SearchFolder
+from flycore.discovery.diagnostics import (
+    MOST_NAME,
+    MOST_SUMMARY,
+    MOST_VERSION,
+    DiagnosticList,
+    parsed,
+    shorten,
+)
+from flycore.discovery.search_folder import FileText, SearchFolder
+from flycore.model.described import Described, DescribedState, Origin, SourceKind
 from flycore.model.diagnostics import Diagnostic
-from flycore.model.source import Described, DescribedState, Origin, SourceKind
 
 MANIFEST = ".claude-plugin/plugin.json"
 PROJECT_FOLDER = "plugins"

@@ -8,14 +8,14 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from flycore.discovery.faults import MOST_NAME, DiagnosticList, described_file, parsed, shorten
-from flycore.discovery.folder import FileText, SearchFolder
-from flycore.discovery.secretish import masked_arguments, secret_url
-from flycore.discovery.taking_over import ImportRefused, import_proposal
+from flycore.discovery.diagnostics import MOST_NAME, DiagnosticList, described_file, parsed, shorten
+from flycore.discovery.search_folder import FileText, SearchFolder
+from flycore.discovery.secret_detection import masked_arguments, secret_url
+from flycore.discovery.server_import import ImportRefused, import_proposal
+from flycore.model.described import Described, DescribedState, Import, Origin, SourceKind
 from flycore.model.diagnostics import Severity
 from flycore.model.json import MASK, pointer_join
-from flycore.model.source import Described, DescribedState, Import, Origin, SourceKind
-from flycore.registry.files import MAX_FILE_BYTES
+from flycore.registry.read_file import MAX_FILE_BYTES
 
 PROJECT_FILES = (".mcp.json", ".cursor/mcp.json")
 HOME_FILES = (".cursor/mcp.json", ".claude.json")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flycore.discovery.faults import MOST_NAME, MOST_SUMMARY, MOST_VERSION, shorten
-from flycore.discovery.folder import FileText, SearchFolder
+from flycore.discovery.diagnostics import MOST_NAME, MOST_SUMMARY, MOST_VERSION, shorten
+from flycore.discovery.search_folder import FileText, SearchFolder
+from flycore.model.described import Described, DescribedState, Origin, SourceKind
 from flycore.model.diagnostics import Diagnostic, Position, Severity
-from flycore.model.source import Described, DescribedState, Origin, SourceKind
 
 if TYPE_CHECKING:
     from ruamel.yaml.events import Event

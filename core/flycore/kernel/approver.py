@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from flycore.approval.queue import ApprovalQueue
-from flycore.executive.preview import ProtectedWindows
-from flycore.kernel.seats import OpenConsoles
-from flycore.kernel.standing import DESKTOP_CONTROLLED, RevocationHistory
-from flycore.kernel.upkeep import StateRefresher
+from flycore.kernel.connections import OpenConsoles
+from flycore.kernel.refresh import StateRefresher
+from flycore.kernel.standing_permissions import DESKTOP_CONTROLLED, RevocationHistory
 from flycore.model.approval import Answer, Outcome
 from flycore.model.enums import Choice
 from flycore.model.json import JsonObject
+from flycore.pipeline.targets.window import ProtectedWindows
 
 AnswerQuestion = Callable[[str, str, str, str], Awaitable[Outcome]]
 

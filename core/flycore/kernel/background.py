@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import anyio
 
 from flycore.kernel.bus import Bus
-from flycore.kernel.upkeep import StateRefresher
-from flycore.kernel.upstreams import McpServers
+from flycore.kernel.mcp_servers import McpServers
+from flycore.kernel.refresh import StateRefresher
 from flycore.model.events import EventClass
 from flycore.runners.pool import ProcessPool
 

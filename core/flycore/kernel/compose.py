@@ -13,20 +13,40 @@ from dataclasses import dataclass
 
 import anyio
 
-from flycore.approval.blocks import ToolBlockStore
-from flycore.approval.groups import GroupLocks
-from flycore.approval.guards import Quota
-from flycore.approval.hands import DesktopControl
-from flycore.approval.loops import LoopGuard
+from flycore.approval.desktop_control import DesktopControl
+from flycore.approval.exclusive_groups import GroupLocks
+from flycore.approval.loop_guard import LoopGuard
 from flycore.approval.queue import ApprovalQueue
+from flycore.approval.quota import Quota
+from flycore.approval.tickets import load_tickets, ticket_writer
+from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.audit.log import AuditLog
-from flycore.catalog.probe_cache import ProbeCache
-from flycore.executive.activity import ActivityLog
-from flycore.executive.ask import record_decision
-from flycore.executive.desktop_x11 import X11Desktop
-from flycore.executive.folders import ArtifactFolders
-from flycore.executive.prepare import masks_for
-from flycore.executive.rooms import (
+from flycore.catalog.probes import ProbeCache
+from flycore.kernel.approver import ApproverDeps
+from flycore.kernel.background import BackgroundProcesses
+from flycore.kernel.bus import Bus, Recorder
+from flycore.kernel.call_history import CallHistory
+from flycore.kernel.connections import OpenConsoles
+from flycore.kernel.console_pairing import ConsolePairing
+from flycore.kernel.crash_recovery import begin_session, record_unfinished, remove_expired
+from flycore.kernel.kernel import Kernel, KernelParts
+from flycore.kernel.load_state import RootEnvironment, find_environment
+from flycore.kernel.lock import LASTING_ROLES, LockHolder
+from flycore.kernel.mcp_servers import McpServers
+from flycore.kernel.notify import Notifier
+from flycore.kernel.panic import Panic, PanicSwitch, revoke_permissions
+from flycore.kernel.questions import QuestionEvents, QuestionRegistry, TrustQuestions
+from flycore.kernel.refresh import StateRefresher, load_state
+from flycore.kernel.standing_permissions import RevocationHistory, StandingPermissions
+from flycore.model.approval import Ask
+from flycore.model.clock import SystemClock
+from flycore.model.errors import AuditUnwritable
+from flycore.model.events import EventClass
+from flycore.model.json import JsonObject
+from flycore.pipeline.activity import ActivityLog
+from flycore.pipeline.artifacts import ArtifactFolders
+from flycore.pipeline.authorize import record_decision
+from flycore.pipeline.context import (
     AdmissionContext,
     AskContext,
     JudgeContext,
@@ -34,35 +54,13 @@ from flycore.executive.rooms import (
     RunContext,
     SlotContext,
 )
-from flycore.executive.staying import key_is_current
-from flycore.kernel.approver import ApproverDeps
-from flycore.kernel.attaching import ConsolePairing
-from flycore.kernel.background import BackgroundProcesses
-from flycore.kernel.bus import Bus
-from flycore.kernel.clock import SystemClock
-from flycore.kernel.kernel import Kernel, KernelParts
-from flycore.kernel.limits import LiveLimits
-from flycore.kernel.lock import LASTING_ROLES, LockHolder
-from flycore.kernel.notify import Notifier
-from flycore.kernel.panic import Panic, PanicSwitch, revoke_permissions
-from flycore.kernel.past import CallHistory
-from flycore.kernel.questions import QuestionEvents, QuestionRegistry, TrustQuestions
-from flycore.kernel.recorder import Recorder
-from flycore.kernel.seats import OpenConsoles
-from flycore.kernel.standing import RevocationHistory, StandingPermissions
-from flycore.kernel.sweep import remove_expired
-from flycore.kernel.tickets import load_tickets, ticket_writer
-from flycore.kernel.unfinished import begin_session, record_unfinished
-from flycore.kernel.upkeep import StateRefresher, load_state
-from flycore.kernel.upstreams import McpServers
-from flycore.kernel.world import RootEnvironment, find_environment
-from flycore.model.approval import Ask
-from flycore.model.errors import AuditUnwritable
-from flycore.model.events import EventClass
-from flycore.model.json import JsonObject
-from flycore.registry.places import RootPaths
+from flycore.pipeline.prepare import masks_for
+from flycore.pipeline.slots import key_is_current
+from flycore.pipeline.state import LiveLimits
+from flycore.pipeline.targets.window import X11Desktop
+from flycore.registry.paths import RootPaths
 from flycore.runners.pool import ProcessPool
-from flycore.sandbox.masks import Masks
+from flycore.sandbox.secret_masks import Masks
 from flysafe.atomic import private_folder
 
 AUDIT_GROUP_SECONDS = 0.05

@@ -15,37 +15,34 @@ import anyio.to_thread
 
 import flycore
 from flycore.audit.events import TOKEN_CHANGED, token_changed
-from flycore.catalog.quota import over_quota
-from flycore.executive.call import OnCancellable, OnProgress
-from flycore.executive.pipeline import run_call
-from flycore.executive.rooms import PipelineContext
-from flycore.kernel.attaching import ConsolePairing
+from flycore.catalog.build import over_quota
+from flycore.kernel.artifact_images import ArtifactImages
 from flycore.kernel.background import BackgroundProcesses
 from flycore.kernel.bus import Bus
-from flycore.kernel.checkup import check_up
+from flycore.kernel.call_history import CallHistory
+from flycore.kernel.connections import ConnectionInfo, Connections
+from flycore.kernel.console_pairing import ConsolePairing
+from flycore.kernel.doctor import check_up
 from flycore.kernel.lock import LockHolder
 from flycore.kernel.notify import Notifier
 from flycore.kernel.panic import STOP_SECONDS, Panic
-from flycore.kernel.past import CallHistory
-from flycore.kernel.pictures import ArtifactImages
-from flycore.kernel.presence import ConnectionInfo, Connections
 from flycore.kernel.questions import QuestionRegistry
-from flycore.kernel.standing import StandingPermissions
-from flycore.model.approval import Ask, Lease, Outcome
+from flycore.kernel.standing_permissions import StandingPermissions
+from flycore.model.approval import Ask, Lease, Outcome, StandingRule, highest_waiting
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, CallRequest, ToolResult
 from flycore.model.catalog import Catalog
-from flycore.model.check import Check
+from flycore.model.diagnostics import Check
 from flycore.model.enums import KernelRole
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.picture import Picture
-from flycore.model.question import Block, Question
-from flycore.model.standing import StandingRule
+from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status
-from flycore.model.trust import TrustItem
-from flycore.model.waiting import highest_waiting
-from flycore.plans.carry import is_plan, run_plan
+from flycore.pipeline.call import OnCancellable, OnProgress
+from flycore.pipeline.context import PipelineContext
+from flycore.pipeline.pipeline import run_call
+from flycore.plans.run import is_plan, run_plan
 
 SANDBOX_NOTE = "not enforced yet"
 

@@ -14,7 +14,7 @@ import msgspec
 from flycore.model.base import Value
 from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy
-from flycore.registry.places import CONSOLE_LOCK, KERNEL_LOCK, RootPaths
+from flycore.registry.paths import CONSOLE_LOCK, KERNEL_LOCK, RootPaths
 from flysafe.atomic import private_folder
 
 LASTING_ROLES = (KernelRole.CONSOLE, KernelRole.SERVE)

@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping
 
 import anyio
 
-from flycore.approval.clock import Clock
 from flycore.kernel.bus import Bus
-from flycore.model.approval import Ask
+from flycore.model.approval import Ask, highest_waiting
+from flycore.model.clock import Clock
 from flycore.model.enums import RequestState, Risk
 from flycore.model.events import MISSED, Event, EventClass
-from flycore.model.waiting import highest_waiting
-from flycore.runners.run import ChildExit, RunLimits, run_child
-from flycore.runners.spawn import SpawnSpec
+from flycore.runners.child.run import ChildExit, RunLimits, run_child
+from flycore.runners.child.spawn import SpawnSpec
 
 EVERY_SECONDS = 5.0
 """At most one notification in this time; what comes meanwhile is told together after it."""

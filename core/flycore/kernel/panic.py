@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import anyio
 import msgspec
 
-from flycore.approval.machine import Transition
 from flycore.approval.queue import ApprovalQueue
+from flycore.approval.request_states import Transition
 from flycore.audit import events as audit_events
-from flycore.executive.activity import ActivityLog
-from flycore.kernel.recorder import Recorder
+from flycore.kernel.bus import Recorder
 from flycore.model.approval import Outcome
 from flycore.model.base import Value
 from flycore.model.enums import QuestionKind
@@ -26,7 +25,8 @@ from flycore.model.errors import AuditUnwritable
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Option, Question
-from flycore.registry.places import PANIC_FILE
+from flycore.pipeline.activity import ActivityLog
+from flycore.registry.paths import PANIC_FILE
 from flysafe.atomic import write_atomic
 
 if TYPE_CHECKING:  # the command line reads and writes the file of this module without a kernel

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from flycore.approval.clock import Clock
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
-from flycore.kernel.recorder import Recorder
+from flycore.kernel.bus import Recorder
 from flycore.model.approval import Outcome
+from flycore.model.clock import Clock
 from flycore.model.enums import QuestionKind
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
-from flycore.model.question import Option, Question
-from flycore.model.trust import TrustItem
+from flycore.model.question import Option, Question, TrustItem
 
 MOST_TEXT = 1_000
 """Characters of a person's own words that go with an answer."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from flycore.model.base import Value
@@ -154,7 +156,7 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     no_crop: str = ""
     """Why no picture could be taken where there should be one."""
     diff: tuple[str, ...] = ()
-    """What the change makes of the file, see `flycore.executive.file_change`. It follows from the input and
+    """What the change makes of the file, see `flycore.pipeline.targets.file`. It follows from the input and
     the file, which are part of what is approved."""
 
     def without_crops(self, why: str) -> ApprovalRequest:
@@ -250,3 +252,39 @@ class Lease(Value, frozen=True, kw_only=True):
     used: int = 0
     last_used: float | None = None
     """Unix time, seconds."""
+
+
+# A person's own policy rules, as lists of what stands show them.
+
+
+class StandingRule(Value, frozen=True, kw_only=True):
+    """One rule of the person's own policy file. What cannot be read in it is empty, and `note` says why."""
+
+    where: str
+    """`file:line`."""
+    digest: str
+    """SHA-256 over the rule's canonical value, 64 hex digits: what a removal names."""
+    tool: str = ""
+    decision: str = ""
+    because: str = ""
+    caller: str = ""
+    when: JsonObject | None = None
+    expires: float | None = None
+    """Unix time, seconds."""
+    note: str = ""
+    """Why it does not do what it says; empty for a rule that holds."""
+    from_request: str = ""
+    """The request it was written for, where that was in this session."""
+    used: int = 0
+    """Calls of this session that it spoke about."""
+    last_used: float | None = None
+    """Unix time, seconds."""
+
+
+# What waits for a person, in two words: how many, and how bad. All that a notice ever says.
+
+
+def highest_waiting(asks: Iterable[Ask]) -> Risk | None:
+    """The highest risk among requests that wait; None where none does."""
+    risks = {ask.request.risk for ask in asks if ask.state is RequestState.WAITING}
+    return next((risk for risk in reversed(Risk) if risk in risks), None)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from flycore.model.base import Value
-from flycore.model.diagnostics import Diagnostic
+from flycore.model.diagnostics import Diagnostic, Fix
 from flycore.model.enums import (
     Anchor,
     Discovery,
@@ -21,7 +21,6 @@ from flycore.model.enums import (
     UpgradeState,
     VersionState,
 )
-from flycore.model.fix import Fix
 
 
 class Reason(Value, frozen=True, kw_only=True):

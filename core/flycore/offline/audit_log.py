@@ -11,16 +11,16 @@ from flycore.audit.export import export, lines
 from flycore.audit.projection import Projection as Projection
 from flycore.audit.projection import history
 from flycore.audit.prometheus import exposition as exposition
-from flycore.audit.read import MOST_LINES, find, tail
-from flycore.audit.read import as_text as as_text
-from flycore.audit.span import ALL_TIME, moment
-from flycore.audit.span import TimeRange as TimeRange
+from flycore.audit.query import MOST_LINES, find, tail
+from flycore.audit.query import as_text as as_text
+from flycore.audit.record import ALL_TIME, moment
+from flycore.audit.record import TimeRange as TimeRange
 from flycore.audit.verify import verify
-from flycore.kernel.records import activity_of
+from flycore.kernel.call_history import activity_of
 from flycore.model.audit import ToolMetrics, Verification
 from flycore.model.call import Activity
 from flycore.model.json import JsonObject
-from flycore.registry.places import RootPaths
+from flycore.registry.paths import RootPaths
 
 MOST_CALLS = 500
 """Calls of the log that `logged_calls` looks at."""

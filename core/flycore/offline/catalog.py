@@ -8,18 +8,15 @@ from collections.abc import Mapping
 
 import anyio
 
-from flycore.approval.blocks import ToolBlockStore
-from flycore.approval.definitions import ToolDefinitionStore
-from flycore.approval.trust import TrustStore
-from flycore.catalog.findings import ProbeFinding
-from flycore.catalog.probe_cache import ProbeCache
-from flycore.catalog.probes import Prober
-from flycore.discovery.look import scan, search_roots
-from flycore.kernel.checkup import check_up
-from flycore.kernel.in_force import EffectiveFiles, effective_files
-from flycore.kernel.probing import probe_spawn, probe_work
-from flycore.kernel.strays import new_session
-from flycore.kernel.world import (
+from flycore.approval.tool_blocks import ToolBlockStore
+from flycore.approval.tool_definitions import ToolDefinitionStore
+from flycore.approval.trust_store import TrustStore
+from flycore.catalog.probes import ProbeCache, ProbeFinding, Prober
+from flycore.discovery.scan import scan, search_roots
+from flycore.kernel.crash_recovery import new_session
+from flycore.kernel.doctor import check_up
+from flycore.kernel.effective_entries import EffectiveFiles, effective_files
+from flycore.kernel.load_state import (
     Observations,
     RootEnvironment,
     blocked_tools,
@@ -27,10 +24,11 @@ from flycore.kernel.world import (
     find_environment,
     read_files,
 )
+from flycore.kernel.probe_runner import probe_spawn, probe_work
 from flycore.model.catalog import Catalog
-from flycore.model.check import Check
+from flycore.model.diagnostics import Check
 from flycore.model.enums import Kind
-from flycore.registry.places import RootPaths
+from flycore.registry.paths import RootPaths
 
 
 async def read_catalog(

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from flycore.catalog.known import KNOWN
+from flycore.catalog.builtin import KNOWN
 from flycore.model.diagnostics import Severity
 from flycore.model.sidecar import Registry
+from flycore.registry.edits import starter_text as starter_text
 from flycore.registry.edits import switch_entry
+from flycore.registry.edits import write_starter as write_starter
 from flycore.registry.load import load_registry
-from flycore.registry.places import RootPaths
+from flycore.registry.paths import RootPaths
 from flycore.registry.settings import ReadSettings as ReadSettings
 from flycore.registry.settings import read_settings as read_settings
-from flycore.registry.starter import starter_text as starter_text
-from flycore.registry.starter import write_starter as write_starter
 
 
 class EnableResult(NamedTuple):

@@ -10,26 +10,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from flycore.catalog.agent_actions import AGENT_ACTIONS
-from flycore.catalog.known import KNOWN
+from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN
 from flycore.discovery.kits import parse_kits
-from flycore.discovery.look import search_roots, user_kits
-from flycore.kernel.world import find_environment, read_files
+from flycore.discovery.scan import search_roots, user_kits
+from flycore.kernel.load_state import find_environment, read_files
+from flycore.model.described import Origin
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.enums import Source
-from flycore.model.source import Origin
 from flycore.policy.evaluate import expired_rules
 from flycore.policy.files import read_policy
 from flycore.policy.rules import RuleLayer
-from flycore.registry.document import parse_registry
-from flycore.registry.files import read_text
 from flycore.registry.jsonc.parse import excerpt_at, parse_jsonc
 from flycore.registry.jsonc.spans import line_starts
-from flycore.registry.places import PROJECT_POLICY_FILE, SETTINGS_FILE
+from flycore.registry.parse_registry import parse_registry
+from flycore.registry.paths import PROJECT_POLICY_FILE, SETTINGS_FILE
+from flycore.registry.read_file import read_text
 from flycore.registry.settings import parse_settings, read_settings
 
 if TYPE_CHECKING:
-    from flycore.registry.places import RootPaths
+    from flycore.registry.paths import RootPaths
     from flycore.registry.settings import ReadSettings
 
 CheckSettings = Callable[["ReadSettings"], tuple[Diagnostic, ...]]

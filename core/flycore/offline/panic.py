@@ -13,7 +13,7 @@ from flycore.kernel.panic import read_panic as read_file
 from flycore.model.approval import Outcome
 from flycore.model.errors import AuditUnwritable
 from flycore.offline.root import HeldRoot
-from flycore.registry.places import RootPaths
+from flycore.registry.paths import RootPaths
 
 
 class StopResult(NamedTuple):

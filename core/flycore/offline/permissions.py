@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flycore.approval.blocks import ToolBlockStore
-from flycore.approval.standing_rules import read_rules
-from flycore.approval.standing_rules import remove_rule as remove_from_file
+from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.audit.events import BLOCK_CHANGED, RULE_CHANGED, block_changed, rule_changed
-from flycore.model.approval import Outcome
+from flycore.model.approval import Outcome, StandingRule
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.json import JsonObject
 from flycore.model.question import Block
-from flycore.model.standing import StandingRule
 from flycore.offline.root import HeldRoot
-from flycore.registry.places import RootPaths
+from flycore.policy.rule_file import read_rules
+from flycore.policy.rule_file import remove_rule as remove_from_file
+from flycore.registry.paths import RootPaths
 
 BY = "flytui grants"
 GONE = "it was not blocked any more, or the list could not be written"

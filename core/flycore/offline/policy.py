@@ -7,11 +7,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flycore.approval.trust import TrustStore
-from flycore.catalog.agent_actions import AGENT_ACTIONS, agent_actions, agent_entry
-from flycore.executive.world import RootState
-from flycore.kernel.in_force import effective_files
-from flycore.kernel.world import (
+from flycore.approval.trust_store import TrustStore
+from flycore.catalog.builtin import AGENT_ACTIONS, agent_actions, agent_entry
+from flycore.kernel.effective_entries import effective_files
+from flycore.kernel.load_state import (
     Files,
     Observations,
     RootEnvironment,
@@ -21,9 +20,10 @@ from flycore.kernel.world import (
 )
 from flycore.model.approval import MatchedRule
 from flycore.model.call import Caller
-from flycore.model.capability import Capability
+from flycore.model.catalog import Capability
 from flycore.model.enums import Decision, Risk
 from flycore.model.json import JsonObject
+from flycore.pipeline.state import RootState
 from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import (
     Policy,
@@ -34,7 +34,7 @@ from flycore.policy.evaluate import (
     matching_rules,
     strictest,
 )
-from flycore.registry.places import RootPaths
+from flycore.registry.paths import RootPaths
 from flycore.sandbox.levels import report
 
 

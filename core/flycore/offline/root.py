@@ -14,7 +14,7 @@ from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy
 from flycore.model.json import JsonObject
 from flycore.offline.audit_log import anchor_file, audit_folder
-from flycore.registry.places import RootPaths
+from flycore.registry.paths import RootPaths
 
 LONGEST_WAIT_SECONDS = 30.0
 """For the calls of a provisional kernel that has been asked to yield."""

@@ -8,8 +8,8 @@ from flycore.audit.events import TOKEN_CHANGED, token_changed
 from flycore.model.approval import Outcome
 from flycore.model.errors import TokenRefused
 from flycore.offline.root import HeldRoot
-from flycore.registry.places import RootPaths
-from flycore.serve.tokens import TokenStore, digest_of, new_token
+from flycore.registry.paths import RootPaths
+from flycore.server.tokens import TokenStore, digest_of, new_token
 
 BY = "flytui token, while no kernel ran"
 

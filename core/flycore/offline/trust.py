@@ -7,20 +7,20 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flycore.approval.describe import describe_entry
-from flycore.approval.trust import TrustStore, set_digest
+from flycore.approval.entry_summary import describe_entry
+from flycore.approval.trust_store import TrustStore, set_digest
 from flycore.audit.events import TRUST_DECIDED, trust_decided
-from flycore.catalog.known import KNOWN
-from flycore.discovery.look import scan, search_roots
-from flycore.kernel.trusting import TrustedRegistry
-from flycore.kernel.world import find_environment, read_files
+from flycore.catalog.builtin import KNOWN
+from flycore.discovery.scan import scan, search_roots
+from flycore.kernel.load_state import find_environment, read_files
+from flycore.kernel.registry_edits import TrustedRegistry
 from flycore.model.approval import Outcome
+from flycore.model.described import Described, Import
+from flycore.model.question import TrustItem
 from flycore.model.sidecar import Registry
-from flycore.model.source import Described, Import
-from flycore.model.trust import TrustItem
 from flycore.offline.root import HeldRoot
 from flycore.registry.load import load_registry
-from flycore.registry.places import RootPaths
+from flycore.registry.paths import RootPaths
 
 CHANGED = "not trusted: what waits is not what that digest stands for; run flytui trust again"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flycore.model.approval import MatchedRule
 from flycore.model.base import Value
-from flycore.model.capability import Capability
+from flycore.model.catalog import Capability
 from flycore.model.enums import Decision, Level, Risk, Source
 from flycore.model.sidecar import SidecarEntry
 

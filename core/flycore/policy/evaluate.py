@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from flycore.catalog.effects import risk_of
+from flycore.catalog.risk import risk_of
 from flycore.model.approval import MatchedRule, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller
-from flycore.model.capability import Capability
+from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Decision, Level, Risk
 from flycore.model.json import JsonObject, digest
@@ -27,7 +27,7 @@ from flycore.policy.files import PolicyFile, SystemFile, load_files, load_system
 from flycore.policy.rules import Rule
 
 if TYPE_CHECKING:
-    from flycore.registry.places import RootPaths
+    from flycore.registry.paths import RootPaths
 
 DEFAULTS_VERSION = 1
 """Grows when the built-in defaults change, so that a grant given under the old ones is void."""

@@ -21,11 +21,11 @@ from flycore.model.enums import Decision
 from flycore.model.json import JsonObject
 from flycore.policy.rules import Rule, RuleLayer, RuleSource, parse_rules
 from flycore.registry.jsonc.parse import read_jsonc
-from flycore.registry.places import POLICY_FILE, PROJECT_POLICY_FILE, SYSTEM_CONFIG_DIR
+from flycore.registry.paths import POLICY_FILE, PROJECT_POLICY_FILE, SYSTEM_CONFIG_DIR
 from flysafe.beneath import open_anchor, open_beneath, read_beneath
 
 if TYPE_CHECKING:
-    from flycore.registry.places import RootPaths
+    from flycore.registry.paths import RootPaths
 
 MAX_BYTES = 1_048_576
 SCHEMA_VERSION = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
 
-from flycore.model.capability import Capability
+from flycore.model.catalog import Capability
 from flycore.model.enums import Decision, Risk
 from flycore.model.sidecar import SidecarEntry
 from flycore.policy.conditions import PolicyCall

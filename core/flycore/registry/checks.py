@@ -11,10 +11,10 @@ import msgspec
 from flycore.model.enums import Kind, Source
 from flycore.model.json import Json, pointer_join
 from flycore.model.suggest import nearest
-from flycore.registry.located import EntryFindings
+from flycore.registry.mcp_checks import check_mcp_server
 from flycore.registry.names import RESERVED_PREFIX, is_builtin, looks_secret
 from flycore.registry.schema import known_keys, nested_keys, refuse_retrieval, tool_keys
-from flycore.registry.upstream_checks import check_mcp_server
+from flycore.registry.source_text import EntryFindings
 
 
 def check_entry(raw: dict[str, Any], findings: EntryFindings, known: frozenset[str]) -> None:

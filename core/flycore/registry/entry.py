@@ -1,20 +1,68 @@
-"""One sidecar's entry, from JSON to a value. All that is wrong with it is reported at once."""
+"""Delegates as older registries named them: keys of `config`, read for the bundled sidecars only."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-from flycore.model.diagnostics import Position
+from flycore.model.diagnostics import Diagnostic, Position
 from flycore.model.enums import Anchor, Kind, ProbeMode, Source, UpgradeState
-from flycore.model.json import Json, JsonObject, digest
+from flycore.model.json import Json, JsonObject, canonical_json, digest
 from flycore.model.sidecar import Delegate, Limits, Permissions, Probe, SidecarEntry, ToolClaim
 from flycore.registry.checks import check_entry, invisible_character_faults
-from flycore.registry.legacy import legacy_delegates
-from flycore.registry.located import EntryFindings
 from flycore.registry.schema import entry_validator, strict_validator, violations
+from flycore.registry.source_text import EntryFindings, SourceText
+
+BUNDLED = frozenset(
+    {"browser.cdp", "web.search", "media.local", "computer.native", "utility.local", "mock.echo"}
+)
+"""Ids of the sidecars that ship; only their `config` is known well enough to be read."""
+
+_COMMANDS = {
+    "mouseCommand": ("mouse", "mouseArgs"),
+    "keyboardCommand": ("keyboard", "keyboardArgs"),
+    "lspCommand": ("lsp", "lspArgs"),
+    "taskCommand": ("task", "taskArgs"),
+    "delegateCommand": ("delegate", "delegateArgs"),
+}
+
+
+def legacy_delegates(sidecar: str, config: Mapping[str, Json]) -> dict[str, tuple[str, Delegate]]:
+    """Delegates by name, each with the `config` key it was read from. `localCommands` is an object of
+    name → command, argv list, or `{command, args}`."""
+    found: dict[str, tuple[str, Delegate]] = {}
+    if sidecar not in BUNDLED:
+        return found
+    for key, (name, arguments) in _COMMANDS.items():
+        delegate = _delegate({"command": config.get(key), "args": config.get(arguments, [])})
+        if delegate is not None:
+            found[name] = key, delegate
+    local = config.get("localCommands")
+    for name, value in (local if isinstance(local, dict) else {}).items():
+        delegate = _delegate(value)
+        if delegate is not None:
+            found.setdefault(name, ("localCommands", delegate))
+    return found
+
+
+def _delegate(value: Json) -> Delegate | None:
+    if isinstance(value, str):
+        value = {"command": value}
+    elif isinstance(value, list) and value:
+        value = {"command": value[0], "args": value[1:]}
+    if not isinstance(value, dict):
+        return None
+    command, args = value.get("command"), value.get("args", [])
+    if not isinstance(command, str) or not command or not isinstance(args, list):
+        return None
+    return Delegate(command=command, args=tuple(item for item in args if isinstance(item, str)))
+
+
+# One sidecar's entry, from JSON to a value. All that is wrong with it is reported at once.
+
 
 _ANCHORS = {"app": Anchor.APP, "project": Anchor.APP, "config": Anchor.CONFIG, "workspace": Anchor.WORKSPACE}
 _KINDS = {kind.value: kind for kind in Kind}
@@ -194,3 +242,23 @@ def _limits(value: dict[str, Any]) -> Limits:
 def _upgrade(raw: dict[str, Any]) -> UpgradeState:
     said = raw.get("upgrade")
     return _UPGRADES.get(said, UpgradeState.IDLE) if isinstance(said, str) else UpgradeState.IDLE
+
+
+# An entry made again from a value that was kept: the last one a person trusted.
+
+
+def restore_entry(now: SidecarEntry, raw: JsonObject, known: frozenset[str]) -> SidecarEntry:
+    """The entry that `raw` is, in the place of `now`, the value that stands in the file. It is checked as
+    if it were read from there; its digest is taken anew. `known` names the known capabilities.
+
+    Positions of its problems are those of `now`: the value itself stands in no file any more.
+    """
+    text = canonical_json({"sidecars": {now.id: raw}})
+    findings = EntryFindings(SourceText(text, now.position.file, now.source), now.id)
+    entry = parse_entry(raw, findings, known, EntrySource(now.id, now.position, ""))
+    problems = tuple(_with_position(problem, now) for problem in entry.problems)
+    return msgspec.structs.replace(entry, problems=problems)
+
+
+def _with_position(problem: Diagnostic, now: SidecarEntry) -> Diagnostic:
+    return msgspec.structs.replace(problem, position=now.position)

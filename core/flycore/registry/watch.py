@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 
-from flycore.registry.places import (
+from flycore.registry.paths import (
     LEGACY_REGISTRY_FILE,
     POLICY_FILE,
     PROJECT_POLICY_FILE,

@@ -20,18 +20,16 @@ from typing import Any, Protocol, TypeVar, get_type_hints
 
 import msgspec
 
-from flycore.model.approval import Answer, Ask, Lease, Outcome
+from flycore.model.approval import Answer, Ask, Lease, Outcome, StandingRule
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Progress, ToolResult
 from flycore.model.catalog import Catalog
-from flycore.model.check import Check
+from flycore.model.diagnostics import Check
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.picture import Picture
-from flycore.model.question import Block, Question
-from flycore.model.standing import StandingRule
+from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status
-from flycore.model.trust import TrustItem
 from flycore.rpc import messages as m
 
 OnProgress = Callable[[Progress], None]

@@ -1,13 +1,24 @@
-"""The dialect `persistent`: the same request and answer lines, over a process that stays."""
+"""One process that stays: asked one thing at a time, over lines, and ended when it breaks the contract."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import anyio
 
 from flycore.model.enums import Code, Status
-from flycore.runners.answer import Answer, OnEvent, answer_of, exit_facts, exit_words
-from flycore.runners.instance import End, PersistentProcess, Reply
-from flycore.runners.process_json import (
+from flycore.model.json import JsonObject
+from flycore.runners.child.epoll import epoll_reader_of
+from flycore.runners.child.pipes import LineWriter, PipeReader, TailBuffer
+from flycore.runners.child.process_tree import become_subreaper, end_tree, forget, reap_descendants, register
+from flycore.runners.child.run import LEFTOVER_GRACE_S, TERM_GRACE_S, RunLimits
+from flycore.runners.child.spawn import SpawnSpec, spawn
+from flycore.runners.one_shot import (
     NO_JSON,
     ProcessJsonJob,
     RunOutcome,
@@ -17,7 +28,271 @@ from flycore.runners.process_json import (
     request_line,
     timed_out,
 )
-from flycore.runners.run import RunLimits
+from flycore.runners.output import Answer, OnEvent, SidecarEvent, answer_of, exit_facts, exit_words
+from flycore.runners.protocol import AnswerLine, BusyLine, ProtocolViolation, cancel_line, read_line
+from flysafe.procfs import ticks_now
+
+CANCEL_GRACE_S = 2.0
+"""Between `cancel` and the end of a process that does not answer it."""
+LEAVE_GRACE_S = 1.0
+"""Between the end of its stdin and TERM, for a process that is not needed any longer."""
+LEAVING_S = 0.2
+"""Between the end of the stdout of a process that leaves and its end."""
+UNREQUESTED_BYTES = 65_536
+"""Bytes a process may write between two calls."""
+
+
+class End(StrEnum):
+    """How a question to a process ended."""
+
+    ANSWERED = "answered"
+    TIMED_OUT = "timed-out"
+    TOO_LONG = "too-long"
+    INVALID = "invalid"
+    DIED = "died"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What came of one question. `document` is there for ANSWERED, `breach` for INVALID."""
+
+    end: End
+    document: JsonObject | None = None
+    breach: ProtocolViolation | None = None
+    exit_code: int | None = None
+    stderr_tail: bytes = b""
+    duration_ms: int = 0
+
+
+class _PendingRequest:
+    """One question. `stopped`: there is something to tell; `over`: the process has done with it."""
+
+    __slots__ = ("breach", "document", "end", "on_event", "over", "request_id", "stopped")
+
+    def __init__(self, request_id: str, on_event: OnEvent | None) -> None:
+        self.request_id, self.on_event = request_id, on_event
+        self.stopped, self.over = anyio.Event(), anyio.Event()
+        self.end: End | None = None
+        self.document: JsonObject | None = None
+        self.breach: ProtocolViolation | None = None
+
+    def finish(self, end: End) -> None:
+        """The first end stands."""
+        self.end = self.end or end
+        self.stopped.set()
+        self.over.set()
+
+    def time_out(self) -> None:
+        """Its time is up; the process may still come back from it."""
+        self.end = self.end or End.TIMED_OUT
+        self.stopped.set()
+
+
+class PersistentProcess:
+    """A running process. Raises SpawnError where it cannot be started. Whoever makes it ends it."""
+
+    def __init__(self, spec: SpawnSpec, on_change: Callable[[PersistentProcess], None]) -> None:
+        become_subreaper()
+        mark = ticks_now()
+        self._child = spawn(spec)
+        self._tree = register(self._child.popen.pid, spec.call_id, mark, stays=True)
+        self._reactor = epoll_reader_of(asyncio.get_running_loop())
+        self._on_change = on_change
+        self._line = bytearray()
+        self._said, self._most = 0, UNREQUESTED_BYTES
+        self._turn: _PendingRequest | None = None
+        self._left = anyio.Event()
+        self._stderr = TailBuffer()
+        self.broken = False
+        """Whether it can be asked nothing more."""
+        self.died = False
+        """Whether it left, unasked and not in order, or broke the contract."""
+        self.busy = False
+        """Whether it says that work of its own goes on."""
+        self.left_unforced = False
+        """Whether it had left before `end` told it to with a signal."""
+        self.answered = 0
+        """How many questions it has answered."""
+        self._reactor.watch(self._child.pidfd, self._on_exit)
+        self._stdout = PipeReader(self._reactor, self._child.stdout, self._take, self._on_silence)
+        self._errors = PipeReader(self._reactor, self._child.stderr, self._take_error)
+        self._stdin = LineWriter(self._reactor, self._child.stdin)
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._child.popen.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it left, negative for a signal; None before `end` is through."""
+        return self._child.popen.returncode
+
+    def ready(self) -> bool:
+        """Whether it can be asked: it is there, and what it has said by now was in order."""
+        if not self.broken:
+            self._stdout.drain()
+        if not self.broken and _exit_code(self.pid) is not None:
+            self._on_exit()
+        if not self.broken and self._line:
+            self._violated(ProtocolViolation("has begun while nothing was asked", ""))
+        return not self.broken
+
+    async def ask(
+        self, request_id: str, request: bytes, limits: RunLimits, on_event: OnEvent | None
+    ) -> Reply:
+        """Send one line and wait for its answer. Only one question at a time.
+
+        At the time limit, and when the awaiting task is cancelled, the process is told, and is `broken`
+        where it does not answer within `CANCEL_GRACE_S`; the cancellation then goes on.
+        """
+        begun = time.monotonic()
+        self._errors.drain()
+        self._stderr = TailBuffer()
+        turn = self._turn = _PendingRequest(request_id, on_event)
+        self._said, self._most = 0, limits.max_output_bytes
+        self._stdin.send(request)
+        deadline = asyncio.get_running_loop().call_later(limits.timeout_ms / 1000, turn.time_out)
+        try:
+            await turn.stopped.wait()
+            duration_ms = round((time.monotonic() - begun) * 1000)
+        finally:
+            deadline.cancel()
+            if not turn.over.is_set():
+                await self._cancel(turn)
+            self._turn = None
+            self._said, self._most = 0, UNREQUESTED_BYTES
+            self._check_cancelled()
+        return Reply(
+            end=turn.end or End.DIED,
+            document=turn.document,
+            breach=turn.breach,
+            exit_code=_exit_code(self.pid) if turn.end is End.DIED else None,
+            stderr_tail=self._stderr.data,
+            duration_ms=duration_ms,
+        )
+
+    async def _cancel(self, turn: _PendingRequest) -> None:
+        turn.on_event = None
+        self._stdin.send(cancel_line(turn.request_id))
+        with anyio.move_on_after(CANCEL_GRACE_S, shield=True):
+            await turn.over.wait()
+        if not turn.over.is_set():
+            self._break()
+
+    def _check_cancelled(self) -> None:
+        """After an answer no part of the request may be left over."""
+        self._errors.drain()
+        if not self.broken and self._stdin.pending:
+            self._break(died=True)
+
+    def abandon(self) -> None:
+        """It is to be ended now: whoever waits for an answer need not."""
+        self._break()
+
+    async def end(self, *, at_once: bool = False) -> int:
+        """End it and everybody it started, whatever is cancelled meanwhile; returns the survivors. Without
+        `at_once` it may leave by itself first: its stdin ends."""
+        self.broken = True
+        self._stdin.close()
+        survivors = 0
+        try:
+            with anyio.CancelScope(shield=True):
+                if not at_once:
+                    with anyio.move_on_after(LEAVE_GRACE_S):
+                        await self._left.wait()
+                self.left_unforced = self._left.is_set()
+                grace_s = LEFTOVER_GRACE_S if self._left.is_set() else TERM_GRACE_S
+                survivors += (await end_tree(self._tree, grace_s)).survivors
+        finally:
+            self._close()
+        return survivors
+
+    def reap_descendants(self) -> None:
+        """Reap what it orphaned and what has ended."""
+        reap_descendants(self._tree)
+
+    def _close(self) -> None:
+        self._stdout.close()
+        self._errors.close()
+        self._reactor.forget(self._child.pidfd)
+        os.close(self._child.pidfd)
+        self._child.popen.poll()
+        forget(self._tree)
+
+    def _on_exit(self) -> None:
+        self._reactor.forget(self._child.pidfd)
+        self._left.set()
+        self._stdout.drain()
+        asked = self._turn is not None and not self._turn.over.is_set()
+        self._break(died=asked or _exit_code(self.pid) != 0)
+
+    def _on_silence(self) -> None:
+        """Its stdout has ended: it answers nothing any more. Where it is leaving, its exit says more."""
+        asyncio.get_running_loop().call_later(LEAVING_S, self._on_staying_silent)
+
+    def _on_staying_silent(self) -> None:
+        if not self._left.is_set() and not self.broken:
+            self._violated(ProtocolViolation("will not come: it closed its stdout", ""))
+
+    def _take(self, data: bytes) -> bool:
+        self._said += len(data)
+        if self._said > self._most:
+            if self._turn is not None:
+                self._turn.finish(End.TOO_LONG)
+            self._break(died=True)
+            return False
+        scanned = len(self._line)
+        self._line += data
+        while not self.broken and (end := self._line.find(b"\n", scanned)) >= 0:
+            line = bytes(self._line[:end])
+            del self._line[: end + 1]
+            scanned = 0
+            self._take_line(line)
+        return True
+
+    def _take_error(self, data: bytes) -> bool:
+        return self._stderr.take(data)
+
+    def _take_line(self, line: bytes) -> None:
+        turn = self._turn if self._turn is not None and not self._turn.over.is_set() else None
+        match read_line(line, turn.request_id if turn is not None else ""):
+            case AnswerLine(document) if turn is not None:
+                self.answered += 1
+                turn.document = document
+                turn.finish(End.ANSWERED)
+            case BusyLine(busy):
+                self.busy = busy
+                self._on_change(self)
+            case SidecarEvent() as event:
+                if turn is not None and turn.on_event is not None:
+                    turn.on_event(event)
+            case ProtocolViolation() as breach:
+                self._violated(breach)
+
+    def _violated(self, breach: ProtocolViolation) -> None:
+        if self._turn is not None and not self._turn.over.is_set():
+            self._turn.breach = breach
+            self._turn.finish(End.INVALID)
+        self._break(died=True)
+
+    def _break(self, *, died: bool = False) -> None:
+        self.died = self.died or (died and not self.broken)
+        self.broken = True
+        if self._turn is not None:
+            self._turn.finish(End.DIED)
+        self._on_change(self)
+
+
+def _exit_code(pid: int) -> int | None:
+    """How a child left, negative for a signal; None while it runs. It stays to be reaped."""
+    gone = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if gone is None:
+        return None
+    return gone.si_status if gone.si_code == os.CLD_EXITED else -gone.si_status
+
+
+# The dialect `persistent`: the same request and answer lines, over a process that stays.
 
 
 async def ask_process(

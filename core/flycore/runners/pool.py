@@ -15,12 +15,11 @@ from functools import partial
 
 import anyio
 
-from flycore.runners.answer import OnEvent
-from flycore.runners.instance import PersistentProcess
-from flycore.runners.persistent import ask_process
-from flycore.runners.process_json import ProcessJsonJob, RunOutcome, not_started, outcome_from_answer
-from flycore.runners.spawn import SpawnError
-from flycore.runners.trees import CALL_ID_VARIABLE
+from flycore.runners.child.process_tree import CALL_ID_VARIABLE
+from flycore.runners.child.spawn import SpawnError
+from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, not_started, outcome_from_answer
+from flycore.runners.output import OnEvent
+from flycore.runners.persistent import PersistentProcess, ask_process
 
 MOST_IDLE = 64
 """Processes that stay without a call; beyond that the one that is idle longest and not busy is ended."""

@@ -1,9 +1,4 @@
-"""Seals: what «the program» means when it is approved, and running exactly that.
-
-Hashing a path and executing the path later loses the race against whoever swaps the file in between. A
-program this user can write is therefore run from a copy in the content store, named by what it holds; where
-a copy cannot work, the seal says so and is good for one question only.
-"""
+"""Seals of what cannot be held still: an address, or a program that fetches what it then runs."""
 
 from __future__ import annotations
 
@@ -17,11 +12,12 @@ import msgspec
 from flycore.model.enums import SealKind
 from flycore.model.json import digest
 from flycore.model.program import ResolvedProgram, Seal
-from flycore.sandbox.digests import file_digest
+from flycore.model.sidecar import SidecarEntry
+from flycore.sandbox.content_store import SealBrokenError, store_copy
 from flycore.sandbox.distribution import SIDECARS, Distribution, find_distribution
-from flycore.sandbox.members import is_single_file, lies_beneath, package_of, path_in_copy
-from flycore.sandbox.store import SealBrokenError, store_copy
-from flycore.sandbox.trees import tree_digest
+from flycore.sandbox.file_digests import file_digest
+from flycore.sandbox.package_files import is_single_file, lies_beneath, package_of, path_in_copy
+from flycore.sandbox.tree_digest import tree_digest
 
 __all__ = [
     "Distribution",
@@ -31,6 +27,38 @@ __all__ = [
     "materialise",
     "seal_program",
 ]
+
+
+_FETCHERS = re.compile(r"(npx|npm|pnpm|pnpx|yarn|bunx|uvx|uv|pipx|docker|podman|nix|nix-shell|nix-run)")
+FETCHER_NOTE = "fetches and runs what its command line names: only that is sealed, not what it fetches"
+ADDRESS_NOTE = "the address only: what answers there may change without anybody knowing"
+
+
+def is_fetcher(command: str) -> bool:
+    """Whether the program is known to fetch what it runs."""
+    return _FETCHERS.fullmatch(os.path.basename(command)) is not None
+
+
+def seal_address(entry: SidecarEntry) -> Seal:
+    """An MCP server on HTTP."""
+    return Seal(
+        kind=SealKind.NAME, digest=digest([entry.url, entry.headers]), program=entry.url, note=ADDRESS_NOTE
+    )
+
+
+def seal_by_name(entry: SidecarEntry, program: ResolvedProgram, seal: Seal) -> Seal:
+    """The seal of an MCP server's program, as what it is where the program fetches what it runs."""
+    if not is_fetcher(entry.command) and not is_fetcher(program.path):
+        return seal
+    return msgspec.structs.replace(seal, kind=SealKind.NAME, note=FETCHER_NOTE)
+
+
+# Seals: what «the program» means when it is approved, and running exactly that.
+#
+# Hashing a path and executing the path later loses the race against whoever swaps the file in between. A
+# program this user can write is therefore run from a copy in the content store, named by what it holds; where
+# a copy cannot work, the seal says so and is good for one question only.
+
 
 NOT_SEALED = "may load other files, not sealed"
 _INTERPRETERS = re.compile(

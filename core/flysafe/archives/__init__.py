@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from flysafe.archives.creation import Created, create
 from flysafe.archives.extraction import Extracted, extract
-from flysafe.archives.limits import LIMITS, ArchiveLimits, ArchiveRefused
-from flysafe.archives.names import Format, format_of
+from flysafe.archives.limits import LIMITS, ArchiveLimits, ArchiveRefused, Format, format_of
 
 __all__ = (
     "LIMITS",

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from flysafe.archives.limits import LIMITS, ArchiveLimits, ArchiveRefused
-from flysafe.archives.names import EntryNames, Format, parts_of
+from flysafe.archives.limits import LIMITS, ArchiveLimits, ArchiveRefused, EntryNames, Format, parts_of
 from flysafe.beneath import open_beneath
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC

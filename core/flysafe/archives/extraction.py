@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
 
-from flysafe.archives.limits import LIMITS, ArchiveLimits, ArchiveRefused
-from flysafe.archives.names import EntryNames, Format
-from flysafe.archives.reading import ArchiveEntry, broken_as_refused, entries
+from flysafe.archives.entries import ArchiveEntry, broken_as_refused, entries
+from flysafe.archives.limits import LIMITS, ArchiveLimits, ArchiveRefused, EntryNames, Format
 from flysafe.beneath import open_beneath
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

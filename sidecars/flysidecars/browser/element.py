@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from flysidecars.browser.accessibility_tree import document_mark, make_ref, parse_ref
 from flysidecars.browser.page import BrowserPage
 from flysidecars.browser.session import CommandFailed
-from flysidecars.browser.tree import document_mark, make_ref, parse_ref
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.sdk.call import object_field
 

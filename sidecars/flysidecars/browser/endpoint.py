@@ -157,7 +157,7 @@ def _unreachable(endpoint: Endpoint, why: str) -> Unavailable:
     reason = f"no browser answers at http://{endpoint.place}: {why}"
     if not _is_here(endpoint.host):
         return Unavailable(reason, "see that it runs with remote debugging and can be reached from here")
-    from flysidecars.programs import find_program
+    from flysidecars.run_program import find_program
 
     browser = next((name for name in BROWSERS if find_program(name)), BROWSERS[0])
     folder = '"$HOME/.cache/flytui-browser"'

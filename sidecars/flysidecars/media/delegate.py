@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 from flysidecars.media.engines import Engine
-from flysidecars.media.waiting import heartbeat
-from flysidecars.programs import environment, run
+from flysidecars.run_program import environment, heartbeat, run
 from flysidecars.sdk import Call, JsonObject, ToolFailed
 from flysidecars.sdk.wire import encode
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from flysidecars.programs import find_program
+from flysidecars.run_program import find_program
 from flysidecars.sdk import JsonObject, Unavailable
 from flysidecars.sdk.call import delegate_argv
 

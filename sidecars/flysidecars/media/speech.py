@@ -9,8 +9,7 @@ import os
 import re
 
 from flysidecars.media.engines import Engine
-from flysidecars.media.waiting import heartbeat
-from flysidecars.programs import ProgramResult, environment, run
+from flysidecars.run_program import ProgramResult, environment, heartbeat, run
 from flysidecars.sdk import Call, InvalidInput, ToolFailed, Unavailable
 
 TYPE_CHECKING = False

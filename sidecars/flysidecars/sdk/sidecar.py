@@ -86,7 +86,7 @@ class Sidecar:
         self._schemas[name] = {"name": name, "description": described, "inputSchema": {"type": "object"}}
         if not isinstance(function, FunctionType) or _takes_call(function):
             return function  # type: ignore[return-value]  # it takes a Call
-        from flysidecars.sdk.typed import as_tool, input_schema
+        from flysidecars.sdk.typed_tools import as_tool, input_schema
 
         schema = self._schemas[name]["inputSchema"] = input_schema(function)
         return as_tool(function, schema)
@@ -111,7 +111,7 @@ class Sidecar:
             out.send(failure.answer())
             return 1
         if is_persistent(first):
-            from flysidecars.sdk.staying import serve
+            from flysidecars.sdk.persistent import serve
 
             return serve(self._run, out, source, first)
         return _answer(out, lambda out: self._run(Call(parse_request(first + source.rest()), out)))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from flysidecars.sdk import JsonObject, ToolFailed
-from flysidecars.web.orders import Headers, HttpRequest, read_headers
+from flysidecars.web.http_request import Headers, HttpRequest, read_headers
 from flysidecars.web.settings import config_error
 from flysidecars.web.urls import parse_url
 

@@ -13,7 +13,7 @@ from ipaddress import IPv6Address
 from urllib.parse import quote, urljoin
 
 from flysafe.addresses import parse_address
-from flysafe.scripts import mark_lookalikes
+from flysafe.lookalikes import mark_lookalikes
 from flysidecars.sdk import ToolFailed
 
 LONGEST = 8192

@@ -9,11 +9,10 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from flycore.approval.book import PAUSE_SECONDS, QueueLimits
-from flycore.approval.hands import AFTER_SECONDS, DesktopControl, controls_desktop
-from flycore.approval.letters import new_confirmation_code
-from flycore.approval.machine import check_request, choices
+from flycore.approval.desktop_control import AFTER_SECONDS, DesktopControl, controls_desktop
 from flycore.approval.queue import ApprovalQueue
+from flycore.approval.request_states import check_request, choices, new_confirmation_code
+from flycore.approval.request_store import PAUSE_SECONDS, QueueLimits
 from flycore.model.approval import LETTERS, Answer, LeaseTerms
 from flycore.model.enums import Choice, Code, RequestState, Risk, SealKind
 from flycore.model.json import MASK

@@ -10,16 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flycore.approval.card import (
-    LABEL_CELLS,
-    MIN_TEXT_CELLS,
-    NETWORK_REMARK,
-    CardStyle,
-    card_keys,
-    render_card,
-)
-from flycore.approval.cells import cell_width, wrap_exact, wrap_words
-from flycore.approval.shown import input_lines, input_segments
 from flycore.model.approval import Checks, MatchedRule, Preview
 from flycore.model.call import Caller
 from flycore.model.enums import Decision, Level, Risk, SealKind
@@ -29,6 +19,9 @@ from flycore.model.sidecar import Limits, Permissions
 from flycore.model.stability import PermissionReport
 from flycore.sandbox.levels import NOT_ENFORCED, report
 from flysafe.text import strict_text
+from flytui.text.card import LABEL_CELLS, MIN_TEXT_CELLS, NETWORK_REMARK, CardStyle, card_keys, render_card
+from flytui.text.input_view import input_lines, input_segments
+from flytui.text.wrap import cell_width, wrap_exact, wrap_words
 
 PAYLOADS = [
     "\x1b]0;title\x07",

@@ -6,12 +6,12 @@ import anyio
 import msgspec
 import pytest
 
-from flycore.approval.book import QueueLimits
+from flycore.approval.desktop_control import DesktopControl
+from flycore.approval.exclusive_groups import GroupLocks
 from flycore.approval.grants import GRANT_SECONDS, GrantStore
-from flycore.approval.groups import GroupLocks
-from flycore.approval.hands import DesktopControl
 from flycore.approval.leases import LARGER_BYTES, LeaseStore, scope_digest
 from flycore.approval.queue import ApprovalQueue
+from flycore.approval.request_store import QueueLimits
 from flycore.model.approval import LeaseTerms, Preview
 from flycore.model.enums import Level, Risk
 

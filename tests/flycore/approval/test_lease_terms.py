@@ -6,8 +6,7 @@ import anyio
 import msgspec
 import pytest
 
-from flycore.approval.hosts import page_host
-from flycore.approval.leases import LeaseChange, LeaseStore, lease_fault
+from flycore.approval.leases import LeaseChange, LeaseStore, lease_fault, page_host
 from flycore.model.approval import UNTIL_LEFT, LeaseTerms
 from flycore.model.enums import LeaseScope, Risk, SealKind
 from flycore.model.program import Seal
@@ -260,9 +259,9 @@ async def test_the_end_of_a_lease_is_noticed_without_anybody_asking(
 
 
 def test_a_seal_that_cannot_be_held_still_makes_no_allow(make_request) -> None:
-    from flycore.approval.written import rule_fault
     from flycore.model.approval import RuleTerms
     from flycore.model.enums import Decision
+    from flycore.policy.rule_file import rule_fault
 
     seal = Seal(kind=SealKind.FILE, digest="cd" * 32, program="/x", leasable=False)
     request = make_request(seal=seal)

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flycore.approval.describe import describe_entry
-from flycore.approval.trust import TrustStore, set_digest
+from flycore.approval.entry_summary import describe_entry
+from flycore.approval.trust_store import TrustStore, set_digest
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Anchor, PathState, Source
 from flycore.model.json import digest
@@ -85,7 +85,7 @@ def test_a_file_of_digests_alone_is_read_and_has_nothing_to_go_on_with(entry, tm
 
 
 def test_more_than_is_read_again_is_not_written(store, entry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flycore.approval.trust.MAX_BYTES", 200)
+    monkeypatch.setattr("flycore.approval.trust_store.MAX_BYTES", 200)
     a, big = entry("a"), entry("b", text="x" * 200)
     assert store.accept((("a", a.digest),), registry_of(a), 1.0).accepted
     outcome = store.accept((("b", big.digest),), registry_of(a, big), 1.0)

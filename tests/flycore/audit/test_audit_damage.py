@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from flycore.audit.chain import GENESIS
-from flycore.audit.read import tail
+from flycore.audit.query import tail
 from flycore.model.errors import AuditUnwritable
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
@@ -245,7 +245,7 @@ def test_no_log_at_all_is_whole(site: Any) -> None:
 
 
 def test_a_long_month_is_checked_at_its_end_before_it_is_written(site: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("flycore.audit.recover._CHECKED_BYTES", 1500)
+    monkeypatch.setattr("flycore.audit.log._CHECKED_BYTES", 1500)
     site.fill(20)
     log = site.open()
     assert (log.seq, log.stopped) == (20, "")

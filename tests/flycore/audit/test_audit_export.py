@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from flycore.audit.export import COLUMNS, Format, export
-from flycore.audit.read import UNREADABLE
-from flycore.audit.span import TimeRange, moment
+from flycore.audit.query import UNREADABLE
+from flycore.audit.record import TimeRange, moment
 
 HOSTILE = (
     "=cmd|' /C calc'!A0",

@@ -15,7 +15,7 @@ import pytest
 
 from flycore.audit.chain import GENESIS, MOST_LINE_BYTES
 from flycore.audit.log import ANCHOR_EVERY, MOST_UNSYNCED, AuditLog
-from flycore.audit.read import tail
+from flycore.audit.query import tail
 from flycore.model.errors import AuditUnwritable
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flycore.audit.chain import log_file_of, month_files
-from flycore.audit.read import find, tail
+from flycore.audit.query import find, tail
 
 ROOM = 2_000
 

@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from flycore.audit.amounts import DurationHistogram
-from flycore.audit.fatigue import MOST_PAIRS
 from flycore.audit.log import OnLine
-from flycore.audit.metrics import MOST_TOOLS, NO_SUCH_TOOL, OTHERS
+from flycore.audit.metrics import MOST_PAIRS, MOST_TOOLS, NO_SUCH_TOOL, OTHERS, DurationHistogram
 from flycore.audit.projection import Projection, approvals, history, metrics
-from flycore.audit.read import tail
-from flycore.audit.span import TimeRange
+from flycore.audit.query import tail
+from flycore.audit.record import TimeRange
 from flycore.model.audit import ToolMetrics
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
@@ -96,7 +94,7 @@ def test_reading_on_and_reading_anew_give_the_same(
     site: Any, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flycore.audit.log.MOST_FILE_BYTES", 6_000)
-    monkeypatch.setattr("flycore.audit.follow._CHUNK", 300 + seed)
+    monkeypatch.setattr("flycore.audit.query._CHUNK", 300 + seed)
     writer = Writer(site, seed)
     growing = Projection(site.folder)
     for _ in range(30):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flycore.audit.chain import MOST_LINE_BYTES
-from flycore.audit.read import MOST_LINES, as_text, find, tail
+from flycore.audit.query import MOST_LINES, as_text, find, tail
 
 HOSTILE = [
     "\n[2026-06-15T12:00:00.000000Z] TOOL_EXECUTED name=web.search status=success",
@@ -59,13 +59,13 @@ def test_lines_of_any_length_are_read_backwards(site: Any, size: int) -> None:
 @pytest.mark.parametrize("block", [1, 2, 7, 64, 333])
 def test_blocks_may_end_anywhere(site: Any, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     site.fill(6)
-    monkeypatch.setattr("flycore.audit.read._BLOCK", block)
+    monkeypatch.setattr("flycore.audit.query._BLOCK", block)
     assert [line["seq"] for line in tail(site.folder, 6)] == [1, 2, 3, 4, 5, 6]
 
 
 def test_no_more_is_handed_out_than_the_bound(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     site.fill(9)
-    monkeypatch.setattr("flycore.audit.read.MOST_LINES", 4)
+    monkeypatch.setattr("flycore.audit.query.MOST_LINES", 4)
     assert MOST_LINES > 4
     assert [line["seq"] for line in tail(site.folder, 100)] == [6, 7, 8, 9]
 

@@ -20,7 +20,6 @@ import anyio
 import msgspec
 import pytest
 
-from flycore.approval.card import render_card
 from flycore.audit.export import Format, export
 from flycore.audit.projection import Projection
 from flycore.audit.prometheus import exposition
@@ -28,7 +27,8 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import Progress, ToolResult
 from flycore.model.events import Event
-from flycore.serve.reading import redacted_ask
+from flycore.server.queries import redacted_ask
+from flytui.text.card import render_card
 from kits.kernel import Root, a_caller, answered_call, approve, kernel_of, request, tool
 
 pytestmark = pytest.mark.anyio

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from flycore.catalog.builder import CatalogFacts
+from flycore.catalog.build import CatalogFacts
 from flycore.catalog.snapshot import SidecarFacts
-from flycore.model.capability import Capability
+from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Position
 from flycore.model.enums import Anchor, Decision, PathState, Source
 from flycore.model.program import ResolvedProgram

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from flycore.catalog.builder import CatalogFacts, build_catalog
-from flycore.catalog.findings import ProbeFinding
+from flycore.catalog.build import CatalogFacts, build_catalog
 from flycore.catalog.fixes import PACKAGES, Machine
+from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.snapshot import SidecarFacts, sidecar_stability
-from flycore.kernel.machine import find_host_tools
+from flycore.kernel.load_state import find_host_tools
+from flycore.model.diagnostics import Fix, FixKind
 from flycore.model.enums import PathState, ProbeState, ReasonCode
-from flycore.model.fix import Fix, FixKind
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import ProbeEvidence, Reason, ToolProbe

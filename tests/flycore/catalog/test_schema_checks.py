@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from referencing import Registry
 
-from flycore.catalog.known import KNOWN
+from flycore.catalog.builtin import KNOWN
 from flycore.catalog.schemas import accepts, check_input, check_output, check_schema, fill_defaults
 from flycore.model.json import Json, JsonObject
 

@@ -15,9 +15,9 @@ from typing import Any
 import anyio
 import pytest
 
-from flycore.client.attached import open_attached_console
+from flycore.client.attach import open_attached_console
 from flycore.client.connect import ReconnectingClient, connect, open_console_kernel
-from flycore.client.socket import connect_unix
+from flycore.client.remote import connect_unix
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock, lock_path, read_holder
 from flycore.model.approval import Answer
@@ -128,7 +128,7 @@ async def test_what_the_body_raises_comes_as_itself(root: Root) -> None:
         async with connect(root.places):
             raise ZeroDivisionError
     async with kernel_of(root) as kernel:
-        from flycore.serve.unix import serve_unix
+        from flycore.server.unix import serve_unix
 
         async with serve_unix(kernel, root.places.socket):
             with pytest.raises(ZeroDivisionError):
@@ -298,7 +298,7 @@ import os, sys
 from pathlib import Path
 import anyio
 from flycore.client.connect import open_console_kernel
-from flycore.registry.places import find_paths
+from flycore.registry.paths import find_paths
 
 async def main():
     places = find_paths(sys.argv[1], None, os.environ, Path(sys.argv[1]))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import flycore
-from flycore.registry.places import find_paths
+from flycore.registry.paths import find_paths
 from kits.kernel import ECHO, Root, kernel_of, tool
 
 PROGRAM = """

@@ -10,12 +10,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from flycore.client.attached import Attachment, attach_console
+from flycore.client.attach import Attachment, attach_console
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer
 from flycore.model.enums import Choice
 from flycore.model.errors import NotPaired
-from flycore.serve.unix import serve_unix
+from flycore.server.unix import serve_unix
 from kits.attach import codes_of, shown_code
 from kits.kernel import ECHO, PATIENCE, Root, kernel_of, request, tool, waiting_ask
 

@@ -18,10 +18,9 @@ from flycore.conformance.output_checks import event_faults, probe_faults, read_s
 from flycore.conformance.persistent import check_persistent
 from flycore.conformance.probes import describe, judge_probe
 from flycore.conformance.program import find_program
-from flycore.model.check import Check, CheckState
+from flycore.model.diagnostics import Check, CheckState
 from flycore.model.enums import ProbeMode, Status
-from flycore.runners.probe import probe_sidecar
-from flycore.runners.process_json import RunOutcome
+from flycore.runners.one_shot import RunOutcome, probe_sidecar
 
 pytestmark = pytest.mark.anyio
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import flycore
-from flycore.catalog.known import KNOWN
-from flycore.catalog.sources import binds
+from flycore.catalog.bindings import binds
+from flycore.catalog.builtin import KNOWN
 from flycore.discovery.kits import builtin_kits, parse_kits
-from flycore.discovery.look import scan, search_roots
+from flycore.discovery.scan import scan, search_roots
+from flycore.model.described import Described, DescribedState, Origin, SourceKind
 from flycore.model.diagnostics import Severity
-from flycore.model.source import Described, DescribedState, Origin, SourceKind
-from flycore.registry.places import find_paths
+from flycore.registry.paths import find_paths
 from kits.kernel import folders
 
 

@@ -20,9 +20,9 @@ import anyio
 import pytest
 
 from flycore.audit.verify import verify
+from flycore.kernel.crash_recovery import find_leftover_processes, session_of
 from flycore.kernel.lock import read_holder
-from flycore.kernel.strays import find_leftover_processes, session_of
-from flycore.model.check import CheckState
+from flycore.model.diagnostics import CheckState
 from flycore.model.enums import Code, RequestState, Status
 from kits.command_line import Desk, Terminal, until
 from kits.kernel import Root, kernel_of, tool

@@ -10,9 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from flycore.kernel.clock import SystemClock
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.notify import EVERY_SECONDS
+from flycore.model.clock import SystemClock
 from flycore.model.enums import Code, Risk, Status
 from kits.kernel import ECHO, Root, a_caller, kernel_of, request, tool, until, waiting_ask
 

@@ -11,13 +11,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from flycore.client.socket import connect_unix
+from flycore.client.remote import connect_unix
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.panic import QUESTION, RELEASE, PanicRecord, write_panic
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.call import Caller, ToolResult
 from flycore.model.enums import Choice, Code, RequestState, Status
-from flycore.registry.places import PANIC_FILE
+from flycore.registry.paths import PANIC_FILE
 from kits.kernel import ECHO, Root, a_caller, kernel_of, request, tool, until, waiting_ask
 from kits.unix_socket import plain, say, served
 

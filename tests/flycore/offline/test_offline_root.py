@@ -23,7 +23,7 @@ from flycore.offline.permissions import read_permissions, unblock_tool
 from flycore.offline.root import hold_root, take_root
 from flycore.offline.tokens import add_token, make_token, read_tokens, revoke_token
 from flycore.offline.trust import CHANGED, accept_trust, read_pending_trust, revoke_trust
-from flycore.registry.places import REGISTRY_FILE, RootPaths, find_paths
+from flycore.registry.paths import REGISTRY_FILE, RootPaths, find_paths
 
 
 @pytest.fixture

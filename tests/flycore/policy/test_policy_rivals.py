@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from flycore.approval.append import append_rule
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.enums import Code, Decision, RequestState, Status
 from flycore.model.json import JsonObject
 from flycore.policy.evaluate import load_policy
+from flycore.policy.rule_file import append_rule
 from kits.kernel import (
     ECHO,
     Root,

@@ -10,7 +10,7 @@ import pytest
 
 from flycore.model.sidecar import Registry
 from flycore.registry.load import load_registry
-from flycore.registry.places import REGISTRY_FILE, RootPaths, find_paths
+from flycore.registry.paths import REGISTRY_FILE, RootPaths, find_paths
 
 KNOWN = frozenset({"web.search", "web.fetch", "file.hash", "vision.ocr", "computer.mouse"})
 

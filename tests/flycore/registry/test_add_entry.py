@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flycore.registry.edits import add_entry, add_to_text
+from flycore.registry.edits import add_entry, add_to_text, starter_text
 from flycore.registry.jsonc.parse import parse_jsonc
-from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths, find_paths
-from flycore.registry.starter import starter_text
+from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths, find_paths
 from kits.kernel import folders
 
 ENTRY: dict[str, Any] = {

@@ -14,8 +14,8 @@ from flycore.model.enums import Source
 from flycore.model.sidecar import Delegate
 from flycore.registry import registry_schema
 from flycore.registry.jsonc.parse import read_jsonc
-from flycore.registry.keys import key_positions
-from flycore.registry.places import LEGACY_REGISTRY_FILE, REGISTRY_FILE
+from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE
+from flycore.registry.source_text import key_positions
 
 if TYPE_CHECKING:
     from conftest import Root

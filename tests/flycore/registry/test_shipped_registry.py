@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flycore.catalog.known import KNOWN
+from flycore.catalog.builtin import KNOWN
 from flycore.model.enums import PathState, ReasonCode
 from flycore.model.sidecar import Registry
-from flycore.registry.keys import key_position
 from flycore.registry.load import load_registry
-from flycore.registry.places import find_paths
+from flycore.registry.paths import find_paths
 from flycore.registry.resolve import resolve_program
+from flycore.registry.source_text import key_position
 
 PROJECT = Path(__file__).parents[3]
 

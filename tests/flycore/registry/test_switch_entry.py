@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flycore.catalog.known import KNOWN
+from flycore.catalog.builtin import KNOWN
 from flycore.model.enums import Source
-from flycore.registry.edits import switch_entry, switch_in_text
+from flycore.registry.edits import starter_entries, starter_text, switch_entry, switch_in_text, write_starter
 from flycore.registry.load import load_registry
-from flycore.registry.places import REGISTRY_FILE, find_paths
-from flycore.registry.starter import starter_entries, starter_text, write_starter
+from flycore.registry.paths import REGISTRY_FILE, find_paths
 
 GAPS = st.sampled_from(["", " ", "\n", "\r\n  ", "\t", '/* } ", */', "// ' { ,\n", "\n  // why\n  "])
 VALUES = st.sampled_from(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from flycore.registry.places import REGISTRY_FILE, SETTINGS_FILE
+from flycore.registry.paths import REGISTRY_FILE, SETTINGS_FILE
 from flycore.registry.watch import file_stamps, watch_files
 
 if TYPE_CHECKING:

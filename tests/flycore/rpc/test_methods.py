@@ -11,11 +11,10 @@ from typing import Any, get_type_hints
 import msgspec
 import pytest
 
-from flycore.client.approver import CONNECTION_LOST, RemoteApprover
-from flycore.client.attached import AttachedClient
-from flycore.client.calling import ReconnectingClient
+from flycore.client.attach import AttachedClient
 from flycore.client.local import LocalClient
-from flycore.client.socket import RemoteClient
+from flycore.client.reconnecting import ReconnectingClient
+from flycore.client.remote import CONNECTION_LOST, RemoteApprover, RemoteClient
 from flycore.kernel.approver import KernelApprover
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Outcome
@@ -35,8 +34,8 @@ from flycore.rpc.methods import (
     methods_of,
 )
 from flycore.rpc.proxies import DeferredClient, UnavailableApprover
-from flycore.serve.reading import Queries
-from flycore.serve.session import Session
+from flycore.server.queries import Queries
+from flycore.server.session import Session
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 CLIENTS = (LocalClient, RemoteClient, AttachedClient, ReconnectingClient, DeferredClient)

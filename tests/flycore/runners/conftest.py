@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from flycore.runners.process_json import ProcessJsonJob
+from flycore.runners.one_shot import ProcessJsonJob
 from flysafe.procfs import environment_value, own_children, process_table
 
 MakeJob = Callable[..., ProcessJsonJob]

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from flycore.model.enums import Code, Status
-from flycore.runners.process_json import ProcessJsonJob, call_sidecar
+from flycore.runners.one_shot import ProcessJsonJob, call_sidecar
 from flysafe.procfs import own_children
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from flycore.catalog.agent_actions import agent_actions
+from flycore.catalog.builtin import agent_actions
 from flycore.catalog.schemas import check_input
 from flycore.model.json import read_strict
 from flytui.cli.agent_tools import AgentRequest, NotUnderstood, read_agent_request

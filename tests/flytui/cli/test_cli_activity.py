@@ -10,9 +10,9 @@ import jsonschema
 
 from flycore.model.call import Activity, Caller, CallError, Progress, ToolResult
 from flycore.model.enums import Phase, Status
-from flytui.cli.call_words import bar, call_page, elapsed_text, outcome_text, share_of
+from flytui.cli.call_text import bar, call_page, elapsed_text, outcome_text, share_of
 from flytui.cli.commands.schema import schema_of
-from flytui.cli.following import ChangeTracker
+from flytui.cli.follow import ChangeTracker
 from kits.command_line import Desk, until
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=60000", "--json")

@@ -9,7 +9,7 @@ from anyio.to_thread import run_sync
 
 from flycore.audit.log import ANCHOR_EVERY
 from flycore.kernel.kernel import Kernel
-from flycore.model.check import CheckState
+from flycore.model.diagnostics import CheckState
 from kits.command_line import Desk
 from kits.kernel import ECHO, Root
 from kits.unix_socket import served

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from flycore.catalog.known import KNOWN
+from flycore.catalog.builtin import KNOWN
 from kits.command_line import REGISTRY, Desk
 from kits.programs import needs
 

@@ -8,7 +8,7 @@ import pytest
 from flycore.model.diagnostics import Severity
 from flycore.registry.settings import ReadSettings, Settings, parse_settings
 from flytui.cli.commands.schema import schema_of
-from flytui.cli.settings_words import POINTERS, listed_settings
+from flytui.cli.settings_text import POINTERS, listed_settings
 from kits.command_line import Desk
 
 WRITTEN = """{

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from flytui.cli.bench import find_editor
+from flytui.cli.terminal_programs import find_editor
 from kits import command_line
 
 

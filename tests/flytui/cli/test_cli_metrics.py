@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from flycore.audit.log import AuditLog
-from flycore.registry.places import find_paths
+from flycore.registry.paths import find_paths
 from kits.command_line import Desk
 
 

@@ -6,17 +6,16 @@ import os
 
 import pytest
 
-from flycore.approval.cells import cell_width
-from flycore.kernel import checks
+from flycore.kernel import doctor as checks
 from flycore.model.audit import Verification
 from flycore.model.call import Artifact, CallError, ToolResult
-from flycore.model.check import CheckState
-from flycore.model.diagnostics import Diagnostic, Position, Severity
+from flycore.model.diagnostics import CheckState, Diagnostic, Position, Severity
 from flycore.model.enums import Code, Level, ReasonCode, Source, Status
 from flycore.model.sidecar import Permissions, SidecarEntry
-from flytui.cli.call_result import cancelled_result, lost_result, outcome_lines
+from flytui.cli.call_text import cancelled_result, lost_result, outcome_lines
 from flytui.cli.output import clock_time, plain_table, print_line, print_strict
-from flytui.console.doctor.terminal import TerminalFacts, TmuxFacts, terminal_checks
+from flytui.console.doctor.terminal_checks import TerminalFacts, TmuxFacts, terminal_checks
+from flytui.text.wrap import cell_width
 
 ROWS = (("● available", "a.b", "fine"), ("○ unavailable", "long.name", "because " * 20 + "of that"))
 HEADINGS = ("STATE", "TOOL", "WHY")

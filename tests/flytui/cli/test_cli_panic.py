@@ -75,7 +75,7 @@ def test_beside_a_kernel_that_does_not_answer_it_stops_the_next_one_and_says_so(
     from pathlib import Path
 
     from flycore.kernel.lock import RootLock
-    from flycore.registry.places import find_paths
+    from flycore.registry.paths import find_paths
     from flytui.cli.commands import panic
     from flytui.cli.invocation import Invocation
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from flycore.approval.cells import cell_width
 from flycore.model.call import Progress
 from flycore.model.enums import Phase
 from flytui.cli.call_progress import (
@@ -16,6 +15,7 @@ from flytui.cli.call_progress import (
     line_of,
     progress_text,
 )
+from flytui.text.wrap import cell_width
 from kits.command_line import Desk
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=2500")

@@ -15,10 +15,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as sync_connect
 
-from flycore.client.attached import open_attached_console
+from flycore.client.attach import open_attached_console
 from flycore.client.connect import connect
 from flycore.model.errors import NotPaired
-from flycore.registry.places import RootPaths, find_paths
+from flycore.registry.paths import RootPaths, find_paths
 from kits.command_line import LONGEST, Desk, until
 from kits.fork_server import ForkedProcess
 

@@ -18,29 +18,27 @@ from textual.widgets import Input, OptionList
 from flycore.model.approval import MatchedRule
 from flycore.model.call import Activity, Artifact
 from flycore.model.catalog import SidecarView
-from flycore.model.check import Check, CheckState
-from flycore.model.diagnostics import Diagnostic, Position, Severity
+from flycore.model.diagnostics import Check, CheckState, Diagnostic, Fix, FixKind, Position, Severity
 from flycore.model.enums import Decision, ReasonCode
-from flycore.model.fix import Fix, FixKind
 from flycore.model.picture import Picture
+from flycore.model.question import TrustItem
 from flycore.model.stability import Reason
-from flycore.model.trust import TrustItem
-from flytui.console.activity.page import CallScreen
-from flytui.console.activity.shape import CallView
+from flytui.console.activity.call_screen import CallScreen
+from flytui.console.activity.output_views import CallView
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.card import RequestScreen
-from flytui.console.approvals.reason import TextPromptScreen
-from flytui.console.catalog.jump import JumpScreen
-from flytui.console.catalog.view import CatalogView
-from flytui.console.fix.bench import TerminalPrograms
-from flytui.console.fix.screen import ConfirmActionScreen
-from flytui.console.form.screen import FormScreen
-from flytui.console.guard import ControlCharacterFilter
-from flytui.console.main import MainScreen
-from flytui.console.own import ConsoleSettings, check_settings
-from flytui.console.pages import PageScreen
-from flytui.console.rows import VirtualList
+from flytui.console.approvals.request_screen import RequestScreen
+from flytui.console.catalog.catalog_view import CatalogView
+from flytui.console.catalog.jump_screen import JumpScreen
+from flytui.console.fix.terminal_programs import TerminalPrograms
+from flytui.console.forms.form_screen import FormScreen
+from flytui.console.line_filters import ControlCharacterFilter
+from flytui.console.screens.base import PageScreen
+from flytui.console.screens.confirm_action import ConfirmActionScreen
+from flytui.console.screens.main import MainScreen
+from flytui.console.screens.text_prompt import TextPromptScreen
 from flytui.console.style import theme_names
+from flytui.console.user_settings import ConsoleSettings, check_settings
+from flytui.console.widgets.virtual_list import VirtualList
 from kits.console import HandClock, console, drawn, press, settle, until
 from kits.fake_kernel import World, world
 from kits.values import (

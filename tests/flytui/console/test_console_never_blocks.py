@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import flytui.console
-from flytui.console.catalog.view import CatalogView
+from flytui.console.catalog.catalog_view import CatalogView
 from kits.console import HandClock, console, press, until
 from kits.fake_kernel import World, world
 from kits.values import sample_catalog, stability_of, tool_view
@@ -96,15 +96,15 @@ OUTSIDE = ("subprocess", "socket", "shutil", "tempfile", "glob", "urllib.request
 VALUES = (
     "flycore.client.protocol",
     "flycore.rpc.proxies",
-    "flycore.client.ledger",
-    "flycore.client.unwrap",
+    "flycore.client.audit_reader",
+    "flycore.model.errors",
     "flycore.model",
-    "flycore.approval.card",
+    "flytui.text.card",
     "flycore.approval.leases",
-    "flycore.approval.machine",
+    "flycore.approval.request_states",
     "flycore.policy.patterns",
-    "flycore.approval.written",
-    "flycore.catalog.query",
+    "flycore.policy.rule_file",
+    "flytui.text.filter_query",
     "flycore.catalog.schemas",
 )
 """Of the kernel: the Protocol, the log's reader that works in threads, and rooms of pure values."""

@@ -8,9 +8,9 @@ from textual import events
 from textual.geometry import Size
 from textual.pilot import Pilot
 
-from flytui.console.approvals.card import RequestScreen
-from flytui.console.paint import text_of
-from flytui.console.rows import VirtualList
+from flytui.console.approvals.request_screen import RequestScreen
+from flytui.console.widgets.virtual_list import VirtualList
+from flytui.text.lines import text_of
 from kits.console import HandClock, console, frame, press, settle, still, until
 from kits.fake_kernel import World, world
 from kits.values import request_of, sample_activity

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flycore.catalog.agent_actions import EDIT, FETCH, SHELL, TOOL
+from flycore.catalog.builtin import EDIT, FETCH, SHELL, TOOL
 
 if TYPE_CHECKING:
     from flycore.model.json import Json, JsonObject

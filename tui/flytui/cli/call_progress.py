@@ -7,12 +7,12 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from flycore.approval.cells import cell_width
 from flycore.model.call import Progress
 from flycore.model.enums import Phase
 from flysafe.text import safe_text
-from flytui.cli.call_words import bar, elapsed_text, share_of
+from flytui.cli.call_text import bar, elapsed_text, share_of
 from flytui.cli.output import discard, dumb, print_error
+from flytui.text.wrap import cell_width
 
 TICK_S = 0.5
 """Between two looks at the clock."""

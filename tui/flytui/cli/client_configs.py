@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from flycore.registry.places import RootPaths
+    from flycore.registry.paths import RootPaths
 
 HOOK_SECONDS = 600
 """How long Claude Code gives the hook."""

@@ -11,18 +11,18 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from flytui.cli.bench import find_terminal_programs
+from flytui.cli.attach import attach_to_kernel
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation
-from flytui.cli.joining import attach_to_kernel
 from flytui.cli.output import clock_time
 from flytui.cli.terminal import find_terminal, run_tool
+from flytui.cli.terminal_programs import find_terminal_programs
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Approver, Client
-    from flycore.registry.places import RootPaths
-    from flytui.console.doctor.terminal import TerminalFacts
-    from flytui.console.own import ConsoleSettings
+    from flycore.registry.paths import RootPaths
+    from flytui.console.doctor.terminal_checks import TerminalFacts
+    from flytui.console.user_settings import ConsoleSettings
 
 
 def open_console(invocation: Invocation) -> int:
@@ -32,7 +32,7 @@ def open_console(invocation: Invocation) -> int:
     places = invocation.places()
 
     async def sit() -> None:
-        from flycore.client.ledger import AuditReader
+        from flycore.client.audit_reader import AuditReader
         from flytui.console.run import run_console
 
         async with until_terminal_closes():
@@ -110,8 +110,8 @@ async def run_demo() -> None:
 def read_console_settings(places: RootPaths) -> ConsoleSettings:
     """The person's keys and theme from their settings."""
     from flycore.offline.files import read_settings
-    from flytui.console.own import check_settings
     from flytui.console.style import theme_names
+    from flytui.console.user_settings import check_settings
 
     read = read_settings(places.config_dir)
     return check_settings(read.settings.keys, read.settings.theme, theme_names(), read.places)
@@ -119,6 +119,6 @@ def read_console_settings(places: RootPaths) -> ConsoleSettings:
 
 def find_console_windows() -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Windows and processes of this console, which no desktop tool may touch."""
-    from flycore.approval.seat import find_own_windows
+    from flytui.cli.own_windows import find_own_windows
 
     return find_own_windows(os.environ, os.getpid(), run_tool)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flycore.model.json import Json, JsonObject
-from flycore.registry.places import RootPaths, find_paths
+from flycore.registry.paths import RootPaths, find_paths
 
 ALLOWED, MEDIUM, HIGH = "demo.allowed", "demo.medium", "demo.high"
 SIDECAR = "demo.echo"

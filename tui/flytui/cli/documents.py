@@ -6,21 +6,18 @@ in `schema`.
 
 from __future__ import annotations
 
-from flycore.model.approval import Ask, Lease, MatchedRule
+from flycore.model.approval import Ask, Lease, MatchedRule, StandingRule
 from flycore.model.audit import ApprovalReport, Metrics, ToolMetrics, Verification
 from flycore.model.base import Value
 from flycore.model.call import Activity
 from flycore.model.catalog import CapabilityView, SidecarView
-from flycore.model.check import Check
-from flycore.model.diagnostics import Diagnostic
+from flycore.model.described import Described, Import
+from flycore.model.diagnostics import Check, Diagnostic
 from flycore.model.enums import Decision, Effective, Risk
 from flycore.model.json import Json, JsonObject
-from flycore.model.question import Block, Question
-from flycore.model.source import Described, Import
+from flycore.model.question import Block, Question, TrustItem
 from flycore.model.stability import Reason, Stability
-from flycore.model.standing import StandingRule
 from flycore.model.status import Status
-from flycore.model.trust import TrustItem
 from flycore.policy.conditions import Match
 from flycore.policy.replay import Replayed
 from flycore.policy.rules import RuleLayer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 import click
 
 if TYPE_CHECKING:
-    from flycore.registry.places import RootPaths
+    from flycore.registry.paths import RootPaths
 
 P = ParamSpec("P")
 
@@ -37,7 +37,7 @@ class Invocation:
 
     def places(self) -> RootPaths:
         """The folders of the root this invocation is about. Creates nothing."""
-        from flycore.registry.places import find_paths
+        from flycore.registry.paths import find_paths
 
         return find_paths(self.root, self.workspace, os.environ, Path.cwd())
 

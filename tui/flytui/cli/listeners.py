@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flycore.kernel.kernel import Kernel
-    from flycore.registry.places import RootPaths
-    from flycore.serve.http import App
+    from flycore.registry.paths import RootPaths
+    from flycore.server.http import App
 
 
 @asynccontextmanager
@@ -18,17 +18,17 @@ async def open_doors(
 ) -> AsyncIterator[tuple[str, ...]]:
     """Listen from those ports on until the block ends; None for a door that stays shut. Gives the addresses.
     Raises OSError where no port is free."""
-    from flycore.serve.tokens import TokenStore
+    from flycore.server.tokens import TokenStore
 
     tokens = TokenStore.load(places.state_dir)
     async with AsyncExitStack() as stack:
         addresses = []
         if tcp is not None:
-            from flycore.serve.tcp import serve_tcp
+            from flycore.server.tcp import serve_tcp
 
             addresses.append(await stack.enter_async_context(serve_tcp(kernel, tokens, tcp)))
         if http is not None:
-            from flycore.serve.http import serve_http
+            from flycore.server.http import serve_http
 
             door = serve_http(kernel, _mcp(kernel, places), tokens, http)
             addresses.append(await stack.enter_async_context(door))
@@ -39,7 +39,7 @@ def _mcp(kernel: Kernel, places: RootPaths) -> App:
     """The MCP application; who has a token calls under its name."""
     from flycore.client.local import LocalClient
     from flycore.model.caller import parse_caller_key
-    from flycore.serve.mcp.http import http_app
-    from flycore.serve.mcp.images import image_reader
+    from flycore.server.mcp.http import http_app
+    from flycore.server.mcp.images import image_reader
 
     return http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), image_reader(places))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from flytui.cli.command_group import LazyGroup
 from flytui.cli.interrupts import Interrupted
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.lazy import LazyGroup
 
 if TYPE_CHECKING:
     from flycore.model.errors import RootBusy

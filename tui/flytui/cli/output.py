@@ -16,8 +16,10 @@ import msgspec
 from flysafe.text import safe_lines, safe_text, strict_text
 
 if TYPE_CHECKING:
+    from flycore.model.catalog import Catalog
     from flytui.cli.invocation import Invocation
-    from flytui.console.paint import StyledLine
+    from flytui.text.lines import StyledLine
+
 
 UNBOUNDED = 1_000_000
 """Width of a line that goes to a file or a pipe: nothing is wrapped, so that a search finds it."""
@@ -131,14 +133,14 @@ def table(invocation: Invocation, headings: Sequence[str], rows: Iterable[Sequen
 
 def _sizes(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     """Cells that each column but the last one needs."""
-    from flycore.approval.cells import cell_width
+    from flytui.text.wrap import cell_width
 
     return [max(cell_width(row[at]) for row in [headings, *rows]) for at in range(len(headings) - 1)]
 
 
 def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[str]:
     """The table as lines of at most `room` cells where words allow it. Cells have to be safe already."""
-    from flycore.approval.cells import cell_width, wrap_words
+    from flytui.text.wrap import cell_width, wrap_words
 
     sizes = _sizes(headings, rows)
     indent = sum(sizes) + len(GAP) * len(sizes)
@@ -159,7 +161,7 @@ def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], room: in
 
 def _records(headings: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[str]:
     """Each row as lines of heading and value, an empty line between two rows."""
-    from flycore.approval.cells import wrap_words
+    from flytui.text.wrap import wrap_words
 
     label = max(map(len, headings)) + len(GAP)
     lines: list[str] = []
@@ -224,3 +226,26 @@ def print_lines(invocation: Invocation, lines: Iterable[StyledLine]) -> None:
             for part in line
         ]
         click.echo("".join(parts).rstrip())
+
+
+# A name that nothing has: what was meant instead.
+
+
+EXIT_UNKNOWN = 3
+
+
+def nearest_names(catalog: Catalog, name: str, *, sidecars: bool) -> tuple[str, ...]:
+    """Names of tools (and sidecars) close to that one, the nearest first."""
+    from flycore.model.suggest import nearest
+
+    names = [view.capability.name for view in catalog.capabilities]
+    names += [view.id for view in catalog.sidecars] if sidecars else []
+    return nearest(name, names)
+
+
+def print_not_found(name: str, near: tuple[str, ...], *, sidecars: bool) -> int:
+    """Say that there is no such tool (or sidecar), with the nearest names; the exit code for it."""
+    what = "tool or sidecar" if sidecars else "tool"
+    hint = f"did you mean {' or '.join(near)}?" if near else "flytui catalog lists every tool"
+    print_error(f"no {what} is named {name}: {hint}")
+    return EXIT_UNKNOWN

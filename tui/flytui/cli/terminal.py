@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flytui.console.doctor.terminal import TerminalFacts, TmuxFacts
+    from flytui.console.doctor.terminal_checks import TerminalFacts, TmuxFacts
 
 TOOL_SECONDS = 2.0
 """How long a terminal multiplexer may take to answer."""
@@ -25,13 +25,13 @@ def terminal_size() -> tuple[int, int] | None:
 
 def find_terminal(size: tuple[int, int] | None, encoding: str, environ: Mapping[str, str]) -> TerminalFacts:
     """The terminal of that size. Asks tmux where it lies in one."""
-    from flytui.console.doctor.terminal import TerminalFacts
+    from flytui.console.doctor.terminal_checks import TerminalFacts
 
     return TerminalFacts(size, encoding, environ, _tmux() if environ.get("TMUX") else None)
 
 
 def _tmux() -> TmuxFacts:
-    from flytui.console.doctor.terminal import TmuxFacts
+    from flytui.console.doctor.terminal_checks import TmuxFacts
 
     if shutil.which("tmux") is None:
         return TmuxFacts(found=False, clipboard="")

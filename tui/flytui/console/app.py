@@ -1,4 +1,4 @@
-"""The console as an application: its keys that work everywhere, and the way from events to screens."""
+"""What ends when the console is left, and is asked about before."""
 
 from __future__ import annotations
 
@@ -16,24 +16,51 @@ from textual.screen import Screen
 from flycore.model.errors import FlyError
 from flycore.model.events import Event
 from flysafe.text import safe_text
-from flytui.console.approvals.view import ApprovalsView
-from flytui.console.colourless import MonochromeFilter
+from flytui.console.approvals.request_list import ApprovalsView
+from flytui.console.command_palette import palette_commands
 from flytui.console.controllers.attach import AttachController
 from flytui.console.controllers.connection import KernelConnection
 from flytui.console.controllers.decision_screens import DecisionScreens
 from flytui.console.controllers.emergency_stop import EmergencyStop
 from flytui.console.controllers.notifications import Notifications
-from flytui.console.desk import ALL_TOPICS, ArmedView, ConsoleState, Topic, update_screens
-from flytui.console.guard import ControlCharacterFilter
-from flytui.console.help import active_sections, help_screen
-from flytui.console.leaving import quit_question
-from flytui.console.lending import suspend_for
-from flytui.console.main import MainScreen
-from flytui.console.pages import PressAgainScreen
-from flytui.console.palette import palette_commands
-from flytui.console.pump import StateSync
+from flytui.console.line_filters import ControlCharacterFilter, MonochromeFilter
+from flytui.console.screens.base import PressAgainScreen
+from flytui.console.screens.help import active_sections, help_screen
+from flytui.console.screens.main import MainScreen
+from flytui.console.state import ALL_TOPICS, ArmedView, ConsoleState, Topic, update_screens
+from flytui.console.state_sync import StateSync
 from flytui.console.style import CSS, LIGHT, THEME
-from flytui.console.terminal import non_blocking_driver
+from flytui.console.terminal import non_blocking_driver, suspend_for
+from flytui.text.labels import plural
+
+
+def quit_question(desk: ConsoleState) -> list[str]:
+    """The question, most important line first; nothing where leaving ends nothing. An attached console only
+    detaches: what waits there waits on, but for the test calls that were made from here."""
+    if desk.attachment is not None:
+        return _detach_question(desk)
+    waiting = len(desk.waiting)
+    running = max(0, (desk.status.running if desk.status else 0) - waiting)
+    if not waiting and not running:
+        return []
+    question = ["Quit flytui?"]
+    if waiting:
+        what = plural(waiting, "request waits", "requests wait")
+        question.append(f"{what}: refused, because nobody decided.")
+    if running:
+        question.append(f"{plural(running, 'call runs', 'calls run')}: ended, with all their processes.")
+    return [*question, "Without a console, whatever needs a person is refused."]
+
+
+def _detach_question(desk: ConsoleState) -> list[str]:
+    if not desk.test_calls:
+        return []
+    what = plural(desk.test_calls, "test call", "test calls")
+    return ["Detach this console?", f"{what} made from here: ended. All else waits and runs on."]
+
+
+# The console as an application: its keys that work everywhere, and the way from events to screens.
+
 
 TICK_S = 0.5
 

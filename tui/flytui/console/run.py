@@ -8,17 +8,17 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from flycore.client.ledger import AuditReader
-from flycore.client.unwrap import single_exception
+from flycore.client.audit_reader import AuditReader
+from flycore.model.errors import single_exception
 from flycore.rpc.proxies import DeferredClient, UnavailableApprover
 from flytui.console.app import FlytuiApp
+from flytui.console.attachment import OpenAttachment
 from flytui.console.controllers.connection import FindOwnWindows, KernelConnectionController, OpenKernel
-from flytui.console.desk import ConsoleState
-from flytui.console.doctor.terminal import TerminalFacts
-from flytui.console.fix.bench import TerminalPrograms
-from flytui.console.joined import OpenAttachment
-from flytui.console.own import ConsoleSettings
-from flytui.console.title import restored_title
+from flytui.console.controllers.terminal_title import restored_title
+from flytui.console.doctor.terminal_checks import TerminalFacts
+from flytui.console.fix.terminal_programs import TerminalPrograms
+from flytui.console.state import ConsoleState
+from flytui.console.user_settings import ConsoleSettings
 
 
 def _no_own_windows() -> tuple[tuple[int, ...], tuple[int, ...]]:

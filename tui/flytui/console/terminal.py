@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TextIO, cast
 
 from textual.app import App
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
+
+from flytui.console.state import ALL_TOPICS, ConsoleState, Topic
 
 MAX_BUFFERED = 4 * 1024 * 1024
 """Characters kept for a terminal that does not read."""
@@ -137,3 +139,24 @@ def non_blocking_driver(found: type[Driver]) -> type[Driver]:
 def has_undrawn_output(app: App[Any]) -> bool:
     """Whether what was drawn last has not reached the person's terminal: nothing of it has been seen."""
     return isinstance(app._driver, NonBlockingDriver) and app._driver.unread
+
+
+# Lending the terminal to another program, and taking it back.
+
+
+async def suspend_for(
+    app: App[None],
+    desk: ConsoleState,
+    play: Callable[[], Awaitable[None]],
+    told: Callable[[frozenset[Topic]], Awaitable[None]],
+) -> None:
+    """Let `play` have the terminal to its end. Everything goes on meanwhile except drawing; what came up
+    shows through `told` when the person is back, whose keys until then were the other program's."""
+    desk.suspended = True
+    try:
+        with app.batch_update(), app.suspend():
+            await play()
+    finally:
+        desk.suspended = False
+        desk.last_key = desk.clock()
+    await told(ALL_TOPICS)

@@ -7,11 +7,11 @@ import os
 import selectors
 import time
 
-from flysidecars.children import ChildProcess
+from flysidecars.child_process import ChildProcess
 from flysidecars.sdk import Call, JsonObject, ToolFailed
 from flysidecars.utility.lsp.framing import Frames, FramingError, encode
-from flysidecars.utility.lsp.places import path_of
-from flysidecars.utility.lsp.replies import answer_request
+from flysidecars.utility.lsp.positions import path_of
+from flysidecars.utility.lsp.server_requests import answer_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

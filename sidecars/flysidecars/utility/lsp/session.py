@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from flysidecars.sdk import Call, JsonObject
 from flysidecars.sdk.call import object_field
-from flysidecars.utility.lsp.places import uri_of
+from flysidecars.utility.lsp.positions import uri_of
 from flysidecars.utility.lsp.server import LanguageServer
 
 TYPE_CHECKING = False

@@ -11,10 +11,10 @@ import time
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed, Unavailable
 from flysidecars.sdk.call import object_field
 from flysidecars.sdk.paths import in_project
-from flysidecars.utility.lsp.places import DocumentPositions, read_text, uri_of
-from flysidecars.utility.lsp.reading import bounded, diagnostics_of, in_order, symbols_of
+from flysidecars.utility.lsp.positions import DocumentPositions, read_text, uri_of
+from flysidecars.utility.lsp.results import bounded, diagnostics_of, in_order, symbols_of
 from flysidecars.utility.lsp.session import open_document, start, wait_for_diagnostics
-from flysidecars.utility.offers import NO_SERVER
+from flysidecars.utility.probe import NO_SERVER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

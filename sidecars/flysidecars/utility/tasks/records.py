@@ -15,7 +15,7 @@ import time
 
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 from flysidecars.sdk.paths import open_project_folder
-from flysidecars.utility.tasks.ring import RingBuffer
+from flysidecars.utility.tasks.ring_buffer import RingBuffer
 
 FOLDER = ".flyflor/tasks"
 KEPT = 50

@@ -7,14 +7,14 @@ import os
 import signal
 from threading import Lock
 
-from flysidecars.children import ChildProcess
-from flysidecars.programs import find_program
+from flysidecars.child_process import ChildProcess
+from flysidecars.run_program import find_program
 from flysidecars.sdk import Call, JsonObject, ToolFailed, Unavailable
 from flysidecars.sdk.paths import open_project, open_project_file
 from flysidecars.utility.tasks.records import STREAMS, all_records, find_record, new_record, now
-from flysidecars.utility.tasks.ring import ring_text
-from flysidecars.utility.tasks.running import TaskProcess
+from flysidecars.utility.tasks.ring_buffer import ring_text
 from flysidecars.utility.tasks.settings import Settings
+from flysidecars.utility.tasks.task_process import TaskProcess
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,19 +16,17 @@ import flytui.console
 from flycore.model.approval import Answer, ApprovalRequest, Outcome
 from flycore.model.enums import Risk
 from flytui.console.app import FlytuiApp
-from flytui.console.approvals.batch import BatchScreen
-from flytui.console.approvals.card import RequestScreen
-from flytui.console.approvals.keys import QUIET_S, VISIBLE_S
-from flytui.console.approvals.lease import LeaseScreen
-from flytui.console.approvals.question import QuestionScreen
-from flytui.console.approvals.rule import RuleScreen
-from flytui.console.fix.screen import ConfirmActionScreen
-from flytui.console.joined import LostKernel
-from flytui.console.pages import PageScreen
-from flytui.console.paint import line, span
+from flytui.console.approvals.batch_screen import BatchScreen
+from flytui.console.approvals.question_screen import QuestionScreen
+from flytui.console.approvals.request_screen import RequestScreen
+from flytui.console.approvals.terms_screen import LeaseScreen, RuleScreen
+from flytui.console.attachment import LostKernel
 from flytui.console.screens.armed import ArmedScreen
-from flytui.console.screens.traits import decision_open, kernel_values_open
-from flytui.console.trust import TrustScreen
+from flytui.console.screens.arming import QUIET_S, VISIBLE_S
+from flytui.console.screens.base import PageScreen, decision_open, kernel_values_open
+from flytui.console.screens.confirm_action import ConfirmActionScreen
+from flytui.console.screens.trust import TrustScreen
+from flytui.text.lines import line, span
 from kits.console import HandClock, console, press, settle, until
 from kits.fake_kernel import World
 from kits.values import loop_question, request_of, sample_catalog, trust_items

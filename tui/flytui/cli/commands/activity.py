@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import print_error, print_json, print_line, table
-from flytui.cli.reading import query_kernel
-from flytui.cli.unknown import EXIT_UNKNOWN
+from flytui.cli.kernel_query import query_kernel
+from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line, table
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.model.call import Activity
-    from flycore.registry.places import RootPaths
+    from flycore.registry.paths import RootPaths
 
 DEFAULT_CALLS = 20
 MOST_CALLS = 500
@@ -47,7 +46,7 @@ def activity(invocation: Invocation, count: int, follow: bool) -> int:
         return _list(invocation, count)
     if invocation.as_json:
         raise click.UsageError("--json prints one document and --follow has no end: choose one")
-    from flytui.cli.following import follow_activity
+    from flytui.cli.follow import follow_activity
 
     return follow_activity(invocation.places(), count)
 
@@ -70,7 +69,7 @@ def show(invocation: Invocation, wanted: str) -> int:
     if invocation.as_json:
         _emit(running, found)
     elif len(found) == 1:
-        from flytui.cli.call_words import call_page
+        from flytui.cli.call_text import call_page
 
         print_line("\n".join(call_page(found[0], time.time())))
     else:
@@ -101,7 +100,7 @@ def _cancel(places: RootPaths, call: Activity) -> bool:
     async def question(client: Client) -> bool:
         return await client.cancel(call.call_id)
 
-    from flytui.cli.call_words import state_text
+    from flytui.cli.call_text import state_text
 
     if call.result is None and query_kernel(places, question):
         print_error(f"cancelled: {call.tool}, {call.call_id}")
@@ -121,7 +120,7 @@ def _list(invocation: Invocation, count: int) -> int:
     elif not shown:
         print_line("no call yet: flytui call makes one, and so does an agent")
     else:
-        from flytui.cli.call_words import call_row
+        from flytui.cli.call_text import call_row
 
         now = time.time()
         table(invocation, HEADINGS, [call_row(call, now) for call in shown])

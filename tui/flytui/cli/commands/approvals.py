@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import clock_time, print_error, print_json, print_line, print_strict, table, width
-from flytui.cli.reading import query_kernel
-from flytui.cli.unknown import EXIT_UNKNOWN
+from flytui.cli.kernel_query import query_kernel
+from flytui.cli.output import (
+    EXIT_UNKNOWN,
+    clock_time,
+    print_error,
+    print_json,
+    print_line,
+    print_strict,
+    table,
+    width,
+)
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
@@ -41,8 +49,8 @@ def list_command(invocation: Invocation) -> int:
 @common
 def show(invocation: Invocation, request_id: str) -> int:
     """The whole card of one request."""
-    from flycore.approval.card import LABEL_CELLS, render_card
     from flytui.cli.documents import ApprovalsDocument
+    from flytui.text.card import LABEL_CELLS, render_card
 
     asks = _read_requests(invocation)
     found = [ask for ask in asks or () if request_id in (ask.request.id, ask.request.call_id)]

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import print_error, print_json, print_line, print_readable_json
-from flytui.cli.reading import query_kernel
-from flytui.cli.unknown import EXIT_UNKNOWN
+from flytui.cli.kernel_query import query_kernel
+from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line, print_readable_json
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.model.json import JsonObject
-    from flycore.registry.places import RootPaths
+    from flycore.registry.paths import RootPaths
 
 DEFAULT_LINES = 20
 MOST_LINES = 10_000

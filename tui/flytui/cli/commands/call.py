@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flytui.cli.completing import tool_names
 from flytui.cli.interrupts import Interrupted, run_async
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_json
+from flytui.cli.shell_completion import tool_names
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
@@ -57,7 +57,7 @@ def call(
     from flycore.model.errors import ConnectionLost
     from flytui.cli.call_input import BadInput, read_words, refuse_undecodable
     from flytui.cli.call_progress import progress_display, show_progress
-    from flytui.cli.call_result import cancelled_result, lost_result, print_result
+    from flytui.cli.call_text import cancelled_result, lost_result, print_result
 
     try:
         refuse_undecodable(tool, said)

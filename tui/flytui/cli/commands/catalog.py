@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.kernel_query import query_kernel, read_catalog
 from flytui.cli.output import print_error, print_json, print_line, table
-from flytui.cli.reading import query_kernel, read_catalog
 
 if TYPE_CHECKING:
-    from flycore.catalog.query import Query
     from flycore.client.protocol import Client
     from flycore.model.approval import Lease
     from flycore.model.catalog import CapabilityView, Catalog, SidecarView
     from flycore.model.stability import Reason, Stability
-    from flycore.registry.places import RootPaths
+    from flycore.registry.paths import RootPaths
+    from flytui.text.filter_query import Query
 
 HEADINGS = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "WHY / FIX")
 
@@ -77,7 +77,7 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
 
 def _print_described(invocation: Invocation, shown: Catalog, *, everything: bool) -> None:
     """What is described and never run: all of it, or how much there is."""
-    from flytui.console.sources.rows import COLUMN_TITLES, counts_by_kind, one_line_summary
+    from flytui.console.screens.sources import COLUMN_TITLES, counts_by_kind, one_line_summary
 
     if not shown.described:
         return
@@ -100,7 +100,7 @@ def matching(catalog: Catalog, query: Query, leased: frozenset[str]) -> Catalog:
     holds for."""
     import msgspec
 
-    from flycore.catalog.query import listed_described, listed_sidecar, listed_tool
+    from flytui.text.filter_query import listed_described, listed_sidecar, listed_tool
 
     if not query.terms:
         return catalog
@@ -128,7 +128,7 @@ def matching(catalog: Catalog, query: Query, leased: frozenset[str]) -> Catalog:
 
 def _read_query(words: tuple[str, ...]) -> Query:
     """The filters as one; all of them must hold. Raises UsageError for a key or value there is not."""
-    from flycore.catalog.query import parse_query
+    from flytui.text.filter_query import parse_query
 
     query = parse_query(" ".join(words))
     if query.problems:

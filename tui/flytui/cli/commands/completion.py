@@ -18,7 +18,7 @@ def completion(invocation: Invocation, shell: str) -> int:
     """
     from click.shell_completion import ShellComplete, get_completion_class
 
-    from flytui.cli.completing import PROGRAM, VARIABLE
+    from flytui.cli.shell_completion import PROGRAM, VARIABLE
 
     if invocation.as_json:
         raise click.UsageError("a shell's script is no JSON document: leave --json out")

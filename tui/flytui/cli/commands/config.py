@@ -12,7 +12,7 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_error, print_json, table
 
 if TYPE_CHECKING:
-    from flycore.registry.places import RootPaths
+    from flycore.registry.paths import RootPaths
     from flytui.cli.documents import ListedSetting
 
 
@@ -28,9 +28,9 @@ def config(invocation: Invocation) -> int:
 def show(invocation: Invocation) -> int:
     """Every setting with its value and the line it comes from, or that it is the default."""
     from flycore.offline.files import read_settings
-    from flycore.registry.places import SETTINGS_FILE
+    from flycore.registry.paths import SETTINGS_FILE
     from flytui.cli.documents import ConfigDocument
-    from flytui.cli.settings_words import check_console_settings, listed_settings
+    from flytui.cli.settings_text import check_console_settings, listed_settings
 
     folder = invocation.places().config_dir
     read = check_console_settings(read_settings(folder))
@@ -68,7 +68,7 @@ def path(invocation: Invocation) -> int:
 
 
 def _places(places: RootPaths) -> tuple[tuple[str, str], ...]:
-    from flycore.registry.places import (
+    from flycore.registry.paths import (
         POLICY_FILE,
         PROJECT_POLICY_FILE,
         REGISTRY_FILE,

@@ -62,7 +62,7 @@ def _play(root: DemoRoot) -> list[DemoCall]:
             group.cancel_scope.cancel()
 
     async def sit() -> None:
-        from flycore.client.ledger import AuditReader
+        from flycore.client.audit_reader import AuditReader
         from flytui.cli.console import find_console_windows, until_terminal_closes
         from flytui.console.run import run_console
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from flytui.cli.completing import sidecar_names
+from flytui.cli.commands.enable import set_enabled_and_print
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.switching import set_enabled_and_print
+from flytui.cli.shell_completion import sidecar_names
 
 
 @click.command()

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.kernel_query import query_kernel, read_catalog
 from flytui.cli.output import at_terminal, print_json, print_line, print_strict
-from flytui.cli.reading import query_kernel, read_catalog
 from flytui.cli.terminal import find_terminal, terminal_size
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
-    from flycore.model.check import Check
-    from flycore.registry.places import RootPaths
+    from flycore.model.diagnostics import Check
+    from flycore.registry.paths import RootPaths
 
 EXIT_ERRORS = 5
 
@@ -26,7 +26,7 @@ EXIT_ERRORS = 5
 @common
 def doctor(invocation: Invocation, fix: bool) -> int:
     """Check everything that flytui stands on. Exit 0, or 5 when something is written wrong."""
-    from flycore.model.check import CheckState
+    from flycore.model.diagnostics import CheckState
     from flytui.cli.documents import DoctorDocument
 
     if fix and (invocation.as_json or not at_terminal()):
@@ -44,7 +44,7 @@ def doctor(invocation: Invocation, fix: bool) -> int:
         warned = sum(check.state is CheckState.WARN for check in checks)
         print_line(f"{len(checks)} checks: {failed} failed, {warned} to look at")
     if fix:
-        from flytui.cli.mending import offer_fixes
+        from flytui.cli.doctor_fix import offer_fixes
 
         offer_fixes(places, checks)
     return EXIT_ERRORS if failed else 0
@@ -60,7 +60,7 @@ def check_lines(check: Check) -> list[str]:
 def run_checks(places: RootPaths) -> tuple[Check, ...]:
     """Look at everything: the running kernel does, else it is done here. Spawns nothing but probes of
     trusted sidecars."""
-    from flytui.console.doctor.terminal import terminal_checks
+    from flytui.console.doctor.terminal_checks import terminal_checks
 
     checks = query_kernel(places, _checks)
     if checks is None:

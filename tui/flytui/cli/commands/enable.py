@@ -1,12 +1,60 @@
-"""`flytui enable`: switches a sidecar on in its registry file."""
+"""Switching an entry on or off from the command line: the same edit as the console's, and no trust with it,
+because nobody proves that a person ran it.
+"""
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 import click
 
-from flytui.cli.completing import sidecar_names
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.switching import set_enabled_and_print
+from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line
+from flytui.cli.shell_completion import sidecar_names
+
+if TYPE_CHECKING:
+    from flycore.registry.paths import RootPaths
+    from flytui.cli.invocation import Invocation
+
+
+EXIT_REFUSED = 5
+SUCCESSFUL_OUTCOMES = ("switched", "unchanged")
+"""Outcomes after which the entry is as it was asked for."""
+
+
+def set_enabled_and_print(told: Invocation, sidecar: str, enabled: bool, reason: str) -> int:
+    """Edit the file that declares the entry; 3 for one there is not, 5 where the file cannot be edited."""
+    from flycore.offline.files import set_enabled
+    from flytui.cli.documents import SwitchDocument
+
+    places = told.places()
+    made = set_enabled(places, os.environ, sidecar, enabled, reason)
+    document = SwitchDocument(
+        sidecar=sidecar,
+        file=made.file,
+        enabled=made.enabled,
+        outcome=made.outcome,
+        message=made.message,
+        waits=enabled and made.outcome in SUCCESSFUL_OUTCOMES and _waits(places, sidecar),
+    )
+    code = {"refused": EXIT_REFUSED, "unknown": EXIT_UNKNOWN}.get(made.outcome, 0)
+    if told.as_json:
+        print_json(document)
+        return code
+    (print_line if code == 0 else print_error)(document.message)
+    if document.waits:
+        print_error("what would run now has to be trusted first: flytui trust, or T in the console")
+    return code
+
+
+def _waits(places: RootPaths, sidecar: str) -> bool:
+    from flycore.offline.trust import read_pending_trust
+
+    return any(item.sidecar == sidecar for item in read_pending_trust(places).items)
+
+
+# `flytui enable`: switches a sidecar on in its registry file.
 
 
 @click.command()

@@ -11,16 +11,23 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import ask_yes_no, can_ask, clock_time, print_error, print_json, print_line, table
-from flytui.cli.reading import hold_root, query_kernel
-from flytui.cli.unknown import EXIT_UNKNOWN
+from flytui.cli.kernel_query import hold_root, query_kernel
+from flytui.cli.output import (
+    EXIT_UNKNOWN,
+    ask_yes_no,
+    can_ask,
+    clock_time,
+    print_error,
+    print_json,
+    print_line,
+    table,
+)
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
-    from flycore.model.approval import Lease
+    from flycore.model.approval import Lease, StandingRule
     from flycore.model.question import Block
-    from flycore.model.standing import StandingRule
-    from flycore.registry.places import RootPaths
+    from flycore.registry.paths import RootPaths
 
 EXIT_REFUSED = 4
 SHOWN_DIGEST = 12

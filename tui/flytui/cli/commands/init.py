@@ -17,7 +17,7 @@ def init(invocation: Invocation, only_print: bool) -> int:
     """Write a first registry, with every program that flytui brings. Never overwrites; nothing is trusted
     by it."""
     from flycore.offline.files import starter_text, write_starter
-    from flycore.registry.places import REGISTRY_FILE
+    from flycore.registry.paths import REGISTRY_FILE
     from flytui.cli.documents import InitDocument
 
     places = invocation.places()

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from flytui.cli.completing import any_names
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.kernel_query import read_catalog
 from flytui.cli.output import print_json, print_line, print_lines, width
-from flytui.cli.reading import read_catalog
+from flytui.cli.shell_completion import any_names
 
 if TYPE_CHECKING:
     from flycore.model.catalog import Catalog
-    from flycore.model.source import Described
-    from flytui.console.catalog.usage import ToolUsage
+    from flycore.model.described import Described
+    from flytui.console.catalog.details import ToolUsage
 
 
 @click.command()
@@ -32,7 +32,7 @@ def inspect(invocation: Invocation, name: str) -> int:
     if described:
         return _show_described(invocation, name, described)
     if tool is None and sidecar is None:
-        from flytui.cli.unknown import nearest_names, print_not_found
+        from flytui.cli.output import nearest_names, print_not_found
 
         near = nearest_names(catalog, name, sidecars=True)
         if invocation.as_json:
@@ -51,8 +51,8 @@ def inspect(invocation: Invocation, name: str) -> int:
             )
         )
         return 0
+    from flytui.console.catalog.catalog_rows import rows_of
     from flytui.console.catalog.details import details_lines
-    from flytui.console.catalog.model import rows_of
 
     shown = msgspec.structs.replace(
         catalog, capabilities=(tool,) if tool else (), sidecars=(sidecar,) if sidecar else ()
@@ -77,7 +77,7 @@ def _show_described(invocation: Invocation, name: str, described: tuple[Describe
 
         print_json(InspectDocument(name=name, capabilities=(), sidecar=None, described=described))
         return 0
-    from flytui.console.sources.rows import source_lines
+    from flytui.console.screens.sources import source_lines
 
     for at, item in enumerate(described):
         if at:
@@ -89,7 +89,7 @@ def _show_described(invocation: Invocation, name: str, described: tuple[Describe
 def _tool_usage(invocation: Invocation, tool: str) -> ToolUsage:
     """What the log says of the tool, whether a kernel runs or not; of calls, those that have ended."""
     from flycore.offline.audit_log import tool_history
-    from flytui.console.catalog.usage import MAX_RECENT_CALLS, usage_of
+    from flytui.console.catalog.details import MAX_RECENT_CALLS, usage_of
 
     metrics, calls = tool_history(invocation.places(), tool, MAX_RECENT_CALLS)
     return usage_of(tool, metrics, calls)

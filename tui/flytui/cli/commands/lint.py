@@ -32,7 +32,7 @@ def lint(invocation: Invocation, file: Path | None, kind: str | None) -> int:
     from flycore.model.diagnostics import Severity
     from flycore.offline.lint import lint_file, lint_root
     from flytui.cli.documents import LintDocument, LintedFile
-    from flytui.cli.settings_words import settings_problems
+    from flytui.cli.settings_text import settings_problems
 
     if kind is not None and file is None:
         raise click.UsageError("--as says what FILE is: name the file, too")

@@ -38,8 +38,8 @@ def mcp(invocation: Invocation, wait_approver: float, client_name: str | None) -
 
     async def serve() -> bool:
         from flycore.client.connect import connect
-        from flycore.serve.mcp.images import image_reader
-        from flycore.serve.mcp.stdio import serve_stdio
+        from flycore.server.mcp.images import image_reader
+        from flycore.server.mcp.stdio import serve_stdio
 
         async with connect(places, wait_approver=wait_approver) as client:
             await serve_stdio(client, image_reader(places))

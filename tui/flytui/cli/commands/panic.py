@@ -13,7 +13,7 @@ from flytui.cli.output import ask_yes_no, can_ask, count_of, print_error, print_
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
     from flycore.model.errors import RootBusy
-    from flycore.registry.places import RootPaths
+    from flycore.registry.paths import RootPaths
     from flytui.cli.documents import PanicDocument
 
 EXIT_NOT_RELEASED = 4
@@ -57,7 +57,7 @@ def _print_stop(told: Invocation, places: RootPaths) -> int:
 def _stop_root(places: RootPaths) -> tuple[PanicDocument, int]:
     """Through the kernel that runs; else in the file that the next one reads."""
     from flycore.model.errors import RootBusy
-    from flytui.cli.reading import query_kernel
+    from flytui.cli.kernel_query import query_kernel
 
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
@@ -131,7 +131,7 @@ def _release(told: Invocation, places: RootPaths) -> int:
     from flycore.model.errors import RootBusy
     from flycore.offline.panic import read_panic, release_everything
     from flycore.offline.root import LASTING_ROLES
-    from flytui.cli.reading import hold_root, query_kernel
+    from flytui.cli.kernel_query import hold_root, query_kernel
 
     async def role(client: Client) -> str:
         return (await client.status()).role

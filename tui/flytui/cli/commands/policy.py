@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flytui.cli.completing import tool_names
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_error, print_json, print_line
+from flytui.cli.shell_completion import tool_names
 
 if TYPE_CHECKING:
-    from flycore.model.capability import Capability
+    from flycore.model.catalog import Capability
     from flycore.model.diagnostics import Diagnostic
     from flycore.model.json import JsonObject
     from flycore.offline.policy import OfflinePolicy
@@ -70,14 +70,14 @@ def check(invocation: Invocation, file: Path | None) -> int:
 def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: str) -> int:
     """Say what is decided of a call of TOOL, by which rules, and what holds without them."""
     from flycore.offline.policy import read_offline_policy
-    from flycore.policy.rule_checks import caller_named
-    from flytui.cli.policy_words import explain_document, explain_lines
+    from flycore.policy.rules import caller_named
+    from flytui.cli.policy_text import explain_document, explain_lines
 
     offline = read_offline_policy(invocation.places())
     capability = offline.capability(tool)
     if capability is None:
-        from flytui.cli.policy_words import unknown_document
-        from flytui.cli.unknown import nearest_names, print_not_found
+        from flytui.cli.output import nearest_names, print_not_found
+        from flytui.cli.policy_text import unknown_document
 
         near = nearest_names(offline.world.catalog, tool, sidecars=False)
         if invocation.as_json:
@@ -116,7 +116,7 @@ def replay_command(invocation: Invocation, count: int, draft: Path | None) -> in
     from flycore.offline.policy import read_offline_policy
     from flycore.policy.replay import PastCall, past_calls, replay
     from flytui.cli.documents import PolicyReplayDocument
-    from flytui.cli.policy_words import replay_lines
+    from flytui.cli.policy_text import replay_lines
 
     places = invocation.places()
     offline = read_offline_policy(places)
@@ -171,7 +171,7 @@ def _load_single_file(offline: OfflinePolicy, file: Path, invocation: Invocation
     from flycore.policy.evaluate import Policy
     from flycore.policy.files import load_draft
     from flycore.policy.rules import RuleLayer
-    from flycore.registry.places import PROJECT_POLICY_FILE
+    from flycore.registry.paths import PROJECT_POLICY_FILE
 
     path = _absolute(file)
     project = (invocation.places().app_root / PROJECT_POLICY_FILE).resolve()

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flytui.cli.completing import tool_names
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.kernel_query import read_catalog
 from flytui.cli.output import print_json, table
-from flytui.cli.reading import read_catalog
+from flytui.cli.shell_completion import tool_names
 
 if TYPE_CHECKING:
     from flycore.model.catalog import Catalog

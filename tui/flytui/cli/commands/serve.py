@@ -15,7 +15,7 @@ from flytui.cli.output import clock_time, print_error, print_json, print_line
 if TYPE_CHECKING:
     from flycore.kernel.kernel import Kernel
     from flycore.model.events import Event
-    from flycore.registry.places import RootPaths
+    from flycore.registry.paths import RootPaths
 
 HALVES = 4
 """Characters of a code that are shown together."""
@@ -74,8 +74,8 @@ def serve(invocation: Invocation, tcp: bool, http: bool, port: int | None) -> in
 
 def _ports(tcp: bool, http: bool, port: int | None) -> tuple[int | None, int | None]:
     """Where TCP and HTTP begin to look for a port; None for a door that stays shut."""
-    from flycore.serve.http import HTTP_PORT
-    from flycore.serve.tcp import TCP_PORT
+    from flycore.server.http import HTTP_PORT
+    from flycore.server.tcp import TCP_PORT
 
     first, second = TCP_PORT, HTTP_PORT
     if port is not None:

@@ -15,7 +15,7 @@ from flytui.cli.output import print_error, print_json, print_line
 
 if TYPE_CHECKING:
     from flycore.conformance.harness import CheckTarget
-    from flycore.model.check import Check
+    from flycore.model.diagnostics import Check
 
 EXIT_BROKEN = 1
 PASSED_ON = {"ignore_unknown_options": True}
@@ -44,7 +44,7 @@ def check(
     It is called about twenty times, as you and without a sandbox, and nobody is asked: give an input that
     may be acted on. What follows -- goes to the program even where it looks like an option from here.
     """
-    from flycore.model.check import CheckState
+    from flycore.model.diagnostics import CheckState
     from flytui.cli.commands.doctor import check_lines
     from flytui.cli.documents import SidecarCheckDocument
 

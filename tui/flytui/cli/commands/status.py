@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.kernel_query import query_kernel
 from flytui.cli.output import clock_time, print_json, print_line
-from flytui.cli.reading import query_kernel
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import clock_time, print_error, print_json, print_line, table
-from flytui.cli.unknown import EXIT_UNKNOWN
+from flytui.cli.output import EXIT_UNKNOWN, clock_time, print_error, print_json, print_line, table
 
 if TYPE_CHECKING:
-    from flycore.client.socket import RemoteClient
+    from flycore.client.remote import RemoteClient
     from flycore.model.approval import Outcome
-    from flycore.registry.places import RootPaths
+    from flycore.registry.paths import RootPaths
     from flytui.cli.documents import ListedToken
 
 EXIT_REFUSED = 4
@@ -90,7 +89,7 @@ def _change_token(places: RootPaths, name: str, digest: str | None) -> Outcome:
     from flycore.model.approval import Outcome
     from flycore.model.enums import KernelRole
     from flycore.offline.tokens import add_token, revoke_token
-    from flytui.cli.reading import hold_root, query_kernel
+    from flytui.cli.kernel_query import hold_root, query_kernel
 
     async def asked(client: RemoteClient) -> Outcome:
         if digest is None:

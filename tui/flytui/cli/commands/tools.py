@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.kernel_query import read_catalog
 from flytui.cli.output import print_json, print_line, table
-from flytui.cli.reading import read_catalog
 
 
 @click.group(invoke_without_command=True)
@@ -33,7 +33,7 @@ def import_tool(invocation: Invocation, name: str, only_print: bool) -> int:
     """Take the MCP server NAME of another client's file (.mcp.json, .cursor/mcp.json, your own) over into the
     project's registry. Shows every line first and asks y/N on the terminal; there is no other way to say
     yes."""
-    from flytui.cli.importing import import_server
+    from flytui.cli.import_server import import_server
 
     return import_server(invocation, name, only_print=only_print)
 

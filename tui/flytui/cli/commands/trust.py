@@ -12,12 +12,12 @@ from flytui.cli.output import ask_yes_no, can_ask, print_error, print_json, prin
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
-    from flycore.client.socket import RemoteClient
+    from flycore.client.remote import RemoteClient
     from flycore.model.errors import RootBusy
+    from flycore.model.question import TrustItem
     from flycore.model.status import Status
-    from flycore.model.trust import TrustItem
     from flycore.offline.trust import PendingTrust
-    from flycore.registry.places import RootPaths
+    from flycore.registry.paths import RootPaths
 
 EXIT_NOT_TRUSTED = 4
 
@@ -51,7 +51,7 @@ def trust(
 def _show_and_ask(told: Invocation, places: RootPaths, print_digest: bool) -> int:
     from flycore.offline.root import LASTING_ROLES
     from flycore.offline.trust import read_pending_trust
-    from flytui.cli.reading import query_kernel
+    from flytui.cli.kernel_query import query_kernel
 
     pending = read_pending_trust(places)
     if not pending.items:
@@ -118,7 +118,7 @@ def _accept(told: Invocation, places: RootPaths, shown: str) -> int:
     holds the root."""
     from flycore.model.enums import KernelRole
     from flycore.offline.trust import CHANGED, accept_trust, read_pending_trust
-    from flytui.cli.reading import hold_root
+    from flytui.cli.kernel_query import hold_root
 
     pending = read_pending_trust(places)
     if pending.digest != shown:  # nobody has to make way for that
@@ -137,7 +137,7 @@ def _revoke(told: Invocation, places: RootPaths) -> int:
     from flycore.model.approval import Outcome
     from flycore.model.enums import KernelRole
     from flycore.offline.trust import read_pending_trust, revoke_trust
-    from flytui.cli.reading import hold_root, query_kernel
+    from flytui.cli.kernel_query import hold_root, query_kernel
 
     async def asked(client: RemoteClient) -> Outcome:
         return msgspec.convert(await client.ask_for("trust.revoke"), Outcome)
@@ -174,7 +174,7 @@ def _print_busy(busy: RootBusy) -> int:
 def _wait_for_console(told: Invocation, places: RootPaths, pending: PendingTrust, kernel: Status) -> int:
     """The question stands before the console, or before each one that attaches to `flytui serve`; wait until
     it is answered there, or until interrupted."""
-    from flycore.client.socket import connect_unix
+    from flycore.client.remote import connect_unix
     from flycore.model.errors import ConnectionLost, KernelUnreachable
     from flytui.cli.interrupts import run_async
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flytui.cli.completing import tool_names
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.kernel_query import read_catalog
 from flytui.cli.output import print_json, print_line, print_lines, width
-from flytui.cli.reading import read_catalog
+from flytui.cli.shell_completion import tool_names
 
 if TYPE_CHECKING:
     from flycore.model.catalog import Catalog
@@ -41,7 +41,7 @@ def why(invocation: Invocation, tool: str) -> int:
         )
         return 0
     from flytui.console.catalog.details import changed_lines
-    from flytui.console.catalog.ladder import headline, ladder_lines
+    from flytui.console.catalog.explanation import headline, ladder_lines
 
     print_lines(invocation, [headline(tool, view.stability), ()])
     print_lines(invocation, ladder_lines(view.stability, time.time(), width()))
@@ -54,7 +54,7 @@ def why(invocation: Invocation, tool: str) -> int:
 
 
 def _unknown(invocation: Invocation, catalog: Catalog, tool: str) -> int:
-    from flytui.cli.unknown import nearest_names, print_not_found
+    from flytui.cli.output import nearest_names, print_not_found
 
     near = nearest_names(catalog, tool, sidecars=False)
     if invocation.as_json:

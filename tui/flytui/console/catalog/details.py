@@ -1,36 +1,244 @@
-"""Everything about one tool or sidecar, as a page, and as JSON for the clipboard. Pure."""
+"""A JSON Schema for reading: each field with its type, whether it must be there, and what it means. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
-from flycore.model.capability import Capability
-from flycore.model.catalog import SidecarView
+from flycore.model.audit import ToolMetrics
+from flycore.model.call import Activity
+from flycore.model.catalog import Capability, SidecarView
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.json import Json
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.model.stability import SandboxReport
-from flytui.console.catalog.ladder import headline, ladder_lines
-from flytui.console.catalog.model import CatalogRow
-from flytui.console.catalog.schema import schema_lines
-from flytui.console.catalog.usage import ToolUsage, usage_lines
-from flytui.console.changes import difference_lines
-from flytui.console.paint import (
+from flytui.console.catalog.catalog_rows import CatalogRow
+from flytui.console.catalog.explanation import headline, ladder_lines
+from flytui.text.labels import (
+    PHASE_LABELS,
+    STATUS_LABELS,
+    age,
+    json_text,
+    label_span,
+    milliseconds_text,
+    plural,
+)
+from flytui.text.lines import (
     StyledLine,
     StyledText,
     Tone,
+    difference_lines,
     labelled,
     line,
     padded,
     span,
     text_lines,
+    truncated,
     wrap,
     wrapped,
 )
-from flytui.console.words import json_text
+
+MAX_SCHEMA_DEPTH = 6
+"""Levels of fields in fields that are drawn; what lies deeper is given as JSON."""
+_STEP = 2
+_LIMITS = (
+    ("minimum", "≥ {}"),
+    ("exclusiveMinimum", "> {}"),
+    ("maximum", "≤ {}"),
+    ("exclusiveMaximum", "< {}"),
+    ("minLength", "at least {} characters"),
+    ("maxLength", "at most {} characters"),
+    ("minItems", "at least {} items"),
+    ("maxItems", "at most {} items"),
+    ("pattern", "like {}"),
+    ("format", "{}"),
+)
+_DRAWN = frozenset(
+    (
+        "type",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "enum",
+        "const",
+        "default",
+        "description",
+        "title",
+        "examples",
+        "$schema",
+        *(key for key, _ in _LIMITS),
+    )
+)
+"""Keywords that have words of their own; a schema with others is given whole, as JSON."""
+
+
+def schema_lines(schema: Json, width: int) -> list[StyledLine]:
+    """The fields of an object, indented by depth; any other schema as JSON, so that nothing is left out."""
+    if not isinstance(schema, dict) or not schema:
+        return []
+    if not isinstance(schema.get("properties"), dict) or not schema["properties"]:
+        return _json_block(schema, width, 1)
+    rows = list(_field_lines(schema, width, 1))
+    if others := {key: value for key, value in schema.items() if key not in _DRAWN}:
+        rows += _json_block(others, width, 1)
+    if schema.get("additionalProperties") is False:
+        rows += wrap((StyledText("   "), span("no other fields", Tone.DIM)), width, 3)
+    return rows
+
+
+def _field_lines(schema: Mapping[str, Json], width: int, depth: int) -> Iterator[StyledLine]:
+    properties, required = schema.get("properties"), schema.get("required")
+    musts = required if isinstance(required, list) else []
+    for name, field in properties.items() if isinstance(properties, dict) else ():
+        yield from _one_field_lines(name, field, name in musts, width, depth)
+
+
+def _one_field_lines(name: str, field: Json, must: bool, width: int, depth: int) -> Iterator[StyledLine]:
+    margin = 1 + _STEP * depth
+    if not isinstance(field, dict):
+        yield from wrap(
+            (StyledText(" " * margin), span(name, Tone.STRONG), span(f"  {field}")), width, margin + 2
+        )
+        return
+    marks = (StyledText("  required", Tone.ACCENT),) if must else ()
+    facts = " · ".join(_limit_words(field))
+    head = (StyledText(" " * margin), span(name, Tone.STRONG), span(f"  {_type(field)}"), *marks)
+    yield from wrap((*head, span(f"  {facts}" if facts else "", Tone.DIM)), width, margin + 2)
+    if isinstance(text := field.get("description"), str) and text:
+        yield from wrap((StyledText(" " * (margin + 2)), span(text, Tone.DIM)), width, margin + 2)
+    inner = field.get("items") if isinstance(field.get("items"), dict) else field
+    if isinstance(inner, dict) and inner.get("properties"):
+        if depth < MAX_SCHEMA_DEPTH:
+            yield from _field_lines(inner, width, depth + 1)
+        else:
+            yield from _json_block(inner, width, margin + 2)
+    if others := {key: value for key, value in field.items() if key not in _DRAWN}:
+        yield from _json_block(others, width, margin + 2)
+
+
+def _type(field: Mapping[str, Json]) -> str:
+    kind = field.get("type", "any")
+    words = " or ".join(str(item) for item in kind) if isinstance(kind, list) else str(kind)
+    items = field.get("items")
+    if words == "array" and isinstance(items, dict):
+        return f"array of {_type(items)}"
+    return words
+
+
+def _limit_words(field: Mapping[str, Json]) -> Iterator[str]:
+    if isinstance(choices := field.get("enum"), list):
+        yield f"one of {', '.join(_plain(choice) for choice in choices)}"
+    if "const" in field:
+        yield f"always {_plain(field['const'])}"
+    for key, words in _LIMITS:
+        if key in field:
+            yield words.format(_plain(field[key]))
+    if "default" in field:
+        yield f"default {_plain(field['default'])}"
+    if isinstance(items := field.get("items"), dict):
+        yield from _limit_words({key: value for key, value in items.items() if key != "default"})
+
+
+def _plain(value: Json) -> str:
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+
+
+def _json_block(value: Json, width: int, margin: int) -> list[StyledLine]:
+    return wrapped(text_lines(json_text(value), margin=margin), width, margin + 2)
+
+
+# How a tool has been used: what the log adds up to, and its latest calls. Pure.
+
+
+MAX_RECENT_CALLS = 10
+_USAGE_LABEL_CELLS = 13
+
+
+class ToolUsage(NamedTuple):
+    """What is known of one tool's calls."""
+
+    metrics: ToolMetrics | None
+    """None where the log has no call of it."""
+    recent: Sequence[Activity]
+    """Newest first."""
+
+
+def usage_of(tool: str, metrics: Iterable[ToolMetrics], calls: Iterable[Activity]) -> ToolUsage:
+    """The tool's own among all."""
+    own = next((item for item in metrics if item.tool == tool), None)
+    return ToolUsage(own, [call for call in calls if call.tool == tool][:MAX_RECENT_CALLS])
+
+
+def usage_lines(usage: ToolUsage, now: float, width: int) -> list[StyledLine]:
+    """Counts, durations, the last error and the latest calls; `now` in Unix seconds."""
+    rows: list[StyledLine] = [(), line(StyledText(" "), span("Calls", Tone.STRONG))]
+    metrics = usage.metrics
+    if metrics is None and not usage.recent:
+        return [*rows, line(span(" none yet", Tone.DIM))]
+    if metrics is not None:
+        rows += labelled("counted", _count_words(metrics), width, _USAGE_LABEL_CELLS)
+        if metrics.ran:
+            average = milliseconds_text(round(metrics.average_ms))
+            times = f"{average} average, {milliseconds_text(metrics.p95_ms)} p95"
+            rows += labelled(
+                "took", f"{times}, {milliseconds_text(metrics.total_ms)} in all", width, _USAGE_LABEL_CELLS
+            )
+            rows += labelled(
+                "last ran", f"{_age_of(metrics.last_executed, now)} ago", width, _USAGE_LABEL_CELLS
+            )
+        if metrics.last_error is not None:
+            error = metrics.last_error
+            rows += labelled(
+                "last error",
+                f"{error.code}: {error.message} ({_age_of(error.at, now)} ago)",
+                width,
+                _USAGE_LABEL_CELLS,
+            )
+    for call in usage.recent:
+        rows.append(truncated(_recent_line(call, now), width))
+    return rows
+
+
+def _count_words(metrics: ToolMetrics) -> str:
+    ends = (
+        (metrics.success, "success"),
+        (metrics.failed, "failed"),
+        (metrics.denied, "denied"),
+        (metrics.unavailable, "unavailable"),
+        (metrics.other + metrics.open, "other or open"),
+    )
+    return f"{plural(metrics.calls, 'call')}: " + ", ".join(
+        f"{count} {word}" for count, word in ends if count
+    )
+
+
+def _recent_line(call: Activity, now: float) -> StyledLine:
+    result = call.result
+    state = label_span(STATUS_LABELS[result.status] if result is not None else PHASE_LABELS[call.phase])
+    ran = milliseconds_text(result.duration_ms) if result is not None else ""
+    error = f"  {result.error.code}" if result is not None and result.error is not None else ""
+    return (
+        *padded((StyledText(" "), span(f"{age(now - call.started_at)} ago", Tone.DIM)), _USAGE_LABEL_CELLS),
+        *padded((state,), 14),
+        *padded((span(ran, Tone.DIM),), 9),
+        span(f"{call.caller}{error}", Tone.DIM),
+    )
+
+
+def _age_of(time: str, now: float) -> str:
+    try:
+        return age(now - datetime.fromisoformat(time).timestamp())
+    except (ValueError, OverflowError):
+        return time
+
+
+# Everything about one tool or sidecar, as a page, and as JSON for the clipboard. Pure.
+
 
 _MARGIN = 1
 _LABEL_CELLS = 13

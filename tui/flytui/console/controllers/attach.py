@@ -5,12 +5,12 @@ from __future__ import annotations
 from textual.app import App
 
 from flycore.model.events import Event
+from flytui.console.attachment import PairingRequest
 from flytui.console.controllers.decision_screens import DecisionScreens
 from flytui.console.controllers.notifications import Notifications
-from flytui.console.desk import ALL_TOPICS, ConsoleState, update_screens
-from flytui.console.joined import PairingRequest
-from flytui.console.pairing import EnterCodeScreen, PairingRequestScreen
-from flytui.console.pump import StateSync
+from flytui.console.screens.pairing import EnterCodeScreen, PairingRequestScreen
+from flytui.console.state import ALL_TOPICS, ConsoleState, update_screens
+from flytui.console.state_sync import StateSync
 
 
 class AttachController:

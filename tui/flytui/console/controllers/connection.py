@@ -17,11 +17,11 @@ from textual.app import App
 from flycore.client.protocol import Approver, Client
 from flycore.model.errors import FlyError, KernelUnreachable, RootBusy
 from flycore.rpc.proxies import DeferredClient
+from flytui.console.attachment import AttachedKernel, LostKernel, OpenAttachment
 from flytui.console.controllers.notifications import Notifications
-from flytui.console.desk import ConsoleState, update_screens
-from flytui.console.joined import AttachedKernel, LostKernel, OpenAttachment
-from flytui.console.pump import StateSync
-from flytui.console.screens.traits import kernel_values_open
+from flytui.console.screens.base import kernel_values_open
+from flytui.console.state import ConsoleState, update_screens
+from flytui.console.state_sync import StateSync
 
 RETRY_S = 0.5
 PATIENCE_S = 10.0

@@ -8,14 +8,13 @@ from textual.widgets import Input
 from flycore.model.approval import Ask
 from flycore.model.enums import QuestionKind
 from flycore.model.question import Question
-from flytui.console.approvals.card import RequestScreen
-from flytui.console.approvals.question import QuestionScreen
+from flytui.console.approvals.question_screen import QuestionScreen
+from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.controllers.notifications import Notifications
-from flytui.console.desk import ConsoleState, Topic
-from flytui.console.main import MainScreen
-from flytui.console.pages import PageScreen
-from flytui.console.screens.traits import decision_open
-from flytui.console.trust import TrustScreen
+from flytui.console.screens.base import PageScreen, decision_open
+from flytui.console.screens.main import MainScreen
+from flytui.console.screens.trust import TrustScreen
+from flytui.console.state import ConsoleState, Topic
 
 IDLE_S = 2.0
 """A screen opens by itself only after so long without a key."""

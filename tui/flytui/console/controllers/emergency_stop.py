@@ -8,7 +8,7 @@ from textual.app import App
 
 from flycore.model.errors import FlyError
 from flytui.console.controllers.notifications import Notifications
-from flytui.console.desk import ConsoleState
+from flytui.console.state import ConsoleState
 
 SECOND_PRESS_S = 1.0
 

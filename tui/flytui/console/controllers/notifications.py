@@ -5,9 +5,9 @@ from __future__ import annotations
 from textual.app import App
 
 from flycore.model.events import Event
-from flytui.console.desk import ConsoleState
-from flytui.console.title import notice_sequence, title_sequence
-from flytui.console.views import LineBar
+from flytui.console.controllers.terminal_title import notice_sequence, title_sequence
+from flytui.console.state import ConsoleState
+from flytui.console.widgets.lines import LineBar
 
 NOTICE_S = 2.0
 """How long a notice stays on a screen that has no line for one."""

@@ -19,14 +19,14 @@ from textual import events
 from textual.app import ComposeResult
 from textual.screen import Screen, ScreenResultType
 
-from flytui.console.approvals.drawing import readiness
-from flytui.console.approvals.keys import ArmingState, KeyEffect
-from flytui.console.desk import ConsoleState, Topic
-from flytui.console.header import header_lines
-from flytui.console.paint import StyledLine, StyledText, keys_line, line, wrap
-from flytui.console.screens.traits import ScreenTraits
+from flytui.console.approvals.card_lines import readiness
+from flytui.console.screens.arming import ArmingState, KeyEffect
+from flytui.console.screens.base import ScreenTraits
+from flytui.console.screens.header import header_lines
+from flytui.console.state import ConsoleState, Topic
 from flytui.console.terminal import has_undrawn_output
-from flytui.console.views import LineBar, LineBuilder, LineView
+from flytui.console.widgets.lines import LineBar, LineBuilder, LineView
+from flytui.text.lines import StyledLine, StyledText, keys_line, line, wrap
 
 TICK_S = 0.1
 """Readiness is looked at and drawn so often."""

@@ -1,0 +1,204 @@
+"""The loop guard: a caller that repeats what does not work is paused, and a person is asked.
+
+A call counts as repeated where caller, tool and canonical input are the same. Only failures count: a
+refusal is somebody's decision, a cancelled call has told nothing.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flycore.model.approval import Outcome
+from flycore.model.base import Value
+from flycore.model.call import Caller
+from flycore.model.clock import Clock
+from flycore.model.enums import Code, QuestionKind, Status
+from flycore.model.question import Option, Question
+from flysafe.procfs import read_process
+
+TIMES = 3
+"""Failures of one call, or calls of one unknown tool, that pause the caller."""
+PAUSE_SECONDS = 600.0
+"""How long `stop` holds, and how long a question waits that no console is open for."""
+REMEMBERED_CALLERS = 4096
+REMEMBERED_CALLS = 64
+"""Different failing calls that are counted for one caller; the one not tried for longest is forgotten."""
+MOST_QUESTIONS = 20
+"""Questions that wait at once; a further caller is stopped for `PAUSE_SECONDS` without one."""
+SHOWN_INPUT = 2_000
+SHOWN_MESSAGE = 500
+
+CONTINUE = "continue"
+STOP = "stop"
+END = "end"
+_OPTIONS = (
+    Option(id=STOP, words="stop: refuse its calls for 10 minutes", recommended=True),
+    Option(id=CONTINUE, words="continue: count anew"),
+    Option(id=END, words="end: refuse it until its process has gone"),
+)
+_NO_FAILURE = (Code.CANCELLED, Code.APPROVAL_TIMEOUT, Code.PANIC)
+
+IsAlive = Callable[[Caller], bool]
+Told = Callable[[Question], None]
+
+
+class Attempt(Value, frozen=True, kw_only=True):
+    """A call that has ended. Texts hold no secret."""
+
+    caller: Caller
+    tool: str
+    input_digest: str
+    input_text: str
+    status: Status
+    code: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _LoopPause:
+    caller: Caller
+    was_alive: bool
+    """Seen alive when it was paused; for others nobody can say when they have gone."""
+    question: Question | None
+    """What waits for a person; None once answered."""
+    until: float | None
+    """Monotonic seconds. Of a question, the time it ends by itself where no console is open."""
+    words: str
+    """What the caller is told."""
+
+
+def is_alive(caller: Caller) -> bool:
+    """Whether the caller's very process is there."""
+    process = read_process(caller.pid) if caller.pid else None
+    return process is not None and process.started == caller.started
+
+
+class LoopGuard:
+    """Counts per caller (`Caller.key`): another process is another caller. Memory is bounded."""
+
+    def __init__(
+        self, clock: Clock, present: Callable[[], bool], asked: Told, ended: Told, alive: IsAlive = is_alive
+    ) -> None:
+        self._clock = clock
+        self._present = present
+        self._asked = asked
+        self._ended = ended
+        self._alive = alive
+        self._counts: OrderedDict[str, OrderedDict[tuple[str, str], int]] = OrderedDict()
+        self._pauses: OrderedDict[str, _LoopPause] = OrderedDict()
+
+    def refusal(self, caller: str) -> str:
+        """Why this caller's calls are refused now; empty where they are not."""
+        pause = self._pauses.get(caller)
+        return "" if pause is None or self._resume(pause) else pause.words
+
+    def record(self, attempt: Attempt) -> None:
+        """A call has ended; whether it makes a loop is seen here."""
+        key, unknown = attempt.caller.key, attempt.code == Code.NOT_FOUND
+        call = (attempt.tool, "" if unknown else attempt.input_digest)
+        if attempt.status is Status.SUCCESS:
+            self._forget(key, call)
+            return
+        fails = attempt.status is Status.FAILED and attempt.code not in _NO_FAILURE
+        if fails and key not in self._pauses and self._count_attempt(key, call) >= TIMES:
+            self._counts.pop(key, None)
+            self._pause(attempt, unknown=unknown)
+
+    def questions(self) -> tuple[Question, ...]:
+        """What waits for a person, in order of arrival."""
+        asking = [pause for pause in self._pauses.values() if pause.question is not None]
+        return tuple(pause.question for pause in asking if pause.question and not self._resume(pause))
+
+    async def answer(self, question: Question, option: str, text: str, by: str) -> Outcome:
+        """Carry a person's answer out."""
+        pause = self._pauses.get(question.about)
+        if pause is None or pause.question is None or pause.question.id != question.id:
+            return Outcome(accepted=False, why_not="no such question waits")
+        del self._pauses[question.about]
+        reason = f": {text}" if text else ""
+        if option == STOP:
+            words = f"stopped by a person for 10 minutes{reason}"
+            until: float | None = self._clock.monotonic() + PAUSE_SECONDS
+            self._keep(_LoopPause(pause.caller, pause.was_alive, None, until, words))
+        elif option == END:
+            words = f"ended by a person: no call of this process is taken any more{reason}"
+            self._keep(_LoopPause(pause.caller, pause.was_alive, None, None, words))
+        return Outcome(accepted=True)
+
+    def _pause(self, attempt: Attempt, *, unknown: bool) -> None:
+        caller = attempt.caller
+        what = f"{attempt.tool[:200]} is no tool" if unknown else f"the same call of {attempt.tool} failed"
+        said = f"{what}, {TIMES} times; calls of this caller are refused until a person decides"
+        until = self._clock.monotonic() + PAUSE_SECONDS
+        question = None
+        if len(self.questions()) < MOST_QUESTIONS:
+            question = _question(attempt, self._clock.now(), unknown=unknown)
+        self._keep(_LoopPause(caller, self._alive(caller), question, until, said))
+        if question is not None:
+            self._asked(question)
+
+    def _keep(self, pause: _LoopPause) -> None:
+        self._pauses[pause.caller.key] = pause
+        if len(self._pauses) > REMEMBERED_CALLERS:
+            for item in tuple(self._pauses.values()):
+                self._resume(item)
+        while len(self._pauses) > REMEMBERED_CALLERS:
+            quiet = (key for key, item in self._pauses.items() if item.question is None)
+            del self._pauses[next(quiet)]
+
+    def _resume(self, pause: _LoopPause) -> bool:
+        """Forget a pause that is over: its time is up, or its process has gone. Whether it was."""
+        waits = pause.question is not None and self._present()
+        late = pause.until is not None and self._clock.monotonic() >= pause.until and not waits
+        if not late and not (pause.was_alive and not self._alive(pause.caller)):
+            return False
+        del self._pauses[pause.caller.key]
+        if pause.question is not None:
+            self._ended(pause.question)
+        return True
+
+    def _count_attempt(self, caller: str, call: tuple[str, str]) -> int:
+        calls = self._counts.pop(caller, None) or OrderedDict()
+        self._counts[caller] = calls
+        calls[call] = calls.pop(call, 0) + 1
+        if len(calls) > REMEMBERED_CALLS:
+            calls.popitem(last=False)
+        if len(self._counts) > REMEMBERED_CALLERS:
+            self._counts.popitem(last=False)
+        return calls[call]
+
+    def _forget(self, caller: str, call: tuple[str, str]) -> None:
+        calls = self._counts.get(caller)
+        if calls is not None:
+            calls.pop(call, None)
+            calls.pop((call[0], ""), None)
+            if not calls:
+                del self._counts[caller]
+
+
+def _question(attempt: Attempt, now: float, *, unknown: bool) -> Question:
+    program = attempt.caller.program
+    title = f"{program} calls a tool there is not" if unknown else f"{program} repeats a call that fails"
+    text = attempt.input_text
+    shown = text if len(text) <= SHOWN_INPUT else f"{text[:SHOWN_INPUT]}… ({len(text):,} characters)"
+    lines = (
+        f"caller  {attempt.caller}",
+        f"tool    {attempt.tool[:200]}",
+        f"input   {shown}",
+        f"failed  {TIMES} times, unchanged",
+        f"error   {attempt.code}: {attempt.message[:SHOWN_MESSAGE]}",
+        "now     all calls of this caller are refused until you decide",
+    )
+    return Question(
+        id=f"loop-{secrets.token_hex(8)}",
+        kind=QuestionKind.LOOP,
+        title=title,
+        lines=lines,
+        options=_OPTIONS,
+        free_text=True,
+        about=attempt.caller.key,
+        asked_at=now,
+    )

@@ -1,0 +1,122 @@
+"""The guard before anybody is asked: quota per caller."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from flycore.model.clock import Clock
+from flycore.model.enums import Risk
+
+WINDOW_SECONDS = 60.0
+REMEMBERED_CALLERS = 4096
+"""Callers whose counts are kept; an idle one that was not seen for longest is forgotten first."""
+
+
+class QuotaLimits(Protocol):
+    """What one caller may do; asked at each call, and may be another answer each time."""
+
+    @property
+    def calls_per_minute(self) -> int:
+        """Calls that begin within a minute."""
+        ...
+
+    @property
+    def running(self) -> int:
+        """Calls at once."""
+        ...
+
+    @property
+    def high_risk_per_session(self) -> int:
+        """High-risk calls of one process."""
+        ...
+
+
+class FixedQuotaLimits(NamedTuple):
+    """An allowance that stays."""
+
+    calls_per_minute: int = 60
+    running: int = 8
+    high_risk_per_session: int = 50
+
+
+class QuotaRefusal(NamedTuple):
+    """Why a call is over quota. `free_in` is in seconds, None where only a call's end or a new session
+    frees it."""
+
+    message: str
+    free_in: float | None = None
+
+
+@dataclass(slots=True)
+class _Usage:
+    calls: deque[float] = field(default_factory=deque)
+    running: int = 0
+    high_risk: int = 0
+
+
+class Quota:
+    """Counts calls per caller (`Caller.key`). One process of the caller is one session."""
+
+    def __init__(self, clock: Clock, limits: QuotaLimits) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._usage: OrderedDict[str, _Usage] = OrderedDict()
+
+    def admit(self, caller: str, risk: Risk, *, step: bool = False) -> QuotaRefusal | None:
+        """Count a call, unless it is over quota: refused calls do not count. A `step` runs in the place of
+        its plan, which is counted as running already."""
+        usage, now = self._usage_of(caller), self._clock.monotonic()
+        refusal = self._refusal(usage, risk, now, usage.running - step)
+        if refusal is None:
+            usage.calls.append(now)
+            usage.high_risk += risk.at_least(Risk.HIGH)
+        return refusal
+
+    def used_up(self, caller: str) -> QuotaRefusal | None:
+        """Why the caller's next call would be refused, whatever its risk; None where it would not."""
+        usage = self._usage.get(caller)
+        return (
+            None if usage is None else self._refusal(usage, Risk.LOW, self._clock.monotonic(), usage.running)
+        )
+
+    @contextmanager
+    def running(self, caller: str) -> Iterator[None]:
+        """Around a call that runs, or waits for its turn to."""
+        usage = self._usage_of(caller)
+        usage.running += 1
+        try:
+            yield
+        finally:
+            usage.running -= 1
+
+    def _refusal(self, usage: _Usage, risk: Risk, now: float, running: int) -> QuotaRefusal | None:
+        limits = self._limits
+        while usage.calls and usage.calls[0] <= now - WINDOW_SECONDS:
+            usage.calls.popleft()
+        if running >= limits.running:
+            return QuotaRefusal(
+                f"{limits.running} calls of this caller are running; wait until one has ended"
+            )
+        if len(usage.calls) >= limits.calls_per_minute:
+            # a limit of 0 leaves no call whose ageing would free one
+            free_in = usage.calls[0] + WINDOW_SECONDS - now if usage.calls else None
+            sentence = f"{limits.calls_per_minute} calls in the last minute"
+            return QuotaRefusal(
+                sentence if free_in is None else f"{sentence}; free in {free_in:.0f} s", free_in
+            )
+        if risk.at_least(Risk.HIGH) and usage.high_risk >= limits.high_risk_per_session:
+            return QuotaRefusal(f"{limits.high_risk_per_session} high-risk calls in this session")
+        return None
+
+    def _usage_of(self, caller: str) -> _Usage:
+        usage = self._usage.pop(caller, None) or _Usage()
+        self._usage[caller] = usage
+        if len(self._usage) > REMEMBERED_CALLERS:
+            idle = next((key for key, item in self._usage.items() if not item.running), None)
+            if idle is not None and idle != caller:
+                del self._usage[idle]
+        return usage

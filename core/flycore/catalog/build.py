@@ -1,0 +1,241 @@
+"""Everything that was found out, made into the catalog: pure, quick, linear in the number of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from flycore.catalog.bindings import resolve_bindings
+from flycore.catalog.builtin import KNOWN, is_builtin_name
+from flycore.catalog.fixes import NO_MACHINE, Machine
+from flycore.catalog.mcp_capabilities import mcp_capability, missing_names, untrusted_names
+from flycore.catalog.plan_capabilities import plan_capability, plan_names
+from flycore.catalog.probes import ProbeFinding
+from flycore.catalog.reasons import quota_limited
+from flycore.catalog.registry_capability import capability_from_spec
+from flycore.catalog.runtime import READY, RuntimeFinding
+from flycore.catalog.snapshot import (
+    SidecarFacts,
+    effective,
+    missing_stability,
+    sidecar_stability,
+    tool_variant_key,
+)
+from flycore.model.catalog import Capability, CapabilityView, Catalog, SidecarView
+from flycore.model.described import Described
+from flycore.model.enums import Decision, Kind, Level, SandboxState, Source
+from flycore.model.program import ResolvedProgram
+from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.model.stability import SandboxReport, Stability
+from flycore.model.upstream import McpToolOffer
+
+PROTOCOLS = ("1",)
+"""Versions of process-json this kernel speaks."""
+NOTHING = "none"
+"""`source` of a known tool that nothing offers."""
+
+PolicyView = Callable[[Capability, SidecarEntry], tuple[Decision, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogFacts:
+    """All that the catalog rests on, by sidecar id. What is absent has not been found out yet, except
+    for `programs` and `trusted`, where absent means refused."""
+
+    registry: Registry
+    programs: Mapping[str, ResolvedProgram]
+    trusted: frozenset[str]
+    policy: PolicyView
+    core: str
+    version: int
+    now: float
+    """Unix time, seconds."""
+    protocols: tuple[str, ...] = PROTOCOLS
+    delegates: Mapping[str, Mapping[str, ResolvedProgram]] = field(default_factory=dict)
+    installed: Mapping[str, str] = field(default_factory=dict)
+    """Installed version of the declared package, or of the distribution for a bundled sidecar."""
+    missing_secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    probes: Mapping[str, ProbeFinding] = field(default_factory=dict)
+    runtime: Mapping[str, RuntimeFinding] = field(default_factory=dict)
+    sandbox: Mapping[str, SandboxReport] = field(default_factory=dict)
+    changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Where a changed value waits for trust: what differs from the entry here, which is the last trusted."""
+    exceeded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    minimum: Mapping[str, Level] = field(default_factory=dict)
+    """Tool to the weakest level it may run at."""
+    blocked: frozenset[str] = frozenset()
+    offers: Mapping[str, McpToolOffer] = field(default_factory=dict)
+    """What MCP servers offer; the registry's entries have their tools already, see `with_mcp_tools`."""
+    bundled: frozenset[str] = frozenset()
+    """Sidecars whose program is that of this distribution."""
+    machine: Machine = NO_MACHINE
+    plan_denied: Callable[[Capability], str] = lambda capability: ""
+    """By which rules a plan itself is denied, whatever its input; empty where it is not."""
+    described: tuple[Described, ...] = ()
+    """Kits, skills, plugins and servers, as their files say."""
+    registry_file: str = ""
+    """The project's registry, relative to the app root; empty where there is none."""
+
+
+def build_catalog(facts: CatalogFacts) -> Catalog:
+    """Every sidecar of the registry, every tool it offers, and every known tool that nothing offers."""
+    winners = _offering_sidecars(facts.registry)
+    sidecars: list[SidecarView] = []
+    views: dict[str, CapabilityView] = {}
+    for entry in facts.registry.entries:
+        capabilities = dict(_offered_tools(entry, winners))
+        known = _facts_of(facts, entry, capabilities)
+        whole = sidecar_stability(known)
+        for name, stability in _tool_stabilities(known, capabilities, whole):
+            views[name] = CapabilityView(
+                capability=capabilities[name],
+                sidecar=entry.id,
+                source=f"mcp:{entry.id}" if entry.kind is Kind.MCP else f"registry:{entry.source}",
+                stability=stability,
+                decision=known.policy(name)[0],
+                because=known.policy(name)[1],
+            )
+        sidecars.append(
+            SidecarView(
+                id=entry.id,
+                entry=entry,
+                trusted=known.trusted,
+                stability=whole,
+                changed=facts.changed.get(entry.id, ()),
+            )
+        )
+    line = _first_line(facts.registry)
+    for name in KNOWN:
+        if name not in views:
+            views[name] = _unoffered_tools(KNOWN[name], facts.registry_file, line)
+    for name in plan_names():
+        views[name] = plan_capability(
+            KNOWN[name], views, denied=facts.plan_denied(KNOWN[name]), blocked=name in facts.blocked
+        )
+    return Catalog(
+        version=facts.version,
+        app_root=facts.registry.app_root,
+        sidecars=tuple(sidecars),
+        capabilities=tuple(views[name] for name in sorted(views)),
+        diagnostics=facts.registry.diagnostics,
+        described=resolve_bindings(facts.described, views, facts.registry),
+        built_at=facts.now,
+    )
+
+
+def _offering_sidecars(registry: Registry) -> dict[str, str]:
+    """Tool to the sidecar that has it: the first that claims it, in the order of the registry, well or
+    not. The registry has told the others in their `problems`."""
+    winners: dict[str, str] = {}
+    for entry in registry.entries:
+        for name in entry.tool_names:
+            winners.setdefault(name, entry.id)
+    return winners
+
+
+def _offered_tools(entry: SidecarEntry, winners: Mapping[str, str]) -> Iterator[tuple[str, Capability]]:
+    """The capabilities this entry has. A claim that an invalid entry words wrongly describes no tool."""
+    for claim in entry.tools:
+        if winners[claim.name] != entry.id or is_builtin_name(claim.name) or claim.name in plan_names():
+            continue
+        try:
+            described = mcp_capability if entry.kind is Kind.MCP else capability_from_spec
+            yield claim.name, described(claim, entry.id)
+        except (KeyError, msgspec.ValidationError):
+            if claim.name in KNOWN:
+                yield claim.name, KNOWN[claim.name]
+
+
+def _facts_of(
+    facts: CatalogFacts, entry: SidecarEntry, capabilities: Mapping[str, Capability]
+) -> SidecarFacts:
+    decided: dict[str, tuple[Decision, str]] = {}
+
+    def policy(tool: str) -> tuple[Decision, str]:
+        if tool not in decided:
+            capability = capabilities.get(tool)
+            decided[tool] = (Decision.ASK, "") if capability is None else facts.policy(capability, entry)
+        return decided[tool]
+
+    offer = facts.offers.get(entry.id, McpToolOffer())
+    return SidecarFacts(
+        entry=entry,
+        program=facts.programs.get(entry.id),
+        core=facts.core,
+        protocols=facts.protocols,
+        policy=policy,
+        delegates=facts.delegates.get(entry.id, {}),
+        installed_version=facts.installed.get(entry.id),
+        trusted=entry.id in facts.trusted,
+        missing_secrets=facts.missing_secrets.get(entry.id, {}),
+        probe=facts.probes.get(entry.id),
+        runtime=facts.runtime.get(entry.id, READY),
+        sandbox=facts.sandbox.get(entry.id),
+        exceeded=facts.exceeded.get(entry.id, ()),
+        minimum=facts.minimum,
+        blocked=facts.blocked,
+        changed_tools=untrusted_names(entry, offer),
+        gone_tools=missing_names(entry, offer),
+        bundled=entry.id in facts.bundled,
+        machine=facts.machine,
+    )
+
+
+def _tool_stabilities(
+    known: SidecarFacts, capabilities: Mapping[str, Capability], whole: Stability
+) -> Iterator[tuple[str, Stability]]:
+    """The snapshot of each tool; siblings that nothing tells apart share one."""
+    settled = whole.sandbox is None and whole.probe is None
+    shared: dict[object, Stability] = {}
+    for name in capabilities:
+        if settled:
+            yield name, whole
+            continue
+        key = tool_variant_key(known, name)
+        if key not in shared:
+            shared[key] = sidecar_stability(known, name)
+        yield name, shared[key]
+
+
+def _first_line(registry: Registry) -> int:
+    """Where the project's entries begin; 1 where there is none."""
+    lines = (entry.position.line for entry in registry.entries if entry.source is Source.PROJECT)
+    return min(lines, default=1)
+
+
+def _unoffered_tools(capability: Capability, registry: str, line: int) -> CapabilityView:
+    stability = missing_stability(capability, registry, line)
+    return CapabilityView(capability=capability, sidecar=None, source=NOTHING, stability=stability)
+
+
+# The catalog as a caller sees it that has used up its quota: everything is there, and degraded for now.
+
+
+_LET_RUN = (SandboxState.ALLOWED, SandboxState.APPROVAL_REQUIRED)
+
+
+def over_quota(catalog: Catalog, why: str) -> Catalog:
+    """Each snapshot that would let the caller call says `quota-limited`, with `why` as the message of its
+    last reason. Quota is per caller, so this is one caller's view and not the catalog's own state."""
+    sidecars = tuple(
+        msgspec.structs.replace(view, stability=_limited_view(view.stability, why))
+        for view in catalog.sidecars
+    )
+    capabilities = tuple(
+        msgspec.structs.replace(view, stability=_limited_view(view.stability, why))
+        for view in catalog.capabilities
+    )
+    return msgspec.structs.replace(catalog, sidecars=sidecars, capabilities=capabilities)
+
+
+def _limited_view(stability: Stability, why: str) -> Stability:
+    if stability.sandbox not in _LET_RUN:
+        return stability
+    limited = msgspec.structs.replace(
+        stability,
+        sandbox=SandboxState.QUOTA_LIMITED,
+        reasons=(*stability.reasons, quota_limited(why)),
+    )
+    return msgspec.structs.replace(limited, effective=effective(limited))

@@ -1,0 +1,169 @@
+"""An MCP server's tools as capabilities. Pure; what the server says may raise a class, never lower it.
+
+The name is the entry's id, a dot, and the server's name in lower case with `_` for whatever no tool's name
+has, dots included: so an entry can take no name of another one. A tool that would take a known name, a
+builtin one, or one that the registry describes elsewhere is not offered, and the entry says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from flycore.catalog.builtin import KNOWN, family_of, is_builtin_name
+from flycore.catalog.registry_capability import capability_from_spec
+from flycore.model.catalog import Capability
+from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.enums import Kind
+from flycore.model.json import JsonObject
+from flycore.model.sidecar import Registry, SidecarEntry, ToolClaim
+from flycore.model.upstream import McpToolOffer, ToolDefinition, UnreadableTool
+from flysafe.text import safe_lines, strict_text
+
+RULE = "upstream-tool"
+CLASSES = ("network", "execute")
+LONGEST_NAME = 128
+LONGEST_DESCRIPTION = 8_192
+"""Characters handed to agents; the digest is over all of it."""
+MAX_NAMED = 20
+"""Refused tools told one by one."""
+_NO_NAME = re.compile(r"[^a-z0-9_-]")
+_TOOL = re.compile(r"[a-z0-9][a-z0-9._-]*")
+
+
+def capability_name(sidecar: str, tool: str) -> str:
+    """What the server's tool is called here."""
+    return f"{sidecar}.{_NO_NAME.sub('_', tool.lower())}"
+
+
+def with_mcp_tools(registry: Registry, offers: Mapping[str, McpToolOffer]) -> Registry:
+    """The registry with the tools of its MCP servers as tools of their entries."""
+    if not any(entry.kind is Kind.MCP for entry in registry.entries):
+        return registry
+    taken = {name for entry in registry.entries for name in entry.tool_names}
+    entries = tuple(
+        _with_mcp_tool(entry, offers.get(entry.id, McpToolOffer()), taken)
+        if entry.kind is Kind.MCP
+        else entry
+        for entry in registry.entries
+    )
+    return msgspec.structs.replace(registry, entries=entries)
+
+
+def _with_mcp_tool(entry: SidecarEntry, offer: McpToolOffer, taken: set[str]) -> SidecarEntry:
+    picked = None if entry.picked is None else {claim.name: claim.spec or {} for claim in entry.picked}
+    refused = list(offer.refused)
+    claims: dict[str, ToolClaim] = {}
+    for definition in _all_offers(offer):
+        if picked is not None and definition.name not in picked:
+            continue
+        name = capability_name(entry.id, definition.name)
+        why = _refusal(name, taken, claims)
+        if why:
+            refused.append(UnreadableTool(name=definition.name, why=why))
+            continue
+        claims[name] = ToolClaim(
+            name=name, spec=_spec(name, definition, (picked or {}).get(definition.name, {}))
+        )
+    known = {definition.name for definition in _all_offers(offer)} | {tool.name for tool in refused}
+    if offer.accepted or offer.waiting:
+        absent = [name for name in picked or {} if name not in known]
+        refused += [UnreadableTool(name=name, why="is not offered by the server") for name in absent]
+    problems = (*entry.problems, *_note(entry, refused))
+    return msgspec.structs.replace(entry, tools=tuple(claims.values()), problems=problems)
+
+
+def _all_offers(offer: McpToolOffer) -> Iterator[ToolDefinition]:
+    """The trusted definitions, and for each new tool one that says nothing of what the server says: nobody
+    has looked at that yet."""
+    yield from offer.accepted
+    for name in offer.new:
+        yield ToolDefinition(name=name, input_schema={"type": "object"})
+
+
+def _refusal(name: str, taken: set[str], claims: Mapping[str, ToolClaim]) -> str:
+    """Why the tool is not offered; empty where it is."""
+    if len(name) > LONGEST_NAME or _TOOL.fullmatch(name) is None:
+        return "has a name that makes no tool's name here"
+    if is_builtin_name(name):
+        return f"would be {name}, and files, git, processes and shell are the kernel's own tools"
+    if name in KNOWN:
+        return f"would be {name}, which flytui describes itself"
+    if name in taken:
+        return f"would be {name}, which another entry describes"
+    if name in claims:
+        return f"would be {name}, as another of the server's tools is"
+    return ""
+
+
+def _spec(name: str, definition: ToolDefinition, stricter: JsonObject) -> JsonObject:
+    spec: JsonObject = {
+        "approvalClass": list(CLASSES),
+        **{key: value for key, value in stricter.items() if key != "name"},
+        "name": name,
+        "description": "\n".join(safe_lines(definition.description[:LONGEST_DESCRIPTION])),
+        "inputSchema": definition.input_schema,
+        "outputSchema": definition.output_schema,
+        "upstream": definition.name,
+        "definition": definition.digest(),
+    }
+    classes = spec["approvalClass"]
+    more = [classes] if isinstance(classes, str) else classes if isinstance(classes, list) else []
+    spec["approvalClass"] = list(dict.fromkeys((*CLASSES, *(str(item) for item in more))))
+    if definition.destructive:
+        spec["risk"] = "high"
+    return spec
+
+
+def mcp_capability(claim: ToolClaim, sidecar: str) -> Capability:
+    """The capability that `with_mcp_tools` made the claim for. Raises as `capability_from_spec` does."""
+    found = capability_from_spec(claim, sidecar)
+    spec = claim.spec or {}
+    return msgspec.structs.replace(
+        found,
+        family=family_of(claim.name),
+        upstream=str(spec.get("upstream", "")),
+        definition=str(spec.get("definition", "")),
+    )
+
+
+def untrusted_names(entry: SidecarEntry, offer: McpToolOffer) -> dict[str, bool]:
+    """Of the entry's capabilities, those that wait for a person; whether each is new."""
+    names = {str((claim.spec or {}).get("upstream", "")): claim.name for claim in entry.tools}
+    return {names[tool]: tool in offer.new for tool in offer.waiting if tool in names}
+
+
+def missing_names(entry: SidecarEntry, offer: McpToolOffer) -> frozenset[str]:
+    """Of the entry's capabilities, those that the server offers no longer."""
+    names = {str((claim.spec or {}).get("upstream", "")): claim.name for claim in entry.tools}
+    return frozenset(names[tool] for tool in offer.gone if tool in names)
+
+
+def _note(entry: SidecarEntry, refused: list[UnreadableTool]) -> Iterator[Diagnostic]:
+    for tool in refused[:MAX_NAMED]:
+        yield _warning(
+            entry, f"{_quoted(tool.name)} {tool.why}", "where it is needed, ask who makes the server"
+        )
+    if len(refused) > MAX_NAMED:
+        yield _warning(
+            entry, f"and {len(refused) - MAX_NAMED} more of its tools are not offered", "see those above"
+        )
+
+
+def _warning(entry: SidecarEntry, message: str, remedy: str) -> Diagnostic:
+    return Diagnostic(
+        severity=Severity.WARNING,
+        rule=RULE,
+        message=f"{entry.id}: {message}",
+        remedy=remedy,
+        pointer=f"/sidecars/{entry.id}",
+        position=entry.position,
+        sidecar=entry.id,
+    )
+
+
+def _quoted(name: str) -> str:
+    shown = strict_text(name[:LONGEST_NAME])
+    return f"“{shown}”"

@@ -1,0 +1,101 @@
+"""A capability as a registry's tool object describes it.
+
+What a file that came with a clone says of harm can only raise it: for a name the kernel knows, its own
+schemas, texts and groups stay, and risk, approval classes and limits only become stricter.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from flycore.catalog.builtin import KNOWN, family_of
+from flycore.model.catalog import Capability, RiskRule
+from flycore.model.enums import Layer, Risk
+from flycore.model.json import JsonObject
+from flycore.model.sidecar import ToolClaim
+
+UNKNOWN_RISK = Risk.MEDIUM
+"""Least risk of a tool that only its own file describes."""
+UNKNOWN_CLASS = ("execute",)
+HIGHEST_DECLARED = Risk.HIGH
+"""`critical` comes from policy only."""
+DEFAULT_RESULT_LIMIT = 65_536
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    """The keys of a tool object. The registry has checked it before; this only reads."""
+
+    name: str
+    description: str = ""
+    input_schema: JsonObject = {}
+    output_schema: JsonObject = {}
+    approval_class: str | list[str] | None = None
+    risk: Risk | None = None
+    read_only: bool | None = None
+    exclusive: str | None = None
+    result_limit: int | None = None
+    tags: list[str] = []
+
+
+def capability_from_spec(claim: ToolClaim, sidecar: str) -> Capability:
+    """The capability an entry offers with `claim`: the kernel's own where only a known name is claimed.
+
+    Raises KeyError for a bare name that is not known and msgspec.ValidationError for a tool object of
+    another shape; the registry lets neither through.
+    """
+    if claim.spec is None:
+        return KNOWN[claim.name]
+    spec = msgspec.convert(claim.spec, _Spec)
+    if claim.name in KNOWN:
+        return _stricter_risk(KNOWN[claim.name], spec)
+    return _new(claim.name, spec, sidecar)
+
+
+def _new(name: str, spec: _Spec, sidecar: str) -> Capability:
+    description = spec.description or f"{name}, offered by the sidecar {sidecar}."
+    return Capability(
+        name=name,
+        layer=Layer.ATOMIC,
+        family=family_of(name),
+        sidecar=sidecar,
+        description=description,
+        summary=description.split("\n", 1)[0][:200],
+        effect="",
+        risk=_raised_risk(UNKNOWN_RISK, spec.risk),
+        approval_class=_classes(spec) or UNKNOWN_CLASS,
+        input_schema=spec.input_schema,
+        output_schema=spec.output_schema,
+        read_only=bool(spec.read_only),
+        exclusive=spec.exclusive,
+        tags=tuple(spec.tags),
+        result_limit=spec.result_limit or DEFAULT_RESULT_LIMIT,
+        known=False,
+    )
+
+
+def _stricter_risk(own: Capability, spec: _Spec) -> Capability:
+    """A known capability with what the file adds in strictness; nothing of it is loosened."""
+    return msgspec.structs.replace(
+        own,
+        risk=_raised_risk(own.risk, spec.risk),
+        risk_when=tuple(
+            RiskRule(when=rule.when, risk=_raised_risk(rule.risk, spec.risk)) for rule in own.risk_when
+        ),
+        approval_class=tuple(dict.fromkeys((*own.approval_class, *_classes(spec)))),
+        read_only=own.read_only and spec.read_only is not False,
+        exclusive=own.exclusive or spec.exclusive,
+        concurrency_safe=own.concurrency_safe and spec.exclusive is None,
+        result_limit=min(own.result_limit, spec.result_limit or own.result_limit),
+    )
+
+
+def _raised_risk(risk: Risk, declared: Risk | None) -> Risk:
+    if declared is None or not declared.at_least(risk):
+        return risk
+    return HIGHEST_DECLARED if declared.at_least(HIGHEST_DECLARED) else declared
+
+
+def _classes(spec: _Spec) -> tuple[str, ...]:
+    if isinstance(spec.approval_class, str):
+        return (spec.approval_class,)
+    return tuple(spec.approval_class or ())

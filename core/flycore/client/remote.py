@@ -1,0 +1,277 @@
+"""The client over the Unix socket: the same Protocol, spoken in `flyflor.ws.v1`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import msgspec
+from anyio.streams.memory import MemoryObjectSendStream
+from websockets.asyncio.client import ClientConnection, unix_connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
+
+import flycore
+from flycore.client.handshake import check_folder, read_hello
+from flycore.model.approval import Outcome
+from flycore.model.call import CallError, Progress, ToolResult
+from flycore.model.catalog import Catalog
+from flycore.model.enums import Code
+from flycore.model.enums import Status as CallStatus
+from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError, single_exception
+from flycore.model.events import MISSED, Event, EventClass
+from flycore.model.json import JsonObject
+from flycore.model.status import Status
+from flycore.rpc.messages import EVENT_PROTOCOL, Envelope, envelope
+from flycore.rpc.methods import Method, OnProgress
+from flycore.rpc.proxies import ApproverProxy, ClientProxy
+
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+"""Largest message taken from a kernel: a catalog of 10,000 tools with schemas fits."""
+CONNECT_SECONDS = 10.0
+BACKLOG = 1000
+
+
+class RemoteClient(ClientProxy):
+    """Speaks to the kernel that holds the root. `run` has to be running while it is used."""
+
+    def __init__(self, connection: ClientConnection, kernel: Status, wait_approver_ms: int = 0) -> None:
+        self._connection = connection
+        self.kernel = kernel
+        """What the kernel said of itself when it greeted."""
+        self.ended = anyio.Event()
+        """Set once the kernel has gone away."""
+        self._ids = itertools.count(1)
+        self._pending: dict[str, MemoryObjectSendStream[Envelope]] = {}
+        self._listeners: list[tuple[frozenset[EventClass] | None, MemoryObjectSendStream[Event]]] = []
+        self._wait_approver_ms = wait_approver_ms
+
+    async def run(self) -> None:
+        """Read until the kernel leaves; everybody who waits is told by the end of their stream."""
+        try:
+            async for frame in self._connection:
+                self._receive(msgspec.json.decode(frame, type=Envelope))
+        except ConnectionClosed:
+            pass
+        finally:
+            self.ended.set()
+            for waiting in self._pending.values():
+                waiting.close()
+            for _, listener in self._listeners:
+                listener.close()
+
+    def _receive(self, message: Envelope) -> None:
+        if message.protocol == EVENT_PROTOCOL:
+            self._publish(message)
+        elif message.correlation_id in self._pending:
+            stream = self._pending[message.correlation_id]
+            if message.type != "tool.progress" or stream.statistics().current_buffer_used < BACKLOG - 1:
+                stream.send_nowait(message)
+
+    def _publish(self, message: Envelope) -> None:
+        body = message.payload
+        event = Event(
+            cls=EventClass(cast(str, body["class"])),
+            type=cast(str, body["type"]),
+            at=cast(float, body["at"]),
+            payload=cast(JsonObject, body["payload"]),
+        )
+        for classes, stream in self._listeners:
+            if classes is not None and event.cls not in classes and event.type != MISSED:
+                continue
+            room = BACKLOG - stream.statistics().current_buffer_used
+            if room > 1:
+                stream.send_nowait(event)
+            elif room == 1:  # the last place says that from here on events were lost
+                stream.send_nowait(Event(cls=EventClass.SNAPSHOT, type=MISSED, at=event.at))
+
+    @asynccontextmanager
+    async def _exchange(
+        self, kind: str, payload: JsonObject, message_id: str
+    ) -> AsyncIterator[AsyncIterator[Envelope]]:
+        """Send a message; its answers come until the block ends. Raises ConnectionLost."""
+        send, receive = anyio.create_memory_object_stream[Envelope](BACKLOG)
+        self._pending[message_id] = send
+
+        async def answers() -> AsyncIterator[Envelope]:
+            async for message in receive:
+                if message.type == "error":
+                    code, said = str(message.payload.get("code")), str(message.payload.get("message"))
+                    raise ProtocolError(f"{code}: {said}", code=code, said=said)
+                yield message
+            raise ConnectionLost("the kernel went away")
+
+        try:
+            await self._send(kind, payload, message_id)
+            yield answers()
+        finally:
+            del self._pending[message_id]
+            send.close()
+            receive.close()
+
+    def _new_id(self) -> str:
+        return f"r{next(self._ids)}"
+
+    async def _send(self, kind: str, payload: JsonObject, message_id: str) -> None:
+        try:
+            await self._connection.send(envelope(kind, payload, message_id=message_id))
+        except ConnectionClosed as error:
+            raise ConnectionLost("the kernel went away") from error
+
+    async def ask_for(self, kind: str, payload: JsonObject | None = None) -> JsonObject:
+        """Send a message and give the payload of its one answer. Raises ConnectionLost, ProtocolError."""
+        async with self._exchange(kind, payload or {}, self._new_id()) as answers:
+            return (await anext(answers)).payload
+
+    async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+        """Send the message of that method and give the result in its answer."""
+        return method.result_in(await self.ask_for(method.message, method.payload_of(arguments)))
+
+    async def status(self) -> Status:
+        """Ask what the kernel says of itself; the whole payload is the answer."""
+        payload = await self.ask_for("gateway.status.get")
+        return msgspec.convert(payload, Status)
+
+    async def catalog(self) -> Catalog:
+        """Ask for the catalog as a value, not as the document that other programs read."""
+        payload = await self.ask_for("capability.catalog.get", {"detail": True})
+        return msgspec.convert(payload["catalog"], Catalog)
+
+    async def call(
+        self,
+        tool: str,
+        input: JsonObject,
+        *,
+        timeout_ms: int | None = None,
+        said: str = "",
+        inline_wait_ms: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ToolResult:
+        """See Client. A connection lost once the kernel took the call is `unknown`, `outcome-unknown`: it
+        may have acted. Before that ConnectionLost is raised, and calling again is safe."""
+        payload: JsonObject = {
+            "tool": tool,
+            "input": input,
+            "timeoutMs": timeout_ms,
+            "say": said,
+            "waitApproverMs": self._wait_approver_ms,
+            "inlineWaitMs": inline_wait_ms,
+        }
+        call_id, message_id = "", self._new_id()
+        try:
+            async with self._exchange("tool.call", payload, message_id) as answers:
+                try:
+                    async for message in answers:
+                        if message.type == "tool.result":
+                            return msgspec.convert(message.payload, ToolResult)
+                        progress = msgspec.convert(message.payload, Progress)
+                        call_id = progress.call_id
+                        if on_progress is not None:
+                            on_progress(progress)
+                except anyio.get_cancelled_exc_class():
+                    with anyio.move_on_after(1, shield=True):
+                        await self._send("tool.cancel", {"requestId": message_id}, self._new_id())
+                    raise
+        except ConnectionLost:
+            if not call_id:
+                raise
+            return _outcome_unknown(tool, call_id)
+        raise ConnectionLost("the kernel ended the call without a result")
+
+    @asynccontextmanager
+    async def events(
+        self, classes: frozenset[EventClass] | None = None
+    ) -> AsyncIterator[AsyncIterator[Event]]:
+        """See Client."""
+        send, receive = anyio.create_memory_object_stream[Event](BACKLOG)
+        listener = (classes, send)
+        self._listeners.append(listener)
+        try:
+            await self.ask_for("event.subscribe")
+            yield receive
+        finally:
+            self._listeners.remove(listener)
+            send.close()
+            receive.close()
+
+
+def _outcome_unknown(tool: str, call_id: str) -> ToolResult:
+    error = CallError(
+        code=Code.OUTCOME_UNKNOWN,
+        message="the connection to the kernel was lost while the call ran",
+        hint="whether it took effect is not known: look before you call again (flytui audit tail)",
+    )
+    return ToolResult(status=CallStatus.UNKNOWN, tool=tool, sidecar=None, call_id=call_id, error=error)
+
+
+@asynccontextmanager
+async def connect_unix(
+    path: Path, *, viewer: bool = False, name: str = "flytui", wait_approver_ms: int = 0
+) -> AsyncIterator[RemoteClient]:
+    """A client of the kernel that listens on `path`. Raises KernelUnreachable, UnsafeSocket where the folder
+    or the kernel is not this user's, and OtherVersion where the kernel speaks another protocol."""
+    check_folder(path)
+    opening: Any = unix_connect(
+        str(path),
+        uri="ws://localhost/ws",
+        max_size=MAX_ANSWER_BYTES,
+        compression=None,
+        proxy=None,
+        open_timeout=CONNECT_SECONDS,
+        close_timeout=1,
+        ping_interval=None,
+    )
+    try:
+        connection = await opening
+    except (OSError, InvalidHandshake, InvalidMessage, ConnectionClosed, TimeoutError) as error:
+        raise KernelUnreachable(str(path)) from error
+    try:
+        client = RemoteClient(connection, await read_hello(connection, path), wait_approver_ms)
+        with single_exception():
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.run)
+                hello: JsonObject = {"client": name, "viewer": viewer}
+                if viewer:
+                    hello["version"] = flycore.__version__
+                try:
+                    await client.ask_for("client.hello", hello)
+                except ConnectionLost as error:
+                    raise KernelUnreachable(str(path)) from error
+                yield client
+                group.cancel_scope.cancel()
+    finally:
+        with anyio.move_on_after(2, shield=True):
+            await connection.close()
+
+
+# The approver of a console in another process: the same interface, over a paired connection.
+
+
+CONNECTION_LOST = "the connection to the kernel was lost before it answered"
+
+
+class RemoteApprover(ApproverProxy):
+    """Sends each decision to the kernel. Where the kernel is gone nothing counts, and the outcome says so.
+
+    The kernel was told where the person sits when the code was asked for, and frees that with the connection.
+    """
+
+    def __init__(self, client: RemoteClient) -> None:
+        self._client = client
+
+    async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+        """Send the decision and give what became of it."""
+        outcome = await self._outcome(method, arguments)
+        return outcome.accepted if method.result is bool else outcome
+
+    async def _outcome(self, method: Method, arguments: tuple[Any, ...]) -> Outcome:
+        try:
+            payload = await self._client.ask_for(method.message, method.payload_of(arguments))
+        except ConnectionLost:
+            return Outcome(accepted=False, why_not=CONNECTION_LOST)
+        except ProtocolError as error:
+            return Outcome(accepted=False, why_not=error.said or str(error))
+        return msgspec.convert(payload[method.key], Outcome)

@@ -1,0 +1,239 @@
+"""What a server of another client's file would be in the project's registry: pure.
+
+Values that look secret are never taken over: the entry declares their names, and flytui hands them on from
+its own environment. What cannot be said in a registry is refused with a reason, never guessed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from flycore.discovery.diagnostics import shorten
+from flycore.discovery.secret_detection import secret_arguments, secret_header, secret_url, secret_variable
+from flycore.model.described import Import
+from flycore.model.diagnostics import Severity
+from flycore.model.enums import Source
+from flycore.model.json import JsonObject, digest
+from flycore.registry.names import RESERVED_PREFIX, looks_secret
+from flycore.registry.parse_registry import parse_registry
+from flycore.registry.paths import REGISTRY_FILE
+
+FETCHERS = ("npx", "uvx", "pipx", "bunx", "pnpx", "docker", "podman", "deno", "npm", "pnpm", "yarn", "uv")
+"""Programs that fetch what they start."""
+MOST_ENTRY = 16 * 1024
+"""Characters of an entry."""
+_PLACEHOLDER = re.compile(r"\$\{")
+_WHOLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+_SCHEME = re.compile(r"(Bearer|Basic|Token|token|bearer)\s+")
+_ARGUMENT = "one of its arguments"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class ImportRefused(Exception):
+    """Why a server cannot be taken over."""
+
+    def __init__(self, why: str, remedy: str) -> None:
+        super().__init__(why)
+        self.why = why
+        self.remedy = remedy
+
+
+@dataclass(slots=True)
+class _EntryDraft:
+    """An entry being made."""
+
+    server: str
+    app_root: str
+    entry: dict[str, Any] = field(default_factory=lambda: {"kind": "mcp"})
+    secrets: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    network: bool = False
+
+
+def entry_id(name: str) -> str:
+    """A server's name as the id of an entry; empty where nothing of it can be one."""
+    return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._")[:64]
+
+
+def import_proposal(name: str, raw: dict[str, Any], app_root: str, known: frozenset[str]) -> Import:
+    """What would be written for that server. `known` names the known capabilities. Raises Refused."""
+    sidecar = entry_id(name)
+    if not sidecar:
+        raise ImportRefused(
+            "its name has no letter or digit that an id may have", "give it another name there"
+        )
+    draft = _EntryDraft(sidecar, app_root)
+    if isinstance(raw.get("url"), str):
+        _remote(draft, raw)
+    else:
+        _local(draft, raw)
+    permissions: dict[str, Any] = {"network": True} if draft.network else {}
+    if draft.secrets:
+        permissions["secrets"] = list(dict.fromkeys(draft.secrets))
+    if permissions:
+        draft.entry["permissions"] = permissions
+    _check_with_registry(sidecar, draft.entry, known)
+    entry: JsonObject = draft.entry
+    return Import(
+        id=sidecar, entry=entry, digest=import_digest(sidecar, entry), notes=tuple(dict.fromkeys(draft.notes))
+    )
+
+
+def import_digest(sidecar: str, entry: JsonObject) -> str:
+    """Over what would be written."""
+    return digest([sidecar, entry])
+
+
+def _local(draft: _EntryDraft, raw: dict[str, Any]) -> None:
+    command = raw.get("command")
+    if not isinstance(command, str) or not command.strip():
+        raise ImportRefused("it has neither a command nor an address", 'write "command" or "url" there')
+    args = tuple(arg for arg in raw.get("args", ()) if isinstance(arg, str))
+    _check_plain("its command", command)
+    for arg in args:
+        _check_plain(_ARGUMENT, arg)
+    hidden = secret_arguments(args)
+    if hidden:
+        raise ImportRefused(
+            f"argument {hidden[0] + 1} looks like a secret, which may not stand in a registry",
+            "give it to the server in a variable of its env instead",
+        )
+    draft.entry["command"] = _command(command, draft)
+    if args:
+        draft.entry["args"] = list(args)
+    if raw.get("cwd") not in (None, "", ".", draft.app_root, "${workspaceFolder}"):
+        raise ImportRefused("it is started in another folder", "start it in the project's own folder")
+    if os.path.basename(command) in FETCHERS:
+        draft.network = True
+        draft.notes.append(f"network is permitted: {os.path.basename(command)} fetches what it starts")
+    else:
+        draft.notes.append("network is not permitted: add it to permissions if the server needs it")
+    _variables(draft, _texts(raw.get("env")))
+
+
+def _command(command: str, draft: _EntryDraft) -> str:
+    """As a registry has it: a name on PATH, or a path below the app root."""
+    if ".." in command.split("/"):
+        raise ImportRefused("its command leads out of the project", "write there the bare name of a program")
+    if command.startswith("/"):
+        below = f"{draft.app_root}/"
+        if not command.startswith(below):
+            raise ImportRefused(
+                f"its command is the absolute path {command[:80]}",
+                "write there the bare name of a program on PATH, or put the program into the project",
+            )
+        command = command.removeprefix(below)
+        draft.notes.append("its absolute path is written from the project's folder on")
+        return f"./{command}"
+    if "/" in command and not command.startswith("./"):
+        return f"./{command}"
+    return command
+
+
+def _variables(draft: _EntryDraft, env: dict[str, str]) -> None:
+    kept: dict[str, str] = {}
+    passed: list[str] = []
+    for name, value in sorted(env.items()):
+        whole = _WHOLE.fullmatch(value)
+        if _VARIABLE.fullmatch(name) is None or name.startswith(RESERVED_PREFIX):
+            draft.notes.append(f"its variable {name[:80]} is left out: that name cannot be given to a child")
+        elif secret_variable(name, "" if whole else value):
+            draft.secrets.append(name)
+            draft.notes.append(_secret_note(name, whole[1] if whole else ""))
+        elif whole and whole[1] == name:
+            passed.append(name)
+        elif _PLACEHOLDER.search(value):
+            raise ImportRefused(
+                f"its variable {name[:80]} is put together of others", "write its value there"
+            )
+        else:
+            kept[name] = value
+    if kept:
+        draft.entry["env"] = kept
+    if passed:
+        draft.entry["passEnv"] = passed
+    if kept or passed:
+        names = ", ".join(sorted((*kept, *passed)))
+        draft.notes.append(
+            f"it sets environment variables, which may change what runs: {shorten(names, 200)}"
+        )
+
+
+def _secret_note(name: str, other: str) -> str:
+    said = f"the value of {name} is not copied: set {name} where flytui is started"
+    return f"{said} (it was taken from {other} there)" if other and other != name else said
+
+
+def _remote(draft: _EntryDraft, raw: dict[str, Any]) -> None:
+    url = raw["url"]
+    _check_plain("its address", url)
+    if secret_url(url):
+        raise ImportRefused("its address holds what looks like a secret", "give it in a header instead")
+    if not re.match(r"https?://[^/]", url):
+        raise ImportRefused("its address is neither http nor https", "write an address that is")
+    if raw.get("type") == "sse" or raw.get("transport") == "sse":
+        raise ImportRefused(
+            "it speaks the older transport sse", "give the address where it speaks streamable HTTP"
+        )
+    draft.entry["url"] = url
+    draft.network = True
+    headers = {
+        name: _header(draft, name, value) for name, value in sorted(_texts(raw.get("headers")).items())
+    }
+    if headers:
+        draft.entry["headers"] = headers
+
+
+def _header(draft: _EntryDraft, name: str, value: str) -> str:
+    """The header as the registry has it: what is secret is a placeholder of a declared name."""
+    scheme = _SCHEME.match(value)
+    prefix, rest = (scheme[0], value[scheme.end() :]) if scheme else ("", value)
+    whole = _WHOLE.fullmatch(rest)
+    if whole:
+        draft.secrets.append(whole[1])
+        return f"{prefix}${{{whole[1]}}}"
+    if _PLACEHOLDER.search(value):
+        raise ImportRefused(f"its header {name[:80]} is put together of others", "let it be one placeholder")
+    if not secret_header(name, value):
+        return value
+    variable = re.sub(r"[^A-Z0-9]+", "_", f"{draft.server}_{name}".upper()).strip("_")
+    variable = variable if looks_secret(variable) else f"{variable}_SECRET"
+    variable = variable if variable[0].isalpha() else f"MCP_{variable}"
+    draft.secrets.append(variable)
+    draft.notes.append(
+        f"the value of the header {name[:80]} is not copied: set {variable} where flytui is started"
+    )
+    return f"{prefix}${{{variable}}}"
+
+
+def _check_plain(what: str, text: str) -> None:
+    """Raises Refused for what flytui would have to fill in, or a person could not see."""
+    if not text.isprintable() and what != _ARGUMENT:
+        raise ImportRefused(f"{what} has characters that cannot be seen", "take them out there")
+    if _PLACEHOLDER.search(text):
+        raise ImportRefused(
+            f"{what} has a placeholder, which flytui fills nowhere but in headers", "write it out there"
+        )
+
+
+def _texts(value: object) -> dict[str, str]:
+    items: Iterator[tuple[object, object]] = iter(value.items() if isinstance(value, dict) else ())
+    return {name: text for name, text in items if isinstance(name, str) and isinstance(text, str)}
+
+
+def _check_with_registry(sidecar: str, entry: JsonObject, known: frozenset[str]) -> None:
+    """The registry's own reader has the last word. Raises Refused."""
+    import json
+
+    text = json.dumps({"schemaVersion": 2, "sidecars": {sidecar: entry}})
+    if len(text) > MOST_ENTRY:
+        raise ImportRefused("it is too large for an entry", "shorten it there")
+    entries, found = parse_registry(text, REGISTRY_FILE, Source.PROJECT, known)
+    problems = [*found, *(problem for one in entries or () for problem in one.problems)]
+    fault = next((problem for problem in problems if problem.severity is Severity.ERROR), None)
+    if fault is not None:
+        raise ImportRefused(f"a registry cannot have it: {fault.message}", fault.remedy)

@@ -1,0 +1,94 @@
+"""Which values of the registry's entries hold: the last trusted one of an entry that changed since.
+
+A changed entry waits for a person, and what the person trusted before goes on as it was. An entry that is
+gone, switched off or written wrong in the file is so at once: that takes away, and waits for nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import msgspec
+
+from flycore.approval.trust_store import TrustStore
+from flycore.catalog.builtin import KNOWN
+from flycore.kernel.load_state import Files, RootEnvironment, resolve_programs
+from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.enums import Source
+from flycore.model.json_diff import json_difference
+from flycore.model.sidecar import SidecarEntry
+from flycore.registry.entry import restore_entry
+from flycore.registry.load import mark_conflicts
+
+RULE = "changed-entry"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveFiles:
+    """The files with the entries that hold, and what of them may run."""
+
+    files: Files
+    trusted: frozenset[str]
+    changed: Mapping[str, tuple[str, ...]]
+    """Sidecar to the difference from the value in force to that of the file, which waits."""
+
+
+def effective_files(ground: RootEnvironment, files: Files, trust: TrustStore) -> EffectiveFiles:
+    """What holds of these files. Follows the programs of earlier values; starts nothing."""
+    earlier = {
+        entry.id: value
+        for entry in files.registry.entries
+        if (value := _last_trusted(entry, trust)) is not None
+    }
+    if not earlier:
+        return EffectiveFiles(files, trust.trusted_ids(files.registry), {})
+    entries = mark_conflicts(tuple(earlier.get(entry.id, entry) for entry in files.registry.entries))
+    registry = msgspec.structs.replace(files.registry, entries=entries)
+    programs, delegates = resolve_programs(ground, registry, tuple(earlier.values()))
+    return EffectiveFiles(
+        files=replace(
+            files,
+            registry=registry,
+            programs={**_without(files.programs, earlier), **programs},
+            delegates={**_without(files.delegates, earlier), **delegates},
+        ),
+        trusted=trust.trusted_ids(registry),
+        changed={
+            entry.id: json_difference(earlier[entry.id].raw, entry.raw)
+            for entry in files.registry.entries
+            if entry.id in earlier
+        },
+    )
+
+
+def _without(found: Mapping[str, T], sidecars: Mapping[str, SidecarEntry]) -> dict[str, T]:
+    return {sidecar: item for sidecar, item in found.items() if sidecar not in sidecars}
+
+
+def _last_trusted(entry: SidecarEntry, trust: TrustStore) -> SidecarEntry | None:
+    """The value that stays in force; None where the file's own counts, trusted or not."""
+    if entry.source is Source.USER or not entry.valid or not entry.enabled or trust.is_trusted(entry):
+        return None
+    last = trust.last_trusted(entry.id)
+    if last is None or last.raw is None:
+        return None
+    value = restore_entry(entry, last.raw, frozenset(KNOWN))
+    if value.digest != last.digest or not value.valid or not value.enabled:
+        return None
+    return msgspec.structs.replace(value, problems=(*value.problems, _changed_entry_note(entry)))
+
+
+def _changed_entry_note(entry: SidecarEntry) -> Diagnostic:
+    return Diagnostic(
+        severity=Severity.WARNING,
+        rule=RULE,
+        message=f"{entry.id}: changed, last trusted value in force; the new one waits for trust",
+        remedy="flytui trust, or T in the console, shows the difference and lets you decide",
+        pointer=f"/sidecars/{entry.id}",
+        position=entry.position,
+        sidecar=entry.id,
+    )

@@ -1,0 +1,246 @@
+"""What this machine has for mending things: its package manager, and which helpers are not there."""
+
+from __future__ import annotations
+
+import gc
+import importlib.metadata
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+import flycore
+from flycore.approval.entry_summary import COMMAND
+from flycore.approval.tool_blocks import ToolBlockStore
+from flycore.catalog.build import CatalogFacts, build_catalog
+from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN
+from flycore.catalog.fixes import MANAGERS, NEEDED, Machine
+from flycore.catalog.mcp_capabilities import with_mcp_tools
+from flycore.catalog.permission_limit import excess_permissions
+from flycore.catalog.plan_capabilities import plan_names
+from flycore.catalog.probes import ProbeFinding
+from flycore.catalog.runtime import RuntimeFinding
+from flycore.model.catalog import Capability
+from flycore.model.described import Described
+from flycore.model.diagnostics import Diagnostic
+from flycore.model.enums import Kind
+from flycore.model.program import ResolvedProgram
+from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.model.upstream import McpToolOffer
+from flycore.pipeline.state import (
+    RootEnvironment as RootEnvironment,  # importers of this module have it from here
+)
+from flycore.pipeline.state import RootState
+from flycore.policy.conditions import PolicyCall
+from flycore.policy.evaluate import Policy, denying_rules, load_policy
+from flycore.policy.files import SystemFile
+from flycore.policy.overview import policy_overview
+from flycore.registry.load import load_registry
+from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
+from flycore.registry.resolve import at_url
+from flycore.registry.settings import Settings, load_settings
+from flycore.sandbox.environment import declared_secrets
+from flycore.sandbox.levels import report
+from flycore.sandbox.seals import find_distribution
+
+
+def find_host_tools(environ: Mapping[str, str]) -> Machine:
+    """Look on the PATH of `environ`. Starts nothing."""
+    path = os.pathsep.join(filter(os.path.isabs, environ.get("PATH", "").split(os.pathsep)))
+    manager = next((name for name in MANAGERS if shutil.which(name, path=path)), "")
+    prefix: tuple[str, ...] = ()
+    if manager and manager != "brew" and os.geteuid() != 0:
+        prefix = ("sudo",)
+        manager = manager if shutil.which("sudo", path=path) else ""
+    absent = frozenset(name for name in NEEDED.values() if shutil.which(name, path=path) is None)
+    return Machine(manager=manager, prefix=prefix if manager else (), absent=absent)
+
+
+# Python's cycle collector, kept from looking through a large world again and again while that is built.
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Around work of bounded length whose many values stay: a third of its time is the collector's, which
+    finds nothing. Where it is off already, it stays so."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+# Builds the world: reads the files, follows the commands, and makes the catalog. No processes, no loop.
+
+
+ResolvedPrograms = tuple[dict[str, ResolvedProgram], dict[str, dict[str, ResolvedProgram]]]
+"""Programs by sidecar, and delegates by sidecar and name."""
+
+
+def find_environment(places: RootPaths, environ: Mapping[str, str]) -> RootEnvironment:
+    """The ground of this process: console scripts installed beside its interpreter are found first."""
+    beside = Path(sys.executable).parent
+    return RootEnvironment(places, environ, beside, find_distribution(beside))
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What the files of a root say, read together."""
+
+    registry: Registry
+    policy: Policy
+    settings: Settings
+    programs: Mapping[str, ResolvedProgram]
+    delegates: Mapping[str, Mapping[str, ResolvedProgram]]
+
+    def resolutions(self, sidecar: str) -> dict[str, ResolvedProgram]:
+        """Where the sidecar's command (under `COMMAND`) and its delegates, by name, lead."""
+        program = self.programs.get(sidecar)
+        own = {COMMAND: program} if program is not None else {}
+        return {**self.delegates.get(sidecar, {}), **own}
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """What was found out by looking: it changes while the files stay."""
+
+    trusted: frozenset[str]
+    probes: Mapping[str, ProbeFinding]
+    runtime: Mapping[str, RuntimeFinding]
+    diagnostics: tuple[Diagnostic, ...] = ()
+    blocked: frozenset[str] = frozenset()
+    """Tools that a person has blocked."""
+    described: tuple[Described, ...] = ()
+    """Kits, skills, plugins and other clients' servers."""
+    offers: Mapping[str, McpToolOffer] = field(default_factory=dict)
+    """What MCP servers offer, by sidecar."""
+    changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Sidecars whose file's value waits, with what differs from the one in force."""
+
+
+def blocked_tools(
+    registry: Registry, blocks: ToolBlockStore, offers: Mapping[str, McpToolOffer] | None = None
+) -> frozenset[str]:
+    """Those of the registry's tools, of MCP servers' tools, and of the plans, that are blocked."""
+    found = with_mcp_tools(registry, offers or {})
+    names = {name for entry in found.entries for name in entry.tool_names} | plan_names()
+    return frozenset(name for name in names if blocks.block_for(name) is not None)
+
+
+def read_files(ground: RootEnvironment, last: Files | None) -> Files:
+    """Read registry, policy and settings. A registry that does not parse keeps the last good entries."""
+    known = frozenset(KNOWN)
+    registry = load_registry(
+        ground.places, known=known, environ=ground.environ, previous=last.registry if last else None
+    )
+    claimed = {name for entry in registry.entries for name in entry.tool_names}
+    claimed |= {f"{entry.id}.*" for entry in registry.entries if entry.kind is Kind.MCP}
+    before = last.policy if last else None
+    policy = load_policy(ground.places, before, names=known | AGENT_ACTIONS | claimed, system=SystemFile())
+    settings, problems = load_settings(ground.places.config_dir)
+    registry = _with_diagnostics(registry, (*policy.diagnostics, *problems))
+    programs, delegates = resolve_programs(ground, registry, registry.entries)
+    return Files(registry=registry, policy=policy, settings=settings, programs=programs, delegates=delegates)
+
+
+def resolve_programs(
+    ground: RootEnvironment, registry: Registry, entries: tuple[SidecarEntry, ...]
+) -> ResolvedPrograms:
+    """Where the commands of these entries lead, and their delegates; those that are invalid lead nowhere."""
+    usable = [entry for entry in entries if entry.valid and entry.command]
+    programs = {entry.id: ground.resolve(registry, entry, entry.command, entry.args) for entry in usable}
+    programs |= {entry.id: at_url(entry) for entry in entries if entry.valid and entry.url}
+    delegates = {
+        entry.id: {
+            name: ground.resolve(registry, entry, delegate.command, delegate.args)
+            for name, delegate in entry.delegates.items()
+        }
+        for entry in usable
+        if entry.delegates
+    }
+    return programs, delegates
+
+
+def _with_diagnostics(registry: Registry, more: tuple[Diagnostic, ...]) -> Registry:
+    return msgspec.structs.replace(registry, diagnostics=(*registry.diagnostics, *more)) if more else registry
+
+
+def build_state(
+    ground: RootEnvironment, files: Files, seen: Observations, *, version: int, now: float
+) -> RootState:
+    """The catalog of these files and observations, with everything that belongs to it."""
+    registry = with_mcp_tools(_with_diagnostics(files.registry, seen.diagnostics), seen.offers)
+    bundled = {sid for sid, program in files.programs.items() if ground.bundled(program)}
+
+    def plan_denied(plan: Capability) -> str:
+        denies = denying_rules(files.policy, PolicyCall(tool=plan.name, now=now))
+        return "; ".join(f"{rule.because} ({rule.where})" for rule in denies)
+
+    facts = CatalogFacts(
+        registry=registry,
+        programs=files.programs,
+        trusted=seen.trusted,
+        changed=seen.changed,
+        policy=policy_overview(files.policy, bundled=bundled, risks=files.settings.risk, now=now),
+        plan_denied=plan_denied,
+        core=flycore.__version__,
+        version=version,
+        now=now,
+        delegates=files.delegates,
+        installed=_installed(files, bundled),
+        missing_secrets=_missing_secrets(files, ground.environ),
+        probes=seen.probes,
+        runtime=seen.runtime,
+        blocked=seen.blocked,
+        described=seen.described,
+        offers=seen.offers,
+        bundled=frozenset(bundled),
+        exceeded={
+            entry.id: excess_permissions(entry.permissions, files.settings.max_permissions)
+            for entry in registry.entries
+        },
+        minimum=files.settings.sandbox_minimum,
+        machine=find_host_tools(ground.environ),
+        registry_file=declared_in(ground.places, registry),
+        sandbox={
+            entry.id: report(entry.permissions, entry.limits, bundled=entry.id in bundled)
+            for entry in registry.entries
+            if entry.valid
+        },
+    )
+    catalog = build_catalog(facts)
+    return RootState(
+        registry=registry,
+        catalog=catalog,
+        policy=files.policy,
+        settings=files.settings,
+        programs=files.programs,
+        trusted=seen.trusted,
+        index={view.capability.name: view for view in catalog.capabilities},
+        entries={entry.id: entry for entry in registry.entries},
+    )
+
+
+def declared_in(places: RootPaths, registry: Registry) -> str:
+    """The project's file that was read, relative to the app root; empty where there is none."""
+    for relative in (REGISTRY_FILE, LEGACY_REGISTRY_FILE):
+        if str(places.app_root / relative) in registry.files:
+            return relative
+    return ""
+
+
+def _installed(files: Files, bundled: set[str]) -> dict[str, str]:
+    own = importlib.metadata.version("flytui") if bundled else ""
+    return dict.fromkeys(bundled, own)
+
+
+def _missing_secrets(files: Files, environ: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
+    found = {entry.id: declared_secrets(entry.permissions, environ)[1] for entry in files.registry.entries}
+    return {sidecar: missing for sidecar, missing in found.items() if missing}

@@ -1,0 +1,211 @@
+"""Step 5: whether calls are taken at all: not while everything is stopped, nor from a paused caller."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from flycore.approval.leases import page_host
+from flycore.approval.quota import QuotaRefusal
+from flycore.audit import events as audit_events
+from flycore.audit.log import AuditLog
+from flycore.catalog.risk import effect_sentence
+from flycore.model.approval import ApprovalRequest, Ask
+from flycore.model.base import Value
+from flycore.model.enums import Code, Decision, Phase, RequestState, Status
+from flycore.model.json import JsonObject, canonical_json
+from flycore.pipeline.call import Call, Rejection, denied, failed
+from flycore.pipeline.context import AdmissionContext, AskContext
+from flycore.pipeline.prepare import Prepared
+from flycore.pipeline.targets.window import with_screenshots
+from flycore.sandbox.secret_masks import Masks
+
+
+def admission_refusal(admission: AdmissionContext, call: Call) -> Rejection | None:
+    """Why the call is not taken; None where it is."""
+    if admission.stopped():
+        return panic_rejection(admission.app_root, began=False)
+    if paused := admission.loops.refusal(call.request.caller.key):
+        return denied(Code.PAUSED, paused, "do not repeat it unchanged: a person decides in the console")
+    return None
+
+
+def panic_rejection(app_root: Path, *, began: bool) -> Rejection:
+    """How a call ends by panic: refused, or, where it had begun, broken off."""
+    hint = f"a person has to release it: flytui --root {app_root}, then ctrl+o"
+    if began:
+        return failed(Code.PANIC, "everything was stopped while this ran; it may have acted in part", hint)
+    return denied(Code.PANIC, "everything is stopped", hint)
+
+
+def quota_rejection(over: QuotaRefusal) -> Rejection:
+    """How a call ends that its caller has no quota left for."""
+    return denied(Code.QUOTA, over.message, freeInSeconds=over.free_in)
+
+
+# Step 6: a person decides, or a lease they gave earlier does. What comes out is a grant, not a yes.
+
+
+PrepareAgain = Callable[[JsonObject], Awaitable[Prepared | Rejection]]
+"""Checks and prepares the same call with another input."""
+
+RETRY_AFTER_MS = 1_000
+"""What a caller with a ticket is told to wait: the same call then waits for the person again."""
+
+
+class Authorization(Value, frozen=True, kw_only=True):
+    """That a call may run, and on whose word."""
+
+    authority: str
+    """A policy rule's place, `lease ID` or `request ID`."""
+    grant_id: str = ""
+    """Of the grant that is redeemed right before the spawn; empty where policy allows."""
+    edited: JsonObject | None = None
+    """The input that was approved, where a person has changed it."""
+
+
+async def authorize(
+    context: AskContext, call: Call, prepared: Prepared, again: PrepareAgain, difference: tuple[str, ...] = ()
+) -> Authorization | Rejection:
+    """Whether the prepared call may run: by policy, by a lease, or after a person was asked. `again`
+    prepares the call with another input, should the person change it."""
+    if prepared.verdict.decision is Decision.ALLOW:
+        return Authorization(authority="policy " + ", ".join(rule.where for rule in prepared.verdict.rules))
+    group = prepared.target.capability.exclusive or ""
+    grant = context.queue.use_lease(call.request.call_id, prepared.subject, prepared.risk, group)
+    if grant is not None:
+        return Authorization(authority=f"lease {grant.lease}", grant_id=grant.id)
+    await context.past.ready()
+    card = await with_screenshots(context.desktop, make_request(context, call, prepared, difference))
+    there = await context.approver_within(call.request.wait_approver_ms)
+    if not there and not context.queue.has_answer_for(card):
+        return _no_approver(context, "this call needs a person's approval and no console is open")
+    return await _ask_person(context, call, prepared, card, again)
+
+
+async def _ask_person(
+    context: AskContext, call: Call, prepared: Prepared, card: ApprovalRequest, again: PrepareAgain
+) -> Authorization | Rejection:
+    fields = audit_events.approval_asked(card)
+    context.audit.append(audit_events.APPROVAL_ASKED, prepared.masks.json(fields))
+    call.report(Phase.WAITING_APPROVAL, "waiting for approval in the console")
+
+    async def revise(input: JsonObject) -> ApprovalRequest | str:
+        fresh = await again(input)
+        if isinstance(fresh, Rejection):
+            return fresh.message
+        return await with_screenshots(context.desktop, make_request(context, call, fresh, ()))
+
+    began = call.start_wait()
+    ask: Ask | None = None
+    wait_ms = call.request.inline_wait_ms
+    try:
+        patience = None if wait_ms is None else wait_ms / 1000
+        ask = await context.queue.ask(card, patience=patience, revise=revise)
+    finally:
+        call.end_wait(began)
+        took_ms = int((context.clock.monotonic() - began) * 1000)
+        settled = ask or Ask(request=card, state=RequestState.WITHDRAWN, code=Code.WITHDRAWN)
+        if settled.state is not RequestState.WAITING and not settled.ticket:
+            record_decision(context.audit, settled, call.request.call_id, took_ms, prepared.masks)
+    if ask.state is RequestState.APPROVED:
+        edited = ask.request.subject.input if ask.request.edited else None
+        return Authorization(authority=f"request {ask.request.id}", grant_id=card.id, edited=edited)
+    if ask.code is Code.NO_APPROVER:
+        return _no_approver(context, "the console was closed before anyone decided; the call did not run")
+    return _pending(ask) if ask.state is RequestState.WAITING else _denial(context, ask)
+
+
+def _pending(ask: Ask) -> Rejection:
+    """The caller is given up on for now: the request waits on, and the same call comes back for it."""
+    return Rejection(
+        status=Status.PENDING,
+        code=Code.APPROVAL_PENDING,
+        message="a person has not decided yet; nothing has run",
+        hint="make the same call again: it takes this one's place, or runs once it was approved",
+        details={
+            "ticket": ask.request.id,
+            "expiresAt": ask.request.expires_at,
+            "retryAfterMs": RETRY_AFTER_MS,
+        },
+    )
+
+
+def _no_approver(context: AskContext, message: str) -> Rejection:
+    hint = f"open a console beside the agent: flytui --root {context.app_root}"
+    return denied(Code.NO_APPROVER, message, hint)
+
+
+def record_decision(audit: AuditLog, ask: Ask, call_id: str, took_ms: int, masks: Masks) -> None:
+    """Write what became of a request, for the call that waited for it; where none did, when it is decided.
+    Synced where a person decided: nothing follows from the rest, and a flood of it would hold up others."""
+    request = msgspec.structs.replace(ask.request, call_id=call_id)
+    fields = audit_events.approval_decided(request, ask.state, ask.answer, by=ask.decided_by, took_ms=took_ms)
+    if ask.code is not None:
+        fields["code"] = ask.code.value
+    audit.append(audit_events.APPROVAL_DECIDED, masks.json(fields), sync=ask.decided_by != "")
+
+
+def _denial(context: AskContext, ask: Ask) -> Rejection:
+    reason = ask.answer.reason if ask.answer else ""
+    match ask.code:
+        case Code.QUEUE_FULL:
+            return denied(Code.QUEUE_FULL, "too many requests wait for a person already", "try again later")
+        case Code.PAUSED:
+            return denied(Code.PAUSED, "paused after three denials in a row", "try again in a minute")
+        case Code.PANIC:
+            return panic_rejection(context.app_root, began=False)
+        case Code.APPROVAL_TIMEOUT:
+            return failed(
+                Code.APPROVAL_TIMEOUT,
+                "nobody answered in time: this is not a refusal",
+                "call again when someone is there",
+            )
+        case Code.WITHDRAWN:
+            return denied(Code.WITHDRAWN, "the request was withdrawn")
+        case _:
+            minutes = ask.answer.deny_minutes if ask.answer else 0
+            lasting = f" for {minutes} minutes, this tool with any input" if minutes else ""
+            message = f"denied by a person{lasting}" + (f": {reason}" if reason else "")
+            return denied(Code.DENIED, message, reason=reason)
+
+
+def make_request(
+    context: AskContext, call: Call, prepared: Prepared, difference: tuple[str, ...]
+) -> ApprovalRequest:
+    """The card's content. Times and letters are stamped by the queue."""
+    request, entry = call.request, prepared.target.entry
+    shown = prepared.masks.json(prepared.input)
+    return ApprovalRequest(
+        id=secrets.token_hex(8),
+        call_id=request.call_id,
+        caller=request.caller,
+        tool=request.tool,
+        sidecar=entry.id,
+        app_root=str(context.app_root),
+        risk=prepared.risk,
+        effect=effect_sentence(prepared.target.capability, shown),
+        input_json=canonical_json(shown),
+        subject=prepared.subject,
+        subject_digest=prepared.subject_digest,
+        reach=prepared.sandbox.permissions,
+        level=prepared.sandbox.level,
+        mechanism=prepared.sandbox.mechanism,
+        seal=prepared.seal,
+        delegates=prepared.delegates,
+        why=prepared.verdict.rules,
+        checks=context.past.checks(prepared.subject),
+        said=prepared.masks.text(request.said),
+        asked_at=0.0,
+        expires_at=0.0,
+        difference=difference,
+        group=prepared.target.capability.exclusive or "",
+        host=page_host(request.tool, prepared.input),
+        edited=call.edited,
+        step=request.step,
+        page_title=prepared.page_title,
+        diff=prepared.diff,
+    )

@@ -1,0 +1,132 @@
+"""Why a call ends before it runs: a value that every step may return instead of going on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from flycore.approval.loop_guard import Attempt
+from flycore.audit import events as audit_events
+from flycore.audit.log import AuditLog
+from flycore.model.base import Value
+from flycore.model.call import CallRequest, Progress, ToolResult
+from flycore.model.clock import Clock
+from flycore.model.enums import Code, Phase, Status
+from flycore.model.json import Json, JsonObject, canonical_json, text_digest
+from flycore.pipeline.activity import ActivityLog
+from flycore.sandbox.secret_masks import Masks
+
+
+class Rejection(Value, frozen=True, kw_only=True):
+    """The call ends here, with this status and error."""
+
+    status: Status
+    code: str
+    message: str
+    hint: str = ""
+    details: JsonObject = {}  # noqa: RUF012 - msgspec gives each instance its own
+
+
+def denied(code: Code, message: str, hint: str = "", **details: Json) -> Rejection:
+    """A refusal: somebody or something said no."""
+    return Rejection(status=Status.DENIED, code=code, message=message, hint=hint, details=dict(details))
+
+
+def failed(code: Code, message: str, hint: str = "", **details: Json) -> Rejection:
+    """A failure that is nobody's decision."""
+    return Rejection(status=Status.FAILED, code=code, message=message, hint=hint, details=dict(details))
+
+
+# One call on its way: what it has waited, and how it tells where it stands.
+
+
+OnProgress = Callable[[Progress], None]
+OnCancellable = Callable[[], Awaitable[None]]
+"""Awaited once the call can be cancelled, before anything of it happens."""
+
+
+class Call:
+    """A call under way. `waited_ms` is time spent on people and other callers, not on running."""
+
+    def __init__(
+        self, request: CallRequest, clock: Clock, book: ActivityLog, tell: OnProgress | None
+    ) -> None:
+        self.request = request
+        self.waited_ms = 0
+        self.edited = False
+        """Whether a person has changed its input."""
+        self._ran_from: float | None = None
+        self._clock = clock
+        self._book = book
+        self._tell = tell
+
+    def report(
+        self, phase: Phase, message: str = "", progress: float | None = None, total: float | None = None
+    ) -> None:
+        """Say where the call stands, to whoever watches and to the caller."""
+        if phase is Phase.RUNNING and self._ran_from is None:
+            self._ran_from = self._clock.monotonic()
+        step = Progress(
+            call_id=self.request.call_id, phase=phase, message=message, progress=progress, total=total
+        )
+        self._book.progress(step)
+        if self._tell is not None:
+            self._tell(step)
+
+    @property
+    def began(self) -> bool:
+        """Whether it has begun to run."""
+        return self._ran_from is not None
+
+    @property
+    def ran_ms(self) -> int:
+        """How long ago it began to run, 0 where it has not."""
+        return 0 if self._ran_from is None else int((self._clock.monotonic() - self._ran_from) * 1000)
+
+    def show_input(self, sidecar: str, input_text: str) -> None:
+        """Put the checked input, secrets masked, where people watch."""
+        self._book.show_input(self.request.call_id, sidecar, input_text)
+
+    def start_wait(self) -> float:
+        """A moment to hand to `end_wait`."""
+        return self._clock.monotonic()
+
+    def end_wait(self, began: float) -> None:
+        """Count the time since `began` as waiting."""
+        self.waited_ms += int((self._clock.monotonic() - began) * 1000)
+
+
+# What is written and shown of a call that has arrived, and kept for the loop guard.
+
+
+class RecordedInput(Value, frozen=True, kw_only=True):
+    """The input as it was written down; empty where the call ended before."""
+
+    input_digest: str = ""
+    shown: str = ""
+    """Canonical JSON, secrets masked."""
+
+
+def record_call(audit: AuditLog, call: Call, input: JsonObject, masks: Masks, sidecar: str) -> RecordedInput:
+    """Write the call down with this input and show it to whoever watches. Raises AuditUnwritable."""
+    text = canonical_json(input)
+    masked = masks.json(input)
+    over = text_digest(text)
+    fields = audit_events.tool_called(call.request, masked, input_digest=over)
+    audit.append(audit_events.TOOL_CALLED, masks.json(fields))
+    shown = text if masked == input else canonical_json(masked)
+    call.show_input(sidecar, shown)
+    return RecordedInput(input_digest=over, shown=shown)
+
+
+def attempt_of(call: Call, arrival: RecordedInput, result: ToolResult) -> Attempt:
+    """What the loop guard is told of the call; nothing in it holds a secret."""
+    error = result.error
+    return Attempt(
+        caller=call.request.caller,
+        tool=call.request.tool,
+        input_digest=arrival.input_digest,
+        input_text=arrival.shown,
+        status=result.status,
+        code=error.code if error is not None else "",
+        message=error.message if error is not None else "",
+    )

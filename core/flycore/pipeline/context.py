@@ -1,0 +1,146 @@
+"""What the steps of a call get, one value for each kind of step, so that a signature says what it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from flycore.approval.desktop_control import DesktopControl
+from flycore.approval.exclusive_groups import GroupLocks
+from flycore.approval.grants import GrantStore
+from flycore.approval.leases import LeaseStore
+from flycore.approval.loop_guard import LoopGuard
+from flycore.approval.queue import ApprovalQueue
+from flycore.approval.quota import Quota
+from flycore.approval.tool_blocks import ToolBlockStore
+from flycore.audit.log import AuditLog
+from flycore.model.approval import Checks, MatchedRule, Subject
+from flycore.model.clock import Clock
+from flycore.pipeline.activity import ActivityLog
+from flycore.pipeline.artifacts import ArtifactFolders
+from flycore.pipeline.state import CurrentState, RootEnvironment
+from flycore.pipeline.targets.window import Desktop, ProtectedWindows
+from flycore.runners.mcp.call import McpCall
+from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
+from flycore.runners.output import OnEvent
+from flycore.runners.pool import ProcessPool
+
+
+class Slot(Protocol):
+    """Where a call is run that gets no process of its own."""
+
+    @property
+    def key(self) -> Hashable:
+        """Whose files its process may hold open; None where it is handed none."""
+        ...
+
+    async def call(self, job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
+        """Run the call; every end is an outcome."""
+        ...
+
+
+class McpSlots(Protocol):
+    """The sessions with MCP servers."""
+
+    async def ready(self, tool: str) -> None:
+        """Wait, bounded, for the first list of the server that the tool's name points to."""
+        ...
+
+    def hold(
+        self, sidecar: str, asked: McpCall, waits: Callable[[str], None]
+    ) -> AbstractAsyncContextManager[Slot]:
+        """Have a place for one call for the block; `waits` is told why that takes waiting."""
+        ...
+
+
+class PastCalls(Protocol):
+    """What the log says of earlier calls."""
+
+    async def ready(self) -> None:
+        """Wait until the log has been read."""
+        ...
+
+    def checks(self, subject: Subject) -> Checks:
+        """How a person answered the same call today."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeContext:
+    """What resolving, preparing and judging a call reads. Nothing here starts the tool or asks a person."""
+
+    ground: RootEnvironment
+    clock: Clock
+    state: CurrentState
+    blocks: ToolBlockStore
+    desktop: Desktop
+    seat: Callable[[], ProtectedWindows]
+    note_rules: Callable[[tuple[MatchedRule, ...]], None]
+    """Receives the rules by which each call was judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionContext:
+    """What decides whether calls are taken at all, whatever they would do."""
+
+    app_root: Path
+    stopped: Callable[[], bool]
+    """Whether everything is stopped until a person releases it."""
+    loops: LoopGuard
+    quota: Quota
+
+
+@dataclass(frozen=True, slots=True)
+class AskContext:
+    """What asking a person takes."""
+
+    app_root: Path
+    clock: Clock
+    audit: AuditLog
+    queue: ApprovalQueue
+    past: PastCalls
+    desktop: Desktop
+    approver_within: Callable[[int], Awaitable[bool]]
+    """Whether a console can decide, waiting so many milliseconds at most for one to open."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotContext:
+    """What an approved call waits for before it runs: its exclusive group, its process, its server."""
+
+    groups: GroupLocks
+    leases: LeaseStore
+    grants: GrantStore
+    instances: ProcessPool
+    upstreams: McpSlots
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What starting a sidecar takes."""
+
+    ground: RootEnvironment
+    state: CurrentState
+    audit: AuditLog
+    folders: ArtifactFolders
+    hands: DesktopControl
+    seat: Callable[[], ProtectedWindows]
+    note_run: Callable[[str, str, str, str], None]
+    """Receives how each run ended: sidecar, code (empty for success), message, stderr tail."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineContext:
+    """The values of all steps; only the pipeline itself, and a plan's run, see them together."""
+
+    clock: Clock
+    audit: AuditLog
+    activity: ActivityLog
+    judge: JudgeContext
+    admission: AdmissionContext
+    ask: AskContext
+    slots: SlotContext
+    run: RunContext

@@ -1,0 +1,210 @@
+"""What a sidecar is handed: the program that was sealed, or its copy, and the request's line."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+
+import anyio.to_thread
+
+from flycore.approval.desktop_control import controls_desktop
+from flycore.audit import events as audit_events
+from flycore.catalog.schemas import check_output
+from flycore.model.approval import Preview
+from flycore.model.call import CallRequest
+from flycore.model.enums import Code, Kind, Phase, SealKind, Status
+from flycore.model.json import JsonObject
+from flycore.model.program import ResolvedProgram
+from flycore.pipeline.authorize import Authorization
+from flycore.pipeline.call import Call, Rejection, failed
+from flycore.pipeline.context import RunContext, Slot
+from flycore.pipeline.prepare import Prepared, allowed_outcome
+from flycore.pipeline.validate import redacted_violations
+from flycore.registry.resolve import anchor_folder
+from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, call_sidecar
+from flycore.runners.output import OnEvent, SidecarEvent
+from flycore.runners.persistent import call_alone
+from flycore.sandbox.environment import child_environment
+from flycore.sandbox.seals import SealBrokenError, materialise
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """What is executed: the programs themselves, or their copies."""
+
+    program: ResolvedProgram
+    delegates: dict[str, ResolvedProgram]
+
+
+async def materialise_programs(run: RunContext, prepared: Prepared) -> Programs:
+    """Exactly the programs that were sealed. A package is read in a worker thread. Raises SealBrokenError."""
+    if prepared.target.entry.url:
+        return Programs(prepared.sealed.program, {})
+    seals = (prepared.seal, *(item.seal for item in prepared.delegates))
+    if any(seal.kind is SealKind.PACKAGE for seal in seals):
+        return await anyio.to_thread.run_sync(_materialised, run, prepared)
+    return _materialised(run, prepared)
+
+
+def _materialised(run: RunContext, prepared: Prepared) -> Programs:
+    store = run.ground.places.store_dir
+    return Programs(
+        materialise(prepared.sealed.program, prepared.seal, store),
+        {
+            item.name: materialise(prepared.sealed.delegate_programs[item.name], item.seal, store)
+            for item in prepared.delegates
+        },
+    )
+
+
+def build_job(
+    run: RunContext, request: CallRequest, prepared: Prepared, runs: Programs, artifacts: str
+) -> ProcessJsonJob:
+    """The run, with `artifacts` as the folder for its files."""
+    entry = prepared.target.entry
+    limit = entry.timeout_ms
+    if request.timeout_ms is not None:
+        limit = max(1, min(limit, request.timeout_ms))
+    return ProcessJsonJob(
+        argv=runs.program.argv,
+        env=_job_environment(run, request.call_id, prepared, runs.program),
+        cwd=str(anchor_folder(entry.cwd, run.state.world.registry)),
+        call_id=request.call_id,
+        tool=request.tool,
+        input=prepared.input,
+        config=entry.config,
+        delegates={name: {"argv": list(program.argv)} for name, program in runs.delegates.items()},
+        project_dir=str(run.ground.places.app_root),
+        artifact_dir=artifacts,
+        timeout_ms=limit,
+        max_output_bytes=entry.max_output_bytes,
+        limits=entry.limits,
+        extra=_sidecar_context(run, prepared),
+    )
+
+
+def _sidecar_context(run: RunContext, prepared: Prepared) -> JsonObject:
+    """What the sidecar is told besides the input: what was approved to be hit, and what never to touch."""
+    words: JsonObject = {}
+    desktop, seen = prepared.target.entry.permissions.desktop, prepared.preview
+    if desktop:
+        seat = run.seat()
+        words["refuse"] = {"windowIds": list(seat.window_ids), "pids": list(seat.pids)}
+    if seen is not None and seen.tab:
+        words["target"] = _page(seen)
+    elif seen is not None and seen.window_id and desktop:
+        words["target"] = {"windowId": int(seen.window_id), "title": seen.title, "pid": seen.pid}
+    return words
+
+
+def _page(seen: Preview) -> JsonObject:
+    words: JsonObject = {"tab": seen.tab, "url": seen.url}
+    return words | {"ref": seen.ref} if seen.ref else words
+
+
+def _job_environment(
+    run: RunContext, call_id: str, prepared: Prepared, program: ResolvedProgram
+) -> dict[str, str]:
+    """The environment that was prepared; its search path leads into the copy, not beside it."""
+    if program is prepared.sealed.program:
+        return prepared.environment
+    entry = prepared.target.entry
+    return child_environment(
+        entry, program, environ=run.ground.environ, secrets=prepared.secrets, call_id=call_id
+    )
+
+
+# Steps 9 to 11: the start line, the spawn, the check of what came back.
+
+
+async def execute(
+    run: RunContext, call: Call, prepared: Prepared, permit: Authorization, place: Slot | None
+) -> RunOutcome | Rejection:
+    """Write the start line, run the sidecar, check its output; at `place`, or in a process of its own. A
+    start line that cannot be written raises AuditUnwritable and nothing runs. Where the decision is all that
+    was asked for, it is the answer."""
+    if prepared.target.decided:
+        _record_start(run, call, prepared, permit)
+        return allowed_outcome(prepared.input)
+    try:
+        artifacts = run.folders.take(call.request.call_id, place.key if place is not None else None)
+    except OSError as error:
+        hint = "make room there, or see to it that flytui may write there"
+        return failed(
+            Code.SPAWN, f"no folder for the call's files: {error.strerror}", hint, path=error.filename
+        )
+    settled = False
+    try:
+        runs = await materialise_programs(run, prepared)
+        _record_start(run, call, prepared, permit)
+        job = build_job(run, call.request, prepared, runs, artifacts)
+        with run.hands.on() if _controls_desktop(prepared) else nullcontext():
+            outcome = await _call(run, prepared, place, job, _on_event(call, prepared))
+        settled = outcome.survivors == 0
+    except SealBrokenError as error:
+        hint = "make room for its copy, or find out what changes the program, then call again"
+        return failed(Code.SPAWN, f"the program could not be copied as it was sealed: {error}", hint)
+    finally:
+        run.folders.give_back(artifacts, settled=settled, whose=place.key if place is not None else None)
+    return _validate_output(prepared, outcome)
+
+
+async def _call(
+    run: RunContext, prepared: Prepared, place: Slot | None, job: ProcessJsonJob, tell: OnEvent
+) -> RunOutcome:
+    """Run it. Where a process that stays died over a tool that only reads, once more in a new one.
+
+    Raises SealBrokenError where the program is another by then.
+    """
+    if place is None:
+        stays = prepared.target.entry.kind is Kind.PERSISTENT
+        return await (call_alone(job, tell) if stays else call_sidecar(job, tell))
+    outcome = await place.call(job, tell)
+    if outcome.code != Code.CRASHED or not prepared.target.capability.read_only:
+        return outcome
+    await materialise_programs(run, prepared)
+    again = await place.call(job, tell)
+    return again.with_warnings((f"{outcome.message}; it only reads, so it was asked again in a new process",))
+
+
+def _controls_desktop(prepared: Prepared) -> bool:
+    """Whether the tool could press the keys that approve: by its name, or because it has the desktop."""
+    target = prepared.target
+    return controls_desktop(target.capability.name) or target.entry.permissions.desktop
+
+
+def _record_start(run: RunContext, call: Call, prepared: Prepared, permit: Authorization) -> None:
+    fields = audit_events.tool_started(
+        call.request,
+        sidecar=prepared.target.entry.id,
+        subject=prepared.subject_digest,
+        input_digest=prepared.input_digest,
+        level=prepared.sandbox.level,
+        seal=prepared.seal.digest,
+        authority=permit.authority,
+    )
+    run.audit.append(audit_events.TOOL_STARTED, fields, sync=True)
+    call.report(Phase.RUNNING)
+
+
+def _on_event(call: Call, prepared: Prepared) -> OnEvent:
+    masks = prepared.masks
+
+    def tell(event: SidecarEvent) -> None:
+        call.report(Phase.RUNNING, masks.text(event.message, cut=True), event.progress, event.total)
+
+    return tell
+
+
+def _validate_output(prepared: Prepared, outcome: RunOutcome) -> RunOutcome:
+    """An output that does not fit its schema is delivered, with a warning."""
+    if outcome.status is not Status.SUCCESS:
+        return outcome
+    schema = prepared.target.capability.output_schema
+    found = check_output(schema, outcome.output)
+    if not found:
+        return outcome
+    violations = redacted_violations(found, outcome.output, prepared.masks, partial(check_output, schema))
+    said = tuple(f"output {v.pointer or '/'}: {v.message}" for v in violations)
+    return replace(outcome, warnings=(*outcome.warnings, *said))

@@ -1,0 +1,353 @@
+"""Around every call, a plan's as well: it can be cancelled from here on, and whatever happens, it ends as one
+result with its line in the log."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, nullcontext
+from functools import partial
+from typing import Protocol
+
+import anyio
+
+from flycore.approval.loop_guard import Attempt
+from flycore.model.approval import Preview
+from flycore.model.call import CallRequest, ToolResult
+from flycore.model.enums import Code, Risk, Status
+from flycore.model.errors import AuditUnwritable
+from flycore.model.json import JsonObject, canonical_json
+from flycore.pipeline import result as finish
+from flycore.pipeline.authorize import (
+    Authorization,
+    admission_refusal,
+    authorize,
+    panic_rejection,
+    quota_rejection,
+)
+from flycore.pipeline.call import (
+    Call,
+    OnCancellable,
+    OnProgress,
+    RecordedInput,
+    Rejection,
+    attempt_of,
+    denied,
+    failed,
+    record_call,
+)
+from flycore.pipeline.context import PipelineContext, Slot
+from flycore.pipeline.execute import execute
+from flycore.pipeline.prepare import Prepared, Target, masks_for, prepare, resolve
+from flycore.pipeline.slots import acquire_slot
+from flycore.pipeline.subject_diff import SubjectDiff, diff_subjects
+from flycore.pipeline.targets.page import with_page_target
+from flycore.pipeline.validate import NO_JSON, is_json, validate_input
+from flycore.sandbox.secret_masks import Masks
+
+
+class CallRun(Protocol):
+    """One call's way, and what is known when it ends, which may be anywhere."""
+
+    masks: Masks
+
+    prepared: Prepared | None
+    """What a sidecar was to be started with; None for a plan, and before it is known."""
+
+    async def result(self) -> ToolResult:
+        """Walk to the end. Raises AuditUnwritable."""
+        ...
+
+    def ended(self, stop: Rejection) -> ToolResult:
+        """The result of a call that ends here."""
+        ...
+
+    def attempt(self, result: ToolResult) -> Attempt:
+        """What the loop guard is told of the call; nothing in it holds a secret."""
+        ...
+
+
+async def run_guarded(
+    context: PipelineContext, call: Call, walk: CallRun, announce: OnCancellable | None
+) -> ToolResult:
+    """How the call ended. Every end is a ToolResult, a fault of our own as well; only cancelling from outside
+    raises, after the call's tree has ended and its line is written."""
+    request = call.request
+    result: ToolResult | None = None
+    try:
+        with anyio.CancelScope() as scope:
+            context.activity.begin(request, scope, "")
+            try:
+                if announce is not None:
+                    await announce()
+                result = await walk.result()
+                context.admission.loops.record(walk.attempt(result))
+            except AuditUnwritable as error:
+                result = walk.ended(_unwritable(error))
+            except Exception as error:  # noqa: BLE001 - between one broken call and everybody else's
+                result = walk.ended(_fault(error))
+    finally:
+        if result is None:
+            stop = failed(Code.CANCELLED, "the call was cancelled")
+            if context.activity.stopped_by_panic(request.call_id):
+                stop = panic_rejection(context.admission.app_root, began=call.began)
+            result = walk.ended(stop)
+        result = _recorded(context, call, result, walk)
+        context.activity.finish(result)
+    return result
+
+
+def _recorded(context: PipelineContext, call: Call, result: ToolResult, walk: CallRun) -> ToolResult:
+    try:
+        outputs = context.run.state.world.settings.audit_outputs
+        finish.record_result(context.audit, call, result, walk.prepared, walk.masks, outputs=outputs)
+    except AuditUnwritable as error:
+        return finish.with_warning(result, f"the audit log did not take this result: {error}")
+    return result
+
+
+def _fault(error: Exception) -> Rejection:
+    return Rejection(
+        status=Status.FAILED,
+        code=Code.FAILED,
+        message=f"a fault inside flytui ({type(error).__name__}); the call may have run",
+        hint="flytui audit tail shows how far it came; please report it",
+        details={"code": "internal"},
+    )
+
+
+def _unwritable(error: AuditUnwritable) -> Rejection:
+    return failed(
+        Code.FAILED,
+        "nothing runs while the audit log cannot be written",
+        "make room or mend the log: flytui audit verify",
+        fault="audit-unwritable",
+        cause=error.cause,
+    )
+
+
+# The call pipeline: every step of a call, in the order in which they run.
+#
+# 1. resolve   the tool's name leads to a sidecar that may be called
+# 2. validate  the input fits the tool's schema; its defaults are filled in
+# 3. record    the log has the call as it arrived, whatever becomes of it
+# 4. prepare   programs are sealed, policy judges (a denial ends here), the target is looked at
+# 5. admit     not everything is stopped, and the caller is not paused
+# 6. quota     the caller may make one more call
+# 7. page      the page that a browser tool acts on is looked at
+# 8. authorize policy allows the call, a lease covers it, or a person approves it
+# 9. edit      an input that the person has changed is checked and prepared like any
+# 10. slot      the call has its exclusive group, and its place at a process or server that serves several
+# 11. compare   what would run now is what was approved; else step 8 asks once more, with the difference
+# 12. redeem    the grant is used up
+# 13. execute   the log has the start on disk, the program is started, its output is checked
+# 14. result    secrets are masked, and the catalog learns how the sidecar did
+#
+# `run_guarded` is around all of them: it writes the last line of the log, however the call ends.
+
+
+LINES_LOGGED = 100
+"""Lines of a difference in the log; the card has all of them."""
+ROUNDS = 2
+"""How often a call is asked for: once, and once more when something changed after the first answer."""
+
+
+async def run_call(
+    context: PipelineContext, request: CallRequest, tell: OnProgress | None, announce: OnCancellable | None
+) -> ToolResult:
+    """Run one call; see `run_guarded` for how it ends."""
+    call = Call(request, context.clock, context.activity, tell)
+    return await run_guarded(context, call, _ToolRun(context, call), announce)
+
+
+class _ToolRun:
+    """One call of a tool, and what was known of it when it ended."""
+
+    def __init__(self, context: PipelineContext, call: Call) -> None:
+        self._context = context
+        self._call = call
+        self.sidecar: str | None = None
+        self.prepared: Prepared | None = None
+        self.masks = Masks({})
+        self._arrival = RecordedInput()
+
+    def attempt(self, result: ToolResult) -> Attempt:
+        """What the loop guard counts of the call; nothing in it holds a secret."""
+        return attempt_of(self._call, self._arrival, result)
+
+    def ended(self, stop: Rejection) -> ToolResult:
+        """The result of a call that ends here."""
+        return finish.rejected(self._call, stop, self.sidecar, self.masks)
+
+    async def result(self) -> ToolResult:
+        """Take all steps. Raises AuditUnwritable."""
+        end = await self._admitted()
+        return self.ended(end) if isinstance(end, Rejection) else end
+
+    async def _admitted(self) -> ToolResult | Rejection:
+        """Steps 1 to 6, and with the quota taken the others."""
+        context, call, tool = self._context, self._call, self._call.request.tool
+        # 1. resolve: the tools of an MCP server are known only once it has listed them.
+        await context.slots.upstreams.ready(tool)
+        target = self._resolved()
+        # 2. validate, before anything is judged: what is approved is the input with its defaults.
+        if not is_json(call.request.input):
+            self._record({})
+            return failed(Code.INVALID_INPUT, NO_JSON)
+        checked = self._validated(target, call.request.input)
+        # 3. record, before the steps that take time: a call that hangs there is seen in the log.
+        self._record(call.request.input if isinstance(checked, Rejection) else checked)
+        # 4. prepare: needs the seal for policy, and policy before anybody is asked.
+        prepared = await self._prepared(target, checked)
+        # 5. admit, after policy: a caller that is paused still learns that policy denies the call.
+        shut = admission_refusal(context.admission, call)
+        if isinstance(prepared, Rejection):
+            return prepared if prepared.code == Code.POLICY else shut or prepared
+        if shut is not None:
+            return shut
+        context.judge.note_rules(prepared.verdict.rules)
+        # 6. quota, last of what may refuse without a person: calls that end before do not count.
+        key, step = call.request.caller.key, call.request.step is not None
+        # An agent's own tool counts as low risk: its session is one long shell.
+        risk = Risk.LOW if prepared.target.decided else prepared.risk
+        over = context.admission.quota.admit(key, risk, step=step)
+        if over is not None:
+            return quota_rejection(over)
+        with nullcontext() if step else context.admission.quota.running(key):  # a step runs within its plan
+            return await self._approved(prepared)
+
+    async def _approved(self, prepared: Prepared) -> ToolResult | Rejection:
+        """Steps 7 to 11, a second time where something changed meanwhile; once it is approved the rest."""
+        context, call = self._context, self._call
+        # 7. page, only once the call is taken: looking starts a program, and refused calls start none.
+        prepared = await self._with_page(prepared)
+        changed = SubjectDiff()
+        for _ in range(ROUNDS):
+            # 8. authorize
+            again = partial(self._with_input, prepared.target, prepared.preview)
+            granted = await authorize(context.ask, call, prepared, again, changed.lines)
+            if isinstance(granted, Rejection):
+                return granted
+            # 9. edit: the approval is of the edited input, so that is what runs or is compared.
+            if granted.edited is not None:
+                call.edited = True
+                edited = await again(granted.edited)
+                if isinstance(edited, Rejection):
+                    return edited
+                prepared = self.prepared = edited
+            async with AsyncExitStack() as slots:
+                # 10. slot, after the approval: nobody else waits for the group while a person thinks.
+                place, waited = await acquire_slot(context.slots, call, prepared, granted.grant_id, slots)
+                # 11. compare, with the slot held: from here to the start nothing is waited for.
+                asked_or_waited = bool(granted.grant_id) or waited
+                now = await self._prepared_again(prepared) if asked_or_waited else prepared
+                if isinstance(now, Prepared) and _covers(prepared, now):
+                    return await self._run(prepared, granted, place)
+                context.slots.grants.void(granted.grant_id)
+                if isinstance(now, Rejection):
+                    return now
+            changed = diff_subjects(prepared, now)
+            self._record_stale(prepared, now, changed)
+            prepared = now
+        hint = f"last of all: {', '.join(changed.names)}"
+        return denied(Code.APPROVAL_STALE, "it kept changing after it was approved", hint)
+
+    async def _run(
+        self, prepared: Prepared, granted: Authorization, place: Slot | None
+    ) -> ToolResult | Rejection:
+        """Steps 12 to 14."""
+        context, call = self._context, self._call
+        # 12. redeem, right before the start: a lease may be revoked, and everything stopped, until here.
+        if granted.grant_id:
+            redeemed = context.slots.grants.redeem(granted.grant_id, prepared.subject_digest)
+            if not redeemed.accepted and not context.admission.stopped():
+                return denied(Code.APPROVAL_STALE, redeemed.why_not)
+        if context.admission.stopped():
+            return panic_rejection(context.admission.app_root, began=False)
+        # 13. execute
+        outcome = await execute(context.run, call, prepared, granted, place)
+        if isinstance(outcome, Rejection):
+            return outcome
+        # 14. result
+        result = finish.completed(call, prepared, outcome)
+        message = result.error.message if result.error is not None else ""
+        if prepared.target.sidecar is not None:
+            context.run.note_run(prepared.target.sidecar, outcome.code, message, result.stderr_tail)
+        if call.edited:
+            shown = canonical_json(prepared.masks.json(prepared.input))
+            return finish.with_warning(result, f"a person changed the input before approving it: {shown}")
+        return result
+
+    def _resolved(self) -> Target | Rejection:
+        """The tool's sidecar, with the masks over its secrets: they count for whatever is said from here."""
+        judge = self._context.judge
+        world, tool = judge.state.world, self._call.request.tool
+        view = world.index.get(tool)
+        self.sidecar = view.sidecar if view is not None else None
+        entry = world.entries.get(self.sidecar or "")
+        if entry is not None:
+            self.masks = masks_for(entry, judge.ground.environ)
+        return resolve(world, tool, judge.blocks)
+
+    def _validated(self, target: Target | Rejection, input: JsonObject) -> JsonObject | Rejection:
+        return (
+            target if isinstance(target, Rejection) else validate_input(target.capability, input, self.masks)
+        )
+
+    async def _prepared(
+        self, target: Target | Rejection, input: JsonObject | Rejection, earlier: Preview | None = None
+    ) -> Prepared | Rejection:
+        if isinstance(target, Rejection):
+            return target
+        if isinstance(input, Rejection):
+            return input
+        prepared = await prepare(self._context.judge, self._call.request, target, input, earlier)
+        if isinstance(prepared, Prepared):
+            self.prepared, self.masks = prepared, prepared.masks
+        return prepared
+
+    async def _prepared_again(self, prepared: Prepared) -> Prepared | Rejection:
+        """The same call as it would run now, by the world and the files of this moment."""
+        judge = self._context.judge
+        target = resolve(judge.state.world, self._call.request.tool, judge.blocks)
+        again = await self._prepared(target, prepared.input, prepared.preview)
+        return again if isinstance(again, Rejection) else await self._with_page(again, prepared.preview)
+
+    async def _with_input(
+        self, target: Target, earlier: Preview | None, input: JsonObject
+    ) -> Prepared | Rejection:
+        """The same call with an input of the person's, checked like any."""
+        if not is_json(input):
+            return failed(Code.INVALID_INPUT, NO_JSON)
+        checked = validate_input(target.capability, input, self.masks)
+        if isinstance(checked, Rejection):
+            return checked
+        context, request = self._context, self._call.request
+        prepared = await prepare(context.judge, request, target, checked, earlier)
+        if isinstance(prepared, Rejection):
+            return prepared
+        return await with_page_target(context.judge, context.run, request, prepared, earlier)
+
+    async def _with_page(self, prepared: Prepared, earlier: Preview | None = None) -> Prepared:
+        context = self._context
+        self.prepared = await with_page_target(
+            context.judge, context.run, self._call.request, prepared, earlier
+        )
+        return self.prepared
+
+    def _record(self, input: JsonObject) -> None:
+        self._arrival = record_call(self._context.audit, self._call, input, self.masks, self.sidecar or "")
+
+    def _record_stale(self, before: Prepared, after: Prepared, changed: SubjectDiff) -> None:
+        fields: JsonObject = {
+            "callId": self._call.request.call_id,
+            "tool": self._call.request.tool,
+            "subject": before.subject_digest,
+            "now": after.subject_digest,
+            "changes": list(changed.names),
+            "difference": list(changed.lines[:LINES_LOGGED]),
+        }
+        self._context.audit.append("APPROVAL_STALE", fields)
+
+
+def _covers(approved: Prepared, now: Prepared) -> bool:
+    """Whether a decision on the one is a decision on the other."""
+    return approved.subject_digest == now.subject_digest and approved.risk.at_least(now.risk)

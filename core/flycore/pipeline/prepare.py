@@ -1,0 +1,439 @@
+"""Step 1: which sidecar offers the tool, and is it well enough to be called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache, partial
+from pathlib import Path
+
+import anyio.to_thread
+import msgspec
+
+from flycore.approval.tool_blocks import ToolBlockStore
+from flycore.catalog.builtin import AGENT_ACTIONS, AGENT_ITSELF, EDIT, agent_actions, agent_entry
+from flycore.catalog.reasons import blocked
+from flycore.model.approval import Preview, Subject, Verdict
+from flycore.model.base import Value
+from flycore.model.call import Caller, CallRequest
+from flycore.model.catalog import Capability, CapabilityView
+from flycore.model.enums import (
+    Anchor,
+    Code,
+    Decision,
+    Effective,
+    Kind,
+    Level,
+    PathState,
+    ReasonCode,
+    Risk,
+    SealKind,
+    Status,
+)
+from flycore.model.json import JsonObject, digest
+from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
+from flycore.model.sidecar import Permissions, SidecarEntry
+from flycore.model.stability import PermissionReport, SandboxReport
+from flycore.model.suggest import nearest
+from flycore.pipeline.call import Rejection, denied, failed
+from flycore.pipeline.context import JudgeContext
+from flycore.pipeline.state import RootEnvironment, RootState
+from flycore.pipeline.targets.file import read_file_target
+from flycore.pipeline.targets.window import accepts_unchecked, take_preview
+from flycore.policy.evaluate import evaluate
+from flycore.registry.resolve import at_url
+from flycore.runners.one_shot import RunOutcome
+from flycore.sandbox.environment import child_environment, declared_secrets
+from flycore.sandbox.levels import report
+from flycore.sandbox.package_files import PACKAGES
+from flycore.sandbox.seals import seal_address, seal_by_name, seal_program
+from flycore.sandbox.secret_masks import Masks
+from flycore.sandbox.tree_digest import UnsealableError
+
+CALLABLE = (Effective.AVAILABLE, Effective.DEGRADED)
+MOST_NAMED = 20
+"""Names of available tools listed with `not-found`."""
+
+
+class Target(Value, frozen=True, kw_only=True):
+    """The tool that will be called and the entry that offers it."""
+
+    capability: Capability
+    entry: SidecarEntry
+
+    @property
+    def decided(self) -> bool:
+        """Whether the call ends with the decision: an agent's own tool, which nothing of ours runs."""
+        return self.capability.name in AGENT_ACTIONS
+
+    @property
+    def sidecar(self) -> str | None:
+        """Id of the sidecar that runs it, None where none does."""
+        return None if self.decided else self.entry.id
+
+
+def resolve(world: RootState, tool: str, blocks: ToolBlockStore) -> Target | Rejection:
+    """The target, or why there is none: not found, blocked, denied by policy, or unavailable with its
+    first reason. The blocks are asked themselves: the catalog follows them a moment later."""
+    if tool in AGENT_ACTIONS:
+        return _agent_call(tool, blocks)
+    view = callable_view(world, tool, blocks)
+    if isinstance(view, Rejection):
+        return view
+    entry = world.entries.get(view.sidecar or "")
+    return _not_callable(view) if entry is None else Target(capability=view.capability, entry=entry)
+
+
+def callable_view(world: RootState, tool: str, blocks: ToolBlockStore) -> CapabilityView | Rejection:
+    """The tool as the catalog has it, or why it cannot be called; see `resolve`."""
+    view = world.index.get(tool)
+    if view is None:
+        return _not_found(world, tool)
+    if blocks.block_for(tool) is not None and view.stability.effective in CALLABLE:
+        return _blocked(tool)
+    return view if view.stability.effective in CALLABLE else _not_callable(view)
+
+
+def _agent_call(tool: str, blocks: ToolBlockStore) -> Target | Rejection:
+    if blocks.block_for(tool) is not None:
+        return _blocked(tool)
+    return Target(capability=agent_actions()[tool], entry=agent_entry())
+
+
+def _blocked(tool: str) -> Rejection:
+    why = blocked(tool)
+    return denied(Code.BLOCKED, why.message, why.remedy)
+
+
+def _not_found(world: RootState, tool: str) -> Rejection:
+    near = nearest(tool, tuple(world.index))
+    usable = [name for name, view in world.index.items() if view.stability.effective in CALLABLE]
+    hint = _server_problem(world, tool)
+    hint = hint or (f"did you mean {' or '.join(near)}?" if near else "flytui catalog lists every tool")
+    return failed(
+        Code.NOT_FOUND,
+        f"no tool is named {tool[:200]}",
+        hint,
+        nearest=[*near],
+        available=[*sorted(usable)[:MOST_NAMED]],
+    )
+
+
+def _server_problem(world: RootState, tool: str) -> str:
+    """Why nothing is known of the MCP server that the name points to; empty where it is, or there is none."""
+    view = world.catalog.sidecar(tool.rpartition(".")[0])
+    if view is None or view.entry.kind is not Kind.MCP or view.entry.tools or not view.stability.reasons:
+        return ""
+    reason = view.stability.reasons[0]
+    return f"the tools of {view.id} are not known: {reason.message}; {reason.remedy}"
+
+
+def _not_callable(view: CapabilityView) -> Rejection:
+    reasons = view.stability.reasons
+    first = reasons[0] if reasons else None
+    if first is None:
+        return Rejection(
+            status=Status.UNAVAILABLE,
+            code=ReasonCode.NOT_CONFIGURED,
+            message="nothing offers this tool",
+            hint="flytui why " + view.capability.name,
+        )
+    denied = first.code in (ReasonCode.POLICY_DENIED, ReasonCode.BLOCKED)
+    return Rejection(
+        status=Status.DENIED if denied else Status.UNAVAILABLE,
+        code=Code.POLICY if first.code is ReasonCode.POLICY_DENIED else first.code,
+        message=first.message,
+        hint=first.remedy,
+        details={"reasons": [{"code": r.code, "message": r.message, "remedy": r.remedy} for r in reasons]},
+    )
+
+
+# Step 3: following the entry's programs to files, and sealing what they are.
+
+
+class Sealed(Value, frozen=True, kw_only=True):
+    """The programs of an entry, and what is sealed of each."""
+
+    program: ResolvedProgram
+    seal: Seal
+    delegates: tuple[SealedDelegate, ...]
+    delegate_programs: dict[str, ResolvedProgram]
+    """Where each delegate leads, by name."""
+
+    def delegate_digests(self) -> dict[str, str]:
+        """What an approval is bound to of each delegate, by name."""
+        return {item.name: digest([list(item.argv), item.seal.digest]) for item in self.delegates}
+
+
+async def seal_entry(ground: RootEnvironment, world: RootState, target: Target) -> Sealed | Rejection:
+    """Follow and seal the entry's command and every delegate that resolves. Packages are looked at beside
+    the loop: reading one for the first time takes as long as its size asks for."""
+    packages = ground.places.app_root / PACKAGES
+    if packages.is_dir():
+        return await anyio.to_thread.run_sync(_sealed, ground, world, target, packages)
+    return _sealed(ground, world, target, packages)
+
+
+def _sealed(ground: RootEnvironment, world: RootState, target: Target, packages: Path) -> Sealed | Rejection:
+    entry = target.entry
+    if entry.url:
+        return Sealed(program=at_url(entry), seal=seal_address(entry), delegates=(), delegate_programs={})
+    program = ground.resolve(world.registry, entry, entry.command, entry.args)
+    if program.state is not PathState.RESOLVED:
+        return _unresolved(program)
+    seal = partial(
+        seal_program, in_place=entry.seal_in_place, distribution=ground.distribution, packages=packages
+    )
+    try:
+        own = seal_by_name(entry, program, seal(program)) if entry.kind is Kind.MCP else seal(program)
+        delegates, programs = [], {}
+        for name, delegate in sorted(entry.delegates.items()):
+            followed = ground.resolve(world.registry, entry, delegate.command, delegate.args)
+            if followed.state is PathState.RESOLVED:
+                programs[name] = followed
+                delegates.append(SealedDelegate(name=name, argv=followed.argv, seal=seal(followed)))
+    except UnsealableError as error:
+        hint = 'mend that, or set "seal": "in-place" to be asked each time'
+        return failed(Code.SPAWN, f"it cannot be sealed: {error.filename} {error.strerror}", hint)
+    except OSError as error:
+        return failed(Code.SPAWN, f"the program cannot be read: {error.strerror}", path=str(error.filename))
+    return Sealed(program=program, seal=own, delegates=tuple(delegates), delegate_programs=programs)
+
+
+def _unresolved(program: ResolvedProgram) -> Rejection:
+    return Rejection(
+        status=Status.UNAVAILABLE,
+        code=program.reason or ReasonCode.COMMAND_NOT_FOUND,
+        message=program.message,
+        hint=program.remedy,
+    )
+
+
+# Calls that end with the decision: the agent has a tool of its own, and asks only whether it may use it.
+#
+# Nothing is started, sealed or confined here, and the card says so. The answer names the input it is for.
+
+
+NOT_OURS = "it runs in the agent itself, not sandboxed and not sealed by flytui"
+AGENT_SANDBOX = SandboxReport(
+    level=Level.NONE,
+    mechanism="",
+    permissions=(
+        PermissionReport(
+            name="everything",
+            declared="whatever the agent itself may do",
+            enforced=False,
+            why=f"not enforced: {NOT_OURS}",
+        ),
+    ),
+)
+
+
+def agent_program(entry: SidecarEntry) -> Sealed:
+    """What stands in the place of a sealed program: the definition of the capabilities, and who runs them."""
+    program = ResolvedProgram(
+        state=PathState.RESOLVED, mode="path", base=Anchor.APP, declared=AGENT_ITSELF, path=AGENT_ITSELF
+    )
+    seal = Seal(kind=SealKind.NAME, digest=entry.digest, program=AGENT_ITSELF, note=NOT_OURS)
+    return Sealed(program=program, seal=seal, delegates=(), delegate_programs={})
+
+
+def allowed_outcome(input: JsonObject) -> RunOutcome:
+    """The answer: the only one there is, bound to that input."""
+    return RunOutcome(status=Status.SUCCESS, output={"decision": "allow", "input": digest(input)})
+
+
+# Steps 2 to 5: the checked input, the sealed program, the verdict, and the digest over all of it.
+#
+# `prepare` is asked twice for a call that was approved: before the person is asked and again before
+# the spawn. Equal subject digests mean that what was approved is what runs.
+
+
+class Prepared(Value, frozen=True, kw_only=True):
+    """Everything that is known about a call before it runs."""
+
+    target: Target
+    input: JsonObject
+    sealed: Sealed
+    sandbox: SandboxReport
+    environment: dict[str, str]
+    secrets: dict[str, str]
+    preview: Preview | None
+    page_title: str = ""
+    """Of the page that a browser tool acts on; no part of the subject."""
+    diff: tuple[str, ...] = ()
+    """What the change would make of the file that `preview` names."""
+    risk: Risk
+    verdict: Verdict
+    subject: Subject
+    subject_digest: str
+    input_digest: str
+    masks: Masks
+    """Replaces the secrets this call injects."""
+
+    @property
+    def seal(self) -> Seal:
+        """What was sealed of the program."""
+        return self.sealed.seal
+
+    @property
+    def delegates(self) -> tuple[SealedDelegate, ...]:
+        """The sealed delegates."""
+        return self.sealed.delegates
+
+
+async def prepare(
+    context: JudgeContext,
+    request: CallRequest,
+    target: Target,
+    input: JsonObject,
+    earlier: Preview | None = None,
+) -> Prepared | Rejection:
+    """Seal the programs, ask policy, look at the target; or say what is missing or denied.
+
+    `earlier` is the target as it was seen when the call arrived.
+    """
+    world, entry = context.state.world, target.entry
+    sealed = agent_program(entry) if target.decided else await seal_entry(context.ground, world, target)
+    if isinstance(sealed, Rejection):
+        return sealed
+    program, seal = sealed.program, sealed.seal
+    secrets, missing = declared_secrets(entry.permissions, context.ground.environ)
+    if missing:
+        return _secret_missing(missing)
+    sandbox = _report(target, seal)
+    now = context.clock.now()
+    risk, verdict = judge(world, target, input, seal, sandbox, caller=request.caller, now=now)
+    if verdict.decision is Decision.DENY:
+        return _denied(context, verdict)
+    seen = await _read_target(context, target, input, earlier, verdict)
+    if isinstance(seen, Rejection):
+        return seen
+    environment = _child_environment(context.ground, request, target, program, secrets)
+    subject = Subject(
+        caller=request.caller.key,
+        tool=request.tool,
+        input=input,
+        seal=seal.digest,
+        delegates=sealed.delegate_digests(),
+        entry=_entry_digest(target),
+        permissions=_permissions_digest(entry.permissions),
+        level=sandbox.level,
+        env_names=tuple(sorted(environment)),
+        policy=world.policy.version_at(now),
+        preview=seen.preview,
+    )
+    return Prepared(
+        target=target,
+        input=input,
+        sealed=sealed,
+        sandbox=sandbox,
+        environment=environment,
+        secrets=dict(secrets),
+        preview=seen.preview,
+        diff=seen.diff,
+        risk=risk,
+        verdict=verdict,
+        subject=subject,
+        subject_digest=subject.digest(),
+        input_digest=digest(input),
+        masks=Masks(secrets),
+    )
+
+
+def _child_environment(
+    ground: RootEnvironment,
+    request: CallRequest,
+    target: Target,
+    program: ResolvedProgram,
+    secrets: Mapping[str, str],
+) -> dict[str, str]:
+    """The child's; none where nothing is started."""
+    if target.decided:
+        return {}
+    return child_environment(
+        target.entry, program, environ=ground.environ, secrets=secrets, call_id=request.call_id
+    )
+
+
+def _report(target: Target, seal: Seal) -> SandboxReport:
+    if target.decided:
+        return AGENT_SANDBOX
+    own = seal.kind is SealKind.BUNDLED
+    return report(target.entry.permissions, target.entry.limits, bundled=own)
+
+
+class _TargetView(Value, frozen=True, kw_only=True):
+    """What the call would act on."""
+
+    preview: Preview | None = None
+    diff: tuple[str, ...] = ()
+
+
+async def _read_target(
+    context: JudgeContext, target: Target, input: JsonObject, earlier: Preview | None, verdict: Verdict
+) -> _TargetView | Rejection:
+    """Look at the window, or at the file that an agent would change itself; not where nobody judges it."""
+    tool = target.capability.name
+    if tool == EDIT and verdict.decision is Decision.ASK:
+        seen = await anyio.to_thread.run_sync(read_file_target, input, context.ground.places.app_root)
+        return _TargetView(preview=seen.preview, diff=seen.diff)
+    blind = accepts_unchecked(target.entry, context.ground.environ)
+    preview = await take_preview(context.desktop, context.seat(), tool, input, earlier, unchecked=blind)
+    return preview if isinstance(preview, Rejection) else _TargetView(preview=preview)
+
+
+def _entry_digest(target: Target) -> str:
+    """The entry, with what its MCP server says of the tool: a yes holds for both or for neither."""
+    definition = target.capability.definition
+    return digest([target.entry.digest, definition]) if definition else target.entry.digest
+
+
+@lru_cache(maxsize=1024)
+def _permissions_digest(permissions: Permissions) -> str:
+    return digest(msgspec.to_builtins(permissions))
+
+
+def judge(
+    world: RootState,
+    target: Target,
+    input: JsonObject,
+    seal: Seal,
+    sandbox: SandboxReport,
+    *,
+    caller: Caller,
+    now: float,
+) -> tuple[Risk, Verdict]:
+    """How risky this call is, and what policy says of it."""
+    found = evaluate(
+        world.policy,
+        target.capability,
+        target.entry,
+        input=input,
+        level=sandbox.level,
+        bundled_unmodified=seal.kind is SealKind.BUNDLED,
+        user_risk=world.settings.risk.get(target.capability.name),
+        caller=caller,
+        now=now,
+    )
+    return found.risk, found.verdict
+
+
+def _denied(context: JudgeContext, verdict: Verdict) -> Rejection:
+    context.note_rules(verdict.rules)
+    because = "; ".join(rule.because for rule in verdict.rules)
+    return denied(Code.POLICY, "policy denies this call", because)
+
+
+def masks_for(entry: SidecarEntry, environ: Mapping[str, str]) -> Masks:
+    """Masks over the secrets the entry declares."""
+    return Masks(declared_secrets(entry.permissions, environ)[0])
+
+
+def _secret_missing(missing: dict[str, str]) -> Rejection:
+    names = ", ".join(f"{name} ({why})" for name, why in missing.items())
+    return Rejection(
+        status=Status.UNAVAILABLE,
+        code=ReasonCode.SECRET_MISSING,
+        message=f"declared secrets are not there: {names}",
+        hint="set them in the environment flytui is started from",
+    )

@@ -1,0 +1,138 @@
+"""Step 7: the exclusive group, kept for a caller by a lease, held by one call at a time."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AsyncExitStack
+
+from flycore.approval.desktop_control import controls_desktop
+from flycore.model.enums import Kind, Phase
+from flycore.model.json import digest
+from flycore.pipeline.call import Call
+from flycore.pipeline.context import Slot, SlotContext
+from flycore.pipeline.prepare import Prepared
+from flycore.pipeline.state import RootState
+from flycore.runners.mcp.call import McpCall
+from flycore.runners.pool import ProcessKey
+
+
+async def enter_group(slots: SlotContext, call: Call, group: str, stack: AsyncExitStack) -> bool:
+    """Hold the group until `stack` is closed; whether that took waiting."""
+    caller = call.request.caller.key
+    began, waited = call.start_wait(), False
+    while True:
+        waited = _report_wait(slots, call, group) or waited
+        await slots.leases.wait_until_free(group, caller)
+        async with AsyncExitStack() as entered:
+            await entered.enter_async_context(slots.groups.acquire(group, call.request.call_id))
+            if slots.leases.reserving_lease(group, caller) is None:
+                stack.push_async_callback(entered.pop_all().aclose)
+                break
+    call.end_wait(began)
+    return waited
+
+
+def _report_wait(slots: SlotContext, call: Call, group: str) -> bool:
+    """Tell for whom the call waits; False where it does not have to."""
+    lease = slots.leases.reserving_lease(group, call.request.caller.key)
+    if lease is not None:
+        until = f"until {_time_of_day(lease.expires_at)}" if lease.expires_at else "until it leaves"
+        words = f"waiting: a lease keeps the group {group} for {lease.caller}, {until}"
+    elif slots.groups.busy(group):
+        words = f"waiting: another call holds the group {group}"
+    else:
+        return False
+    call.report(Phase.WAITING_GROUP, words)
+    return True
+
+
+def _time_of_day(unix: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(unix))
+
+
+# Which calls go to a process that stays, and the place they wait for.
+#
+# A secret would outlive its call in such a process, a permission that depends on the input would outlive that
+# input, and one that works on the desktop could press keys at a later card: those get a process of their own.
+
+
+_INPUT_REFERENCE = "${input."
+
+
+async def acquire_slot(
+    slots: SlotContext, call: Call, prepared: Prepared, grant_id: str, stack: AsyncExitStack
+) -> tuple[Slot | None, bool]:
+    """Hold the tool's exclusive group, and a place at a process of the call's key or at its MCP server's
+    session, for as long as `stack` is open. Gives the place, None where the call gets a process of its own,
+    and whether that took waiting, while the grant's clock stood still."""
+    group = prepared.target.capability.exclusive
+    waited = False
+    with slots.grants.paused(grant_id):
+        # A step of a plan that holds the group already would wait for its own plan for ever.
+        if group is not None and not slots.groups.holder(group, call.request.parent_call_id):
+            waited = await enter_group(slots, call, group, stack)
+        place, in_line = await _take_process_slot(slots, call, prepared, stack)
+    return place, waited or in_line
+
+
+async def _take_process_slot(
+    slots: SlotContext, call: Call, prepared: Prepared, stack: AsyncExitStack
+) -> tuple[Slot | None, bool]:
+    entry = prepared.target.entry
+    upstream = entry.kind is Kind.MCP
+    if not upstream and not uses_persistent_process(prepared):
+        return None, False
+    waited: list[str] = []
+
+    def waits(words: str) -> None:
+        waited.append(words)
+        call.report(Phase.WAITING_GROUP, words)
+
+    began = call.start_wait()
+    place: Slot
+    if upstream:
+        place = await stack.enter_async_context(slots.upstreams.hold(entry.id, mcp_call_of(prepared), waits))
+    else:
+        hold = slots.instances.slot(
+            instance_key(prepared), instances=entry.instances, idle_ms=entry.idle_ms, waits=waits
+        )
+        place = await stack.enter_async_context(hold)
+    if waited:
+        call.end_wait(began)
+    return place, bool(waited)
+
+
+def mcp_call_of(prepared: Prepared) -> McpCall:
+    """What the call asks of its MCP server: exactly what was approved."""
+    capability = prepared.target.capability
+    return McpCall(tool=capability.upstream, definition=capability.definition, program=prepared.seal.digest)
+
+
+def uses_persistent_process(prepared: Prepared) -> bool:
+    """Whether the call may go to a process that serves more than one."""
+    entry = prepared.target.entry
+    permissions = entry.permissions
+    if entry.kind is not Kind.PERSISTENT or permissions.secrets or permissions.desktop:
+        return False
+    if controls_desktop(prepared.target.capability.name):
+        return False
+    return not any(_INPUT_REFERENCE in path for path in (*permissions.read, *permissions.write))
+
+
+def instance_key(prepared: Prepared) -> ProcessKey:
+    """Whom the process serves: all of it is part of what an approval is bound to."""
+    subject = prepared.subject
+    return ProcessKey(
+        sidecar=prepared.target.entry.id,
+        program=digest([subject.seal, dict(subject.delegates)]),
+        entry=subject.entry,
+        permissions=subject.permissions,
+        level=subject.level.value,
+        caller=subject.caller,
+    )
+
+
+def key_is_current(world: RootState, key: ProcessKey) -> bool:
+    """Whether a process of that key may serve another call: its entry is in force, enabled and trusted."""
+    entry = world.entries.get(key.sidecar)
+    return entry is not None and entry.enabled and entry.digest == key.entry and entry.id in world.trusted

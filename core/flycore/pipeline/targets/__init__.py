@@ -1,0 +1,1 @@
+"""flycore.pipeline.targets."""

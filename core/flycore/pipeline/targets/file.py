@@ -1,0 +1,192 @@
+"""What a change would make of a file, as lines of a diff: pure functions of its text and the change.
+
+Bounded work whatever the text: where two texts share too many lines to compare them in little time, the part
+between their common beginning and end is shown whole, as taken away and as put there.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from pathlib import Path
+
+import msgspec
+
+from flycore.model.approval import Preview
+from flycore.model.base import Value
+from flycore.model.json import Json, JsonObject, StrictJsonError, read_strict
+
+AROUND = 3
+"""Unchanged lines shown before and after a change."""
+MOST_PAIRS = 20_000
+"""Pairs of equal lines up to which two texts are compared line by line."""
+
+
+class ChangeDoesNotFit(Exception):
+    """The change does not fit the text; the sentence says why."""
+
+
+def apply_change(before: str, change: JsonObject) -> str:
+    """The text after `edits` or with `content`. Raises Unfit."""
+    content, edits = change.get("content"), change.get("edits")
+    if isinstance(content, str):
+        return content
+    text = before
+    for number, edit in enumerate(edits if isinstance(edits, list) else [], 1):
+        text = _edited(text, edit, number)
+    return text
+
+
+def _edited(text: str, edit: Json, number: int) -> str:
+    if not isinstance(edit, dict):
+        raise ChangeDoesNotFit(f"edit {number} is none")
+    old, new = str(edit.get("old", "")), str(edit.get("new", ""))
+    if not old:
+        if text:
+            raise ChangeDoesNotFit(f"edit {number} replaces nothing, and the file is not empty")
+        return new
+    found = text.count(old)
+    if not found:
+        raise ChangeDoesNotFit(f"what edit {number} replaces does not stand in the file")
+    if found > 1 and edit.get("all") is not True:
+        raise ChangeDoesNotFit(f"what edit {number} replaces stands in the file {found} times")
+    return text.replace(old, new)
+
+
+def diff_lines(before: str, after: str) -> tuple[str, ...]:
+    """`@@ line N`, then lines that begin with a space, `-` or `+`; empty where nothing changes. A text that
+    does not end with a newline is told from one that does."""
+    old, new = _lines(before), _lines(after)
+    return tuple(_hunks(old, new, _changes(old, new)))
+
+
+def _lines(text: str) -> list[str]:
+    lines = text.split("\n")
+    if lines[-1]:
+        return [*lines[:-1], f"{lines[-1]} (no newline at the end)"]
+    return lines[:-1]
+
+
+LineRange = tuple[int, int, int, int]
+"""Lines `[0]` to `[1]` of the old text become lines `[2]` to `[3]` of the new one."""
+
+
+def _changes(old: Sequence[str], new: Sequence[str]) -> list[LineRange]:
+    least = min(len(old), len(new))
+    head = next((at for at in range(least) if old[at] != new[at]), least)
+    rest = least - head
+    tail = next((at for at in range(rest) if old[-1 - at] != new[-1 - at]), rest)
+    left, right = old[head : len(old) - tail], new[head : len(new) - tail]
+    if not left and not right:
+        return []
+    spans = [(0, len(left), 0, len(right))]
+    counts = Counter(right)
+    if sum(counts[line] for line in left) <= MOST_PAIRS:
+        codes = SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
+        spans = [(a, b, c, d) for tag, a, b, c, d in codes if tag != "equal"]
+    return [(a + head, b + head, c + head, d + head) for a, b, c, d in spans]
+
+
+def _hunks(old: Sequence[str], new: Sequence[str], spans: list[LineRange]) -> Iterator[str]:
+    shown = 0
+    for index, (a, b, c, d) in enumerate(spans):
+        begin = max(shown, a - AROUND)
+        if begin > shown or index == 0:
+            yield f"@@ line {begin + 1}"
+        yield from (f" {line}" for line in old[begin:a])
+        yield from (f"-{line}" for line in old[a:b])
+        yield from (f"+{line}" for line in new[c:d])
+        following = spans[index + 1][0] if index + 1 < len(spans) else len(old)
+        shown = min(b + AROUND, following, len(old))
+        yield from (f" {line}" for line in old[b:shown])
+
+
+# The file that an agent wants to change, read by the kernel before anyone is asked: what the change makes of
+# it is shown as a diff, and the approval holds for the file as it was read.
+
+
+MOST_FILE_BYTES = 4 * 1024 * 1024
+"""Of a file that is looked at."""
+NEW_FILE = "new"
+"""In the place of a digest where there is no such file."""
+
+
+class FileTarget(Value, frozen=True, kw_only=True):
+    """The file as it was, and what the change would make of it."""
+
+    preview: Preview
+    diff: tuple[str, ...] = ()
+
+
+def read_file_target(input: JsonObject, root: Path) -> FileTarget:
+    """Look at the file of an `agent.edit`. A path that is not absolute starts at `cwd`, else at `root`. What
+    cannot be read, or does not fit, is said in the preview: the person decides on the input alone then."""
+    given, cwd = str(input.get("path", "")), input.get("cwd")
+    if "\0" in given or (isinstance(cwd, str) and "\0" in cwd):
+        return FileTarget(preview=Preview(file=given, unread="the path holds a NUL"))
+    path = os.path.realpath(root / (cwd if isinstance(cwd, str) else "") / given)
+    try:
+        data = _read(path)
+    except FileNotFoundError:
+        return _file_target(path, NEW_FILE, b"", input)
+    except OSError as error:
+        return FileTarget(preview=Preview(file=path, unread=error.strerror or str(error)))
+    return _file_target(path, hashlib.sha256(data).hexdigest(), data, input)
+
+
+def _read(path: str) -> bytes:
+    """The bytes of a regular file. Raises OSError; opens nothing that could wait or be changed by opening."""
+    if not stat.S_ISREG(Path(path).stat().st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file")
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        data = file.read(MOST_FILE_BYTES + 1)
+    if len(data) > MOST_FILE_BYTES:
+        raise OSError(errno.EFBIG, f"it is larger than {MOST_FILE_BYTES // 1024 // 1024} MiB")
+    return data
+
+
+def _file_target(path: str, digest: str, data: bytes, input: JsonObject) -> FileTarget:
+    preview = Preview(file=path, file_digest=digest)
+    try:
+        before, after = _texts(data, input)
+        diff = diff_lines(before, after)
+    except UnicodeDecodeError:
+        return FileTarget(preview=msgspec.structs.replace(preview, unread="it is not UTF-8 text"))
+    except (ChangeDoesNotFit, StrictJsonError) as error:
+        return FileTarget(preview=msgspec.structs.replace(preview, unread=str(error)))
+    return FileTarget(preview=preview, diff=diff)
+
+
+def _texts(data: bytes, input: JsonObject) -> tuple[str, str]:
+    """The text before and after the change, of the file or of a notebook's cell.
+
+    Raises Unfit, StrictJsonError and UnicodeDecodeError.
+    """
+    cell = input.get("cell")
+    if not isinstance(cell, dict):
+        text = data.decode("utf-8")
+        return text, apply_change(text, input)
+    after = str(cell.get("new_source", ""))
+    mode = cell.get("edit_mode", "replace")
+    if mode == "insert":
+        return "", after
+    source = _source(read_strict(data), cell.get("cell_id"))
+    return source, "" if mode == "delete" else after
+
+
+def _source(notebook: Json, wanted: Json) -> str:
+    """Text of the cell of that id."""
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    for cell in cells if isinstance(cells, list) else []:
+        if isinstance(cell, dict) and cell.get("id") == wanted and wanted is not None:
+            source = cell.get("source")
+            return "".join(map(str, source)) if isinstance(source, list) else str(source)
+    raise ChangeDoesNotFit("the notebook has no cell of that id")

@@ -1,0 +1,170 @@
+"""What a browser tool would act on: read by the kernel, before anyone is asked, through `browser.snapshot` of
+the same entry, run as it was sealed.
+
+Nothing is looked at for a call that policy allows or denies: nobody judges it. A look is no call: nobody is
+asked for it, so it is taken only where policy would not forbid it and either allows it or finds a program of
+this distribution that holds nothing to give away. It is noted in the log as the kernel's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from flycore.audit import events as audit_events
+from flycore.audit.log import AuditLog
+from flycore.catalog.schemas import check_output
+from flycore.model.approval import Preview
+from flycore.model.base import Value
+from flycore.model.call import CallRequest
+from flycore.model.enums import Decision, Kind, SealKind, Status
+from flycore.model.errors import AuditUnwritable
+from flycore.model.json import Json, JsonObject
+from flycore.pipeline.call import Rejection
+from flycore.pipeline.context import JudgeContext, RunContext
+from flycore.pipeline.execute import build_job, materialise_programs
+from flycore.pipeline.prepare import Prepared, Target, callable_view, judge
+from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, call_sidecar
+from flycore.runners.persistent import call_alone
+from flycore.sandbox.seals import SealBrokenError
+
+SNAPSHOT = "browser.snapshot"
+ELEMENT_TOOLS = ("browser.click", "browser.type")
+"""Tools that act on the element which the input's `target` names."""
+PAGE_TOOLS = (*ELEMENT_TOOLS, "browser.navigate", "browser.evaluate")
+"""Tools that act on the page that is shown."""
+SNAPSHOT_MS = 5000
+MAX_ANSWER_BYTES = 128 * 1024
+TAB_GONE = "target-changed"
+"""The sidecar's code where the tab that was meant is gone."""
+
+
+class PageTarget(Value, frozen=True, kw_only=True):
+    """What a look found. The title takes no part in what is approved: pages change theirs by themselves."""
+
+    preview: Preview
+    title: str = ""
+
+
+async def with_page_target(
+    context: JudgeContext,
+    run: RunContext,
+    request: CallRequest,
+    prepared: Prepared,
+    earlier: Preview | None = None,
+) -> Prepared:
+    """The call with what it would act on, or why that is not known; unchanged for tools that act on no page.
+    `earlier` is what was seen when the call arrived: then that tab is looked at again, whichever is active
+    by now."""
+    if request.tool not in PAGE_TOOLS or prepared.verdict.decision is not Decision.ASK:
+        return prepared
+    target = prepared.input.get("target") if request.tool in ELEMENT_TOOLS else None
+    asked: JsonObject = {"limit": 1} if target is None else {"target": target, "limit": 1}
+    snapshot = _may_look(context, request, prepared, asked)
+    if isinstance(snapshot, str):
+        seen = _unknown_page(snapshot)
+    elif not _record_look(run.audit, request, snapshot.entry.id, prepared.seal.digest):
+        seen = _unknown_page("nothing is run while the audit log cannot be written")
+    else:
+        seen = await _page_target(run, request, prepared, snapshot, asked, earlier.tab if earlier else "")
+    subject = msgspec.structs.replace(prepared.subject, preview=seen.preview)
+    return msgspec.structs.replace(
+        prepared,
+        preview=seen.preview,
+        page_title=seen.title,
+        subject=subject,
+        subject_digest=subject.digest(),
+    )
+
+
+def _may_look(
+    context: JudgeContext, request: CallRequest, prepared: Prepared, asked: JsonObject
+) -> Target | str:
+    """The tool to look with, or why there is no look."""
+    world, entry = context.state.world, prepared.target.entry
+    view = callable_view(world, SNAPSHOT, context.blocks)
+    if isinstance(view, Rejection):
+        return f"{SNAPSHOT} cannot be called: {view.message}"
+    snapshot = Target(capability=view.capability, entry=entry)
+    if view.sidecar != entry.id or not view.capability.read_only:
+        return f"{SNAPSHOT} is offered by another entry"
+    if entry.permissions.desktop:
+        return "its entry has the desktop, and runs for nobody but who was approved"
+    now = context.clock.now()
+    _, verdict = judge(
+        world, snapshot, asked, prepared.seal, prepared.sandbox, caller=request.caller, now=now
+    )
+    if verdict.decision is Decision.DENY:
+        return f"policy denies {SNAPSHOT}"
+    plain = not entry.delegates and not entry.permissions.secrets
+    if verdict.decision is Decision.ASK and not (prepared.seal.kind is SealKind.BUNDLED and plain):
+        return f"that would take {SNAPSHOT} of this entry, which policy does not allow unasked"
+    return snapshot
+
+
+def _record_look(audit: AuditLog, request: CallRequest, sidecar: str, seal: str) -> bool:
+    fields = audit_events.kernel_looked(request, look=SNAPSHOT, sidecar=sidecar, seal=seal)
+    try:
+        audit.append(audit_events.KERNEL_LOOKED, fields)
+    except AuditUnwritable:
+        return False
+    return True
+
+
+async def _page_target(
+    run: RunContext, request: CallRequest, prepared: Prepared, snapshot: Target, asked: JsonObject, tab: str
+) -> PageTarget:
+    try:
+        runs = await materialise_programs(run, prepared)
+    except SealBrokenError as error:
+        return _unknown_page(f"the program could not be copied as it was sealed: {error}")
+    job = replace(
+        build_job(run, request, prepared, runs, ""),
+        tool=SNAPSHOT,
+        input=asked,
+        timeout_ms=min(SNAPSHOT_MS, snapshot.entry.timeout_ms),
+        max_output_bytes=min(MAX_ANSWER_BYTES, snapshot.entry.max_output_bytes),
+        extra={"target": {"tab": tab}} if tab else {},
+    )
+    outcome = await _run_snapshot(job, snapshot.entry.kind)
+    if tab and outcome.details.get("code") == TAB_GONE:
+        outcome = await _run_snapshot(replace(job, extra={}), snapshot.entry.kind)
+    if outcome.status is not Status.SUCCESS:
+        return _unknown_page(prepared.masks.text(outcome.message))
+    if check_output(snapshot.capability.output_schema, outcome.output):
+        return _unknown_page(f"{SNAPSHOT} answered what does not fit its schema")
+    seen = read_page(prepared.masks.json(outcome.output), element="target" in asked)
+    return seen if isinstance(seen, PageTarget) else _unknown_page(seen)
+
+
+async def _run_snapshot(job: ProcessJsonJob, kind: Kind) -> RunOutcome:
+    return await (call_alone(job) if kind is Kind.PERSISTENT else call_sidecar(job))
+
+
+def read_page(answer: Json, *, element: bool) -> PageTarget | str:
+    """What a snapshot of one element says of it, or of the page alone; else what it lacks."""
+    if not isinstance(answer, dict):
+        return f"{SNAPSHOT} answered no object"
+    url, tab, title = _text(answer, "url"), _text(answer, "tab"), _text(answer, "title")
+    if not url or not tab:
+        return f"{SNAPSHOT} names no tab with an address"
+    if not element:
+        return PageTarget(preview=Preview(tab=tab, url=url), title=title)
+    nodes = answer.get("nodes")
+    first = nodes[0] if isinstance(nodes, list) and nodes else None
+    if not isinstance(first, dict) or not _text(first, "target"):
+        return f"{SNAPSHOT} does not list the element"
+    found = Preview(
+        tab=tab, url=url, ref=_text(first, "target"), role=_text(first, "role"), name=_text(first, "name")
+    )
+    return PageTarget(preview=found, title=title)
+
+
+def _text(holder: JsonObject, key: str) -> str:
+    value = holder.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _unknown_page(why: str) -> PageTarget:
+    return PageTarget(preview=Preview(unseen=why or "it does not say why"))

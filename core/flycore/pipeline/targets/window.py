@@ -1,0 +1,324 @@
+"""Pictures for a card: the screen where a pointer would act, or the window that keys would go to.
+
+They are taken when a card is made, for the person's eyes alone: pixels change by themselves, so they take
+no part in what is approved, and they leave the kernel's process neither by the socket nor into a file.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Protocol
+
+import anyio
+import msgspec
+
+from flycore.model.approval import ApprovalRequest, Preview
+from flycore.model.base import Value
+from flycore.model.enums import Code
+from flycore.model.json import JsonObject
+from flycore.model.picture import Picture
+from flycore.model.sidecar import Limits, SidecarEntry
+from flycore.pipeline.call import Rejection, failed
+from flycore.pipeline.targets import x11_helper
+from flycore.runners.child.run import ChildExit, RunLimits, run_child
+from flycore.runners.child.spawn import SpawnSpec
+
+POINTER_TOOL = "computer.mouse"
+
+
+class Screenshot(Value, frozen=True, kw_only=True):
+    """A part of the screen; `cross` is the pixel of the picture that is meant."""
+
+    picture: Picture
+    cross: tuple[int, int] | None = None
+
+
+class DesktopUnreadable(Exception):
+    """The display cannot be asked; the text says why and what to install."""
+
+
+class ScreenCamera(Protocol):
+    """Takes pictures of the display. Raises DesktopUnreadable."""
+
+    async def shot_at(self, x: int, y: int) -> Screenshot:
+        """The screen round a point."""
+        ...
+
+    async def shot_of(self, window_id: int) -> Screenshot:
+        """A window as it is on the screen, with whatever covers it."""
+        ...
+
+
+def point_of(input: JsonObject, x: str = "x", y: str = "y") -> tuple[int, int] | None:
+    """The point of the screen that the input names under these keys."""
+    across, down = input.get(x), input.get(y)
+    return (across, down) if type(across) is int and type(down) is int else None
+
+
+async def with_screenshots(camera: ScreenCamera, request: ApprovalRequest) -> ApprovalRequest:
+    """The request with its pictures; where none can be taken, with why not."""
+    subject = request.subject
+    if subject.preview is None or subject.preview.of_page or subject.preview.file:
+        return request
+    if subject.preview.unchecked:
+        return msgspec.structs.replace(request, no_crop="Wayland lets nobody look at windows")
+    try:
+        shots = await _screenshots(camera, request.tool, subject.input, subject.preview)
+    except DesktopUnreadable as error:
+        return msgspec.structs.replace(request, no_crop=str(error))
+    first, *rest = shots
+    request = msgspec.structs.replace(request, crop=first.picture, cross=first.cross)
+    if rest:
+        request = msgspec.structs.replace(request, crop_to=rest[0].picture, cross_to=rest[0].cross)
+    return request
+
+
+async def _screenshots(
+    camera: ScreenCamera, tool: str, input: JsonObject, preview: Preview
+) -> list[Screenshot]:
+    """Round the point, for a drag round both; without one, of the window."""
+    start = point_of(input) if tool == POINTER_TOOL else None
+    if start is None:
+        return [await camera.shot_of(int(preview.window_id))]
+    end = point_of(input, "toX", "toY")
+    return [await camera.shot_at(*point) for point in (start, end) if point is not None]
+
+
+# What a pointer or keyboard action would hit: taken by the kernel before anyone is asked.
+
+
+WINDOW_TOOLS = (POINTER_TOOL, "computer.keyboard")
+"""Tools whose effect depends on which window is in front."""
+
+
+class Window(Value, frozen=True, kw_only=True):
+    """A window as the display knows it."""
+
+    id: int
+    title: str
+    pid: int = 0
+
+
+class ProtectedWindows(Value, frozen=True, kw_only=True):
+    """Windows and processes of the open consoles, which no tool may touch."""
+
+    window_ids: tuple[int, ...] = ()
+    pids: tuple[int, ...] = ()
+
+    def contains(self, window: Window) -> bool:
+        """Whether the window belongs to a console."""
+        return window.id in self.window_ids or (window.pid != 0 and window.pid in self.pids)
+
+
+class Desktop(ScreenCamera, Protocol):
+    """Reads the display. Raises DesktopUnreadable."""
+
+    async def focused(self) -> Window | None:
+        """The window that has the keyboard focus."""
+        ...
+
+    async def window(self, window_id: int) -> Window | None:
+        """The window of that id, None when it is gone."""
+        ...
+
+    async def under(self, x: int, y: int) -> tuple[Window, ...]:
+        """The windows that hold a point of the screen, outermost first."""
+        ...
+
+    async def windows(self) -> tuple[Window, ...]:
+        """All visible windows that have a title."""
+        ...
+
+
+def find_window(named: str, windows: tuple[Window, ...]) -> Window | str:
+    """The window that `named` means: an id, an exact title, or a part of just one title; else why not."""
+    wanted = named.strip()
+    by_id = [window for window in windows if wanted in (str(window.id), hex(window.id))]
+    exact = [window for window in windows if window.title == named]
+    part = [window for window in windows if named and named in window.title]
+    for found in (by_id, exact, part):
+        if len(found) == 1:
+            return found[0]
+        if found:
+            listed = ", ".join(f"{window.id} {window.title[:60]}" for window in found[:5])
+            return f"{len(found)} windows match: name one by its id ({listed})"
+    return "no visible window has that title or id"
+
+
+def accepts_unchecked(entry: SidecarEntry, environ: Mapping[str, str]) -> bool:
+    """Whether the entry acts on whatever has the focus: it says so in `config.allowUncheckedTarget`, which is
+    part of what was trusted, and the session is Wayland, where no window can be looked at."""
+    config = entry.config
+    wayland = bool(environ.get("WAYLAND_DISPLAY")) and config.get("session") != "x11"
+    return wayland and config.get("allowUncheckedTarget") is True
+
+
+async def take_preview(
+    desktop: Desktop,
+    seat: ProtectedWindows,
+    tool: str,
+    input: JsonObject,
+    earlier: Preview | None = None,
+    *,
+    unchecked: bool = False,
+) -> Preview | Rejection | None:
+    """The target of a pointer or keyboard action; None for tools that have none.
+
+    `earlier` is what was seen when the call arrived: then that window is looked at again, whichever has
+    the focus by now (whoever approved has just used the console's). A console's own window, or none at
+    all, stops the call before anyone is asked. With `unchecked` nobody looks, and the preview says so.
+    """
+    if tool not in WINDOW_TOOLS:
+        return None
+    if unchecked:
+        return Preview(unchecked=True)
+    named = input.get("window")
+    try:
+        window = await _target_window(desktop, named if isinstance(named, str) else None, earlier)
+        point = point_of(input) if tool == POINTER_TOOL else None
+        over = await _windows_over(desktop, window, point, earlier) if isinstance(window, Window) else ()
+    except DesktopUnreadable as error:
+        return failed(Code.FAILED, str(error), "flytui doctor says what this machine lacks")
+    if isinstance(window, str):
+        return failed(Code.INVALID_INPUT, f"name a window: {window}", "computer.window lists them")
+    if seat.contains(window):
+        return failed(
+            Code.INVALID_INPUT,
+            "name a window: the one meant is the console's own, which no tool may touch",
+            "computer.window lists the others",
+        )
+    if any(seat.contains(other) for other in over):
+        return failed(
+            Code.INVALID_INPUT,
+            "the console's own window lies over that point",
+            "bring the window that is meant to the front first: computer.window, focus",
+        )
+    front = next((other for other in reversed(over) if other.title), None)
+    return Preview(
+        window_id=str(window.id),
+        title=window.title,
+        pid=window.pid,
+        over_id=str(front.id) if front else "",
+        over=front.title if front else "",
+    )
+
+
+async def _windows_over(
+    desktop: Desktop, window: Window, point: tuple[int, int] | None, earlier: Preview | None
+) -> tuple[Window, ...]:
+    """What lies at the point in place of the window that is meant. Later the same one is looked at again:
+    whoever approved has brought the console to the front, and the window itself is raised before the
+    action."""
+    if earlier is not None:
+        again = await desktop.window(int(earlier.over_id)) if earlier.over_id else None
+        return (again,) if again is not None else ()
+    if point is None:
+        return ()
+    under = await desktop.under(*point)
+    return () if any(other.id == window.id for other in under) else under
+
+
+async def _target_window(desktop: Desktop, named: str | None, earlier: Preview | None) -> Window | str:
+    if earlier is not None:
+        return await desktop.window(int(earlier.window_id)) or "the one that was meant is gone"
+    if named is None:
+        return await desktop.focused() or "no window has the focus"
+    return find_window(named, await desktop.windows())
+
+
+# Reads an X11 display through `x11_look`, one process a question. Reads only.
+
+
+SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin"
+PASSED = ("DISPLAY", "XAUTHORITY", "HOME", "LANG")
+HELPER_MS = 3_000
+HELPER_BYTES = 8 * 1_048_576
+"""Holds as many windows as are listed, each with the longest title that is."""
+HELPER = (sys.executable, "-I", "-m", x11_helper.__name__)
+"""Isolated: neither a folder nor a variable of the project changes what it imports."""
+
+
+class _HelperAnswer(msgspec.Struct, frozen=True):
+    """The line `x11_look` prints."""
+
+    windows: tuple[Window, ...] = ()
+    width: int = 0
+    height: int = 0
+    cross: tuple[int, int] | None = None
+
+
+class X11Desktop:
+    """The display that the kernel's environment names."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = {name: environ[name] for name in PASSED if name in environ}
+
+    async def focused(self) -> Window | None:
+        """See Desktop."""
+        return _first((await self._look("focused"))[0].windows)
+
+    async def windows(self) -> tuple[Window, ...]:
+        """See Desktop."""
+        return (await self._look("listed"))[0].windows
+
+    async def window(self, window_id: int) -> Window | None:
+        """See Desktop."""
+        return _first((await self._look("known", window_id))[0].windows)
+
+    async def under(self, x: int, y: int) -> tuple[Window, ...]:
+        """See Desktop."""
+        return (await self._look("under", x, y))[0].windows
+
+    async def shot_at(self, x: int, y: int) -> Screenshot:
+        """See Desktop."""
+        return self._shot(*await self._look("point", x, y))
+
+    async def shot_of(self, window_id: int) -> Screenshot:
+        """See Desktop."""
+        return self._shot(*await self._look("window", window_id))
+
+    def _shot(self, seen: _HelperAnswer, pixels: bytes) -> Screenshot:
+        try:
+            return Screenshot(
+                picture=Picture(width=seen.width, height=seen.height, rgb=pixels), cross=seen.cross
+            )
+        except ValueError as error:
+            raise DesktopUnreadable(str(error)) from error
+
+    async def _look(self, *words: object) -> tuple[_HelperAnswer, bytes]:
+        """What `x11_look` prints: its line, and what follows."""
+        done = await self._run((*HELPER, *map(str, words)))
+        if done.exit_code != 0:
+            said = done.stderr_tail.decode("utf-8", "replace").strip().split("\n")[0]
+            raise DesktopUnreadable(said or "the display could not be looked at")
+        line, _, pixels = done.stdout.partition(b"\n")
+        try:
+            return msgspec.json.decode(line, type=_HelperAnswer), pixels
+        except msgspec.MsgspecError as error:
+            raise DesktopUnreadable("the display could not be looked at") from error
+
+    async def _run(self, argv: tuple[str, ...]) -> ChildExit:
+        """Run a program that looks, within its time."""
+        if "DISPLAY" not in self._environ:
+            raise DesktopUnreadable("DISPLAY is not set, so there is no X11 display to look at")
+        spec = SpawnSpec(
+            argv=argv,
+            cwd="/",
+            env={"PATH": SEARCH_PATH, **self._environ},
+            call_id="",
+            limits=Limits(),
+        )
+        done = await run_child(
+            spec, b"", RunLimits(timeout_ms=HELPER_MS, max_output_bytes=HELPER_BYTES), None
+        )
+        if done.spawn_error:
+            raise DesktopUnreadable(f"{argv[0]} does not start: {done.spawn_error}")
+        if done.timed_out:
+            raise DesktopUnreadable("the display did not answer in time")
+        await anyio.lowlevel.checkpoint()
+        return done
+
+
+def _first(windows: tuple[Window, ...]) -> Window | None:
+    return windows[0] if windows else None

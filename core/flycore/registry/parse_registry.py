@@ -1,0 +1,179 @@
+"""One registry file's text: its frame, and each of its entries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from flycore.model.diagnostics import Diagnostic, Position, Severity
+from flycore.model.enums import Source
+from flycore.model.json import Json, pointer_join
+from flycore.model.sidecar import SidecarEntry
+from flycore.model.suggest import nearest
+from flycore.registry.entry import EntrySource, parse_entry, sorted_json
+from flycore.registry.jsonc.parse import index_findings, parse_jsonc
+from flycore.registry.jsonc.spans import Span, plain_entries
+from flycore.registry.source_text import EntryFindings, SourceText
+
+_ID = re.compile(r"[a-z0-9._-]{1,64}")
+_TOP_KEYS = ("$schema", "schemaVersion", "sidecars")
+_VERSIONS = (1, 2)
+
+_EntryJson = dict[str, bytes]
+"""Each entry's JSON, keys sorted."""
+
+ParseResult = tuple[tuple[SidecarEntry, ...] | None, tuple[Diagnostic, ...]]
+
+
+def parse_registry(text: str, shown: str, source: Source, known: frozenset[str]) -> ParseResult:
+    """The entries in the order of the file, None where it does not parse; and findings about the file
+    as a whole. Findings about one entry are in the entry."""
+    value, problem = parse_jsonc(text, shown)
+    if problem is not None:
+        return None, (problem,)
+    file = SourceText(text, shown, source)
+    frame = list(_frame_problems(value, file))
+    if any(finding.severity is Severity.ERROR for finding in frame):
+        return None, tuple(frame)
+    sidecars = _sidecars(value)
+    places, encoded = _plain_spans(text, value, sidecars)
+    of_entries: dict[str, list[Diagnostic]] = {}
+    if not encoded:
+        for found in index_findings(value, file.index, shown):
+            owner = _owner(found, file, sidecars)
+            of_entries.setdefault(owner, []).append(found) if owner is not None else frame.append(found)
+        if any(finding.severity is Severity.ERROR for finding in frame):
+            return None, tuple(frame)
+        places = _indexed_spans(file, sidecars)
+    entries: list[SidecarEntry] = []
+    for written in _source_entries(text, shown, places, encoded):
+        sidecar = written.sidecar
+        findings = EntryFindings(file, sidecar, _entry_findings(of_entries.get(sidecar, []), sidecar))
+        if _ID.fullmatch(sidecar) is None:
+            remedy = "write 1 to 64 of a-z 0-9 . _ -"
+            findings.add("", "sidecar-id", "not a sidecar id", remedy)
+        entries.append(parse_entry(sidecars[sidecar], findings, known, written))
+    return tuple(entries), tuple(frame)
+
+
+def _frame_problems(value: Json, file: SourceText) -> Iterator[Diagnostic]:
+    """What is wrong around the entries; an error makes the whole file unusable."""
+    if not isinstance(value, dict):
+        yield _frame_finding(
+            file, "", "schema", "must be an object", 'write {"schemaVersion": 2, "sidecars": {}}'
+        )
+        return
+    version = value.get("schemaVersion")
+    if isinstance(version, bool) or version not in _VERSIONS:
+        remedy = 'write "schemaVersion": 2'
+        said = "schemaVersion is missing" if version is None else "schemaVersion must be 1 or 2"
+        yield _frame_finding(file, "/schemaVersion", "schema-version", said, remedy)
+    if not isinstance(value.get("sidecars", {}), dict):
+        remedy = 'write "sidecars": {"some.id": {"command": "…"}}'
+        yield _frame_finding(file, "/sidecars", "schema", "sidecars must be an object", remedy)
+    for key in value.keys() - set(_TOP_KEYS):
+        near = nearest(key, _TOP_KEYS, count=1)
+        remedy = f"did you mean {near[0]}?" if near else "remove it"
+        pointer = pointer_join("", key)
+        yield _frame_finding(
+            file, pointer, "unknown-key", f"{key} is not known here", remedy, Severity.WARNING
+        )
+
+
+def _sidecars(value: Json) -> dict[str, Any]:
+    sidecars = value.get("sidecars") if isinstance(value, dict) else None
+    return sidecars if isinstance(sidecars, dict) else {}
+
+
+def _frame_finding(
+    file: SourceText,
+    pointer: str,
+    rule: str,
+    message: str,
+    remedy: str,
+    severity: Severity = Severity.ERROR,
+) -> Diagnostic:
+    return Diagnostic(
+        severity=severity,
+        rule=rule,
+        message=f"{file.file}: {message}",
+        remedy=remedy,
+        pointer=pointer,
+        position=file.nearest_position(pointer),
+    )
+
+
+def _plain_spans(text: str, value: Json, sidecars: dict[str, Any]) -> tuple[dict[str, Span], _EntryJson]:
+    """Where entries stand by the quick way, and their JSON. Nothing where the full scan is needed: for
+    text that is not plain JSONC, or where a key may be written twice. Every key of plain JSONC shows in
+    the text as `":`, so where as many come back out of the parsed value, none was lost."""
+    quick = plain_entries(text)
+    if quick is None or quick[0].keys() != sidecars.keys() or not isinstance(value, dict):
+        return {}, {}
+    frame = {key: item for key, item in value.items() if key != "sidecars"}
+    try:
+        encoded = {sidecar: sorted_json(raw) for sidecar, raw in sidecars.items()}
+        keys = _key_count(sorted_json(frame)) + sum(map(_key_count, encoded.values()))
+    except UnicodeEncodeError:
+        return {}, {}
+    whole = keys + len(sidecars) + ("sidecars" in value) == quick[1]
+    return quick[0], encoded if whole else {}
+
+
+def _key_count(encoded: bytes) -> int:
+    return encoded.count(b'":') - encoded.count(b'\\":')
+
+
+def _indexed_spans(file: SourceText, sidecars: dict[str, Any]) -> dict[str, Span]:
+    """The same from the full index."""
+    places: dict[str, Span] = {}
+    for sidecar in sidecars:
+        pointer = pointer_join("/sidecars", sidecar)
+        key, value = file.index.key(pointer), file.index.value(pointer)
+        places[sidecar] = Span(key.start, value.end) if key and value else Span(0, 0)
+    return places
+
+
+def _owner(found: Diagnostic, file: SourceText, sidecars: dict[str, Any]) -> str | None:
+    """The sidecar in whose entry a finding lies."""
+    if found.position is None:
+        return None
+    place = found.position.line, found.position.column
+    for sidecar in sidecars:
+        pointer = pointer_join("/sidecars", sidecar)
+        key, value = file.index.key(pointer), file.index.value(pointer)
+        inside = key and value and file.index.position(key.start) <= place < file.index.position(value.end)
+        if inside or found.pointer == pointer or found.pointer.startswith(f"{pointer}/"):
+            return sidecar
+    return None
+
+
+def _entry_findings(found: list[Diagnostic], sidecar: str) -> list[Diagnostic]:
+    """The findings as the entry's own."""
+    return [
+        Diagnostic(
+            severity=one.severity,
+            rule=one.rule,
+            message=f"{one.pointer.rpartition('/')[2] or sidecar}: {one.message}",
+            remedy=one.remedy,
+            pointer=one.pointer or pointer_join("/sidecars", sidecar),
+            position=one.position,
+            sidecar=sidecar,
+        )
+        for one in found
+    ]
+
+
+def _source_entries(
+    text: str, shown: str, places: dict[str, Span], encoded: _EntryJson
+) -> Iterator[EntrySource]:
+    """The entries as they are written, in the order of the file."""
+    line, last = 1, 0
+    for sidecar, (start, end) in places.items():
+        if start < last:  # where an id stands twice, the last one counts
+            line, last = 1, 0
+        line += text.count("\n", last, start)
+        last = start
+        position = Position(file=shown, line=line, column=start - text.rfind("\n", 0, start))
+        yield EntrySource(sidecar, position, text[start:end], encoded.get(sidecar))

@@ -1,0 +1,172 @@
+"""Runs one child to its end: feeds it, reads it within bounds, and leaves nobody of its tree behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio
+
+from flycore.runners.child.epoll import epoll_reader_of
+from flycore.runners.child.pipes import BoundedBuffer, PipeReader, PipeWriter, TailBuffer
+from flycore.runners.child.process_tree import (
+    ProcessTree,
+    TreeEnd,
+    become_subreaper,
+    count_descendants,
+    end_tree,
+    forget,
+    has_descendants,
+    register,
+)
+from flycore.runners.child.spawn import Child, SpawnError, SpawnFailure, SpawnSpec, spawn
+from flysafe.procfs import ticks_now
+
+TERM_GRACE_S = 2.0
+"""Between TERM and KILL when a child is ended before it was done."""
+LEFTOVER_GRACE_S = 0.5
+"""The same for what a child left behind when it went: it holds up a finished answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits:
+    """How long and how much."""
+
+    timeout_ms: int
+    max_output_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildExit:
+    """How a child ended. Exactly one of `spawn_error` and `exit_code` is there."""
+
+    exit_code: int | None = None
+    """Negative for a signal."""
+    stdout: bytes = b""
+    stderr_tail: bytes = b""
+    timed_out: bool = False
+    output_limited: bool = False
+    duration_ms: int = 0
+    survivors: int = 0
+    """Processes of the tree that the system would not let us end; 0 but for programs of another user."""
+    left_behind: int = 0
+    """Processes of the tree that still ran when the child left by itself."""
+    killed: int = 0
+    """Processes of the tree that TERM did not end within its grace."""
+    spawn_error: SpawnFailure | None = None
+
+
+async def run_child(
+    spec: SpawnSpec,
+    stdin: bytes,
+    limits: RunLimits,
+    on_stdout: Callable[[bytes], None] | None = None,
+) -> ChildExit:
+    """Start `spec`, write `stdin`, wait for the exit (not for the pipes), end the tree, return what came.
+
+    `on_stdout` sees each chunk as it arrives, on the loop; it must neither block nor raise. When the
+    awaiting task is cancelled the tree is ended first, shielded and within
+    `TERM_GRACE_S + KILL_PATIENCE_S`.
+    """
+    become_subreaper()
+    begun = time.monotonic()
+    mark = ticks_now()
+    try:
+        child = spawn(spec)
+    except SpawnError as fault:
+        return ChildExit(spawn_error=fault.failure, duration_ms=_since(begun))
+    running = _Running(child, register(child.popen.pid, spec.call_id, mark), stdin, limits, on_stdout)
+    try:
+        await running.stopped.wait()
+        duration_ms = _since(begun)
+    finally:
+        ending = TreeEnd(0, 0) if running.end_at_once() else await running.end()
+    return ChildExit(
+        exit_code=child.popen.returncode,
+        stdout=bytes(running.stdout.data),
+        stderr_tail=running.stderr.data,
+        timed_out=running.timed_out,
+        output_limited=running.stdout.over,
+        duration_ms=duration_ms,
+        survivors=ending.survivors,
+        left_behind=running.left_behind,
+        killed=ending.killed,
+    )
+
+
+class _Running:
+    """A child with our ends of its pipes on the loop. `stopped`: it left, said too much, took too long."""
+
+    def __init__(
+        self,
+        child: Child,
+        tree: ProcessTree,
+        stdin: bytes,
+        limits: RunLimits,
+        on_stdout: Callable[[bytes], None] | None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self._child, self._tree, self._reactor = child, tree, epoll_reader_of(loop)
+        self.stopped = anyio.Event()
+        self.stdout = BoundedBuffer(limits.max_output_bytes, on_stdout, self.stopped.set)
+        self.stderr = TailBuffer()
+        self.timed_out = False
+        self.left_behind = 0
+        self._exited = False
+        self._deadline = loop.call_later(limits.timeout_ms / 1000, self._on_deadline)
+        self._reactor.watch(child.pidfd, self._on_exit)
+        self._pipes = (
+            PipeReader(self._reactor, child.stdout, self.stdout.take),
+            PipeReader(self._reactor, child.stderr, self.stderr.take),
+        )
+        self._outlet = PipeWriter(self._reactor, child.stdin, stdin)
+
+    def _on_exit(self) -> None:
+        self._exited = True
+        self._reactor.forget(self._child.pidfd)
+        self.stopped.set()
+
+    def _on_deadline(self) -> None:
+        if not self.stopped.is_set():
+            self.timed_out = True
+            self.stopped.set()
+
+    def end_at_once(self) -> bool:
+        """Close and reap a child that has left nobody behind; False where there is more to do."""
+        if not self._exited:
+            return False
+        for pipe in self._pipes:
+            pipe.drain()
+        if has_descendants(self._tree):
+            self.left_behind = count_descendants(self._tree)
+            return False
+        self._close()
+        return True
+
+    async def end(self) -> TreeEnd:
+        """End the tree whatever is cancelled meanwhile, close, reap."""
+        ending = TreeEnd(0, 0)
+        try:
+            with anyio.CancelScope(shield=True):
+                ending = await end_tree(self._tree, LEFTOVER_GRACE_S if self._exited else TERM_GRACE_S)
+        finally:
+            self._pipes[1].drain()
+            self._close()
+        return ending
+
+    def _close(self) -> None:
+        self._deadline.cancel()
+        for pipe in self._pipes:
+            pipe.close()
+        self._outlet.close()
+        self._reactor.forget(self._child.pidfd)
+        os.close(self._child.pidfd)
+        self._child.popen.poll()
+        forget(self._tree)
+
+
+def _since(begun: float) -> int:
+    return round((time.monotonic() - begun) * 1000)

@@ -1,0 +1,227 @@
+"""An MCP server on streamable HTTP. Connections lead only where the entry says: a literal address and
+`localhost` to just that, any other name to public addresses, checked and then connected to; redirects are
+not followed, nothing is read from the environment, and one answer is bounded."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+import httpcore2
+import httpx2
+
+from flycore.registry.mcp_checks import SECRET_REFERENCE
+from flysafe.addresses import Address, parse_address
+from flysafe.pinned_dns import (
+    AddressRefused,
+    AllowList,
+    HostUnresolved,
+    Resolve,
+    pinned_addresses,
+    resolve_host,
+)
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+CONNECT_S = 15.0
+WRITE_S = 30.0
+GET_PAUSE_S = 1.0
+"""From one GET to the next: a server says how soon a stream that ended is asked for again, and may say 0."""
+_REDIRECTS = range(300, 400)
+
+
+class AddressNotPublic(httpcore2.ConnectError):
+    """The host leads to an address that may not be reached."""
+
+
+class _Backend(httpcore2.AsyncNetworkBackend):
+    """Connects to addresses that were looked at."""
+
+    def __init__(self) -> None:
+        self._inner = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """Connect to the first address that answers."""
+        failed: httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
+        for address in await addresses_of(host, port):
+            try:
+                return await self._inner.connect_tcp(str(address), port, timeout)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as refused:
+                failed = refused
+        raise failed or httpcore2.ConnectError(f"no address is known for {host}")
+
+    async def sleep(self, seconds: float) -> None:
+        """See httpcore2."""
+        await anyio.sleep(seconds)
+
+
+async def addresses_of(host: str, port: int, resolve: Resolve = resolve_host) -> list[Address]:
+    """Where a host of an entry may be reached. Raises AddressNotPublic where one of its addresses may not be,
+    and httpcore2.ConnectError where there is none."""
+    name = host.strip("[]")
+    # An address that stands in the entry was approved with it and says what it means, whichever it is.
+    spelled = frozenset({name.lower()}) if parse_address(name) is not None else frozenset[str]()
+    allowed = AllowList(hosts=spelled, own_machine=True)
+    try:
+        return await anyio.to_thread.run_sync(
+            pinned_addresses, name, port, CONNECT_S, allowed, resolve, abandon_on_cancel=True
+        )
+    except AddressRefused as refused:
+        raise AddressNotPublic(f"{refused}; write the address itself") from refused
+    except HostUnresolved as failed:
+        raise httpcore2.ConnectError(str(failed)) from failed
+
+
+class _Body(httpx2.AsyncByteStream):
+    """An answer's body, ended where it is longer than it may be; 0 stands for no end."""
+
+    def __init__(self, response: httpcore2.Response, most: int, link: HttpTransport) -> None:
+        self._response, self._most, self._link = response, most, link
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        count = 0
+        async for piece in self._response.aiter_stream():
+            count += len(piece)
+            if self._most and count > self._most:
+                self._link.abort(f"said more than {self._most} bytes in one message")
+                raise httpx2.ReadError(self._link.fault)
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+class _Transport(httpx2.AsyncBaseTransport):
+    """Requests over connections of `_Backend`."""
+
+    def __init__(self, link: HttpTransport, most: int, tls: ssl.SSLContext | None) -> None:
+        self._link, self._most = link, most
+        self._next_get = 0.0
+        self._pool = httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=_Backend())
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """See httpx2. A redirect comes without where it leads to."""
+        if request.method == "GET":
+            await self._pause()
+        asked = httpcore2.Request(
+            method=request.method,
+            url=httpcore2.URL(
+                scheme=request.url.raw_scheme,
+                host=request.url.raw_host,
+                port=request.url.port,
+                target=request.url.raw_path,
+            ),
+            headers=request.headers.raw,
+            content=request.stream,
+            extensions=request.extensions,
+        )
+        try:
+            said = await self._pool.handle_async_request(asked)
+        except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError) as fault:
+            self._link.note_failure(f"could not be reached ({str(fault) or type(fault).__name__})")
+            self._link.in_doubt = True
+            raise httpx2.ConnectError(str(fault), request=request) from fault
+        headers = httpx2.Headers(said.headers)
+        if said.status in _REDIRECTS:
+            self._link.note_failure(f"answered HTTP {said.status}, a redirect, which is not followed")
+            del headers["location"]
+        elif said.status >= 400:
+            self._link.note_failure(f"answered HTTP {said.status}")
+        if headers.get("content-encoding", "identity").casefold() != "identity":
+            self._link.note_failure("answered packed, which it was asked not to")
+            await said.aclose()
+            raise httpx2.DecodingError(self._link.last_failure, request=request)
+        events = headers.get("content-type", "").casefold().startswith("text/event-stream")
+        return httpx2.Response(
+            said.status,
+            headers=headers,
+            stream=_Body(said, 0 if events else self._most, self._link),
+            request=request,
+        )
+
+    async def _pause(self) -> None:
+        now = anyio.current_time()
+        begins = max(now, self._next_get)
+        self._next_get = begins + GET_PAUSE_S
+        await anyio.sleep(begins - now)
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+
+
+class HttpTransport:
+    """See `Link`. `headers` hold secrets; `most` bounds one message, in bytes."""
+
+    stays_alone = False
+    stderr_tail = ""
+    exit_code: int | None = None
+    survivors = 0
+
+    def __init__(self, url: str, headers: dict[str, str], most: int) -> None:
+        self._url, self._headers, self._most = url, headers, most
+        self.fault = ""
+        self.last_failure = ""
+        """What the last answer that was none, or the last connection that failed, said."""
+        self.in_doubt = False
+        self.ended, self.closed = anyio.Event(), anyio.Event()
+
+    def note_failure(self, what: str) -> None:
+        """Remember why a request failed: the SDK's own words leave it out."""
+        self.last_failure = what
+
+    def abort(self, why: str) -> None:
+        """See Link."""
+        self.fault = self.fault or why
+        self.ended.set()
+
+    def begin_call(self) -> None:
+        """See Link."""
+
+    async def wait_until_idle(self) -> bool:
+        """See Link. The request is closed, and nothing of ours runs for it."""
+        return True
+
+    @asynccontextmanager
+    async def transport(self) -> AsyncIterator[TransportStreams]:
+        """See Link."""
+        from mcp.client.streamable_http import streamable_http_client
+
+        tls = httpx2.create_ssl_context() if self._url.startswith("https:") else None
+        timeout = httpx2.Timeout(CONNECT_S, read=None, write=WRITE_S, pool=CONNECT_S)
+        client = httpx2.AsyncClient(
+            headers={"User-Agent": "flytui", "Accept-Encoding": "identity", **self._headers},
+            transport=_Transport(self, self._most, tls),
+            timeout=timeout,
+            trust_env=False,
+            follow_redirects=False,
+        )
+        try:
+            async with (
+                client,
+                streamable_http_client(
+                    self._url, http_client=client, max_sse_event_size=self._most, terminate_on_close=False
+                ) as streams,
+            ):
+                yield streams
+        finally:
+            self.abort(self.last_failure or "was left")
+            self.closed.set()
+
+
+def fill_headers(headers: dict[str, str], secrets: dict[str, str]) -> dict[str, str]:
+    """The headers with secrets in place of their names; every name is one of `secrets`."""
+    return {
+        name: SECRET_REFERENCE.sub(lambda match: secrets[match[1]], value) for name, value in headers.items()
+    }

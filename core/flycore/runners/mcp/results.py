@@ -1,0 +1,185 @@
+"""What a server answered to a call, as an outcome: structured content or text, files beside it, errors."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from flycore.model.call import Artifact
+from flycore.model.enums import Code, Status
+from flycore.model.json import Json, JsonObject, StrictJsonError, canonical_json, read_strict
+from flycore.runners.artifacts import MAX_ARTIFACTS
+from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+
+TOOL_ERROR = "tool-error"
+"""`details.code` where the tool itself says that it failed."""
+LONGEST_ERROR = 4_000
+"""Characters of a tool's own error that become the message."""
+MOST_WARNINGS = 20
+"""Parts left out that are told one by one."""
+_TYPE = re.compile(r"[a-z]{1,16}/[a-z0-9.+-]{1,64}")
+_ENDINGS = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+    "audio/wav": "wav",
+    "audio/mpeg": "mp3",
+    "application/pdf": "pdf",
+    "application/json": "json",
+    "text/plain": "txt",
+}
+
+
+def outcome_of_result(result: CallToolResult, job: ProcessJsonJob) -> RunOutcome:
+    """Files are written below `job.artifact_dir`; all together is bounded by `job.max_output_bytes`."""
+    read = _Contents(job)
+    for block in result.content:
+        read.take(block)
+    read.close()
+    output = _output(result, read)
+    try:
+        size = len(canonical_json(output)) + read.bytes
+    except (ValueError, TypeError, RecursionError):
+        return RunOutcome(
+            status=Status.FAILED,
+            code=Code.INVALID_OUTPUT,
+            message="the answer is not JSON that every program reads",
+            warnings=tuple(read.warnings),
+        )
+    if size > job.max_output_bytes or read.over:
+        return too_long(job)
+    warnings = tuple(read.warnings)
+    if result.is_error:
+        details: JsonObject = {"code": TOOL_ERROR}
+        if isinstance(result.structured_content, dict):
+            details["output"] = output
+        return RunOutcome(
+            status=Status.FAILED,
+            code=Code.FAILED,
+            message="\n".join(read.texts)[:LONGEST_ERROR] or "the tool says that it failed, and not why",
+            details=details,
+            artifacts=tuple(read.artifacts),
+            warnings=warnings,
+        )
+    return RunOutcome(
+        status=Status.SUCCESS, output=output, artifacts=tuple(read.artifacts), warnings=warnings
+    )
+
+
+def too_long(job: ProcessJsonJob) -> RunOutcome:
+    """It said more than it may."""
+    return RunOutcome(
+        status=Status.FAILED,
+        code=Code.OUTPUT_LIMIT,
+        message=f"the answer is more than {job.max_output_bytes} bytes",
+        hint="raise maxOutputBytes of the entry, or ask the tool for less",
+        details={"maxOutputBytes": job.max_output_bytes},
+    )
+
+
+def _output(result: CallToolResult, read: _Contents) -> JsonObject:
+    structured: Json = result.structured_content
+    if isinstance(structured, dict):
+        return structured
+    if structured is not None:
+        return {"result": structured}
+    text = "\n".join(read.texts)
+    output: JsonObject = _object(text) if len(read.texts) == 1 and not read.linked else {}
+    if not output and (text or not read.artifacts):
+        output = {"text": text}
+    if read.linked:
+        output["resources"] = read.linked
+    if read.artifacts and "artifacts" not in output:
+        output["artifacts"] = [
+            {"path": item.path, "mimeType": item.mime_type, "bytes": item.bytes} for item in read.artifacts
+        ]
+    return output
+
+
+def _object(text: str) -> JsonObject:
+    """The object that a text is, as servers without structured content write it; else nothing."""
+    if not text.lstrip().startswith("{"):
+        return {}
+    try:
+        value = read_strict(text.encode())
+    except (StrictJsonError, UnicodeEncodeError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+class _Contents:
+    """Reads the blocks of one answer."""
+
+    def __init__(self, job: ProcessJsonJob) -> None:
+        self._folder, self._most = job.artifact_dir, job.max_output_bytes
+        self.texts: list[str] = []
+        self.linked: list[Json] = []
+        self.artifacts: list[Artifact] = []
+        self.warnings: list[str] = []
+        self.bytes = 0
+        """Of the files."""
+        self.over = False
+        self._left_out = 0
+
+    def take(self, block: Any) -> None:
+        """One block, of whichever kind."""
+        match block.type:
+            case "text":
+                self.texts.append(block.text)
+            case "image" | "audio":
+                self._file(block.type, block.data, block.mime_type)
+            case "resource_link":
+                self.linked.append({"uri": str(block.uri), "name": block.name})
+            case "resource":
+                self._resource(block.resource)
+            case _:
+                self._leave_out("a part of the answer is of a kind that is not known here")
+
+    def close(self) -> None:
+        """No block follows: how many were left out beyond those that were told."""
+        if self._left_out > MOST_WARNINGS:
+            self.warnings.append(f"and {self._left_out - MOST_WARNINGS} more parts of the answer")
+
+    def _leave_out(self, why: str) -> None:
+        self._left_out += 1
+        if self._left_out <= MOST_WARNINGS:
+            self.warnings.append(why)
+
+    def _resource(self, resource: Any) -> None:
+        uri = str(resource.uri)
+        if (text := getattr(resource, "text", None)) is not None:
+            self.linked.append({"uri": uri, "text": text})
+        else:
+            self._file("resource", resource.blob, resource.mime_type or "")
+
+    def _file(self, kind: str, data: str, mime_type: str) -> None:
+        if len(self.artifacts) >= MAX_ARTIFACTS or self.over:
+            self.over = True
+            return
+        try:
+            content = base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError):
+            self._leave_out(f"a part of the answer, {kind}, cannot be decoded and was left out")
+            return
+        self.bytes += len(content)
+        if self.bytes > self._most:
+            self.over = True
+            return
+        mime_type = mime_type if _TYPE.fullmatch(mime_type) else "application/octet-stream"
+        path = os.path.join(
+            self._folder, f"{kind}-{len(self.artifacts) + 1}.{_ENDINGS.get(mime_type, 'bin')}"
+        )
+        try:
+            with open(path, "xb") as file:
+                file.write(content)
+        except OSError as error:
+            self._leave_out(f"a part of the answer, {kind}, could not be written: {error.strerror}")
+            return
+        self.artifacts.append(Artifact(path=path, mime_type=mime_type, bytes=len(content)))

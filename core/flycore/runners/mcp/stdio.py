@@ -1,0 +1,203 @@
+"""An MCP server as a child process: started by our own spawn, spoken to by lines, ended with its tree."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.lowlevel
+
+from flycore.runners.child.epoll import epoll_reader_of
+from flycore.runners.child.pipes import CHUNK, PipeReader, TailBuffer
+from flycore.runners.child.process_tree import ProcessTree, become_subreaper, end_tree, forget, register
+from flycore.runners.child.run import LEFTOVER_GRACE_S, TERM_GRACE_S
+from flycore.runners.child.spawn import Child, SpawnSpec, spawn
+from flysafe.procfs import ticks_now
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from mcp.client._transport import TransportStreams
+    from mcp.shared.message import SessionMessage
+
+LEAVE_GRACE_S = 1.0
+"""Between the end of its stdin and TERM."""
+CANCEL_GRACE_S = 2.0
+"""Between `notifications/cancelled` and the end of a server that does not answer the request."""
+MOST_GARBAGE = 1_000
+"""Lines on stdout in a row that are no message, such as a log printed there by mistake, before it counts as
+broken."""
+MOST_ASKED = 64
+"""Requests of the server that wait for it to read the answers."""
+
+
+class StdioTransport:
+    """See `Link`. `most` bounds one message, in bytes. `transport` raises SpawnError."""
+
+    in_doubt = False
+    stays_alone = True
+
+    def __init__(self, spec: SpawnSpec, most: int) -> None:
+        self._spec, self._most = spec, most
+        self.fault = ""
+        self.ended, self.closed = anyio.Event(), anyio.Event()
+        self.exit_code: int | None = None
+        self.survivors = 0
+        self._tail = TailBuffer()
+        self._garbage = self._asked = 0
+        self._cancelled: object = None
+        self._calm = anyio.Event()
+
+    @property
+    def stderr_tail(self) -> str:
+        """See Link."""
+        return self._tail.data.decode("utf-8", "replace")
+
+    def abort(self, why: str) -> None:
+        """See Link."""
+        self.fault = self.fault or why
+        self.ended.set()
+
+    def begin_call(self) -> None:
+        """See Link."""
+        self._tail = TailBuffer()
+        self._cancelled, self._calm = None, anyio.Event()
+
+    async def wait_until_idle(self) -> bool:
+        """See Link."""
+        with anyio.move_on_after(CANCEL_GRACE_S, shield=True):
+            await self._calm.wait()
+        return self._calm.is_set()
+
+    @asynccontextmanager
+    async def transport(self) -> AsyncIterator[TransportStreams]:
+        """See Link."""
+        become_subreaper()
+        mark = ticks_now()
+        child = spawn(self._spec)
+        tree = register(child.popen.pid, self._spec.call_id, mark, stays=True)
+        errors = PipeReader(epoll_reader_of(asyncio.get_running_loop()), child.stderr, self._take_error)
+        os.set_blocking(child.stdin, False)
+        os.set_blocking(child.stdout, False)
+        try:
+            incoming, read = anyio.create_memory_object_stream[Any](0)
+            write, outgoing = anyio.create_memory_object_stream[Any](0)
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._read, child.stdout, incoming)
+                group.start_soon(self._write, child.stdin, outgoing)
+                group.start_soon(self._watch, child.pidfd)
+                try:
+                    yield read, write
+                finally:
+                    group.cancel_scope.cancel()
+                    for stream in (incoming, read, write, outgoing):
+                        stream.close()
+        finally:
+            try:
+                with anyio.CancelScope(shield=True):
+                    await self._end(child, tree, errors)
+            finally:
+                self.abort("was left")
+                self.closed.set()
+
+    def _take_error(self, data: bytes) -> bool:
+        return self._tail.take(data)
+
+    async def _end(self, child: Child, tree: ProcessTree, errors: PipeReader) -> None:
+        """End it and everybody it started."""
+        try:
+            os.close(child.stdin)
+            left = False
+            with anyio.move_on_after(LEAVE_GRACE_S):
+                await anyio.wait_readable(child.pidfd)
+                left = True
+            self.survivors = (await end_tree(tree, LEFTOVER_GRACE_S if left else TERM_GRACE_S)).survivors
+        finally:
+            errors.drain()
+            errors.close()
+            os.close(child.stdout)
+            os.close(child.pidfd)
+            child.popen.poll()
+            self.exit_code = child.popen.returncode
+            forget(tree)
+
+    async def _watch(self, pidfd: int) -> None:
+        await anyio.wait_readable(pidfd)
+        await anyio.lowlevel.checkpoint()
+        self.abort("has left")
+
+    async def _read(self, fd: int, incoming: MemoryObjectSendStream[Any]) -> None:
+        with incoming:
+            line, scanned = bytearray(), 0
+            while True:
+                await anyio.lowlevel.checkpoint()
+                try:
+                    data = os.read(fd, CHUNK)
+                except BlockingIOError:
+                    await anyio.wait_readable(fd)
+                    continue
+                if not data:
+                    return self.abort("closed its stdout")
+                line += data
+                while (end := line.find(b"\n", scanned)) >= 0:
+                    one = bytes(line[:end])
+                    del line[: end + 1]
+                    scanned = 0
+                    message = self._parse_line(one)
+                    if message is not None:
+                        try:
+                            await incoming.send(message)
+                        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                            return self.abort("was left")
+                    elif self.ended.is_set():
+                        return None
+                scanned = len(line)
+                if scanned > self._most:
+                    return self.abort(f"said more than {self._most} bytes in one message")
+                if self.ended.is_set():
+                    return None
+
+    def _parse_line(self, line: bytes) -> SessionMessage | None:
+        """The message of a line. What is none is counted and dropped."""
+        from mcp.shared.message import SessionMessage
+        from mcp_types.jsonrpc import JSONRPCRequest, jsonrpc_message_adapter
+
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            self._garbage += 1
+            if self._garbage > MOST_GARBAGE:
+                self.abort("writes to stdout what is no message")
+            return None
+        self._garbage = 0
+        if isinstance(message, JSONRPCRequest):
+            self._asked += 1
+            if self._asked > MOST_ASKED:
+                self.abort("asks more than it reads the answers to")
+                return None
+        elif self._cancelled is not None and getattr(message, "id", None) == self._cancelled:
+            self._calm.set()
+        return SessionMessage(message)
+
+    async def _write(self, fd: int, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
+        from mcp_types.jsonrpc import JSONRPCNotification, JSONRPCRequest
+
+        async for item in outgoing:
+            message = item.message
+            if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+                self._cancelled = (message.params or {}).get("requestId")
+            elif not isinstance(message, JSONRPCRequest | JSONRPCNotification):
+                self._asked -= 1
+            text = message.model_dump_json(by_alias=True, exclude_unset=True)
+            rest = memoryview(text.encode() + b"\n")
+            while rest:
+                try:
+                    rest = rest[os.write(fd, rest[:CHUNK]) :]
+                except BlockingIOError:
+                    await anyio.wait_writable(fd)
+                except BrokenPipeError:
+                    return self.abort("closed its stdin")
+        return None

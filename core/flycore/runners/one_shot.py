@@ -1,0 +1,254 @@
+"""The dialect `process-json`: one request line in, one answer out, one process a call."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+
+from flycore.model.call import Artifact
+from flycore.model.enums import Code, ProbeMode, Status
+from flycore.model.json import Json, JsonObject
+from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_TIMEOUT_MS, Limits
+from flycore.runners.artifacts import check_artifacts
+from flycore.runners.child.run import ChildExit, RunLimits, run_child
+from flycore.runners.child.spawn import SpawnFailure, SpawnSpec
+from flycore.runners.output import Answer, EventFeed, OnEvent, SidecarEvent, exit_facts, read_answer
+
+__all__ = ["ProcessJsonJob", "RunOutcome", "SidecarEvent", "call_sidecar", "outcome_of", "request_line"]
+
+
+PROTOCOL = "process-json/1"
+_UTF8 = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_ASCII = json.JSONEncoder(allow_nan=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessJsonJob:
+    """One call, ready to be run: nothing here is resolved, checked or asked any more."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str] = field(repr=False)
+    cwd: str
+    call_id: str
+    tool: str
+    input: JsonObject
+    executable: str | None = None
+    config: JsonObject = field(default_factory=dict)
+    delegates: JsonObject = field(default_factory=dict)
+    """Name to `{"argv": […]}`, resolved."""
+    project_dir: str
+    artifact_dir: str = ""
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES
+    limits: Limits = field(default_factory=Limits)
+    extra: JsonObject = field(default_factory=dict)
+    """Further keys of the request, such as `refuse` and `target`; they replace no key of the protocol."""
+
+    @property
+    def spawn_spec(self) -> SpawnSpec:
+        """What is started."""
+        return SpawnSpec(
+            argv=self.argv,
+            executable=self.executable,
+            cwd=self.cwd,
+            env=self.env,
+            call_id=self.call_id,
+            limits=self.limits,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """How the run ended, in the words of `ToolResult`. `output` is there for success only."""
+
+    status: Status
+    code: str = ""
+    message: str = ""
+    hint: str = ""
+    details: JsonObject = field(default_factory=dict)
+    output: Json = None
+    artifacts: tuple[Artifact, ...] = ()
+    exit_code: int | None = None
+    stderr_tail: str = ""
+    duration_ms: int = 0
+    survivors: int = 0
+    """Processes of the call that the system would not let us end."""
+    warnings: tuple[str, ...] = ()
+
+    def with_warnings(self, more: tuple[str, ...]) -> RunOutcome:
+        """The same outcome with `more` said at the end."""
+        return replace(self, warnings=(*self.warnings, *more))
+
+    def with_survivors(self, survivors: int) -> RunOutcome:
+        """The same outcome, where `survivors` processes could not be ended."""
+        if not survivors:
+            return self
+        return replace(self, survivors=survivors).with_warnings(_survivor_warnings(survivors))
+
+
+NO_JSON = RunOutcome(
+    status=Status.FAILED,
+    code=Code.INVALID_INPUT,
+    message="the request holds NaN or an infinity, which JSON does not have",
+    hint="look for it in the input, and in config of the entry",
+)
+
+
+async def call_sidecar(job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
+    """Run the call. Whatever the child does is an outcome, never an exception.
+
+    `on_event` gets progress and log lines while the child runs; it must neither block nor raise.
+    Cancelling the awaiting task ends the tree first, then the cancellation goes on.
+    """
+    try:
+        request = request_line(job)
+    except ValueError:
+        return NO_JSON
+    feed = EventFeed(on_event)
+    limits = RunLimits(timeout_ms=job.timeout_ms, max_output_bytes=job.max_output_bytes)
+    ended = await run_child(job.spawn_spec, request, limits, feed.take)
+    feed.finish()
+    return outcome_of(job, ended, ended.stdout[feed.length :])
+
+
+def request_line(job: ProcessJsonJob, *, stays: bool = False) -> bytes:
+    """The request: one line, UTF-8. Raises ValueError for NaN and infinities. `stays`: to a process that is
+    asked more than once.
+
+    Half a surrogate pair has no UTF-8; a request that holds one is written in ASCII, escaped.
+    """
+    request: JsonObject = {
+        "tool": job.tool,
+        "input": job.input,
+        "config": job.config,
+        "delegates": job.delegates,
+        "projectDir": job.project_dir,
+        "artifactDir": job.artifact_dir,
+        "requestId": job.call_id,
+        "protocol": PROTOCOL,
+    }
+    if stays:
+        request["persistent"] = True
+    request = {**request, **{key: value for key, value in job.extra.items() if key not in request}}
+    try:
+        return _UTF8.encode(request).encode() + b"\n"
+    except UnicodeEncodeError:
+        return _ASCII.encode(request).encode() + b"\n"
+
+
+def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome:
+    """What the end of the child means. `rest` is stdout without its leading event lines."""
+    stderr_tail = ended.stderr_tail.decode("utf-8", "replace")
+    meaning = _cut_short(job, ended, stderr_tail) or read_answer(rest, ended.exit_code or 0, stderr_tail)
+    return outcome_from_answer(
+        job,
+        meaning,
+        exit_code=ended.exit_code,
+        stderr_tail=stderr_tail,
+        duration_ms=ended.duration_ms,
+        survivors=ended.survivors,
+    )
+
+
+def outcome_from_answer(
+    job: ProcessJsonJob,
+    meaning: Answer,
+    *,
+    exit_code: int | None,
+    stderr_tail: str,
+    duration_ms: int,
+    survivors: int = 0,
+) -> RunOutcome:
+    """The outcome that says `meaning`, with the files it lists looked at."""
+    artifacts, dropped = check_artifacts(meaning.output.get("artifacts"), job.artifact_dir, job.project_dir)
+    output = meaning.output
+    if "artifacts" in output:
+        output = {**output, "artifacts": [_listed(artifact) for artifact in artifacts]}
+    return RunOutcome(
+        status=meaning.status,
+        code=meaning.code,
+        message=meaning.message,
+        hint=meaning.hint,
+        details=meaning.details,
+        output=output if meaning.status is Status.SUCCESS else None,
+        artifacts=artifacts,
+        exit_code=exit_code,
+        stderr_tail=stderr_tail,
+        duration_ms=duration_ms,
+        survivors=survivors,
+        warnings=(*meaning.warnings, *dropped, *_survivor_warnings(survivors)),
+    )
+
+
+def not_started(job: ProcessJsonJob, error: SpawnFailure) -> Answer:
+    """The program could not be started."""
+    return Answer(
+        status=Status.FAILED,
+        code=Code.SPAWN,
+        message=error.message,
+        hint=error.hint,
+        details={"program": job.executable or job.argv[0]},
+    )
+
+
+def output_limited(job: ProcessJsonJob, facts: JsonObject) -> Answer:
+    """It said more than it may."""
+    return Answer(
+        status=Status.FAILED,
+        code=Code.OUTPUT_LIMIT,
+        message=f"more than {job.max_output_bytes} bytes on stdout",
+        hint="raise maxOutputBytes of the entry, or ask the tool for less",
+        details={"maxOutputBytes": job.max_output_bytes, **facts},
+    )
+
+
+def timed_out(job: ProcessJsonJob, facts: JsonObject) -> Answer:
+    """It took longer than it may."""
+    return Answer(
+        status=Status.FAILED,
+        code=Code.TIMEOUT,
+        message=f"no answer within {job.timeout_ms} ms",
+        hint="raise timeoutMs of the entry (a caller can only shorten it)",
+        details={"timeoutMs": job.timeout_ms, **facts},
+    )
+
+
+def _cut_short(job: ProcessJsonJob, ended: ChildExit, stderr_tail: str) -> Answer | None:
+    """Ends that leave no answer to read."""
+    if ended.spawn_error is not None:
+        return not_started(job, ended.spawn_error)
+    facts = {} if ended.exit_code is None else exit_facts(ended.exit_code, stderr_tail)
+    if ended.output_limited:
+        return output_limited(job, facts)
+    return timed_out(job, facts) if ended.timed_out else None
+
+
+def _survivor_warnings(survivors: int) -> tuple[str, ...]:
+    return (f"{survivors} processes could not be ended",) if survivors else ()
+
+
+def _listed(artifact: Artifact) -> JsonObject:
+    return {"path": artifact.path, "mimeType": artifact.mime_type, "bytes": artifact.bytes}
+
+
+# Asks a sidecar whether the thing behind it is there, without acting: the same spawn path, its own limit.
+
+
+PROBE_ARGUMENT = "--probe"
+
+
+async def probe_sidecar(job: ProcessJsonJob, mode: ProbeMode, timeout_ms: int) -> RunOutcome:
+    """The probe's answer as an outcome; `output` holds `tools` and whatever else it said.
+
+    `command` runs the program with `--probe` and an empty stdin: exit 0 without a word is an answer, too.
+    Any other mode sends `job.tool` the input `{"probe": true}`. Whether to probe at all is not decided here.
+    """
+    probing = replace(job, timeout_ms=timeout_ms, input={"probe": True})
+    if mode is not ProbeMode.COMMAND:
+        return await call_sidecar(probing)
+    probing = replace(probing, argv=(*job.argv, PROBE_ARGUMENT))
+    limits = RunLimits(timeout_ms=timeout_ms, max_output_bytes=job.max_output_bytes)
+    ended = await run_child(probing.spawn_spec, b"", limits)
+    if ended.exit_code == 0 and not ended.timed_out and not ended.stdout.strip():
+        return RunOutcome(status=Status.SUCCESS, output={}, exit_code=0, duration_ms=ended.duration_ms)
+    return outcome_of(probing, ended, ended.stdout)

@@ -1,0 +1,69 @@
+"""What one line of a process that stays means: an answer to what it was asked, an event, or a breach."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from flycore.model.json import JsonObject, StrictJsonError, read_strict
+from flycore.runners.output import LONGEST_EVENT, SidecarEvent, event_of, excerpt
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLine:
+    """The answer that was waited for: an object whose `ok` is true or false, without its `requestId`."""
+
+    document: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class BusyLine:
+    """Whether work of its own goes on in the process, such as a task in the background."""
+
+    busy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolViolation:
+    """Nothing that may be said now; `fault` is a sentence without its subject."""
+
+    fault: str
+    excerpt: str
+
+
+LineMessage = AnswerLine | BusyLine | SidecarEvent | ProtocolViolation
+
+
+def cancel_line(request_id: str) -> bytes:
+    """The line that takes a request back."""
+    return json.dumps({"cancel": request_id}).encode() + b"\n"
+
+
+def read_line(line: bytes, request_id: str) -> LineMessage | None:
+    """What `line` says while `request_id` is waited for (empty: nothing is). None for an empty line."""
+    if not line.strip():
+        return None
+    try:
+        value = read_strict(line)
+    except StrictJsonError as reason:
+        return ProtocolViolation(str(reason), excerpt(line))
+    if not isinstance(value, dict):
+        return ProtocolViolation("is not a JSON object", excerpt(line))
+    if "ok" not in value:
+        event = _event(value) if len(line) <= LONGEST_EVENT else None
+        return event or ProtocolViolation("has no ok, and is no event", excerpt(line))
+    if not request_id:
+        return ProtocolViolation("came while nothing was asked", excerpt(line))
+    if not isinstance(value["ok"], bool):
+        return ProtocolViolation("has no ok that is true or false", excerpt(line))
+    if value.get("requestId") != request_id:
+        missing = "answers another request" if "requestId" in value else "names no requestId"
+        return ProtocolViolation(missing, excerpt(line))
+    return AnswerLine({key: field for key, field in value.items() if key != "requestId"})
+
+
+def _event(value: JsonObject) -> SidecarEvent | BusyLine | None:
+    busy = value.get("busy")
+    if value.get("event") == "busy" and isinstance(busy, bool):
+        return BusyLine(busy)
+    return event_of(value)

@@ -1,0 +1,263 @@
+"""Folders as they are sealed: every file, folder and link below a root, digested and copied as one.
+
+A copy is made of what a listing says, and has exactly that shape itself: folders 0500, programs 0500, other
+files 0400, owned by this user. So the digest of a source and the digest of its untouched copy are equal.
+
+Python's `__pycache__` is no part of a tree: an unsealed cache would be run in place of sealed source. In a
+copy an empty file stands where Python would make that folder, since a mode keeps root from nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import marshal
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter
+from pathlib import Path
+
+from flycore.sandbox.file_digests import Identity, identity, known_digest, read_through, remember, settled
+from flysafe.beneath import open_beneath
+
+MOST_MEMBERS = 50_000
+MOST_BYTES = 4 << 30
+DEEPEST = 64
+CACHE = "__pycache__"
+RUNS, READS = 0o500, 0o400
+"""Modes in a copy: of folders and of what can be executed, and of everything else."""
+
+_LINKS_FOLLOWED = 40
+_NONE: Identity = (0, 0, 0, 0, 0)
+"""Of a folder, whose times say nothing of its tree, and of the file in place of a cache."""
+_EMPTY = hashlib.sha256().hexdigest()
+_MOST_TREES = 256
+_remembered: dict[tuple[str, bool], tuple[bytes, str]] = {}
+"""By root and whether it was read as a source: fingerprint of the listing, and the digest."""
+
+
+class UnsealableError(OSError):
+    """The tree holds what cannot be sealed, such as a link that leads out of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One file, folder or link. `path` is relative to the root, `.` for the root itself."""
+
+    path: str
+    mode: int
+    """As `stat` has it, type included."""
+    identity: Identity
+    link: str = ""
+    """Where a link leads, as it is written."""
+
+
+def tree_digest(root: str) -> str:
+    """Digest over paths, modes and contents of a source folder. When nothing changed, this costs one `stat`
+    a file and reads none.
+
+    Raises Unsealable for a link that leads out, a device, pipe or socket, or more than the limits; OSError,
+    with the file's name, for what cannot be read or changes meanwhile.
+    """
+    return _digested(root, _cached_list(root), source=True)
+
+
+def copy_digest(root: str) -> str:
+    """The same over a copy as it lies there: equal to its source's as long as nobody touched it."""
+    return _digested(root, list_tree(root), source=False)
+
+
+def copy_tree(root: str, target: Path) -> str:
+    """Copy a source folder to `target`, which is created, and give the digest of the bytes copied.
+
+    Raises what `tree_digest` raises, and OSError where the copy cannot be written; what was written until
+    then is left for the caller to remove.
+    """
+    members = _as_copied(root, _cached_list(root))
+    os.mkdir(target, 0o700)
+    contents: dict[str, str] = {}
+    anchor = _open_root(root)
+    try:
+        for member in members:
+            content = _copy_member(anchor, root, member, target / member.path)
+            contents.update({member.path: content} if content else {})
+    finally:
+        os.close(anchor)
+    for member in reversed(members):
+        if stat.S_ISDIR(member.mode):
+            os.chmod(target / member.path, RUNS)
+    return _digest(members, lambda member: contents[member.path])
+
+
+def list_tree(root: str) -> list[Member]:
+    """Everything below `root`, sorted by path, the root itself first. No link is followed."""
+    anchor = _open_root(root)
+    try:
+        members = [_member(".", os.fstat(anchor))]
+        waiting = ["."]
+        while waiting:
+            inside = _list_folder(anchor, root, waiting.pop())
+            members += inside
+            waiting += [member.path for member in inside if stat.S_ISDIR(member.mode)]
+            if len(members) > MOST_MEMBERS:
+                raise UnsealableError(errno.EFBIG, "holds more files than can be sealed", root)
+    finally:
+        os.close(anchor)
+    if sum(member.identity[2] for member in members) > MOST_BYTES:
+        raise UnsealableError(errno.EFBIG, "holds more bytes than can be sealed", root)
+    return _sorted(members)
+
+
+def _open_root(root: str) -> int:
+    return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _list_folder(anchor: int, root: str, folder: str) -> list[Member]:
+    if folder.count("/") >= DEEPEST:
+        raise UnsealableError(errno.ENAMETOOLONG, "is deeper than can be sealed", os.path.join(root, folder))
+    members = []
+    descriptor = open_beneath(anchor, folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with os.scandir(descriptor) as entries:
+            for entry in islice(entries, MOST_MEMBERS + 1):
+                about = entry.stat(follow_symlinks=False)
+                link = os.readlink(entry.name, dir_fd=descriptor) if stat.S_ISLNK(about.st_mode) else ""
+                path = entry.name if folder == "." else f"{folder}/{entry.name}"
+                members.append(_member(path, about, link))
+    finally:
+        os.close(descriptor)
+    return members
+
+
+def _member(path: str, about: os.stat_result, link: str = "") -> Member:
+    return Member(path, about.st_mode, _NONE if stat.S_ISDIR(about.st_mode) else identity(about), link)
+
+
+def _sorted(members: list[Member]) -> list[Member]:
+    """By path, the root, which comes first, left where it is: every folder before what it holds."""
+    return [members[0], *sorted(members[1:], key=attrgetter("path"))]
+
+
+def _cached_list(root: str) -> list[Member]:
+    """What is there of a source, without caches."""
+    return [member for member in list_tree(root) if CACHE not in member.path.split("/")]
+
+
+def _as_copied(root: str, listed: list[Member]) -> list[Member]:
+    """The members a copy has: modes those of a copy, an empty file in place of each cache. Every link is
+    looked at."""
+    links = {member.path: member.link for member in listed if stat.S_ISLNK(member.mode)}
+    members = []
+    for member in listed:
+        kind = stat.S_IFMT(member.mode)
+        if kind == stat.S_IFLNK:
+            if not _stays_inside(member.path, links):
+                raise UnsealableError(
+                    errno.EXDEV, "is a link that leads out", os.path.join(root, member.path)
+                )
+            members.append(member)
+        elif kind == stat.S_IFDIR or kind == stat.S_IFREG:
+            runs = kind == stat.S_IFDIR or member.mode & 0o111
+            members.append(Member(member.path, kind | (RUNS if runs else READS), member.identity))
+        else:
+            raise UnsealableError(errno.EINVAL, "is no file, folder or link", os.path.join(root, member.path))
+    folders = {os.path.dirname(member.path) for member in members if member.path.endswith(".py")}
+    members += [Member(os.path.join(folder, CACHE), stat.S_IFREG | READS, _NONE) for folder in folders]
+    return _sorted(members)
+
+
+def _stays_inside(path: str, links: dict[str, str]) -> bool:
+    """Whether following the link at `path`, with every other link on the way, never leaves the tree. What
+    it leads to need not exist."""
+    parts: list[str] = []
+    followed = 0
+    names = path.split("/")[::-1]
+    while names:
+        name = names.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            if not parts:
+                return False
+            parts.pop()
+            continue
+        target = links.get("/".join((*parts, name)))
+        if target is None:
+            parts.append(name)
+            continue
+        followed += 1
+        if target.startswith("/") or followed > _LINKS_FOLLOWED:
+            return False
+        names += target.split("/")[::-1]
+    return True
+
+
+def _copy_member(anchor: int, root: str, member: Member, target: Path) -> str:
+    """Copy one member. SHA-256 of the bytes copied for a file, empty for a folder or link."""
+    if stat.S_ISLNK(member.mode):
+        os.symlink(member.link, target)
+        return ""
+    if stat.S_ISDIR(member.mode):
+        if member.path != ".":
+            os.mkdir(target, 0o700)
+        return ""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(target, flags, 0o600), "wb") as writing:
+        os.fchmod(writing.fileno(), stat.S_IMODE(member.mode))
+        if member.identity == _NONE:
+            return _EMPTY
+        return _read(anchor, root, member, writing.write)
+
+
+def _read(anchor: int, root: str, member: Member, take: Callable[[bytes], object]) -> str:
+    """SHA-256 of the very file that was listed."""
+    name = os.path.join(root, member.path)
+    descriptor = open_beneath(anchor, member.path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        if identity(os.fstat(descriptor)) != member.identity:
+            raise OSError(None, "changed while it was read", name)
+        return remember(descriptor, read_through(descriptor, name, take))[1]
+    finally:
+        os.close(descriptor)
+
+
+def _digested(root: str, members: list[Member], *, source: bool) -> str:
+    """The digest, from memory where the members are those it was made of."""
+    facts = [(member.path, member.mode, member.identity, member.link) for member in members]
+    fingerprint = hashlib.sha256(marshal.dumps(facts, 2)).digest()
+    known = _remembered.get((root, source))
+    if known is not None and known[0] == fingerprint:
+        return known[1]
+    shaped = _as_copied(root, members) if source else members
+    anchor = _open_root(root)
+    try:
+        digest = _digest(shaped, lambda member: _content(anchor, root, member))
+    finally:
+        os.close(anchor)
+    if all(settled(member.identity) for member in members):
+        if len(_remembered) >= _MOST_TREES:
+            _remembered.clear()
+        _remembered[root, source] = fingerprint, digest
+    return digest
+
+
+def _content(anchor: int, root: str, member: Member) -> str:
+    if member.identity == _NONE:
+        return _EMPTY
+    return known_digest(member.identity) or _read(anchor, root, member, lambda _: None)
+
+
+def _digest(members: list[Member], content: Callable[[Member], str]) -> str:
+    """SHA-256 over kind, mode, path and content of every member, each part with its length before it."""
+    sha = hashlib.sha256(b"flytui tree 1\0")
+    for member in members:
+        link = stat.S_ISLNK(member.mode)
+        what = member.link if link else content(member) if stat.S_ISREG(member.mode) else ""
+        mode = stat.S_IFLNK if link else member.mode
+        for part in (b"%o" % mode, os.fsencode(member.path), os.fsencode(what)):
+            sha.update(b"%d:" % len(part))
+            sha.update(part)
+    return sha.hexdigest()

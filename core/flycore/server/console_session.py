@@ -1,0 +1,116 @@
+"""The part of a connection that is a console's: comes in by a code, then carries out what its person decides.
+
+Whatever is said here before the code was right is `unauthorized`, whatever its payload is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import msgspec
+
+import flycore
+from flycore.kernel.approver import KernelApprover
+from flycore.kernel.kernel import Kernel
+from flycore.model.approval import Outcome
+from flycore.model.call import Caller
+from flycore.pipeline.targets.window import ProtectedWindows
+from flycore.rpc import messages as m
+from flycore.rpc.methods import Method
+
+SendError = Callable[[m.Envelope | None, m.ErrorCode, str], Awaitable[None]]
+
+UNPAIRED = "only a console that has presented its pairing code decides"
+
+
+class Send(Protocol):
+    """Sends a message of that type and payload, as the answer to another."""
+
+    def __call__(self, kind: str, payload: object, answers: m.Envelope | None) -> Awaitable[None]:
+        """Raises ConnectionClosed."""
+        ...
+
+
+class ConsoleSession:
+    """One connection's way to the approver role, and what it does with it."""
+
+    def __init__(self, kernel: Kernel, send: Send, refuse: SendError, pid: int) -> None:
+        self._kernel = kernel
+        self._send = send
+        self._refuse = refuse
+        self._pid = pid
+        self._windows = ProtectedWindows()
+        self._approver: KernelApprover | None = None
+        self.version = ""
+        """Of flytui, as the peer has said it."""
+
+    @property
+    def paired(self) -> bool:
+        """Whether a person decides through this connection."""
+        return self._approver is not None
+
+    async def enter(self, message: m.Envelope, method: Method, caller: Caller, *, viewer: bool) -> None:
+        """Answer `console.attach` and `console.pair`. Raises msgspec.ValidationError for a wrong payload."""
+        if not viewer:
+            await self._refuse(message, m.ErrorCode.UNAUTHORIZED, method.refusal)
+        elif self.version != flycore.__version__:
+            await self._refuse(message, m.ErrorCode.UNAUTHORIZED, other_version(self.version))
+        elif self._approver is not None:
+            await self._refuse(message, m.ErrorCode.UNAUTHORIZED, "this console is paired already")
+        elif message.type == "console.attach":
+            await self._attach(message, msgspec.convert(message.payload, m.Attach), caller)
+        else:
+            await self._pair(message, msgspec.convert(message.payload, m.Pair), caller)
+
+    async def decide(self, message: m.Envelope, method: Method) -> None:
+        """Carry out a decision of the table. Raises msgspec.ValidationError for a wrong payload."""
+        if self._approver is None:
+            # Before the payload is looked at: whoever is not paired learns nothing about its shape.
+            await self._refuse(message, m.ErrorCode.UNAUTHORIZED, UNPAIRED)
+            return
+        wanted = msgspec.convert(message.payload, method.payload)
+        done = await getattr(self._approver, method.name)(*method.arguments_in(wanted))
+        outcome = _outcome(done) if method.result is bool else done
+        payload = method.answer_of(outcome)
+        if method.answer == "ask.snapshot":
+            about = message.payload["id"]
+            asks = [ask for ask in self._kernel.asks() if ask.request.id == about]
+            payload["asks"] = msgspec.to_builtins(asks)
+        await self._send(method.answer, payload, message)
+
+    def close(self, caller: Caller) -> None:
+        """The connection is gone. What waits, waits on."""
+        approver, self._approver = self._approver, None
+        self._kernel.attaching.disconnected(self, approver, caller, self._pid)
+
+    async def _attach(self, message: m.Envelope, wanted: m.Attach, caller: Caller) -> None:
+        self._windows = ProtectedWindows(window_ids=wanted.window_ids, pids=wanted.pids)
+        why_not = self._kernel.attaching.request_code(self, caller, self._pid)
+        if why_not:
+            await self._refuse(message, m.ErrorCode.UNAUTHORIZED, why_not)
+        else:
+            await self._send("console.pairing", {}, message)
+
+    async def _pair(self, message: m.Envelope, wanted: m.Pair, caller: Caller) -> None:
+        paired = self._kernel.attaching.pair(self, wanted.code, caller, self._pid, self._windows)
+        if isinstance(paired, str):
+            await self._refuse(message, m.ErrorCode.UNAUTHORIZED, paired)
+        else:
+            self._approver = paired
+            await self._send("ack", {"paired": True}, message)
+
+
+def other_version(console: str) -> str:
+    """Why a console of that version does not come in, and what to do."""
+    here = f"flytui {flycore.__version__}"
+    if not console:
+        return f"a console says its version in client.hello; this kernel is of {here}"
+    return (
+        f"this console is of flytui {console}, the kernel of {here}: restart the older one, "
+        "so that both show and decide the same"
+    )
+
+
+def _outcome(changed: bool) -> Outcome:
+    return Outcome(accepted=changed, why_not="" if changed else "there is none such any more")

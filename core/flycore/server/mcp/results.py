@@ -1,0 +1,181 @@
+"""An output made to fit what an agent is meant to be handed, without changing its shape."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
+
+from flycore.catalog.schemas import check_output
+from flycore.model.call import ToolResult
+from flycore.model.catalog import Capability
+from flycore.model.enums import Code, Status
+from flycore.model.json import Json, JsonObject
+from flycore.server.mcp.images import MAX_BYTES_IN_ALL, ReadImage
+from flycore.server.mcp.tool_list import output_schema_of
+from flysafe.text import safe_text
+
+_MAX_STRING_CHARS = 65_536
+_MAX_LIST_ITEMS = 4_096
+_MIN_STRING_CHARS = 32
+
+
+def as_text(output: Json) -> str:
+    """The output as JSON for a model to read: letters beyond ASCII as themselves."""
+    return json.dumps(output, ensure_ascii=False)
+
+
+def size_of(output: Json) -> int:
+    """Bytes of its text."""
+    return len(as_text(output).encode("utf-8"))
+
+
+def fit_to_limit(output: Json, limit: int) -> Json:
+    """The output in at most `limit` bytes where that can be done: long strings lose their ends first, then
+    long lists, each shape kept. What is still too large after that, such as an object of very many keys, is
+    its text's beginning, a string. The value itself is not changed."""
+    if size_of(output) <= limit:
+        return output
+    longest = _MAX_STRING_CHARS
+    while longest >= _MIN_STRING_CHARS:
+        if size_of(cut := _shorten(output, longest, None)) <= limit:
+            return cut
+        longest //= 2
+    most = _MAX_LIST_ITEMS
+    while most >= 1:
+        if size_of(cut := _shorten(output, _MIN_STRING_CHARS, most)) <= limit:
+            return cut
+        most //= 2
+    return as_text(output).encode("utf-8")[: max(0, limit - 8)].decode("utf-8", "ignore") + "…"
+
+
+def _shorten(value: Json, longest: int, most: int | None) -> Json:
+    if isinstance(value, str):
+        return value if len(value) <= longest else value[: longest - 1] + "…"
+    if isinstance(value, list):
+        return [_shorten(item, longest, most) for item in value[:most]]
+    if isinstance(value, dict):
+        return {name: _shorten(item, longest, most) for name, item in value.items()}
+    return value
+
+
+# How a call ended, as `tools/call` answers it.
+#
+# A success holds the output as text and, where it is an object, as structured content; everything else is a
+# tool error (`isError`): a call that waits for a person as well, for nothing has run. The kernel's own words
+# are under `_meta["flytui/result"]`, in every answer.
+
+
+META = "flytui/result"
+MAX_VIOLATIONS = 50
+STDERR_TAIL = 2_000
+DEFAULT_LIMIT = 65_536
+_SCHEMA_MISMATCH = (
+    "the tool ran and answered, but its answer does not match its output schema; here it is, unchecked"
+)
+_TOO_LARGE = (
+    "the tool ran, but its answer is too large to hand over in its schema's shape; here is its beginning"
+)
+
+
+def call_result(result: ToolResult, capability: Capability | None, look: ReadImage) -> CallToolResult:
+    """The result of a call of `capability`, None where the catalog has none of that name. Reads images, so
+    it blocks."""
+    if result.status is not Status.SUCCESS:
+        return _error_result(result)
+    output = fit_to_limit(result.output, capability.result_limit if capability else DEFAULT_LIMIT)
+    cut = output is not result.output
+    schema = output_schema_of(capability) if capability else None
+    fits = schema is None or not check_output(schema, output)
+    lines = [f"warning: {safe_text(warning)}" for warning in result.warnings]
+    if cut:
+        lines.append("the output was larger than the tool's result limit and was cut where … stands")
+    content: list[ContentBlock] = [] if fits else [_text(_TOO_LARGE if cut else _SCHEMA_MISMATCH)]
+    content.append(_text(as_text(output)))
+    content += [_text(line) for line in lines]
+    content += _files(result, look)
+    return CallToolResult(
+        content=content,
+        structured_content=output if fits and isinstance(output, dict) else None,
+        is_error=not fits,
+        _meta={META: {**_meta(result), "cut": cut}},
+    )
+
+
+def text_result(output: Json) -> CallToolResult:
+    """Nothing but a value, as text."""
+    return CallToolResult(content=[_text(as_text(output))])
+
+
+def tool_error(code: str, message: str, hint: str = "") -> CallToolResult:
+    """A tool error that no call of the kernel's stands behind."""
+    lines = [f"{code}: {safe_text(message)}", safe_text(hint)]
+    error: JsonObject = {"code": code, "message": message, "hint": hint}
+    return CallToolResult(
+        content=[_text("\n".join(line for line in lines if line))],
+        is_error=True,
+        _meta={META: {"status": Status.FAILED.value, "error": error}},
+    )
+
+
+def _error_result(result: ToolResult) -> CallToolResult:
+    """Why there is no output: code, message, hint, and what of the details an agent can act on."""
+    error = result.error
+    if error is None:
+        return tool_error(Code.FAILED, "the call ended without an answer")
+    lines = [f"{error.code}: {error.message}", error.hint, *_details(result, error.details)]
+    lines += [f"warning: {warning}" for warning in result.warnings]
+    return CallToolResult(
+        content=[_text("\n".join(safe_text(line) for line in lines if line))],
+        is_error=True,
+        _meta={META: _meta(result)},
+    )
+
+
+def _details(result: ToolResult, details: JsonObject) -> list[str]:
+    lines: list[str] = []
+    if result.status is Status.PENDING:
+        lines.append(f"ticket: {details.get('ticket')}")
+    violations = details.get("violations")
+    if isinstance(violations, list):
+        lines += [_violation(item) for item in violations[:MAX_VIOLATIONS]]
+    if result.exit_code not in (None, 0) and result.stderr_tail:
+        lines.append(f"stderr: {result.stderr_tail[-STDERR_TAIL:]}")
+    return lines
+
+
+def _violation(item: Json) -> str:
+    if not isinstance(item, dict):
+        return str(item)
+    return f"{item.get('pointer') or '(the input)'}: {item.get('message')}"
+
+
+def _files(result: ToolResult, look: ReadImage) -> list[ContentBlock]:
+    """Each file by its name; images as images too, as far as they go in."""
+    blocks: list[ContentBlock] = []
+    left = MAX_BYTES_IN_ALL
+    for artifact in result.artifacts:
+        blocks.append(
+            _text(safe_text(f"file: {artifact.path} ({artifact.mime_type}, {artifact.bytes} bytes)"))
+        )
+        image = look(artifact, left)
+        if image is not None:
+            left -= len(image.data) * 3 // 4
+            blocks.append(ImageContent(data=image.data, mime_type=image.mime_type))
+    return blocks
+
+
+def _meta(result: ToolResult) -> dict[str, Any]:
+    """The result without what is elsewhere in the answer."""
+    whole: dict[str, Any] = msgspec.to_builtins(result)
+    for name in ("output", "stderrTail"):
+        whole.pop(name)
+    if result.error is not None:
+        whole["error"]["details"] = fit_to_limit(result.error.details, DEFAULT_LIMIT)
+    return whole
+
+
+def _text(text: str) -> TextContent:
+    return TextContent(text=text)

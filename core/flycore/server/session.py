@@ -1,0 +1,298 @@
+"""One connection: reads messages and answers them. Only a paired console's decide anything (`approving`)."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Literal, Protocol
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+from websockets.exceptions import ConnectionClosed
+
+from flycore.catalog.document import catalog_document, kits_document, without_rules
+from flycore.kernel.connections import ConnectionInfo
+from flycore.kernel.kernel import Kernel
+from flycore.model.approval import Outcome
+from flycore.model.call import Caller
+from flycore.model.errors import AuditUnwritable, TokenRefused
+from flycore.model.events import MISSED, Event
+from flycore.model.json import JsonObject, StrictJsonError, read_strict
+from flycore.rpc import messages as m
+from flycore.rpc.methods import BY_MESSAGE, METHODS, Kind, Method, Who
+from flycore.server.calls import ConnectionCalls
+from flycore.server.console_session import ConsoleSession
+from flycore.server.queries import Queries
+from flycore.server.tokens import TCP_DOOR, TokenStore
+
+Handler = Callable[[m.Envelope, Method, TaskGroup], Awaitable[None]]
+
+ONLY_LOCAL = "only a program of this user, over the Unix socket, may do that"
+OTHER_PROTOCOL = f"this door speaks {m.PROTOCOL}: restart the older of the two programs"
+
+
+class Connection(Protocol):
+    """What a session needs of a WebSocket."""
+
+    async def recv(self, *, decode: Literal[False]) -> bytes:
+        """The next message as it came, whatever its bytes; raises ConnectionClosed."""
+        ...
+
+    async def send(self, message: str) -> None:
+        """Send one message; raises ConnectionClosed."""
+        ...
+
+    async def close(self) -> None:
+        """End the connection."""
+        ...
+
+
+def _matches(wanted: m.Subscribe, event: Event) -> bool:
+    """Whether the event is one of those; that some were lost is told to everybody."""
+    named = not wanted.classes or event.cls in wanted.classes
+    return event.type == MISSED or (named and (not wanted.types or event.type in wanted.types))
+
+
+class Session:
+    """The server's side of one connection. The caller is who the transport says, never who a message says."""
+
+    def __init__(self, kernel: Kernel, connection: Connection, caller: Caller, pid: int = 0) -> None:
+        self._kernel = kernel
+        self._connection = connection
+        self._caller = caller
+        self._present, self._viewer = ConnectionInfo(), False
+        self._greeted = False
+        self._ids = itertools.count(1)
+        self._calls = ConnectionCalls(kernel, self._send)
+        self._console = ConsoleSession(kernel, self._send, self._error, pid)
+        self._subscription: m.Subscribe | None = None
+        self._handlers: dict[str, Handler] = {
+            "client.hello": self._hello,
+            "ping": self._ping,
+            "gateway.status.get": self._status,
+            "capability.catalog.get": self._catalog,
+            "event.subscribe": self._subscribe,
+            "event.unsubscribe": self._unsubscribe,
+            "tool.call": self._call,
+            "tool.cancel": self._cancel,
+            "console.attach": self._enter,
+            "console.pair": self._enter,
+            "trust.revoke": self._revoke_trust,
+            "kernel.yield": self._yield,
+            "token.add": self._tokens,
+            "token.revoke": self._tokens,
+        }
+        """What the connection answers itself; the table's other messages go to Queries or to the approver."""
+
+    async def run(self) -> None:
+        """Serve until the peer leaves; its calls are cancelled, its requests withdrawn."""
+        with self._kernel.connection() as self._present, suppress(ConnectionClosed):
+            await self._send_hello()
+            try:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._events)
+                    await self._read(group)
+                    group.cancel_scope.cancel()
+            except* ConnectionClosed:
+                pass
+            finally:
+                self._console.close(self._caller)
+
+    async def wait_until_answered(self) -> None:
+        """Wait until the peer has been told how each of its calls ended."""
+        await self._calls.wait_until_answered()
+
+    async def _read(self, group: TaskGroup) -> None:
+        while True:
+            try:
+                frame = await self._connection.recv(decode=False)
+            except ConnectionClosed:
+                return
+            try:
+                message = msgspec.convert(read_strict(frame), m.Envelope)
+            except (StrictJsonError, msgspec.ValidationError) as error:
+                await self._error(None, m.ErrorCode.INVALID_ENVELOPE, str(error))
+                continue
+            await self._dispatch(message, group)
+
+    async def _dispatch(self, message: m.Envelope, group: TaskGroup) -> None:
+        method = BY_MESSAGE.get(message.type)
+        if message.protocol != m.PROTOCOL:
+            await self._error(message, m.ErrorCode.INVALID_ENVELOPE, OTHER_PROTOCOL)
+        elif method is None:
+            await self._error(message, m.ErrorCode.UNSUPPORTED_MESSAGE, "unknown message type")
+        elif not self._takes(method):
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, ONLY_LOCAL)
+        else:
+            try:
+                await self.handler_of(method)(message, method, group)
+            except msgspec.ValidationError as error:
+                await self._error(message, m.ErrorCode.INVALID_PAYLOAD, str(error))
+
+    def handler_of(self, method: Method) -> Handler:
+        """Find what answers a message of the table."""
+        found = self._handlers.get(method.message)
+        return found or (self._decide if method.kind is Kind.DECISION else self._query)
+
+    def _takes(self, method: Method) -> bool:
+        """Whether such a message is taken from this caller at all. One that is known by a token and not by
+        its process is an agent: it reads what is its own and calls, nothing else."""
+        return method.who is Who.TOKEN or self._caller.door != TCP_DOOR
+
+    async def _send(self, kind: str, payload: object, answers: m.Envelope | None) -> None:
+        await self._connection.send(
+            m.envelope(kind, payload, message_id=f"s{next(self._ids)}", answers=answers)
+        )
+
+    async def _error(self, answers: m.Envelope | None, code: m.ErrorCode, message: str) -> None:
+        await self._send("error", {"code": code.value, "message": message[:400]}, answers)
+
+    async def _send_hello(self) -> None:
+        status = self._kernel.status()
+        commands = sorted(method.message for method in METHODS if self._takes(method))
+        hello = {
+            "clientId": f"c{secrets.token_hex(4)}",
+            "connectedAt": round(time.time(), 6),
+            "capabilities": {"commands": commands, "eventStream": True, "protocol": m.PROTOCOL},
+            "kits": kits_document(without_rules(self._kernel.catalog()).described),
+            "status": msgspec.to_builtins(status),
+        }
+        await self._send("server.hello", hello, None)
+
+    async def _hello(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        hello = msgspec.convert(message.payload, m.Hello)
+        if self._greeted:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, "a connection keeps the role it began with")
+            return
+        if hello.viewer and self._caller.door == TCP_DOOR:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, ONLY_LOCAL)
+            return
+        self._greeted = True
+        self._viewer = self._present.viewer = hello.viewer
+        self._console.version = hello.version
+        self._caller = msgspec.structs.replace(self._caller, claims=hello.client[:200])
+        await self._send("ack", {}, message)
+
+    async def _ping(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.EmptyPayload)
+        await self._send("pong", {}, message)
+
+    async def _status(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.EmptyPayload)
+        status: JsonObject = msgspec.to_builtins(self._kernel.status())
+        await self._send("gateway.status.snapshot", {**status, "clientCount": status["clients"]}, message)
+
+    async def _catalog(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        wanted = msgspec.convert(message.payload, m.CatalogGet)
+        seen = await self._queries.catalog()
+        detail: JsonObject = {"kits": kits_document(seen.described), "catalog": msgspec.to_builtins(seen)}
+        payload = detail if wanted.detail else catalog_document(seen)
+        await self._send("capability.catalog.snapshot", payload, message)
+
+    async def _subscribe(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        self._subscription = msgspec.convert(message.payload, m.Subscribe)
+        await self._send("ack", msgspec.to_builtins(self._subscription), message)
+
+    async def _unsubscribe(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.Subscribe)
+        self._subscription = None
+        await self._send("ack", {"classes": [], "types": []}, message)
+
+    async def _events(self) -> None:
+        with self._kernel.bus.subscribe(person=lambda: self._console.paired) as events:
+            async for event in events:
+                if self._should_send(event):
+                    await self._connection.send(
+                        m.envelope(
+                            "event.publish",
+                            m.event_payload(event),
+                            message_id=f"s{next(self._ids)}",
+                            protocol=m.EVENT_PROTOCOL,
+                        )
+                    )
+
+    def _should_send(self, event: Event) -> bool:
+        """Whether the peer has asked for it, and may see it: what concerns a call is for its caller."""
+        call_id, about = event.payload.get("callId"), event.payload.get("about")
+        if self._subscription is None or not _matches(self._subscription, event):
+            return False
+        own = not isinstance(call_id, str) or self._kernel.caller_of(call_id) == self._caller.key
+        mine = not isinstance(about, str) or about == self._caller.key
+        return self._viewer or (own and mine)
+
+    async def _call(self, message: m.Envelope, method: Method, group: TaskGroup) -> None:
+        wanted = msgspec.convert(message.payload, m.ToolCall)
+        self._greeted = True  # who has called does not become a viewer, and so no console
+        if self._viewer:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, "a viewer does not call tools")
+        elif not self._calls.accepts(message.id):
+            await self._error(message, m.ErrorCode.INVALID_PAYLOAD, "that id is in use, or too many calls")
+        else:
+            await self._calls.start(message, wanted, self._caller, group)
+
+    async def _cancel(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        """A peer ends its own calls; a viewer, which is a person's command line, any."""
+        wanted = msgspec.convert(message.payload, m.ToolCancel)
+        ended = self._kernel.cancel(wanted.call_id) if self._viewer else self._calls.cancel(wanted)
+        await self._send("ack", {"cancelled": ended}, message)
+
+    @property
+    def _queries(self) -> Queries:
+        return Queries(self._kernel, self._caller, viewer=self._viewer, paired=self._console.paired)
+
+    async def _query(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        """Answer what the table names a method for."""
+        wanted = msgspec.convert(message.payload, method.payload)
+        if method.who is Who.VIEWER and not self._viewer:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, method.refusal)
+            return
+        result = await self._queries.perform(method, method.arguments_in(wanted))
+        await self._send(method.answer, method.answer_of(result), message)
+
+    async def _decide(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        await self._console.decide(message, method)
+
+    async def _enter(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        await self._console.enter(message, method, self._caller, viewer=self._viewer)
+
+    async def _revoke_trust(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.EmptyPayload)
+        if not self._viewer:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, method.refusal)
+            return
+        outcome = await self._kernel.revoke_trust(by=f"flytui trust --revoke, {self._caller}")
+        await self._send("ack", msgspec.to_builtins(outcome), message)
+
+    async def _tokens(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        """Only the command line, as a viewer, lets clients in; log and console say who it was."""
+        if not self._viewer:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, method.refusal)
+            return
+        outcome = change_tokens(self._kernel, message.type, message.payload, self._caller)
+        await self._send("ack", msgspec.to_builtins(outcome), message)
+
+    async def _yield(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.EmptyPayload)
+        await self._send("ack", {"yielding": self._kernel.yield_root()}, message)
+
+
+def change_tokens(kernel: Kernel, kind: str, payload: JsonObject, caller: Caller) -> Outcome:
+    """Do what the message says, on behalf of `caller`, whom log and console name. Raises ValidationError."""
+    book, by = TokenStore.load(kernel.state_dir), f"flytui token, {caller}"
+    try:
+        if kind == "token.add":
+            wanted = msgspec.convert(payload, m.TokenAdd)
+            book.add(wanted.name, wanted.digest, noted=lambda: kernel.token_changed(wanted.name, "made", by))
+            return Outcome(accepted=True)
+        name = msgspec.convert(payload, m.TokenRevoke).name
+        if not book.revoke(name, noted=lambda: kernel.token_changed(name, "revoked", by)):
+            return Outcome(accepted=False, why_not=f"there is no token {name[:40]}")
+    except (TokenRefused, AuditUnwritable) as refused:
+        return Outcome(accepted=False, why_not=str(refused))
+    except OSError as error:
+        return Outcome(accepted=False, why_not=f"the tokens could not be written: {error.strerror or error}")
+    return Outcome(accepted=True)

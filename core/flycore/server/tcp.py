@@ -1,0 +1,150 @@
+"""The TCP door: WebSocket `flyflor.ws.v1` on loopback, for clients that bring a token."""
+
+from __future__ import annotations
+
+import asyncio
+import http
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import TaskGroup
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
+
+from flycore.kernel.kernel import Kernel
+from flycore.server.admission import HEALTH, UNKNOWN_TOKEN, Refusal, bearer, refusal
+from flycore.server.connection_limits import HANDSHAKE_SECONDS, ConnectionLimits, PingLimitedConnection
+from flycore.server.loopback import LOOPBACK, bind_loopback, silence_logger, watch_tokens
+from flycore.server.session import Session
+from flycore.server.tokens import TCP_DOOR, Token, TokenStore
+
+TCP_PORT = 8787
+WS_PATH = "/ws"
+MAX_TCP_MESSAGE_BYTES = 1024 * 1024
+"""Largest message taken: an input that a program of this user may hand over by file is larger."""
+CLOSE_SECONDS = 2.0
+REVOKED_CLOSE_CODE = 4401
+"""Close code of a connection whose token was taken away."""
+
+
+class _TcpServer:
+    """Who comes in, and as whom."""
+
+    def __init__(
+        self, kernel: Kernel, tokens: TokenStore, gate: ConnectionLimits, port: int, group: TaskGroup
+    ) -> None:
+        self._kernel, self._tokens, self._gate, self._port = kernel, tokens, gate, port
+        self._group = group
+        self._tokens_by_connection: dict[ServerConnection, Token] = {}
+        self.sessions: set[Session] = set()
+
+    def connections(self) -> type[ServerConnection]:
+        """Connections that this door counts."""
+        door = self
+
+        class Counted(PingLimitedConnection):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                super().connection_made(transport)
+                door.opened(self)
+
+            def connection_lost(self, exc: Exception | None) -> None:
+                door.closed(self)
+                super().connection_lost(exc)
+
+        return Counted
+
+    def opened(self, connection: ServerConnection) -> None:
+        """Somebody has connected."""
+        self._gate.opened(connection, connection.transport.abort)
+
+    def closed(self, connection: ServerConnection) -> None:
+        """The connection is gone."""
+        self._gate.closed(connection)
+        self._tokens_by_connection.pop(connection, None)
+
+    def admit(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Answer `/health`; refuse what must not come in before the upgrade."""
+        headers = tuple(request.headers.raw_items())
+        refused = refusal(
+            headers,
+            str(connection.remote_address[0]),
+            port=self._port,
+            target=request.path,
+            paths=(WS_PATH,),
+            known=lambda presented: self._tokens.name_of(presented) is not None,
+        )
+        if refused is None and request.path == HEALTH:
+            return connection.respond(http.HTTPStatus.OK, "ok\n")
+        token = self._tokens.find(bearer(headers) or "") if refused is None else None
+        if refused is None and token is not None:
+            refused = self._gate.admit(connection, token, lambda: self._end(connection))
+        if refused is None and token is not None:
+            self._tokens_by_connection[connection] = token
+            return None
+        return _refusal_response(connection, refused or UNKNOWN_TOKEN)
+
+    async def handle(self, connection: ServerConnection) -> None:
+        """Serve one connection that came in."""
+        token = self._tokens_by_connection.get(connection)
+        if token is None:  # it has left already
+            return
+        session = Session(self._kernel, connection, token.caller(TCP_DOOR))
+        self.sessions.add(session)
+        try:
+            await session.run()
+        finally:
+            self.sessions.remove(session)
+
+    def _end(self, connection: ServerConnection) -> None:
+        self._group.start_soon(connection.close, REVOKED_CLOSE_CODE, "the token was taken away")
+
+
+def _refusal_response(connection: ServerConnection, refused: Refusal) -> Response:
+    response = connection.respond(refused.status, f"{refused.reason}\n")
+    for name, value in refused.headers:
+        response.headers[name] = value
+    return response
+
+
+@asynccontextmanager
+async def serve_tcp(
+    kernel: Kernel, tokens: TokenStore, port: int = TCP_PORT, *, gate: ConnectionLimits | None = None
+) -> AsyncIterator[str]:
+    """Serve the kernel on that port of loopback, or the next free one, until the block ends; then its calls
+    are ended, their callers told, and connections closed. Gives the address. Raises OSError where no port is
+    free."""
+    counted = gate or ConnectionLimits()
+    listener = bind_loopback(port)
+    bound = int(listener.getsockname()[1])
+    address = f"ws://{LOOPBACK}:{bound}{WS_PATH}"
+    async with anyio.create_task_group() as group:
+        door = _TcpServer(kernel, tokens, counted, bound, group)
+        server = await serve(
+            door.handle,
+            sock=listener,
+            create_connection=door.connections(),
+            process_request=door.admit,
+            write_limit=0,  # a message counts as sent when the peer has it, whatever becomes of this process
+            max_size=MAX_TCP_MESSAGE_BYTES,
+            compression=None,
+            server_header=None,
+            open_timeout=HANDSHAKE_SECONDS,
+            close_timeout=CLOSE_SECONDS,
+            ping_interval=None,
+            logger=silence_logger("flytui.tcp"),
+        )
+        group.start_soon(watch_tokens, kernel.bus, tokens, counted)
+        try:
+            with kernel.door_open(address):
+                yield address
+        finally:
+            await kernel.stop()
+            with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+                for session in tuple(door.sessions):
+                    await session.wait_until_answered()
+            counted.drop_half_open()
+            server.close()
+            with anyio.move_on_after(2 * CLOSE_SECONDS, shield=True):
+                await server.wait_closed()
+            group.cancel_scope.cancel()

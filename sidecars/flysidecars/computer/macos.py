@@ -1,0 +1,67 @@
+"""Windows of macOS through osascript. Written after Apple's documentation, and never tried.
+
+The script asks System Events, which needs the terminal's permission for accessibility. What it is told comes
+as JSON on its stdin and is never part of the script.
+"""
+
+from __future__ import annotations
+
+import json
+
+from flysidecars.computer.session_type import UNTESTED
+from flysidecars.run_program import environment, find_program, run
+from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed, Unavailable
+
+LIMIT_S = 15.0
+REMEDY = "osascript is part of macOS: allow accessibility for the terminal in its privacy settings"
+SCRIPT = """
+ObjC.import("Foundation");
+function run() {
+  const data = $.NSFileHandle.fileHandleWithStandardInput.readDataToEndOfFile;
+  const asked = JSON.parse($.NSString.alloc.initWithDataEncoding(data, $.NSUTF8StringEncoding).js);
+  const found = [];
+  for (const owner of Application("System Events").applicationProcesses.whose({visible: true})()) {
+    for (const one of owner.windows()) {
+      const [x, y] = one.position(), [width, height] = one.size();
+      const about = {id: found.length, title: String(one.name()), pid: owner.unixId(), x, y, width, height};
+      if (asked.id === about.id && asked.title === about.title) {
+        owner.frontmost = true;
+        one.actions["AXRaise"].perform();
+      }
+      found.push(about);
+    }
+  }
+  return JSON.stringify(found);
+}
+"""
+
+
+def use_windows(call: Call, action: str) -> JsonObject:
+    """List the windows, or give one the focus. Ids are places in that list, and hold only for it."""
+    windows = _ask({})
+    if action == "list":
+        return {"action": "list", "windows": windows, "warnings": [UNTESTED]}
+    name = call.text("window")
+    exact = [window for window in windows if name in (window["title"], str(window["id"]))]
+    matches = exact or [window for window in windows if name in str(window["title"])]
+    if len(matches) != 1:
+        raise InvalidInput("window", f"{len(matches)} windows match; name one by its title")
+    _ask({"id": matches[0]["id"], "title": matches[0]["title"]})
+    return {"action": "focus", "window": matches[0], "warnings": [UNTESTED]}
+
+
+def _ask(asked: JsonObject) -> list[JsonObject]:
+    program = find_program("osascript")
+    if program is None:
+        raise Unavailable("osascript is not installed", REMEDY)
+    argv = (program, "-l", "JavaScript", "-e", SCRIPT)
+    ran = run(argv, json.dumps(asked).encode(), LIMIT_S, environment())
+    if not ran.ok:
+        raise ToolFailed(
+            "osascript-failed", "osascript failed", exitCode=ran.code, stderr=ran.stderr_text(), remedy=REMEDY
+        )
+    try:
+        windows = json.loads(ran.out)
+        return [{**window, "id": int(window["id"]), "title": str(window["title"])} for window in windows]
+    except (ValueError, TypeError, KeyError) as broken:
+        raise ToolFailed("osascript-failed", "osascript answers what cannot be read") from broken

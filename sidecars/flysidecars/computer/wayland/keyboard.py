@@ -1,0 +1,45 @@
+"""The keyboard through wtype."""
+
+from __future__ import annotations
+
+from flysidecars.computer.input_program import run_input_program
+from flysidecars.computer.key_names import MODIFIERS, key_names, readable_text
+from flysidecars.computer.wayland.unchecked import WARNING
+from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
+
+REMEDY = "install wtype (Debian and Ubuntu: apt install wtype)"
+CHUNK = 200
+"""Characters typed between two looks at whether anybody still waits."""
+DELAY_MS = 8
+_KEPT = ("WAYLAND_DISPLAY", "XDG_RUNTIME_DIR")
+_MODIFIERS = {"alt": "alt", "ctrl": "ctrl", "shift": "shift", "super": "logo"}
+"""Our names to those of wtype, which has no meta."""
+
+
+def type_text(call: Call) -> JsonObject:
+    """Type `text`, on stdin, into whatever has the focus; a line end is the Return key."""
+    text = readable_text(call.text("text"))
+    for start in range(0, len(text), CHUNK):
+        piece = text[start : start + CHUNK]
+        _act("-d", str(DELAY_MS), "-", stdin=piece.encode())
+        if start + CHUNK < len(text):
+            call.progress(start + CHUNK, len(text), "characters typed")
+    return {"action": "type", "typed": len(text), "warnings": [WARNING]}
+
+
+def press_keys(call: Call) -> JsonObject:
+    """Press one combination such as `ctrl+s`."""
+    names = key_names(call.text("keys"))
+    *held, last = names
+    if last in MODIFIERS or any(name not in _MODIFIERS for name in held):
+        raise InvalidInput("keys", "modifiers (ctrl, alt, shift, super) joined by + to one key are needed")
+    down = [word for name in held for word in ("-M", _MODIFIERS[name])]
+    up = [word for name in reversed(held) for word in ("-m", _MODIFIERS[name])]
+    _act(*down, "-k", last, *up)
+    return {"action": "key", "keys": "+".join(names), "warnings": [WARNING]}
+
+
+def _act(*arguments: str, stdin: bytes = b"") -> None:
+    ran = run_input_program("wtype", REMEDY, arguments, stdin, _KEPT)
+    if not ran.ok:
+        raise ToolFailed("wtype-failed", "wtype failed", exitCode=ran.code, stderr=ran.stderr_text())

@@ -1,0 +1,116 @@
+"""A task that runs: a thread listens to it, keeps its last output, and writes down how it ended."""
+
+from __future__ import annotations
+
+import os
+import selectors
+from threading import Event, Thread
+
+from flysidecars.child_process import GRACE_S, KILL_PATIENCE_S, ChildProcess
+from flysidecars.utility.tasks.records import STREAMS, now
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flysidecars.utility.tasks.records import TaskRecord
+    from flysidecars.utility.tasks.ring_buffer import RingBuffer
+
+_CHUNK = 65_536
+_LEFTOVER_GRACE_S = 0.5
+"""For those whom a task leaves behind."""
+_DRAIN_CHUNKS = 64
+"""How much is still read of a task that has ended."""
+
+
+class TaskProcess:
+    """A task of this process. `on_end` is called once, from its thread, when all of it has ended and that
+    is written down."""
+
+    def __init__(
+        self, child: ChildProcess, record: TaskRecord, on_end: Callable[[TaskProcess], None]
+    ) -> None:
+        self.child = child
+        self.record = record
+        self.over = Event()
+        self._stopped = False
+        self._on_end = on_end
+        self._lock = record.lock()
+        self._rings = {name: record.new_ring(name, int(str(record.fields["logBytes"]))) for name in STREAMS}
+
+    def begin(self) -> None:
+        """Listen, in a thread of its own."""
+        Thread(target=self._run, daemon=True).start()
+
+    def stop(self, grace_s: float = GRACE_S) -> None:
+        """End it and everybody it started, and wait until that is written down."""
+        self._stopped = True
+        self.child.finish(grace_s)
+        self.over.wait(KILL_PATIENCE_S + _LEFTOVER_GRACE_S)
+
+    def _run(self) -> None:
+        try:
+            try:
+                self._listen()
+            finally:
+                self.child.finish(_LEFTOVER_GRACE_S)
+            self._drain()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        state = "stopped" if self._stopped else "exited"
+        try:
+            self.record.save(state=state, exitCode=self.child.popen.poll(), endedAt=now())
+        finally:
+            self.child.close()
+            for ring in self._rings.values():
+                ring.close()
+            self.record.close()
+            os.close(self._lock)
+            self._on_end(self)
+            self.over.set()
+
+    def _listen(self) -> None:
+        """Until the program itself has left."""
+        leader = os.pidfd_open(self.child.popen.pid)
+        try:
+            with selectors.DefaultSelector() as selector:
+                selector.register(leader, selectors.EVENT_READ)
+                for descriptor, ring in self._pipes():
+                    os.set_blocking(descriptor, False)
+                    selector.register(descriptor, selectors.EVENT_READ, ring)
+                while True:
+                    ready = [key for key, _ in selector.select()]
+                    for key in ready:
+                        if key.fd != leader and not _take(key.fd, key.data):
+                            selector.unregister(key.fd)
+                    if any(key.fd == leader for key in ready):
+                        return
+        finally:
+            os.close(leader)
+
+    def _drain(self) -> None:
+        for descriptor, ring in self._pipes():
+            for _ in range(_DRAIN_CHUNKS):
+                try:
+                    if not _take(descriptor, ring):
+                        break
+                except BlockingIOError:
+                    break
+
+    def _pipes(self) -> list[tuple[int, RingBuffer]]:
+        popen = self.child.popen
+        if popen.stdout is None or popen.stderr is None:
+            raise ValueError("the task was started without pipes")
+        return [
+            (popen.stdout.fileno(), self._rings["stdout"]),
+            (popen.stderr.fileno(), self._rings["stderr"]),
+        ]
+
+
+def _take(descriptor: int, ring: RingBuffer) -> bool:
+    """Move what is there into the log; False at the end of the stream."""
+    data = os.read(descriptor, _CHUNK)
+    ring.write(data)
+    return bool(data)

@@ -1,0 +1,283 @@
+"""Callers that come back, calls that are the same, inputs a person edits, time that stands still."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from flycore.approval.tickets import load_tickets
+from flycore.model.approval import Answer
+from flycore.model.call import CallRequest, ToolResult
+from flycore.model.enums import Choice, Code, RequestState, Status
+from flycore.registry.paths import TICKETS_FILE
+from kits.kernel import ECHO, Root, a_caller, approve, kernel_of, request, until, waiting_ask
+
+pytestmark = pytest.mark.anyio
+COUNTS = """#!/bin/sh
+read -r request
+printf 'ran\\n' >> "{marks}"
+printf '{{"ok": true, "got": %s}}\\n' "$request"
+"""
+DENY = Answer(choice=Choice.DENY, reason="not today")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    made = Root(tmp_path)
+    made.sidecar("echo", COUNTS.format(marks=tmp_path / "marks"))
+    return made
+
+
+def runs(root: Root) -> int:
+    marks = root.base / "marks"
+    return len(marks.read_text().splitlines()) if marks.exists() else 0
+
+
+def events(root: Root, *names: str) -> list[dict[str, Any]]:
+    return [line for line in root.audit() if line["event"] in names]
+
+
+class Callers:
+    """Calls under way, and how they ended."""
+
+    def __init__(self, kernel: Any, group: Any) -> None:
+        self.kernel, self.group = kernel, group
+        self.results: list[ToolResult] = []
+        self.scopes: list[anyio.CancelScope] = []
+
+    def call(self, **more: Any) -> CallRequest:
+        wanted = request(self.kernel, "echo.do", more.pop("input", {"n": 1}), **more)
+        scope = anyio.CancelScope()
+        self.scopes.append(scope)
+
+        async def run() -> None:
+            with scope:
+                self.results.append(await self.kernel.call(wanted))
+
+        self.group.start_soon(run)
+        return wanted
+
+    async def ended(self, count: int) -> list[ToolResult]:
+        await until(lambda: len(self.results) >= count)
+        return self.results
+
+
+async def no_wait(kernel: Any, **more: Any) -> ToolResult:
+    given = more.pop("input", {"n": 1})
+    return await kernel.call(request(kernel, "echo.do", given, inline_wait_ms=0, **more))
+
+
+async def test_a_caller_that_does_not_wait_comes_back_for_its_answer(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        first = await no_wait(kernel)
+        assert (first.status, first.error.code, first.exit_status) == (
+            Status.PENDING,
+            Code.APPROVAL_PENDING,
+            8,
+        )
+        ask = await waiting_ask(kernel)
+        assert (ask.ticket, ask.request.id) == (True, first.error.details["ticket"])
+        again = await no_wait(kernel)
+        assert again.error.details["ticket"] == ask.request.id
+        assert len([ask for ask in kernel.asks() if ask.state is RequestState.WAITING]) == 1
+        await approve(kernel, await waiting_ask(kernel))
+        assert runs(root) == 0
+        assert (await no_wait(kernel)).status is Status.SUCCESS
+        assert runs(root) == 1
+        assert (await no_wait(kernel)).status is Status.PENDING
+        decided = events(root, "APPROVAL_DECIDED")
+        assert [line["decision"] for line in decided] == ["approved"]
+
+
+async def test_a_ticket_is_of_its_caller_alone(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        await no_wait(kernel)
+        await approve(kernel, await waiting_ask(kernel))
+        stranger = await no_wait(kernel, caller=a_caller("other", 7))
+        other_input = await no_wait(kernel, input={"n": 2})
+        assert {stranger.status, other_input.status} == {Status.PENDING}
+        assert runs(root) == 0
+
+
+async def test_a_denied_ticket_tells_its_caller_once(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        await no_wait(kernel)
+        ask = await waiting_ask(kernel)
+        assert (await kernel.approver.decide(ask.request.id, ask.request.subject_digest, DENY)).accepted
+        told = await no_wait(kernel)
+        assert (told.status, told.error.code) == (Status.DENIED, Code.DENIED)
+        assert "not today" in told.error.message
+        assert (await no_wait(kernel)).status is Status.PENDING
+
+
+async def test_tickets_survive_a_restart(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        for n in (1, 2):
+            await no_wait(kernel, input={"n": n})
+        first = await waiting_ask(kernel, 2)
+        await approve(kernel, first)
+    file = root.places.state_dir / TICKETS_FILE
+    assert file.stat().st_mode & 0o777 == 0o600
+    async with kernel_of(root) as kernel:
+        left = await waiting_ask(kernel)
+        assert left.ticket
+        assert left.request.id != first.request.id
+        assert (await no_wait(kernel, input=dict(first.request.subject.input))).status is Status.SUCCESS
+        await approve(kernel, left)
+        assert (await no_wait(kernel, input=dict(left.request.subject.input))).status is Status.SUCCESS
+    assert runs(root) == 2
+    assert load_tickets(root.places.state_dir) == ()
+
+
+async def test_a_forged_ticket_file_approves_nothing_else(root: Root) -> None:
+    """A line whose request is not its digest's is left out, and broken lines harm nobody."""
+    async with kernel_of(root) as kernel:
+        await no_wait(kernel)
+        await approve(kernel, await waiting_ask(kernel))
+    file = root.places.state_dir / TICKETS_FILE
+    text = file.read_text()
+    file.write_text("{\n" + text.replace('"n":1', '"n":666') + "\x00\n[]\n")
+    assert load_tickets(root.places.state_dir) == ()
+    async with kernel_of(root) as kernel:
+        assert (await no_wait(kernel, input={"n": 666})).status is Status.PENDING
+    assert runs(root) == 0
+
+
+async def test_a_changed_program_makes_a_ticket_worthless(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        await no_wait(kernel)
+        await approve(kernel, await waiting_ask(kernel))
+        (root.folder / "tools/bin-echo/run").write_text(ECHO + "# another program\n")
+        assert (await no_wait(kernel)).status is Status.PENDING
+
+
+async def test_identical_calls_share_a_card_and_each_runs_once(root: Root) -> None:
+    async with kernel_of(root) as kernel, anyio.create_task_group() as group:
+        callers = Callers(kernel, group)
+        for _ in range(3):
+            callers.call()
+        callers.call(caller=a_caller("other", 7))
+        ask = await until(lambda: next((ask for ask in kernel.asks() if ask.count == 3), None))
+        await until(lambda: len(kernel.asks()) == 2)
+        await approve(kernel, ask)
+        assert {result.status for result in await callers.ended(3)} == {Status.SUCCESS}
+        assert runs(root) == 3
+        other = await waiting_ask(kernel)
+        assert other.request.caller.program == "other"
+        started = [line["callId"] for line in events(root, "TOOL_STARTED")]
+        decided = [line["callId"] for line in events(root, "APPROVAL_DECIDED")]
+        assert sorted(started) == sorted(decided)
+        assert len(set(started)) == 3
+        callers.scopes[3].cancel()
+
+
+async def test_one_of_identical_calls_that_leaves_leaves_the_others(root: Root) -> None:
+    async with kernel_of(root) as kernel, anyio.create_task_group() as group:
+        callers = Callers(kernel, group)
+        callers.call()
+        await waiting_ask(kernel)
+        callers.call()
+        await until(lambda: kernel.asks()[0].count == 2)
+        callers.scopes[0].cancel()
+        await until(lambda: kernel.asks()[0].count == 1)
+        assert kernel.asks()[0].state is RequestState.WAITING
+        await approve(kernel, kernel.asks()[0])
+        assert (await callers.ended(1))[0].status is Status.SUCCESS
+        assert runs(root) == 1
+
+
+async def test_an_edited_input_is_what_runs_and_the_caller_is_told(root: Root) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 9}}, "required": ["n"]}
+    root.sidecars["echo"]["tools"][0]["inputSchema"] = schema
+    root.write()
+    async with kernel_of(root) as kernel, anyio.create_task_group() as group:
+        callers = Callers(kernel, group)
+        callers.call()
+        ask = await waiting_ask(kernel)
+        asked, shown = ask.request.id, ask.request.subject_digest
+        bad = await kernel.approver.edit(asked, shown, {"n": 10})
+        assert not bad.accepted
+        assert "n" in bad.why_not
+        assert not (await kernel.approver.edit(asked, "0" * 64, {"n": 5})).accepted
+        assert kernel.asks()[0].request.subject_digest == shown
+        assert (await kernel.approver.edit(asked, shown, {"n": 5})).accepted
+        edited = kernel.asks()[0].request
+        assert edited.edited
+        assert edited.subject_digest != shown
+        assert edited.letter != "" or edited.risk.value == "medium"
+        stale = await kernel.approver.decide(asked, shown, Answer(choice=Choice.APPROVE_ONCE))
+        assert not stale.accepted
+        await approve(kernel, kernel.asks()[0])
+        result = (await callers.ended(1))[0]
+        assert result.status is Status.SUCCESS
+        assert result.output["got"]["input"]["n"] == 5
+        assert any("changed the input" in warning for warning in result.warnings)
+        decided = events(root, "APPROVAL_DECIDED")[0]
+        started = events(root, "TOOL_STARTED")[0]
+        assert decided["subject"] == started["subject"] == edited.subject_digest
+        assert decided["editedInput"] == {"n": 5}
+
+
+async def test_policy_judges_an_edited_input_again(root: Root) -> None:
+    when = {"properties": {"n": {"const": 3}}}
+    root.policy({"tool": "echo.do", "when": when, "decision": "deny", "because": "three is too many"})
+    async with kernel_of(root) as kernel, anyio.create_task_group() as group:
+        callers = Callers(kernel, group)
+        callers.call()
+        ask = await waiting_ask(kernel)
+        outcome = await kernel.approver.edit(ask.request.id, ask.request.subject_digest, {"n": 3})
+        assert not outcome.accepted
+        assert "policy" in outcome.why_not
+        assert kernel.asks()[0].request == ask.request
+        callers.scopes[0].cancel()
+
+
+async def test_a_refusal_that_lasts_answers_the_next_ones(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        await no_wait(kernel)
+        ask = await waiting_ask(kernel)
+        answer = Answer(choice=Choice.DENY, reason="busy", deny_minutes=10)
+        assert (await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)).accepted
+        for given in ({"n": 1}, {"n": 2}):
+            result = await kernel.call(request(kernel, "echo.do", given))
+            assert (result.status, result.error.code) == (Status.DENIED, Code.DENIED)
+            assert "10 minutes" in result.error.message
+        assert (await no_wait(kernel, caller=a_caller("other", 7))).status is Status.PENDING
+
+
+async def test_what_is_held_does_not_run_out(root: Root) -> None:
+    config = root.base / "config" / "flytui"
+    config.mkdir(parents=True)
+    (config / "config.jsonc").write_text('{"approvals": {"timeoutMs": {"medium": 300}}}')
+    async with kernel_of(root) as kernel, anyio.create_task_group() as group:
+        callers = Callers(kernel, group)
+        callers.call()
+        ask = await waiting_ask(kernel)
+        assert await kernel.approver.hold(ask.request.id, True)
+        assert not await kernel.approver.hold(ask.request.id, True)
+        callers.call(input={"n": 2})
+        timed_out = (await callers.ended(1))[0]
+        assert timed_out.error.code == Code.APPROVAL_TIMEOUT
+        assert kernel.asks()[0].held
+        assert kernel.asks()[0].state is RequestState.WAITING
+        assert await kernel.approver.hold(ask.request.id, False)
+        assert (await callers.ended(2))[1].error.code == Code.APPROVAL_TIMEOUT
+        assert runs(root) == 0
+
+
+async def test_the_console_may_close_while_a_ticket_waits(root: Root) -> None:
+    async with kernel_of(root) as kernel, anyio.create_task_group() as group:
+        callers = Callers(kernel, group)
+        await no_wait(kernel)
+        callers.call()
+        await until(lambda: kernel.asks() and not kernel.asks()[0].ticket)
+        await no_wait(kernel)
+        kernel.approver.detach()
+        assert (await callers.ended(1))[0].error.code == Code.NO_APPROVER
+        assert kernel.asks()[0].ticket
+        kernel.approver.attach((), ())
+        await approve(kernel, kernel.asks()[0])
+        assert (await no_wait(kernel)).status is Status.SUCCESS

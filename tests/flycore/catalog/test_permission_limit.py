@@ -1,0 +1,105 @@
+"""The person's ceiling of permissions and the weakest level of a tool, in the snapshot and at a call."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flycore.catalog.permission_limit import excess_permissions
+from flycore.model.enums import Effective, ReasonCode, SandboxState, Status
+from flycore.model.sidecar import Permissions
+from kits.kernel import ECHO, Root, kernel_of, request, until
+
+FULL = Permissions(network=True, read=(".",), write=("out", "${input.dir}"), secrets=("KEY",), desktop=True)
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "found"),
+    [
+        (None, ()),
+        (
+            {},
+            (
+                "network",
+                "files read .",
+                "files write out",
+                "files write ${input.dir}",
+                "secret KEY",
+                "desktop",
+            ),
+        ),
+        (
+            {"network": True, "fs": {"read": ["/"], "write": ["/"]}, "secrets": ["KEY"], "desktop": True},
+            (),
+        ),
+        (
+            {"network": "yes", "fs": {"read": ["."], "write": ["."]}, "secrets": "KEY", "desktop": True},
+            ("network", "files write ${input.dir}", "secret KEY"),
+        ),
+        (
+            {"network": True, "fs": [], "secrets": ["KEY"], "desktop": 1},
+            ("files read .", "files write out", "files write ${input.dir}", "desktop"),
+        ),
+    ],
+)
+def test_what_is_too_much(ceiling: dict[str, Any] | None, found: tuple[str, ...]) -> None:
+    assert excess_permissions(FULL, ceiling) == found
+
+
+@pytest.mark.parametrize(
+    ("path", "top", "within"),
+    [
+        ("a/b", "a", True),
+        ("ab", "a", False),
+        ("a/../../b", ".", False),
+        ("../x", ".", False),
+        ("/etc", ".", False),
+        ("~/x", ".", False),
+        ("a/../b", "a", False),
+        ("/srv/x", "/srv", True),
+        ("./a", "a", True),
+    ],
+)
+def test_a_path_is_within_by_its_name(path: str, top: str, within: bool) -> None:
+    assert (excess_permissions(Permissions(read=(path,)), {"fs": {"read": [top]}}) == ()) is within
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        ({"security": {"max_permissions": {"network": False}}}, ReasonCode.CEILING_EXCEEDED),
+        ({"sandbox": {"minimum": {"own.do": "enforced"}}}, ReasonCode.SANDBOX_UNAVAILABLE),
+    ],
+)
+async def test_it_holds_in_the_snapshot_and_at_the_call(
+    tmp_path: Path, settings: dict[str, Any], code: ReasonCode
+) -> None:
+    root = Root(tmp_path)
+    root.sidecar("own", ECHO, permissions={"network": True})
+    root.policy({"tool": "*", "decision": "allow", "because": "test"})
+    file = root.places.config_dir / "config.jsonc"
+    async with kernel_of(root) as kernel:
+        assert (await kernel.call(request(kernel, "own.do"))).status is Status.SUCCESS
+        file.write_text(json.dumps(settings))
+
+        def told() -> ReasonCode | None:
+            view = kernel.catalog().sidecar("own")
+            assert view is not None
+            reasons = view.stability.reasons
+            return reasons[0].code if reasons else None
+
+        await until(lambda: told() is code)
+        view = kernel.catalog().sidecar("own")
+        assert view is not None
+        assert (view.stability.sandbox, view.stability.effective) == (
+            SandboxState.DENIED,
+            Effective.UNAVAILABLE,
+        )
+        assert (await kernel.call(request(kernel, "own.do"))).status is Status.UNAVAILABLE
+        file.write_text("{}")
+        await until(lambda: told() is None)
+        assert (await kernel.call(request(kernel, "own.do"))).status is Status.SUCCESS

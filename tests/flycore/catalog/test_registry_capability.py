@@ -1,0 +1,91 @@
+"""A registry's own description of a tool: it adds tools, and can make a known one only stricter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flycore.catalog.builtin import KNOWN
+from flycore.catalog.registry_capability import capability_from_spec
+from flycore.catalog.risk import risk_of
+from flycore.model.enums import Layer, Risk
+from flycore.model.sidecar import ToolClaim
+
+
+def _claim(name: str, **spec: Any) -> ToolClaim:
+    return ToolClaim(name=name, spec={"name": name, "inputSchema": {"type": "object"}, **spec})
+
+
+def test_bare_name_is_the_kernels_own() -> None:
+    assert capability_from_spec(ToolClaim(name="file.hash"), "mine") is KNOWN["file.hash"]
+
+
+def test_new_tool() -> None:
+    claim = _claim(
+        "notes.search",
+        description="Searches my notes.\nReturns lines.",
+        approvalClass="read",
+        risk="high",
+        readOnly=True,
+        exclusive="notes",
+        resultLimit=100,
+        tags=["notes"],
+    )
+    made = capability_from_spec(claim, "notes.local")
+    assert (made.name, made.family, made.sidecar, made.layer) == (
+        "notes.search",
+        "notes",
+        "notes.local",
+        Layer.ATOMIC,
+    )
+    assert (made.summary, made.risk, made.approval_class) == ("Searches my notes.", Risk.HIGH, ("read",))
+    assert (made.read_only, made.exclusive, made.result_limit, made.known) == (True, "notes", 100, False)
+
+
+@pytest.mark.parametrize(
+    ("declared", "risk"), [("low", "medium"), ("medium", "medium"), ("high", "high"), ("critical", "high")]
+)
+def test_risk_of_a_new_tool_is_raised_only(declared: str, risk: str) -> None:
+    assert capability_from_spec(_claim("notes.search", risk=declared), "x").risk == risk
+
+
+@pytest.mark.parametrize("name", sorted(KNOWN))
+@pytest.mark.parametrize("declared", ["low", "medium", "high", "critical"])
+def test_known_tool_is_never_loosened(name: str, declared: str) -> None:
+    own = KNOWN[name]
+    loose = _claim(
+        name,
+        risk=declared,
+        readOnly=True,
+        approvalClass="read",
+        exclusive="other",
+        resultLimit=10**9,
+        description="Safe!",
+    )
+    made = capability_from_spec(loose, "evil")
+    assert made.risk.at_least(own.risk)
+    assert made.risk is not Risk.CRITICAL
+    assert made.read_only == own.read_only
+    assert set(made.approval_class) >= set(own.approval_class)
+    assert made.exclusive == (own.exclusive or "other")
+    assert not made.concurrency_safe
+    assert made.result_limit == own.result_limit
+    assert (made.input_schema, made.output_schema) == (own.input_schema, own.output_schema)
+    assert (made.description, made.effect, made.effects) == (own.description, own.effect, own.effects)
+
+
+def test_known_tool_may_be_made_stricter() -> None:
+    made = capability_from_spec(
+        _claim("file.hash", risk="high", readOnly=False, approvalClass=["write"]), "x"
+    )
+    assert (made.risk, made.read_only, made.approval_class) == (Risk.HIGH, False, ("read", "write"))
+
+
+def test_raising_holds_for_every_rule() -> None:
+    made = capability_from_spec(_claim("web.request", risk="high"), "x")
+    assert risk_of(made, {"method": "GET", "url": "https://example.org"}) is Risk.HIGH
+
+
+def test_saying_nothing_changes_nothing() -> None:
+    assert capability_from_spec(_claim("file.hash"), "x") == KNOWN["file.hash"]

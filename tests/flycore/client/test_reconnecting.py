@@ -1,0 +1,209 @@
+"""A client that stays while kernels come and go: an agent's door is open for days, a console is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from flycore.client import reconnecting
+from flycore.client.connect import connect, open_console_kernel, open_served_kernel
+from flycore.kernel.lock import read_holder
+from flycore.model.approval import Answer
+from flycore.model.call import ToolResult
+from flycore.model.enums import Choice, Code, RequestState, Status
+from flycore.model.errors import KernelUnreachable
+from flycore.model.events import MISSED, Event
+from kits.kernel import ECHO, PATIENCE, Root, kernel_of, tool, until
+
+pytestmark = pytest.mark.anyio
+ONCE = Answer(choice=Choice.APPROVE_ONCE)
+WAITS = """#!/bin/sh
+read -r request
+echo $$ >> {base}/started
+while [ ! -e {base}/go ]; do sleep 0.02; done
+printf '{{"ok": true}}\\n'
+"""
+HOLDER = """
+import os, sys
+from pathlib import Path
+from typing import Any
+import anyio
+from flycore.client.connect import open_served_kernel
+from flycore.registry.paths import find_paths
+
+async def main():
+    places = find_paths(sys.argv[1], None, os.environ, Path(sys.argv[1]))
+    async with open_served_kernel(places, on_wait=print):
+        print("open", flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+
+
+@pytest.fixture
+async def root(tmp_path: Path) -> Root:
+    found = Root(tmp_path)
+    found.sidecar("echo", ECHO, tool("echo.free"), tool("echo.ask"))
+    found.sidecar("slow", WAITS.format(base=tmp_path), tool("slow.free"))
+    found.policy(
+        *({"tool": name, "decision": "allow", "because": "test"} for name in ("echo.free", "slow.free"))
+    )
+    async with kernel_of(found):
+        pass
+    return found
+
+
+@asynccontextmanager
+async def console(root: Root) -> AsyncIterator[Any]:
+    async with open_console_kernel(root.places, on_wait=lambda *told: None) as (client, approver):
+        approver.attach((), ())
+        yield client, approver
+
+
+@asynccontextmanager
+async def kernel_elsewhere(root: Root) -> AsyncIterator[subprocess.Popen[bytes]]:
+    """A served kernel in a process of its own; killed at the end."""
+    holder = subprocess.Popen(  # noqa: ASYNC220 - it starts within a millisecond
+        [sys.executable, "-c", HOLDER, str(root.folder)],
+        env={**root.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert holder.stdout is not None
+        assert await anyio.to_thread.run_sync(holder.stdout.readline) == b"open\n"
+        yield holder
+    finally:
+        holder.kill()
+        holder.wait()
+        assert holder.stdout is not None
+        holder.stdout.close()
+
+
+async def next_of(events: AsyncIterator[Event], kind: str) -> Event:
+    with anyio.fail_after(PATIENCE):
+        async for event in events:
+            if event.type == kind:
+                return event
+    raise AssertionError(f"the events ended without {kind}")
+
+
+async def test_a_kernel_of_one_s_own_yields_to_a_console_though_no_call_ends(root: Root) -> None:
+    """An agent's door that idles for hours does not keep the person out, and goes on as their client."""
+    async with connect(root.places) as door, door.events() as events:
+        assert (await door.status()).role == "provisional"
+        async with console(root):
+            await next_of(events, MISSED)
+            assert (await door.status()).role == "console"
+            assert (await door.call("echo.free", {})).status is Status.SUCCESS
+            await next_of(events, "call.finished")
+        assert (await door.call("echo.free", {})).status is Status.SUCCESS
+        assert (await door.status()).role == "provisional"
+        await next_of(events, MISSED)
+    assert read_holder(root.places) is None
+
+
+async def test_a_kernel_of_one_s_own_yields_to_flytui_serve_after_its_last_call(root: Root) -> None:
+    results: list[ToolResult] = []
+
+    async def slow() -> None:
+        results.append(await door.call("slow.free", {}))
+
+    async def late() -> None:
+        results.append(await door.call("echo.free", {}))
+
+    async with connect(root.places) as door, anyio.create_task_group() as group:
+        group.start_soon(slow)
+        await until(lambda: (root.base / "started").exists())
+        waited = anyio.Event()
+
+        async def serve() -> None:
+            async with open_served_kernel(root.places, on_wait=lambda *told: waited.set()) as kernel:
+                await until(lambda: len(results) == 2)
+                assert [call.tool for call in kernel.activity()][:1] == ["echo.free"]
+
+        group.start_soon(serve)
+        await waited.wait()
+        group.start_soon(late)
+        (root.base / "go").touch()
+    assert [result.status for result in results] == [Status.SUCCESS] * 2
+    started = [line["tool"] for line in root.audit() if line["event"] == "TOOL_STARTED"]
+    assert sorted(started) == ["echo.free", "slow.free"]
+
+
+async def test_a_killed_kernel_s_calls_are_unknown_and_the_rest_goes_on_at_the_next(root: Root) -> None:
+    results: list[ToolResult] = []
+
+    async def slow() -> None:
+        results.append(await door.call("slow.free", {}))
+
+    async with connect(root.places) as provisional:
+        assert (await provisional.status()).role == "provisional"
+    async with (
+        kernel_elsewhere(root) as first,
+        connect(root.places, provisional=False) as door,
+        door.events() as events,
+    ):
+        async with anyio.create_task_group() as group:
+            group.start_soon(slow)
+            await until(lambda: (root.base / "started").exists())
+            first.kill()
+        (error,) = [result.error for result in results]
+        assert error is not None
+        assert error.code == Code.OUTCOME_UNKNOWN
+        (root.base / "go").touch()
+        async with anyio.create_task_group() as group:
+
+            async def free() -> None:
+                results.append(await door.call("echo.free", {}))
+
+            group.start_soon(free)
+            async with kernel_elsewhere(root):
+                await until(lambda: len(results) == 2)
+                await next_of(events, MISSED)
+        assert results[1].status is Status.SUCCESS
+
+
+async def test_nobody_is_looked_for_longer_than_that(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconnecting, "RECONNECT_SECONDS", 0.3)
+    async with (
+        kernel_elsewhere(root) as holder,
+        connect(root.places, provisional=False) as door,
+        door.events() as events,
+    ):
+        holder.kill()
+        with pytest.raises(KernelUnreachable):
+            await door.call("echo.free", {})
+        with anyio.fail_after(PATIENCE):
+            async for event in events:
+                assert event.type != MISSED
+
+
+async def test_a_ticket_made_over_the_socket_is_found_without_one_and_back(root: Root) -> None:
+    """A program is the same caller whether its call goes to a kernel that runs or to one of its own."""
+    call = ("echo.ask", {"n": 1})
+    async with console(root) as (client, approver), connect(root.places) as agent:
+        assert (await agent.call(*call, inline_wait_ms=0)).status is Status.PENDING
+    async with connect(root.places) as agent:
+        assert (await agent.status()).role == "provisional"
+        assert (await agent.call(*call, inline_wait_ms=0)).status is Status.PENDING
+        (ask,) = await agent.asks()
+        assert ask.state is RequestState.WAITING
+    async with console(root) as (client, approver):
+        (ask,) = await client.asks()
+        outcome = await approver.decide(ask.request.id, ask.request.subject_digest, ONCE)
+        assert outcome.accepted, outcome.why_not
+    async with connect(root.places) as agent:
+        assert (await agent.status()).role == "provisional"
+        assert (await agent.call(*call, inline_wait_ms=0)).status is Status.SUCCESS
+        again = await agent.call(*call, inline_wait_ms=0)
+        assert again.error is not None
+        assert again.error.code == Code.NO_APPROVER

@@ -1,0 +1,64 @@
+"""Who belongs to a call's tree, at the moments that are hard to look at."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from flycore.runners.child import process_tree
+from flycore.runners.child.process_tree import become_subreaper
+from flysafe.procfs import own_children, ticks_now
+
+ORPHAN_MAKER = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    print("up", flush=True)
+    time.sleep(600)
+time.sleep(600)
+"""
+
+
+def orphan_maker(call_id: str) -> subprocess.Popen[bytes]:
+    """Started as calls are, with a child in a session of its own."""
+    leader = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", ORPHAN_MAKER],
+        env={process_tree.CALL_ID_VARIABLE: call_id},
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert leader.stdout is not None
+    with leader.stdout as stdout:
+        assert stdout.readline() == b"up\n"
+    return leader
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("nothing_left")
+async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it orphans is its child before the look and ours only after it."""
+    become_subreaper()
+    before = own_children()
+    mark, call_id = ticks_now(), f"{os.getpid()}-leaver"
+    leader = orphan_maker(call_id)
+    tree = process_tree.register(leader.pid, call_id, mark)
+
+    def look_and_leave() -> frozenset[int]:
+        seen = own_children()
+        monkeypatch.setattr(process_tree, "own_children", own_children)
+        os.kill(leader.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, leader.pid, os.WEXITED | os.WNOWAIT)
+        return frozenset(seen)
+
+    monkeypatch.setattr(process_tree, "_signal_group", lambda leader, number: None)
+    monkeypatch.setattr(process_tree, "own_children", look_and_leave)
+    try:
+        assert await process_tree.end_tree(tree, 2.0) == process_tree.TreeEnd(killed=0, survivors=0)
+        assert own_children() <= before | {leader.pid}
+    finally:
+        leader.wait()
+        process_tree.forget(tree)

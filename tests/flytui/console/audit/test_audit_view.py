@@ -1,0 +1,199 @@
+"""The Audit screen over a real log: it shows what is there, follows it, says whether it is whole."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from flycore.audit.log import AuditLog
+from flycore.client.audit_reader import MAX_LINES, AuditReader
+from flytui.console.app import FlytuiApp
+from flytui.console.audit.log_lines import AuditRows, LineBuffer, matching_places
+from flytui.console.controllers.terminal_title import notice_text
+from flytui.console.widgets.virtual_list import VirtualList
+from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.fake_kernel import world
+from kits.values import request_of
+
+pytestmark = pytest.mark.anyio
+HOSTILE = "\x1b]0;owned\x07\u202e[/nope][bold]"
+
+
+class Site:
+    """A log with its one writer."""
+
+    def __init__(self, base: Path) -> None:
+        self.folder, self.anchors = base / "audit", base / "anchors.jsonl"
+        self.log = AuditLog.open(self.folder, self.anchors, clock=time.time, monotonic=time.monotonic)
+        self.ledger = AuditReader(self.folder, self.anchors)
+
+    def call(self, tool: str, status: str = "success", **more: object) -> None:
+        fields = {"callId": f"c-{tool}", "tool": tool, "caller": "claude (pid 7) via socket", **more}
+        self.log.append("TOOL_EXECUTED", {**fields, "status": status})
+
+    @property
+    def file(self) -> Path:
+        return sorted(self.folder.glob("*.jsonl"))[-1]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    if not made.log.stopped:
+        made.log.close()
+
+
+@asynccontextmanager
+async def audit(
+    site: Site, count: int, size: tuple[int, int] = (120, 30)
+) -> AsyncIterator[tuple[FlytuiApp, Pilot[None]]]:
+    """The screen, open, with `count` lines read and the log checked."""
+    async with console(world(), HandClock(), size, site.ledger) as (app, pilot):
+        await press(pilot, "5")
+        await until(pilot, lambda: app.query_one("#audit-rows", VirtualList).row_count == count)
+        await until(pilot, lambda: "checked" not in drawn(app, "#audit-state").partition(" · ")[2][:14])
+        yield app, pilot
+
+
+async def test_lines_stand_newest_last_and_the_log_grows_before_the_eyes(site: Site) -> None:
+    for number in range(40):
+        site.call(f"tool.{number}")
+    async with audit(site, 40) as (app, pilot):
+        rows = app.query_one("#audit-rows", VirtualList)
+        assert rows.cursor == 39
+        assert "40 lines, newest last · ● whole" in drawn(app, "#audit-state")
+        site.call("tool.new", "denied", code="denied")
+        app.state.client.publish("call.finished")  # type: ignore[attr-defined]  # the test's own world
+        await until(pilot, lambda: rows.row_count == 41)
+        assert rows.cursor == 40
+        assert "name=tool.new" in rows_drawn(app, "#audit-rows").splitlines()[-1]
+        await press(pilot, "up")
+        site.call("tool.newer")
+        app.state.client.publish("call.finished")  # type: ignore[attr-defined]  # the test's own world
+        await until(pilot, lambda: rows.row_count == 42)
+        assert rows.cursor == 39
+
+
+async def test_words_choose_lines_and_escape_shows_all_again(site: Site) -> None:
+    site.call("web.search")
+    site.call("web.fetch", "failed", message="q7f")
+    site.call("file.hash", "failed")
+    async with audit(site, 3) as (app, pilot):
+        rows = app.query_one("#audit-rows", VirtualList)
+        await press(pilot, "slash", *"web FAILED", "enter")
+        await until(pilot, lambda: rows.row_count == 1)
+        assert "web.fetch" in rows_drawn(app, "#audit-rows")
+        site.call("web.fetch", "failed")
+        app.state.client.publish("call.finished")  # type: ignore[attr-defined]  # the test's own world
+        await until(pilot, lambda: rows.row_count == 2)
+        await press(pilot, "escape")
+        await until(pilot, lambda: rows.row_count == 4)
+
+
+async def test_letters_in_the_filter_are_text_and_do_nothing_else(site: Site) -> None:
+    site.call("web.search")
+    async with audit(site, 1) as (app, pilot):
+        await press(pilot, "slash", *"fvyq5")
+        assert app.query_one("#audit-filter").value == "fvyq5"  # type: ignore[attr-defined]  # an Input
+        assert len(app.screen_stack) == 1
+        await until(pilot, lambda: "Nothing matches" in drawn(app, "#audit-empty"))
+
+
+async def test_enter_shows_every_field_and_hostile_text_as_tokens(site: Site) -> None:
+    site.call("web.search", message=HOSTILE, input={"deep": {"x": HOSTILE}})
+    async with audit(site, 1) as (app, pilot):
+        assert "\x1b" not in rows_drawn(app, "#audit-rows")
+        await press(pilot, "enter")
+        await until(pilot, lambda: len(app.screen_stack) == 2 and "hash" in drawn(app, "#page"))
+        page = drawn(app, "#page")
+        [line] = [json.loads(text) for text in site.file.read_text().splitlines()]
+        assert all(f" {name}" in page for name in line)
+        assert line["hash"] in page
+        assert "⟦ESC⟧" in page or "⟦U+001B⟧" in page
+        assert not {"\x1b", "\x07", "\u202e"} & set(page)
+
+
+async def test_a_changed_line_a_cut_and_a_torn_end_are_named_with_what_to_do(site: Site) -> None:
+    for number in range(5):
+        site.call(f"tool.{number}")
+    site.log.close()
+    whole = site.file.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    damaged = [
+        (whole.replace(b"tool.2", b"tool.X"), "BROKEN at number 3", "find out who wrote to it"),
+        (b"".join(lines[:-2]), "CUT against the anchors at number 4", "missing at its end"),
+        (whole + b'{"seq":6', "torn tail at number 6", "sets the torn end aside"),
+        (whole, "● whole", ""),
+    ]
+    async with audit(site, 5) as (app, pilot):
+        for content, words, fix in damaged:
+            site.file.write_bytes(content)
+            await press(pilot, "v")
+            await until(pilot, lambda words=words: words in drawn(app, "#audit-state"))
+            assert fix in drawn(app, "#audit-state").replace("\n   ", " ")
+
+
+async def test_the_fatigue_report_says_how_much_is_asked(site: Site) -> None:
+    for number in range(4):
+        call = {
+            "callId": f"c{number}",
+            "requestId": f"r{number}",
+            "tool": "web.fetch",
+            "caller": "claude (pid 7) via socket",
+            "callerKey": "socket:/usr/bin/claude:7:1",
+        }
+        site.log.append("APPROVAL_ASKED", call)
+        decided = {"decision": "approved", "choice": "approve-once", "tookMs": 400, "decidedBy": "console"}
+        ended = decided if number else {"decision": "timed-out", "tookMs": 600_000}
+        site.log.append("APPROVAL_DECIDED", {**call, **ended})
+    async with audit(site, 8) as (app, pilot):
+        await press(pilot, "f")
+        await until(pilot, lambda: len(app.screen_stack) == 2 and "web.fetch" in drawn(app, "#page"))
+        page = drawn(app, "#page")
+    for words in ("asked              4", "3, 100% of them", "1: asked while nobody was there", "web.fetch"):
+        assert words in page
+    assert "nobody reads a card in a second" in page
+
+
+def test_a_hundred_thousand_lines_are_rows_that_are_made_when_looked_at() -> None:
+    shelf = LineBuffer()
+    raw = b'{"seq":%d,"event":"TOOL_EXECUTED","tool":"web.search","prev":"needle","hash":"needle"}'
+    shelf.add([raw % number for number in range(MAX_LINES)])
+    shelf.add([raw.replace(b"search", b"needle") % MAX_LINES])
+    assert (len(shelf.lines), shelf.dropped) == (MAX_LINES, 1)
+    assert matching_places(shelf.lines, "NEEDLE", 0, MAX_LINES) == [MAX_LINES - 1]
+    assert matching_places(shelf.lines, "!search", 0, MAX_LINES) == [MAX_LINES - 1]
+    rows = AuditRows(shelf.lines, shelf.dropped, [MAX_LINES - 1])
+    assert rows[0].key == str(MAX_LINES + 1)
+
+
+async def test_who_waits_is_counted_on_every_screen(site: Site) -> None:
+    async with audit(site, 0) as (app, pilot):
+        app.state.last_key = app.state.clock()
+        app.state.client.ask_for(request_of())  # type: ignore[attr-defined]  # the test's own world
+        for key in "12345":
+            await press(pilot, key)
+            await until(pilot, lambda: "2 Approvals ●1" in drawn(app, "#header"))
+            assert "1 waiting" in drawn(app, "#header")
+    assert notice_text(app.state) == "flytui: 1 waiting, high"
+
+
+async def test_what_is_too_much_is_left_out_and_counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flycore.client.audit_reader.MOST_LINES", 10)
+    for number in range(25):
+        site.call(f"tool.{number}")
+    async with audit(site, 10) as (app, _):
+        assert "10 lines, newest last, 15 older ones not shown" in drawn(app, "#audit-state")
+        assert "name=tool.15" in rows_drawn(app, "#audit-rows").splitlines()[0]
+
+
+async def test_an_empty_log_says_what_will_be_there(site: Site) -> None:
+    async with audit(site, 0) as (app, pilot):
+        await until(pilot, lambda: "no line yet" in drawn(app, "#audit-empty"))

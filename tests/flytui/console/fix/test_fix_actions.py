@@ -1,0 +1,285 @@
+"""Fixes, switches and the first registry in the console: seen first, done by one armed letter."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import msgspec
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from flycore.model.catalog import Catalog, SidecarView
+from flycore.model.diagnostics import Fix, FixKind
+from flycore.model.enums import Discovery, Effective, ReasonCode
+from flycore.model.stability import Reason, Stability
+from flytui.console.app import FlytuiApp
+from flytui.console.fix.fix_actions import quoted_command
+from flytui.console.fix.terminal_programs import TerminalPrograms, edit_argv
+from flytui.console.screens.confirm_action import ConfirmActionScreen
+from flytui.console.screens.main import MainScreen
+from flytui.console.screens.text_prompt import TextPromptScreen
+from flytui.console.screens.trust import TrustScreen
+from kits.console import HandClock, console, drawn, press, until
+from kits.fake_kernel import World, world
+from kits.values import entry_of, sample_catalog, tool_view, trust_items
+
+pytestmark = pytest.mark.anyio
+INSTALL = Fix(kind=FixKind.COMMAND, words="install xdotool", argv=("sudo", "apt-get", "install", "xdotool"))
+NASTY = Fix(
+    kind=FixKind.COMMAND, words="mend", argv=("chmod", "u+x", "--", "/srv/a b;rm\u202e\x1b[2J[/nope]")
+)
+EDIT = Fix(kind=FixKind.EDIT, words="correct it", file="tools/external.tools.jsonc", line=7)
+ENABLE = Fix(kind=FixKind.ENABLE, words="switch it on")
+PROBE = Fix(kind=FixKind.PROBE, words="ask again")
+TRUST = Fix(kind=FixKind.TRUST, words="decide")
+
+
+def with_fix(fix: Fix | None, enabled: bool = True) -> World:
+    """One sidecar whose only tool is not well for one reason."""
+    reason = Reason(
+        code=ReasonCode.DISABLED, dimension="discovery", message="m", remedy="run rm -rf /", fix=fix
+    )
+    stability = Stability(
+        discovery=Discovery.DISABLED, effective=Effective.DISABLED, reasons=() if fix is None else (reason,)
+    )
+    view = SidecarView(
+        id="one.local",
+        entry=entry_of("one.local", ("one.do",), enabled=enabled),
+        trusted=True,
+        stability=stability,
+    )
+    catalog = Catalog(
+        version=1,
+        app_root="/srv/shop",
+        sidecars=(view,),
+        capabilities=(tool_view("one.do", "one.local", stability),),
+    )
+    return World(catalog_value=catalog)
+
+
+def bench_of(app: FlytuiApp, *editor: str) -> list[tuple[tuple[str, ...], bool]]:
+    """Give the console a bench and a terminal to lend; what was run on it."""
+    ran: list[tuple[tuple[str, ...], bool]] = []
+
+    async def run(argv: tuple[str, ...], read: bool) -> int:
+        ran.append((argv, read))
+        return 3
+
+    app.state.terminal_programs = TerminalPrograms(
+        root="/srv/shop", home="/home/me", editor=editor, starter='// first\n{"sidecars": {}}\n', run=run
+    )
+    app.suspend = nullcontext  # type: ignore[method-assign]  # a test has no terminal
+    return ran
+
+
+async def shown(app: FlytuiApp, pilot: Pilot[None], key: str = "F") -> ConfirmActionScreen:
+    """The screen that the key opens, painted."""
+    await press(pilot, key)
+    screen = app.screen
+    assert isinstance(screen, ConfirmActionScreen)
+    await until(pilot, lambda: screen._card.arming.shown_at is not None)
+    return screen
+
+
+async def test_a_command_is_shown_exactly_and_run_once_armed() -> None:
+    clock, place = HandClock(), with_fix(INSTALL)
+    async with console(place, clock) as (app, pilot):
+        ran = bench_of(app)
+        await shown(app, pilot)
+        assert "sudo apt-get install xdotool" in drawn(app, "#card")
+        await press(pilot, "a", "enter", "y")
+        assert ran == []
+        clock.advance(1)
+        await press(pilot, "enter")
+        clock.advance(1)
+        app.screen.post_message(events.Paste("a"))
+        await press(pilot, "space")
+        assert isinstance(app.screen, ConfirmActionScreen)
+        clock.advance(1)
+        await press(pilot, "a")
+        await until(pilot, lambda: place.probed)
+        assert ran == [(INSTALL.argv, True)]
+        assert isinstance(app.screen, MainScreen)
+        assert "exit status 3" in app.state.notice
+        assert place.probed == ["one.local"]
+
+
+async def test_hands_on_the_machine_keep_it_off() -> None:
+    clock, place = HandClock(), with_fix(INSTALL)
+    async with console(place, clock) as (app, pilot):
+        ran = bench_of(app)
+        await shown(app, pilot)
+        clock.advance(2)
+        app._on_hands(True)
+        await press(pilot, "a")
+        assert isinstance(app.screen, ConfirmActionScreen)
+        await press(pilot, "escape")
+        assert isinstance(app.screen, MainScreen)
+        assert ran == []
+
+
+async def test_nothing_in_an_argument_is_hidden_or_obeyed() -> None:
+    async with console(with_fix(NASTY), HandClock()) as (app, pilot):
+        bench_of(app)
+        await shown(app, pilot)
+        text = drawn(app, "#card")
+        assert "'/srv/a b;rm⟦U+202E⟧" in text.replace("\n", "")
+        assert "\x1b" not in text
+        assert "[/nope]'" in text
+        assert quoted_command(("a b", "c")) == "'a b' c"
+
+
+async def test_an_edit_opens_the_persons_editor_at_the_line() -> None:
+    clock, place = HandClock(), with_fix(EDIT)
+    async with console(place, clock) as (app, pilot):
+        ran = bench_of(app, "vim", "-f")
+        await shown(app, pilot)
+        assert "tools/external.tools.jsonc:7" in drawn(app, "#card")
+        clock.advance(1)
+        await press(pilot, "a")
+        await until(pilot, lambda: ran)
+        assert ran == [(("vim", "-f", "+7", "/srv/shop/tools/external.tools.jsonc"), False)]
+
+
+@pytest.mark.parametrize(
+    ("editor", "argv"),
+    [
+        (("nano",), ("nano", "+7", "/f")),
+        (("/usr/bin/hx",), ("/usr/bin/hx", "/f:7")),
+        (("code", "-n"), ("code", "-n", "--wait", "--goto", "/f:7")),
+        (("my-editor",), ("my-editor", "/f")),
+    ],
+)
+def test_editors_are_told_the_line_in_their_own_way(editor: tuple[str, ...], argv: tuple[str, ...]) -> None:
+    assert edit_argv(editor, "/f", 7) == argv
+    assert edit_argv(editor, "/f", 0) == (*editor, "/f")
+
+
+async def test_without_a_terminal_the_command_can_only_be_copied() -> None:
+    clock = HandClock()
+    async with console(with_fix(INSTALL), clock) as (app, pilot):
+        await shown(app, pilot)
+        clock.advance(1)
+        await press(pilot, "a")
+        assert isinstance(app.screen, ConfirmActionScreen)
+        await press(pilot, "y")
+        assert app.clipboard == "sudo apt-get install xdotool"
+
+
+async def test_without_an_editor_nothing_is_run() -> None:
+    clock = HandClock()
+    async with console(with_fix(EDIT), clock) as (app, pilot):
+        ran = bench_of(app)
+        await shown(app, pilot)
+        clock.advance(1)
+        await press(pilot, "a")
+        assert isinstance(app.screen, ConfirmActionScreen)
+        assert "EDITOR" in drawn(app, "#card")
+        assert ran == []
+
+
+async def test_what_is_off_is_switched_on_by_the_fix() -> None:
+    clock, place = HandClock(), with_fix(ENABLE, enabled=False)
+    async with console(place, clock) as (app, pilot):
+        await shown(app, pilot)
+        clock.advance(1)
+        await press(pilot, "a")
+        await until(pilot, lambda: place.switched and isinstance(app.screen, MainScreen))
+        assert place.switched == [("one.local", True, "")]
+
+
+async def test_a_refusal_is_said_and_nothing_leaves_the_screen() -> None:
+    clock, place = HandClock(), with_fix(ENABLE, enabled=False)
+    place.refuse = "mend the file first"
+    async with console(place, clock) as (app, pilot):
+        await shown(app, pilot)
+        clock.advance(1)
+        await press(pilot, "a")
+        await until(pilot, lambda: "mend the file first" in drawn(app, "#card-keys"))
+
+
+async def test_trust_and_probe_go_where_they_are_done() -> None:
+    place = with_fix(TRUST)
+    async with console(place, HandClock()) as (app, pilot):
+        await press(pilot, "F")
+        assert isinstance(app.screen, MainScreen)
+        place.trust_value = trust_items(1)
+        place.publish("trust.changed")
+        await until(pilot, lambda: app.state.trust)
+        if isinstance(app.screen, MainScreen):
+            await press(pilot, "F")
+        assert isinstance(app.screen, TrustScreen)
+    asked = with_fix(PROBE)
+    async with console(asked, HandClock()) as (app, pilot):
+        await press(pilot, "F")
+        await until(pilot, lambda: asked.probed == ["one.local"])
+
+
+async def test_where_nothing_is_known_the_key_says_so() -> None:
+    async with console(with_fix(None), HandClock()) as (app, pilot):
+        await press(pilot, "F")
+        assert isinstance(app.screen, MainScreen)
+        assert app.state.notice
+
+
+async def test_switching_off_wants_a_reason_and_on_none() -> None:
+    place = with_fix(None)
+    async with console(place, HandClock()) as (app, pilot):
+        await press(pilot, "E")
+        assert "already" in app.state.notice
+        await press(pilot, "X")
+        assert isinstance(app.screen, TextPromptScreen)
+        await press(pilot, "enter")
+        assert isinstance(app.screen, TextPromptScreen)
+        await press(pilot, "n", "o", "enter")
+        await until(pilot, lambda: place.switched)
+        assert place.switched == [("one.local", False, "no")]
+    off = with_fix(ENABLE, enabled=False)
+    async with console(off, HandClock()) as (app, pilot):
+        await press(pilot, "E", "escape")
+        assert off.switched == []
+        await press(pilot, "E", "enter")
+        await until(pilot, lambda: off.switched)
+        assert off.switched == [("one.local", True, "")]
+
+
+async def test_a_first_registry_is_read_before_it_is_written() -> None:
+    clock, place = HandClock(), world()
+    place.catalog_value = msgspec.structs.replace(place.catalog_value, sidecars=())
+    async with console(place, clock) as (app, pilot):
+        bench_of(app)
+        assert "Press i" in drawn(app, "#notes")
+        await shown(app, pilot, "i")
+        assert '{"sidecars": {}}' in drawn(app, "#card")
+        clock.advance(1)
+        await press(pilot, "a")
+        await until(pilot, lambda: place.started == 1)
+        await until(pilot, lambda: isinstance(app.screen, MainScreen))
+
+
+async def test_a_long_first_registry_is_written_only_once_seen_to_its_end() -> None:
+    clock, place = HandClock(), World(catalog_value=msgspec.structs.replace(sample_catalog(), sidecars=()))
+    async with console(place, clock, size=(60, 20)) as (app, pilot):
+        bench_of(app)
+        assert app.state.terminal_programs is not None
+        app.state.terminal_programs = TerminalPrograms(
+            root="/r", home="/h", editor=(), starter="// line\n" * 60, run=app.state.terminal_programs.run
+        )
+        screen = await shown(app, pilot, "i")
+        clock.advance(1)
+        await press(pilot, "a")
+        assert place.started == 0
+        await press(pilot, "end")
+        await until(pilot, lambda: screen._card.arming.end_seen)
+        clock.advance(1)
+        await press(pilot, "a")
+        await until(pilot, lambda: place.started == 1)
+
+
+async def test_where_there_is_a_registry_i_writes_none() -> None:
+    async with console(with_fix(None), HandClock()) as (app, pilot):
+        bench_of(app)
+        await press(pilot, "i")
+        assert isinstance(app.screen, MainScreen)
+        assert "has a registry" in app.state.notice

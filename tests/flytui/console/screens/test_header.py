@@ -1,0 +1,82 @@
+"""Header and terminal title: what has no room beside the root stands below, and what waits stands first."""
+
+from __future__ import annotations
+
+import io
+
+import anyio
+import msgspec
+import pytest
+
+from flycore.model.approval import Ask
+from flycore.model.enums import RequestState, Risk
+from flytui.console.controllers.terminal_title import restored_title, title_sequence
+from flytui.console.screens.header import header_lines
+from flytui.console.state import ConsoleState
+from flytui.text.lines import Tone, text_of
+from kits.fake_kernel import world
+from kits.values import request_of
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+def test_the_header_keeps_every_fact_it_has_room_for(width: int) -> None:
+    desk = ConsoleState(client=world(), approver=world(), title="/srv/" + "long/" * 30 + "shop")
+    desk.status = anyio.run(world().status)
+    head, tabs = (text_of(row) for row in header_lines(desk, "Catalog", width))
+    assert "shop" in head
+    assert "0 waiting" in head
+    assert "policy ok" in head
+    assert len(head) <= width
+    assert len(tabs) <= width
+    for fact in ("box not enforced yet", "leases", "2 agents"):
+        assert fact in head + tabs
+
+
+@pytest.mark.parametrize("width", [60, 100, 200])
+def test_a_log_without_anchors_is_a_problem_in_the_header(width: int) -> None:
+    desk = ConsoleState(client=world(), approver=world(), title="/srv/shop")
+    desk.status = anyio.run(world().status)
+    assert "anchors" not in "".join(text_of(row) for row in header_lines(desk, "Catalog", width))
+    desk.status = msgspec.structs.replace(desk.status, anchor_problem="no anchor in /srv: File exists")
+    spans = [part for row in header_lines(desk, "Catalog", width) for part in row]
+    assert [part.tone for part in spans if part.text == "log without anchors"] == [Tone.WARN]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "risk", "said"),
+    [
+        (0, Risk.LOW, "shop · flytui"),
+        (1, Risk.MEDIUM, "1 waiting · shop · flytui"),
+        (2, Risk.HIGH, "▲ 2 waiting · shop · flytui"),
+    ],
+)
+def test_the_title_says_how_many_wait(waiting: int, risk: Risk, said: str) -> None:
+    desk = ConsoleState(client=world(), approver=world(), title="/srv/shop")
+    requests = (request_of(f"r{at}", risk=risk) for at in range(waiting))
+    desk.asks = tuple(Ask(request=request, state=RequestState.WAITING) for request in requests)
+    assert title_sequence(desk) == f"\x1b]2;{said}\x07"
+
+
+def test_a_root_cannot_write_the_title() -> None:
+    desk = ConsoleState(
+        client=world(), approver=world(), title="/srv/sh\x07op\x1b]0;owned\x9c\u202e" + "x" * 500
+    )
+    sequence = title_sequence(desk)
+    assert sequence.removeprefix("\x1b]2;").removesuffix("\x07").isprintable()
+    assert len(sequence) < 100
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_title_of_before_comes_back_whatever_ends_the_console() -> None:
+    terminal, piped = Terminal(), io.StringIO()
+    for stream in (terminal, piped, None):
+        with pytest.raises(KeyError), restored_title(stream):
+            raise KeyError
+    assert terminal.getvalue() == "\x1b[22;2t\x1b[23;2t"
+    assert piped.getvalue() == ""

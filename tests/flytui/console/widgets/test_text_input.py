@@ -1,0 +1,64 @@
+"""Keys that come in one burst while a form opens: all of them arrive, in order, and priority keys act."""
+
+from __future__ import annotations
+
+import pytest
+from textual import events
+from textual.widgets import Input, TextArea
+
+from flycore.model.approval import Outcome
+from flycore.model.json import JsonObject
+from flytui.console.app import FlytuiApp
+from flytui.console.forms.json_editor import EditInputScreen
+from flytui.console.screens.text_prompt import DenyReasonScreen
+from kits.console import HandClock, console, until
+from kits.fake_kernel import world
+from kits.values import request_of
+
+pytestmark = pytest.mark.anyio
+TYPED = "the quick brown fox jumps over the lazy dog " * 3
+
+
+async def nowhere(input: JsonObject) -> Outcome:
+    raise AssertionError("nothing is handed in")
+
+
+def burst(app: FlytuiApp, text: str) -> None:
+    """Keys as a terminal hands over what came in one read."""
+    for character in text:
+        app.post_message(events.Key(" " if character == " " else character, character))
+
+
+async def test_a_burst_into_the_edit_form_arrives_whole() -> None:
+    async with console(world(), HandClock()) as (app, pilot):
+        screen = EditInputScreen(request_of("r1"), nowhere)
+        app.push_screen(screen)
+        burst(app, TYPED)
+        app.post_message(events.Key("left", None))
+        app.post_message(events.Key("backspace", None))
+        app.post_message(events.Paste("pasted"))
+        burst(app, "!")
+        await until(pilot, lambda: screen.query(TextArea) and "!" in screen.query_one(TextArea).text)
+        text = screen.query_one(TextArea).text
+        assert text.startswith(f"{TYPED[:-2]}pasted! ")
+
+
+async def test_a_burst_into_a_reason_arrives_whole_and_enter_sends_it() -> None:
+    given: list[str | None] = []
+    async with console(world(), HandClock()) as (app, pilot):
+        app.push_screen(DenyReasonScreen("file.hash"), given.append)
+        burst(app, TYPED)
+        app.post_message(events.Key("enter", "\r"))
+        await until(pilot, lambda: given)
+    assert given == [" ".join(TYPED.split())]
+
+
+async def test_escape_in_the_burst_leaves_and_the_rest_goes_nowhere() -> None:
+    given: list[str | None] = []
+    async with console(world(), HandClock()) as (app, pilot):
+        app.push_screen(DenyReasonScreen("file.hash"), given.append)
+        burst(app, "never mind")
+        app.post_message(events.Key("escape", None))
+        await until(pilot, lambda: given)
+        assert not app.query(Input).filter("#reason")
+    assert given == [None]

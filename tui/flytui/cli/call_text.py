@@ -1,0 +1,235 @@
+"""How a call ended: the outcome on standard error, the output on standard output."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from flycore.model.call import Activity, CallError, Progress, ToolResult
+from flycore.model.enums import Code, Phase, Status
+from flycore.model.json import Json
+from flytui.cli.output import clock_time, print_error, print_readable_json
+
+STDERR_LINES = 20
+EMPTY: tuple[Json, ...] = ("", [], {}, None)
+HINTED_DETAILS = frozenset({"nearest"})
+"""Details that the hint names."""
+
+
+def cancelled_result(tool: str) -> ToolResult:
+    """The result of a call that a signal ended here: the kernel has been told."""
+    return _without_answer(tool, Status.FAILED, Code.CANCELLED, "cancelled by you", "")
+
+
+def lost_result(tool: str) -> ToolResult:
+    """The result of a call whose kernel went away before it answered."""
+    return _without_answer(
+        tool,
+        Status.UNKNOWN,
+        Code.OUTCOME_UNKNOWN,
+        "the connection to the kernel was lost",
+        "whether it took effect is not known: look before you call again (flytui audit tail)",
+    )
+
+
+def _without_answer(tool: str, status: Status, code: Code, message: str, hint: str) -> ToolResult:
+    error = CallError(code=code, message=message, hint=hint)
+    return ToolResult(status=status, tool=tool, sidecar=None, call_id="", error=error)
+
+
+def print_result(result: ToolResult) -> None:
+    """The output on standard output; how it ended on standard error."""
+    if result.status is Status.SUCCESS:
+        print_readable_json(result.output)
+    for line in outcome_lines(result):
+        print_error(line.replace("\n", "\n    "))  # no line of a text from outside stands where ours begin
+
+
+def outcome_lines(result: ToolResult) -> list[str]:
+    """How a call ended, in plain lines; texts are as they came, whoever prints makes them safe."""
+    lines = [_headline(result)]
+    if result.error is not None:
+        lines += _detail_lines(result.error)
+        lines += [f"  → {result.error.hint}"] if result.error.hint else []
+        tail = result.stderr_tail.rstrip("\n")
+        lines += [f"  stderr │ {line}" for line in tail.split("\n")[-STDERR_LINES:] if tail]
+    lines += [f"  artifact {item.path} ({item.mime_type}, {item.bytes} bytes)" for item in result.artifacts]
+    lines += [f"  warning: {warning}" for warning in result.warnings]
+    return lines
+
+
+def _detail_lines(error: CallError) -> Iterator[str]:
+    """Every violation with its pointer, every further reason, then what else is known. What message
+    and hint say already is left out."""
+    for key, value in error.details.items():
+        if value in EMPTY or key in HINTED_DETAILS or (isinstance(value, str) and value in error.message):
+            continue
+        items = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        if key == "violations":
+            found = [f"{item.get('pointer') or '/'}: {item.get('message', '')}" for item in items]
+            yield from (f"  {line}" for line in found if line not in error.message)
+        elif key == "expiresAt" and isinstance(value, int | float):
+            yield f"  waits for a person until {clock_time(value)}"
+        elif key == "reasons":
+            yield from (
+                f"  {item.get('code')}: {item.get('message')} → {item.get('remedy')}" for item in items[1:]
+            )
+        else:
+            yield f"  {key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+
+
+def _headline(result: ToolResult) -> str:
+    by = f" by {result.sidecar}" if result.sidecar else ""
+    times = []
+    if result.sandbox is not None:
+        times.append(f"in {result.duration_ms} ms, sandbox {result.sandbox.value}")
+    if result.waited_ms >= 1000:
+        times.append(f"waited {result.waited_ms / 1000:.1f} s")
+    tail = f" ({', '.join(times)})" if times else ""
+    if result.error is None:
+        return f"{result.status.value}: {result.tool}{by}{tail}"
+    return (
+        f"{': '.join(_status_words(result.status.value, str(result.error.code), result.error.message))}{tail}"
+    )
+
+
+def _status_words(status: str, code: str, message: str) -> list[str]:
+    """Status, code and message, without a word that the next one repeats."""
+    words = [status] if code == status else [status, code]
+    return [message] if message.startswith(f"{words[0]} by ") else [*words, message]
+
+
+# A call in a line or on a page of plain text: where it stands, who made it, how it ended. Pure.
+#
+# Texts are as they came; whoever prints them makes them safe.
+
+
+_PHASE = {
+    Phase.CHECKING: "◌ checking",
+    Phase.WAITING_APPROVAL: "▲ asks you",
+    Phase.WAITING_GROUP: "◌ in line",
+    Phase.RUNNING: "▶ running",
+    Phase.FINISHED: "✓ finished",
+}
+_STATUS = {
+    Status.SUCCESS: "✓ success",
+    Status.FAILED: "✗ failed",
+    Status.UNAVAILABLE: "○ unavailable",
+    Status.DENIED: "⊘ denied",
+    Status.PENDING: "◌ pending",
+    Status.UNKNOWN: "? unknown",
+}
+_LABEL = 10
+BAR = 16
+"""Cells of a progress bar."""
+
+
+def state_text(call: Activity) -> str:
+    """Glyph and word: how the call ended, or where it stands."""
+    return _PHASE[call.phase] if call.result is None else _STATUS[call.result.status]
+
+
+def share_of(progress: Progress | None) -> float | None:
+    """How much of a call is done, 0 to 1; None where its tool does not say."""
+    if progress is None or progress.progress is None or not progress.total:
+        return None
+    return min(max(progress.progress / progress.total, 0.0), 1.0)
+
+
+def bar(share: float) -> str:
+    """A bar of BAR cells; the number beside it says the same."""
+    full = round(share * BAR)
+    return "█" * full + "░" * (BAR - full)
+
+
+def outcome_text(call: Activity) -> str:
+    """The last column: how far it is, or what it ended with."""
+    if call.result is None:
+        progress, share = call.progress, share_of(call.progress)
+        said = progress.message if progress is not None else ""
+        return " ".join(part for part in ("" if share is None else f"{share:.0%}", said) if part)
+    error = call.result.error
+    return "" if error is None else f"{error.code}: {error.message}"
+
+
+def duration_text(call: Activity, now: float) -> str:
+    """How long it ran; of one under way how long it is there, `now` in Unix seconds."""
+    if call.result is not None:
+        return _seconds_text(call.result.duration_ms / 1_000)
+    running = call.phase is Phase.RUNNING and call.running_since is not None
+    since = call.running_since if running and call.running_since is not None else call.started_at
+    return _seconds_text(max(0.0, now - since))
+
+
+def elapsed_text(seconds: float) -> str:
+    """`0:07`, `12:05`, `1:02:03`."""
+    minutes, second = divmod(max(0, int(seconds)), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def _seconds_text(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1_000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 60 else elapsed_text(seconds)
+
+
+def call_row(call: Activity, now: float) -> tuple[str, ...]:
+    """ID, STATE, TOOL, CALLER, STARTED, TOOK, HOW."""
+    return (
+        call.call_id,
+        state_text(call),
+        call.tool,
+        str(call.caller),
+        clock_time(call.started_at),
+        duration_text(call, now),
+        outcome_text(call),
+    )
+
+
+def follow_line(call: Activity, now: float) -> str:
+    """One change of a call, as `--follow` prints it."""
+    how = outcome_text(call)
+    head = f"{clock_time(now)}  {call.call_id}  {state_text(call)}  {call.tool}  {call.caller}"
+    return f"{head}  {duration_text(call, now)}{f'  {how}' if how else ''}"
+
+
+def call_page(call: Activity, now: float) -> list[str]:
+    """Everything that is known of one call."""
+    claims = f"{call.caller.claims} (unverified)" if call.caller.claims else ""
+    facts = (
+        ("call", call.call_id),
+        ("tool", call.tool),
+        ("state", state_text(call)),
+        ("plan", " · ".join(part for part in (call.parent_call_id, str(call.step or "")) if part)),
+        ("caller", str(call.caller)),
+        ("claims", claims),
+        ("sidecar", call.sidecar or "–"),
+        ("started", clock_time(call.started_at)),
+        ("took" if call.result is not None else "elapsed", duration_text(call, now)),
+        ("progress", outcome_text(call) if call.result is None else ""),
+    )
+    lines = [f"{label:<{_LABEL}}{_below(text)}" for label, text in facts if text]
+    lines += ["input", *_indented(_pretty(call.input_text))]
+    if call.result is not None:
+        lines += ["outcome", *(f"  {_below(line)}" for line in outcome_lines(call.result))]
+        if call.result.output is not None:
+            lines += ["output", *_indented(json.dumps(call.result.output, indent=2, ensure_ascii=False))]
+    return lines
+
+
+def _below(text: str) -> str:
+    """No line of a text from outside stands where ours begin."""
+    return text.replace("\n", "\n" + " " * _LABEL)
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.split("\n")]
+
+
+def _pretty(text: str) -> str:
+    """Canonical JSON over several lines; anything else as it is."""
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text

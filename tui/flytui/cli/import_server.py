@@ -1,0 +1,110 @@
+"""Taking a server of another client's file over into the registry from the command line: shown whole, and
+answered by a person on the terminal. No option and no variable says yes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flytui.cli.output import (
+    EXIT_UNKNOWN,
+    ask_yes_no,
+    can_ask,
+    print_error,
+    print_json,
+    print_line,
+    print_strict,
+)
+
+if TYPE_CHECKING:
+    from flycore.model.described import Described, Import
+    from flycore.registry.paths import RootPaths
+    from flytui.cli.invocation import Invocation
+
+EXIT_REFUSED = 5
+EXIT_NOT_ASKED = 4
+
+
+def import_server(told: Invocation, name: str, *, only_print: bool) -> int:
+    """Exit 0 once it is written or shown, 3 for a server there is not, 4 where nobody said yes, 5 where it
+    cannot be imported."""
+    from flytui.cli.kernel_query import read_catalog
+
+    places = told.places()
+    found = [item for item in read_catalog(places, probe=False).described if _matches_name(item, name)]
+    item = next((one for one in found if one.offer is not None), found[0] if found else None)
+    if item is None:
+        message = f"no file names an MCP server {name}: flytui catalog --all lists them"
+        return _print_outcome(told, places, name, None, "unknown", message, EXIT_UNKNOWN)
+    if item.offer is None:
+        why = "; ".join(f"{one.message} → {one.remedy}" for one in item.reasons) or "it cannot be imported"
+        return _print_outcome(told, places, name, item, "refused", why, EXIT_REFUSED)
+    if not told.as_json:
+        from flytui.console.screens.sources import import_texts
+
+        for text in import_texts(item, item.offer):
+            print_strict(text)
+    if only_print:
+        return _print_outcome(told, places, name, item, "shown", "", 0)
+    if told.as_json or not can_ask():
+        message = "not imported: run flytui tools import on a terminal, or press m in the console"
+        return _print_outcome(told, places, name, item, "shown", message, EXIT_NOT_ASKED)
+    if not ask_yes_no("Write this, and trust it?"):
+        print_error("not imported; nothing was written")
+        return EXIT_NOT_ASKED
+    return _write(told, places, item, item.offer)
+
+
+def _matches_name(item: Described, name: str) -> bool:
+    from flycore.model.described import SourceKind
+
+    return item.kind is SourceKind.MCP_SERVER and name in (item.id, item.key)
+
+
+def _write(told: Invocation, places: RootPaths, item: Described, shown: Import) -> int:
+    """Write what was shown, unless the file says something else by now; refused while a kernel holds the
+    root, whose console does it then."""
+    from flycore.model.enums import KernelRole
+    from flycore.model.errors import RootBusy
+    from flycore.offline.trust import import_server
+    from flytui.cli.kernel_query import hold_root
+
+    try:
+        with hold_root(places, KernelRole.TRUST) as root:
+            outcome = import_server(root, item, shown)
+    except RootBusy as busy:
+        where = "a console on it" if busy.role == "serve" else "its console"
+        message = f"pid {busy.pid} ({busy.role}) holds this root: press m in {where}, or close it first"
+        return _print_outcome(told, places, item.id, item, "refused", message, EXIT_NOT_ASKED)
+    if not outcome.accepted:
+        message = f"not imported: {outcome.why_not}"
+        return _print_outcome(told, places, item.id, item, "refused", message, EXIT_REFUSED)
+    message = f"{shown.id} stands in the registry, and is trusted as you read it"
+    return _print_outcome(told, places, item.id, item, "imported", message, 0)
+
+
+def _print_outcome(
+    told: Invocation,
+    places: RootPaths,
+    name: str,
+    item: Described | None,
+    outcome: str,
+    message: str,
+    code: int,
+) -> int:
+    if told.as_json:
+        from flytui.cli.documents import ImportDocument
+
+        print_json(
+            ImportDocument(
+                app_root=str(places.app_root),
+                name=name,
+                file=item.path if item else "",
+                offer=item.offer if item else None,
+                outcome=outcome,
+                message=message,
+            )
+        )
+    elif message:
+        (print_line if code == 0 else print_error)(message)
+    return code

@@ -1,0 +1,143 @@
+"""How `flytui policy explain` and `replay` say what they found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flycore.catalog.builtin import AGENT_ACTIONS
+from flycore.policy.conditions import Match
+from flytui.cli.documents import ExplainedRule, PolicyExplainDocument
+from flytui.cli.output import clock_time, print_line, table
+
+if TYPE_CHECKING:
+    from flycore.offline.policy import CallEvaluation
+    from flycore.policy.evaluate import RuleMatch
+    from flycore.policy.replay import Replayed
+    from flytui.cli.invocation import Invocation
+
+NO_TOOL = "nothing offers this tool, so a call would end unavailable"
+BY_THE_AGENT = "what is allowed here, the agent does itself"
+
+
+def explain_document(
+    tool: str, sidecar: str | None, evaluation: CallEvaluation, *, input_known: bool, caller: str
+) -> PolicyExplainDocument:
+    """The evaluation as a document."""
+    return PolicyExplainDocument(
+        tool=tool,
+        sidecar=sidecar,
+        risk=evaluation.risk,
+        input_known=input_known,
+        caller=caller,
+        decision=evaluation.decision,
+        rules=tuple(map(_explained, evaluation.matches)),
+        default=evaluation.default,
+        default_used=not evaluation.rules and evaluation.default is not None,
+    )
+
+
+def unknown_document(tool: str, nearest: tuple[str, ...], *, caller: str) -> PolicyExplainDocument:
+    """The document about a tool there is not."""
+    return PolicyExplainDocument(
+        tool=tool,
+        sidecar=None,
+        risk=None,
+        input_known=False,
+        caller=caller,
+        decision=None,
+        rules=(),
+        default=None,
+        default_used=False,
+        nearest=nearest,
+    )
+
+
+def _explained(item: RuleMatch) -> ExplainedRule:
+    rule = item.rule
+    return ExplainedRule(
+        decision=rule.decision,
+        because=rule.because,
+        where=rule.place,
+        tool=rule.tool,
+        counts=item.match,
+        caller=rule.caller,
+        when=rule.when,
+        expires=rule.expires,
+    )
+
+
+def explain_lines(invocation: Invocation, document: PolicyExplainDocument) -> None:
+    """Print it: the decision, the rules, the default."""
+    decision = document.decision.value if document.decision is not None else "not decided"
+    nobody = BY_THE_AGENT if document.tool in AGENT_ACTIONS else NO_TOOL
+    offered = f"offered by {document.sidecar}" if document.sidecar else nobody
+    print_line(f"{document.tool}: {decision}")
+    print_line(f"risk {document.risk.value if document.risk else 'unknown'}; {offered}")
+    if any(rule.counts is Match.UNKNOWN for rule in document.rules):
+        print_line(
+            "perhaps: it depends on the input or the caller (--caller NAME); "
+            "then an allow does not count, and a deny asks"
+        )
+    if document.rules:
+        print_line()
+        rows = [(_rule_verdict(rule), rule.where, _because(rule)) for rule in document.rules]
+        table(invocation, ("RULE SAYS", "WHERE", "BECAUSE"), rows)
+    if document.default is None:
+        return
+    print_line()
+    used = "used: no rule decides this call" if document.default_used else "not used: a rule matches"
+    print_line(f"default ({used})")
+    print_line(f"{document.default.decision.value}: {document.default.because}")
+
+
+def _rule_verdict(rule: ExplainedRule) -> str:
+    match rule.counts:
+        case Match.EXPIRED:
+            return f"{rule.decision.value}, expired"
+        case Match.UNKNOWN:
+            return f"{rule.decision.value}, perhaps"
+        case _:
+            return rule.decision.value
+
+
+def _because(rule: ExplainedRule) -> str:
+    conditions = [f"tool {rule.tool}"]
+    if rule.caller:
+        conditions.append(f"caller {rule.caller}")
+    if rule.when is not None:
+        conditions.append("input as in `when`")
+    if rule.expires is not None:
+        conditions.append(f"until {clock_time(rule.expires)}")
+    return f"{rule.because} ({', '.join(conditions)})"
+
+
+def replay_lines(invocation: Invocation, found: tuple[Replayed, ...]) -> None:
+    """Print the calls that a rule is about, and how many there are of what."""
+    matched = [item for item in found if item.matched]
+    if matched:
+        rows = [_row(item) for item in matched]
+        table(invocation, ("TIME", "TOOL", "CALLER", "WAS", "WOULD BE", "RULES"), rows)
+        print_line()
+    otherwise = sum(item.differs for item in found)
+    loosened = sum(_reverses_denial(item) for item in found)
+    approximate = sum(bool(item.call.approximate) for item in matched)
+    print_line(
+        f"{len(found)} calls looked at; {len(matched)} matched by a rule; {otherwise} decided otherwise"
+    )
+    if loosened:
+        print_line(f"{loosened} would be allowed that a person denied")
+    if approximate:
+        print_line(f"{approximate} approximate: the log does not hold their whole input")
+
+
+def _row(item: Replayed) -> tuple[str, ...]:
+    call = item.call
+    would = item.decision.value if item.decision is not None else "–"
+    rules = ", ".join(f"{rule.where} {rule.because}" for rule in item.matched)
+    remark = f"; approximate: {call.approximate}" if call.approximate else ""
+    marked = f"{would} (otherwise)" if item.differs else would
+    return call.at, call.tool, str(call.caller), call.was, marked, f"{rules}{remark}"
+
+
+def _reverses_denial(item: Replayed) -> bool:
+    return item.decision == "allow" and item.call.was.startswith("denied by a person")

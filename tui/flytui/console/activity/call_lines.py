@@ -1,0 +1,273 @@
+"""One call, in full: what went in, what came out, how it was confined, how long it took. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from flycore.model.call import Activity, ToolResult
+from flycore.model.enums import Phase
+from flytui.text.labels import PHASE_LABELS, STATUS_LABELS, duration, json_text, label_span, milliseconds_text
+from flytui.text.lines import (
+    StyledLine,
+    StyledText,
+    Tone,
+    labelled,
+    line,
+    span,
+    table_row,
+    text_lines,
+    truncated,
+    wrap,
+    wrapped,
+)
+
+_LABEL_CELLS = 12
+MAX_SECTION_LINES = 60
+"""Of an input or output beside everything else about its call; views of their own show all of it."""
+MAX_SECTION_CHARACTERS = 6_000
+BAR_CELLS = 12
+LIVE_CELLS = 3
+
+
+def call_lines(call: Activity, now: float, width: int) -> list[StyledLine]:
+    """The page for one call; `now` in Unix seconds."""
+    result = call.result
+    state = label_span(STATUS_LABELS[result.status]) if result else label_span(PHASE_LABELS[call.phase])
+    rows: list[StyledLine] = [
+        line(StyledText(" "), span(call.tool, Tone.STRONG), StyledText("  "), state),
+        (),
+    ]
+    rows += labelled("call", call.call_id, width, _LABEL_CELLS)
+    rows += labelled("plan", plan_words(call), width, _LABEL_CELLS)
+    rows += labelled("caller", str(call.caller), width, _LABEL_CELLS)
+    rows += labelled(
+        "claims", f"{call.caller.claims} (unverified)" if call.caller.claims else "", width, _LABEL_CELLS
+    )
+    rows += labelled("sidecar", call.sidecar or "–", width, _LABEL_CELLS)
+    if result is None:
+        rows += labelled("elapsed", duration(now - call.started_at), width, _LABEL_CELLS)
+        left = remaining(call, now)
+        rows += labelled(
+            "remaining", f"about {duration(left)}" if left is not None else "", width, _LABEL_CELLS
+        )
+        if call.progress:
+            rows += labelled(
+                "progress", call.progress.message or call.progress.phase.value, width, _LABEL_CELLS
+            )
+    else:
+        rows += _timing_lines(result, width)
+    rows += _section("Input", _shortened(input_text(call), "i shows all of it"), width)
+    if result is not None:
+        rows += _result_lines(result, width)
+    return rows
+
+
+def plan_words(call: Activity) -> str:
+    """The plan's call and where the step stands in it; empty for what is no step."""
+    return " · ".join(part for part in (call.parent_call_id, str(call.step or "")) if part)
+
+
+def _timing_lines(result: ToolResult, width: int) -> Iterator[StyledLine]:
+    yield from labelled(
+        "ran",
+        f"{milliseconds_text(result.duration_ms)}, waited {milliseconds_text(result.waited_ms)}",
+        width,
+        _LABEL_CELLS,
+    )
+    yield from labelled(
+        "sandbox", result.sandbox.value if result.sandbox else "nothing ran", width, _LABEL_CELLS
+    )
+    if result.exit_code is not None:
+        killed = f"signal {-result.exit_code}" if result.exit_code < 0 else str(result.exit_code)
+        yield from labelled("exit", killed, width, _LABEL_CELLS)
+
+
+def _result_lines(result: ToolResult, width: int) -> Iterator[StyledLine]:
+    if result.error is not None:
+        yield ()
+        yield line(StyledText(" "), span("Error", Tone.STRONG), span(f"  {result.error.code}", Tone.BAD))
+        yield from wrap(line(StyledText(" "), span(result.error.message)), width, 1)
+        if result.error.hint:
+            yield from wrap(line(StyledText(" "), span(f"→ {result.error.hint}", Tone.ACCENT)), width, 3)
+        if result.error.details:
+            yield from _section("Details", json_text(result.error.details), width)
+    if result.output is not None:
+        yield from _section("Output", _shortened(json_text(result.output), "t shows all of it"), width)
+    if result.artifacts:
+        files = "\n".join(f"{item.path}  {item.mime_type}, {item.bytes} bytes" for item in result.artifacts)
+        yield from _section("Files", files, width)
+    if result.warnings:
+        yield from _section("Warnings", "\n".join(result.warnings), width)
+    if result.stderr_tail:
+        yield from _section("stderr", result.stderr_tail.rstrip("\n"), width)
+
+
+def _section(title: str, text: str, width: int) -> list[StyledLine]:
+    return [
+        (),
+        line(StyledText(" "), span(title, Tone.STRONG)),
+        *wrapped(text_lines(text, margin=1), width, 3),
+    ]
+
+
+def input_text(call: Activity) -> str:
+    """Canonical JSON spread over lines; anything else as it is."""
+    try:
+        return json_text(json.loads(call.input_text))
+    except (ValueError, RecursionError):
+        return call.input_text
+
+
+def call_json(call: Activity) -> str:
+    """The call and its result as JSON over several lines."""
+    return msgspec.json.format(msgspec.json.encode(call), indent=2).decode()
+
+
+def _shortened(text: str, rest: str) -> str:
+    """As much of the text as stands well beside other things."""
+    lines = text[:MAX_SECTION_CHARACTERS].split("\n")
+    whole = len(text) <= MAX_SECTION_CHARACTERS and len(lines) <= MAX_SECTION_LINES
+    return text if whole else "\n".join([*lines[:MAX_SECTION_LINES], f"… {rest}"])
+
+
+def elapsed(call: Activity, now: float) -> str:
+    """Running: since when; ended: how long it ran and how long it waited before."""
+    if call.result is not None:
+        waited = (
+            f" +{milliseconds_text(call.result.waited_ms)} wait" if call.result.waited_ms >= 1_000 else ""
+        )
+        return f"{milliseconds_text(call.result.duration_ms)}{waited}"
+    running = call.running_since if call.phase is Phase.RUNNING and call.running_since else call.started_at
+    return duration(now - running)
+
+
+def remaining(call: Activity, now: float) -> float | None:
+    """Seconds that a running call still takes if it goes on as it went; None where nobody can say."""
+    progress = call.progress
+    if call.result is not None or progress is None or call.running_since is None:
+        return None
+    done, total = progress.progress, progress.total
+    if done is None or not total or done <= 0 or total < done:
+        return None
+    return max(0.0, now - call.running_since) * (total - done) / done
+
+
+def progress_line(call: Activity, now: float) -> StyledLine:
+    """How far a running call is: a bar with what remains where it says so, else one that is seen to live;
+    then its message."""
+    progress = call.progress
+    if call.result is not None or call.phase is not Phase.RUNNING:
+        return (span(progress.message, Tone.DIM),) if progress is not None and progress.message else ()
+    message = span(progress.message if progress is not None else "", Tone.DIM)
+    if progress is None or progress.progress is None or not progress.total or progress.total <= 0:
+        at = int(now) % (BAR_CELLS - LIVE_CELLS + 1)
+        after = BAR_CELLS - LIVE_CELLS - at
+        live = (
+            StyledText("─" * at, Tone.DIM),
+            StyledText("━" * LIVE_CELLS, Tone.ACCENT),
+            StyledText("─" * after, Tone.DIM),
+        )
+        return (*live, StyledText("  "), message)
+    share = max(0.0, min(1.0, progress.progress / progress.total))
+    filled = round(share * BAR_CELLS)
+    bar = (StyledText("━" * filled, Tone.ACCENT), StyledText("─" * (BAR_CELLS - filled), Tone.DIM))
+    left = remaining(call, now)
+    rest = (span(f"{duration(left)} left  ", Tone.DIM),) if left is not None else ()
+    return (*bar, span(f" {share:4.0%}  "), *rest, message)
+
+
+def state_line(call: Activity, now: float) -> StyledLine:
+    """State, time and progress or error code: what stays in sight in every view."""
+    result = call.result
+    state = label_span(STATUS_LABELS[result.status]) if result else label_span(PHASE_LABELS[call.phase])
+    code = result.error.code if result is not None and result.error is not None else ""
+    ends = (span(code, Tone.BAD),) if code else progress_line(call, now)
+    return (
+        StyledText(" "),
+        state,
+        StyledText("  "),
+        span(elapsed(call, now), Tone.DIM),
+        StyledText("  "),
+        *ends,
+    )
+
+
+# A call as a row of the list, and which calls a filter lets through. Pure.
+
+
+COLUMN_TITLES = ("STATE", "TOOL", "TIME", "CALLER")
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """A call in the list."""
+
+    call: Activity
+    now: float
+
+    @property
+    def key(self) -> str:
+        """The call's id."""
+        return self.call.call_id
+
+    def draw(self, width: int) -> StyledLine:
+        """State, tool, time, caller, and how far it is or how it ended."""
+        call = self.call
+        cells = (
+            _state_span(call),
+            span(call.tool, Tone.STRONG),
+            span(elapsed(call, self.now), Tone.DIM),
+            span(call.caller, Tone.DIM),
+        )
+        return truncated((*call_columns(cells, width), *self._end()), width)
+
+    def _end(self) -> StyledLine:
+        call = self.call
+        plan = line(span(f"{call.step}  ", Tone.DIM)) if call.step is not None else ()
+        if call.result is None:
+            return (*plan, *progress_line(call, self.now))
+        error = call.result.error
+        return (*plan, *line(span(f"{error.code}: {error.message}", Tone.DIM))) if error else plan
+
+
+def call_columns(cells: Sequence[StyledText], width: int) -> StyledLine:
+    """State, tool, time and, where there is room, caller, each in its column."""
+    sizes = (13, 20, 9) if width < 90 else (13, 20, 16, 20 if width < 116 else 28)
+    return table_row(((cell,) for cell in cells), sizes)
+
+
+def matching_calls(calls: Sequence[Activity], words: str) -> list[Activity]:
+    """Calls that hold every word in their state, tool, sidecar, caller, id or error; `!word` must be in none
+    of these."""
+    wanted = [(word.removeprefix("!").casefold(), word.startswith("!")) for word in words.split()]
+    wanted = [(word, absent) for word, absent in wanted if word]
+    if not wanted:
+        return list(calls)
+    return [
+        call for call in calls if all((word in _searched_text(call)) is not absent for word, absent in wanted)
+    ]
+
+
+def _state_span(call: Activity) -> StyledText:
+    return label_span(STATUS_LABELS[call.result.status] if call.result else PHASE_LABELS[call.phase])
+
+
+def _searched_text(call: Activity) -> str:
+    error = call.result.error if call.result is not None else None
+    said_of = (
+        _state_span(call).text,
+        call.phase.value,
+        call.result.status.value if call.result is not None else "",
+        call.tool,
+        call.sidecar or "",
+        str(call.caller),
+        call.caller.claims,
+        call.call_id,
+        call.parent_call_id,
+        f"{error.code} {error.message}" if error is not None else "",
+    )
+    return "\n".join(said_of).casefold()

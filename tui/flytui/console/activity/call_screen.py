@@ -1,0 +1,261 @@
+"""One call over the whole screen, in the ways of looking at it that suit what it gave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from flycore.model.call import Activity
+from flycore.model.errors import FlyError
+from flycore.model.picture import Picture
+from flytui.console.activity.call_lines import call_json, call_lines, input_text, state_line
+from flytui.console.activity.output_views import (
+    CallView,
+    LazyLines,
+    TableRow,
+    TreeNode,
+    first_view,
+    images_of,
+    parent_of,
+    table_of,
+    table_rows,
+    text_paragraphs,
+    texts_of,
+    tree_of,
+    views_of,
+    with_toggled,
+)
+from flytui.console.screens.base import PageScreen
+from flytui.console.screens.header import alert_lines, header_lines
+from flytui.console.state import ConsoleState, Topic
+from flytui.console.widgets.lines import LineBar
+from flytui.console.widgets.virtual_list import VirtualList
+from flytui.text.half_blocks import picture_lines
+from flytui.text.labels import json_text
+from flytui.text.lines import StyledLine, StyledText, Tone, keys_fitting, line, span, truncated, wrap
+
+_BY_ROWS = (CallView.TREE, CallView.TABLE)
+_COLOURFUL = ("256", "truecolor")
+_NO_PICTURE = "cannot be shown: it is gone, damaged, too large, or no image"
+
+
+class CallScreen(PageScreen):
+    """Follows its call while that runs; what it shows first is chosen again when the call ends, unless the
+    person has chosen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(view.key, f"show('{view.name}')", view.title, show=False, id=f"call.{view.name.lower()}")
+            for view in CallView
+        ),
+        Binding("tab", "turn(1)", "Next view", show=False, id="call.next"),
+        Binding("shift+tab", "turn(-1)", "Previous view", show=False, id="call.previous"),
+        Binding("right,l", "inside(True)", "Open", show=False, id="call.open"),
+        Binding("left,h", "inside(False)", "Close", show=False, id="call.close"),
+    ]
+
+    def __init__(self, desk: ConsoleState, call: Activity) -> None:
+        super().__init__(desk, call.tool, self._lines, copy=lambda: call_json(self._call))
+        self._call = call
+        self._view = first_view(call)
+        self._chosen = False
+        self._image = 0
+        self._pictures: dict[int, Picture | None] = {}
+        self._rows = VirtualList(id="call-tree")
+        self._tree: list[TreeNode] = []
+        self._table: list[TableRow] = []
+
+    def compose(self) -> ComposeResult:
+        """Header, state, views, then lines or rows."""
+        yield LineBar(lambda width: header_lines(self._desk, self._heading, width), id="header")
+        yield LineBar(
+            lambda width: [truncated(state_line(self._call, self._desk.now()), width)], id="call-state"
+        )
+        yield LineBar(self._view_lines, id="call-views")
+        yield LineBar(self._column_lines, id="call-columns")
+        yield self._rows
+        yield self._page
+        yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield LineBar(self._keys, id="keys")
+
+    def on_mount(self) -> None:
+        """Time passes on the page of a call that runs."""
+        self.set_interval(1.0, self._tick)
+        self._use_call(self._call)
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """The call moved or ended."""
+        calls = self._desk.activity if Topic.ACTIVITY in topics else ()
+        fresh = next((call for call in calls if call.call_id == self._call.call_id), self._call)
+        if fresh is not self._call:
+            ended = self._call.result is None and fresh.result is not None
+            self._call = fresh
+            if ended and not self._chosen:
+                self._view = first_view(fresh)
+            self._use_call(fresh)
+        for bar in self.query(LineBar):
+            bar.redraw()
+
+    def on_resize(self) -> None:
+        """A picture is made for the room there is."""
+        if self._view is CallView.PICTURE:
+            self._page.rebuild()
+
+    def action_show(self, name: str) -> None:
+        """Another way of looking, where it has something to show."""
+        view = CallView[name]
+        if view in views_of(self._call):
+            self._view, self._chosen = view, True
+            self._page.scroll_to(y=0, animate=False)
+            self._use_call(self._call)
+
+    def action_turn(self, by: int) -> None:
+        """The next way of looking, or the one before."""
+        views = views_of(self._call)
+        here = views.index(self._view) if self._view in views else 0
+        self.action_show(views[(here + by) % len(views)].name)
+
+    def action_inside(self, opens: bool) -> None:
+        """In the tree: open the row, or close it and then what it is in; else the next or last picture."""
+        if self._view is CallView.PICTURE:
+            self._image = (self._image + (1 if opens else -1)) % len(images_of(self._call))
+            self._use_call(self._call)
+        elif self._view is CallView.TREE and self._rows.row is not None:
+            at = self._rows.cursor
+            node = self._tree[at]
+            if node.can_open and node.open is not opens:
+                self._toggle(at)
+            elif opens and node.can_open:
+                self._rows.action_move(1)
+            elif not opens:
+                self._rows.action_move(parent_of(self._tree, at) - at)
+
+    @on(VirtualList.Chosen)
+    def _open(self, event: VirtualList.Chosen) -> None:
+        """Enter opens and closes; what has no inside is shown whole."""
+        event.stop()
+        row = event.rows.row
+        if isinstance(row, TreeNode) and row.can_open:
+            self._toggle(event.rows.cursor)
+        elif isinstance(row, TreeNode):
+            self._show_whole(
+                row.key or "Output", row.value if isinstance(row.value, str) else json_text(row.value)
+            )
+        elif isinstance(row, TableRow):
+            self._show_whole(f"Row {row.at + 1}", json_text(row.item))
+
+    def _show_whole(self, title: str, text: str) -> None:
+        parts = text_paragraphs([("", text)])
+        self.app.push_screen(PageScreen(self._desk, title, lambda width: LazyLines(parts, width)))
+
+    def _toggle(self, at: int) -> None:
+        self._tree = with_toggled(self._tree, at)
+        self._rows.set_rows(self._tree)
+
+    def _use_call(self, call: Activity) -> None:
+        """Show the call in the view that is on."""
+        if self._view not in views_of(call):
+            self._view = CallView.CALL
+        output = call.result.output if call.result is not None else None
+        by_rows = self._view in _BY_ROWS
+        self._rows.display, self._page.display = by_rows, not by_rows
+        if self._view is CallView.TREE:
+            self._tree = self._tree or tree_of(output)
+            self._rows.set_rows(self._tree)
+        elif self._view is CallView.TABLE:
+            self._table = self._table or table_rows(table_of(output))
+            self._rows.set_rows(self._table)
+        elif self._view is CallView.PICTURE:
+            self._fetch()
+        self.set_focus(self._rows if by_rows else self._page)
+        self._page.rebuild()
+        for bar in self.query(LineBar):
+            bar.redraw()
+
+    def _fetch(self) -> None:
+        index, _ = images_of(self._call)[self._image]
+        if index not in self._pictures:
+            self.run_worker(self._fetch_picture(index), group="picture", exclusive=True)
+
+    async def _fetch_picture(self, index: int) -> None:
+        try:
+            self._pictures[index] = await self._desk.client.picture(self._call.call_id, index)
+        except FlyError:
+            self._pictures[index] = None
+        self._page.rebuild()
+
+    def _tick(self) -> None:
+        if self._call.result is None:
+            self.query_one("#call-state", LineBar).redraw()
+            if self._view is CallView.CALL:
+                self._page.rebuild()
+
+    def _lines(self, width: int) -> Sequence[StyledLine]:
+        call = self._call
+        match self._view:
+            case CallView.PICTURE:
+                return self._picture_lines(width)
+            case CallView.TEXT:
+                texts = list(texts_of(call.result.output if call.result is not None else None))
+                return LazyLines(
+                    text_paragraphs(texts if len(texts) > 1 else [("", text) for _, text in texts]), width
+                )
+            case CallView.INPUT:
+                return LazyLines(text_paragraphs([("", input_text(call))]), width)
+            case CallView.STDERR:
+                tail = call.result.stderr_tail if call.result is not None else ""
+                return LazyLines(text_paragraphs([("", tail.rstrip("\n"))]), width)
+            case _:
+                return call_lines(call, self._desk.now(), width)
+
+    def _picture_lines(self, width: int) -> Sequence[StyledLine]:
+        images = images_of(self._call)
+        index, artifact = images[self._image]
+        of = f"{self._image + 1} of {len(images)}  " if len(images) > 1 else ""
+        caption = f" {of}{artifact.path}  {artifact.mime_type}, {artifact.bytes:,} bytes"
+        rows = wrap(line(span(caption, Tone.DIM)), width, 1)
+        if index not in self._pictures:
+            return [*rows, line(span(" reading…", Tone.ACCENT))]
+        picture = self._pictures[index]
+        if picture is None:
+            return [*rows, line(span(f" {_NO_PICTURE}", Tone.WARN))]
+        colours = not self.app.no_color and self.app.console.color_system in _COLOURFUL
+        if not colours:
+            rows += wrap(line(span(" no colours here: characters show how light it is", Tone.DIM)), width, 1)
+        room = self._page.scrollable_content_region.height - len(rows)
+        return [
+            *rows,
+            *((StyledText(" "), *row) for row in picture_lines(picture, width - 2, room, colours=colours)),
+        ]
+
+    def _column_lines(self, width: int) -> Sequence[StyledLine]:
+        if self._view is not CallView.TABLE or not self._table:
+            return []
+        return [truncated((StyledText("  "), *self._table[0].columns.titles(width - 2)), width)]
+
+    def _view_lines(self, width: int) -> Sequence[StyledLine]:
+        parts: list[StyledText] = []
+        for view in views_of(self._call):
+            here = view is self._view
+            key = self._desk.keys.label(f"call.{view.name.lower()}")
+            parts += [StyledText("  " if parts else " "), span(key, Tone.KEY), StyledText(" ")]
+            parts.append(
+                StyledText(f"[{view.title}]" if here else view.title, Tone.STRONG if here else Tone.DIM)
+            )
+        return wrap(tuple(parts), width, 1)
+
+    def _keys(self, width: int) -> Sequence[StyledLine]:
+        pairs = [("call.next", "next view"), ("page.copy", "copy as JSON"), ("page.close", "back")]
+        if self._view is CallView.TREE:
+            pairs[:0] = [("←→ Enter", "close, open")]
+        elif self._view is CallView.TABLE:
+            pairs[:0] = [("list.open", "the whole row")]
+        elif self._view is CallView.PICTURE and len(images_of(self._call)) > 1:
+            pairs[:0] = [("←→", "other pictures")]
+        else:
+            pairs[:0] = [("↑↓ PgUp PgDn", "scroll")]
+        return [keys_fitting(self._desk.keys.hints(pairs), width)]

@@ -1,0 +1,145 @@
+"""Approve several requests once: a table of exactly what would run, armed like a card, read to its end.
+
+It mints no standing permission: one answer goes out for each request that was on screen, by id and digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from flycore.model.approval import Answer, ApprovalRequest, Ask
+from flycore.model.enums import Choice, RequestState, Risk
+from flycore.model.errors import FlyError
+from flysafe.text import strict_text
+from flytui.console.approvals.card_lines import TONES
+from flytui.console.screens.armed import ArmedScreen, key_lines_with_state
+from flytui.console.screens.arming import ArmingState
+from flytui.console.state import ConsoleState, Topic
+from flytui.text.card import LABEL_CELLS, CardLine, render_card
+from flytui.text.labels import plural
+from flytui.text.lines import StyledLine, StyledText, Tone, keys_line, line, padded, span, wrap, wrapped
+
+_ARMING = ArmingState(Risk.MEDIUM, read_whole=True)
+_OMITTED_LABELS = frozenset(("ROOT", "WHY", "CHECKS"))
+"""Parts of the card that are not what would run."""
+
+
+class BatchScreen(ArmedScreen[None]):
+    """Shows what waits when it opens; what changes or ends meanwhile leaves it, and it is read anew."""
+
+    def __init__(self, desk: ConsoleState) -> None:
+        super().__init__(desk, "Approvals", _ARMING)
+        self._asks, self._others = split_batch(desk.waiting)
+        self._outcome: tuple[str, ...] = ()
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """A request that ended or became another one is taken off the table, which is then another."""
+        if Topic.ASKS in topics and not self._sending and not self._outcome:
+            still = tuple(ask for ask in self._asks if self._waits(ask))
+            if still != self._asks:
+                self._asks = still
+                self._show_question(_ARMING)
+        self._tick()
+
+    def _approval(self) -> Coroutine[Any, Any, None] | None:
+        return self._send(self._asks) if self._asks and not self._outcome else None
+
+    def _waits(self, ask: Ask) -> bool:
+        now = self._desk.ask(ask.request.id)
+        same = now is not None and now.request.subject_digest == ask.request.subject_digest
+        return same and now is not None and now.state is RequestState.WAITING
+
+    async def _send(self, asks: Sequence[Ask]) -> None:
+        """One answer for each that was shown; the first refusal of the kernel ends none of the others."""
+        refused: list[str] = []
+        for ask in asks:
+            request, answer = ask.request, Answer(choice=Choice.APPROVE_ONCE)
+            try:
+                outcome = await self._desk.approver.decide(request.id, request.subject_digest, answer)
+            except FlyError as error:
+                refused.append(f"{request.tool} did not count: {error}")
+            else:
+                if not outcome.accepted:
+                    refused.append(f"{request.tool} did not count: {outcome.why_not or 'refused'}")
+        done = len(asks) - len(refused)
+        self._outcome = (f"{plural(done, 'request')} approved once", *refused)
+
+    def _title_lines(self, width: int) -> Sequence[StyledLine]:
+        words = f" {plural(len(self._asks), 'request')} to be approved once, each for this one call"
+        rows = [line(span(words, Tone.STRONG))]
+        if self._others:
+            what = plural(len(self._others), "request")
+            rows.append(line(span(f" {what} not in this batch; they stand at its end", Tone.DIM)))
+        return wrapped(rows, width, 1)
+
+    def _body_lines(self, width: int) -> Sequence[StyledLine]:
+        rows: list[StyledLine] = []
+        for place, ask in enumerate(self._asks, 1):
+            rows += [*_entry(place, ask, width), ()]
+        if not self._asks:
+            rows += [line(span(" Nothing waits that can be approved in a batch.")), ()]
+        if self._others:
+            rows.append(line(span(" not in this batch", Tone.STRONG)))
+        for ask, why in self._others:
+            name = StyledText(strict_text(f"{ask.request.tool} · {ask.request.caller}"))
+            rows += wrap(line(StyledText("   "), name, span(f"  {why}", Tone.WARN)), width, 5)
+        return rows
+
+    def _key_lines(self, width: int) -> Sequence[StyledLine]:
+        if self._outcome:
+            first, *rest = self._outcome
+            rows = [
+                line(span(f" ✓ {first}", Tone.STRONG)),
+                *(line(span(f" ✗ {text}", Tone.WARN)) for text in rest),
+            ]
+            return [*wrapped(rows, width, 3), *wrap(keys_line([("Esc", "back")]), width)]
+        if self._sending:
+            return [line(span(" sending the answers…", Tone.ACCENT))]
+        pairs = [
+            (self._desk.keys.label("card.approve"), f"approve these {len(self._asks)} once"),
+            ("↑↓ PgUp PgDn", "read"),
+            ("Esc", "back"),
+        ]
+        return key_lines_with_state(self._readiness(), pairs if self._asks else pairs[1:], width)
+
+
+def split_batch(asks: Sequence[Ask]) -> tuple[tuple[Ask, ...], tuple[tuple[Ask, str], ...]]:
+    """Requests that a batch may hold, and the others with the reason."""
+    reasons = [(ask, _exclusion_reason(ask.request)) for ask in asks]
+    return tuple(ask for ask, why in reasons if not why), tuple((ask, why) for ask, why in reasons if why)
+
+
+def _exclusion_reason(request: ApprovalRequest) -> str:
+    if request.risk.at_least(Risk.HIGH):
+        return f"{request.risk.value} risk is decided on its own card"
+    if request.crop is not None:
+        return "is about a place on the screen, which its own card shows"
+    return "has masked fields, which its own card reveals" if request.masked else ""
+
+
+def _entry(place: int, ask: Ask, width: int) -> list[StyledLine]:
+    """Who calls what, its effect, the whole input, what it could reach."""
+    request = ask.request
+    title = line(
+        span(f" {place}  "), StyledText(strict_text(request.tool), Tone.STRONG), span(f"  {request.caller}")
+    )
+    rows = wrap(title, width, 4)
+    if ask.count > 1:
+        rows += wrap(line(span(f"    {ask.count} identical calls wait for this answer", Tone.WARN)), width, 4)
+    return [*rows, *(_card_line(card) for card in _relevant_lines(render_card(request, width - 3)))]
+
+
+def _relevant_lines(cards: Sequence[CardLine]) -> Sequence[CardLine]:
+    kept: list[CardLine] = []
+    label = ""
+    for card in cards:
+        label = card.label or label
+        if label not in _OMITTED_LABELS:
+            kept.append(card)
+    return kept
+
+
+def _card_line(card: CardLine) -> StyledLine:
+    label = padded((StyledText("  "), StyledText(card.label, Tone.DIM)), LABEL_CELLS + 2)
+    return (*label, StyledText(card.text, TONES[card.style]))

@@ -1,0 +1,282 @@
+"""A card's pictures of the screen: how much room they get, and their lines. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from flycore.model.approval import ApprovalRequest, Ask
+from flycore.model.enums import Choice, Code, RequestState, Risk
+from flytui.console.screens.arming import ArmingState
+from flytui.console.user_settings import KeyBindings
+from flytui.text.card import LABEL_CELLS, CardStyle, card_keys, render_card
+from flytui.text.half_blocks import picture_lines
+from flytui.text.labels import duration, risk_title
+from flytui.text.lines import (
+    StyledLine,
+    StyledText,
+    Tone,
+    keys_line,
+    line,
+    padded,
+    span,
+    truncated,
+    width_of,
+    wrap,
+    wrapped,
+)
+
+LEAST_ROWS, MOST_ROWS = 5, 14
+"""Lines of one picture, however little or much room there is."""
+
+
+def crop_rows(request: ApprovalRequest, free: int) -> int:
+    """Lines for each of the request's pictures where so many are free on the card."""
+    count = sum(picture is not None for picture in (request.crop, request.crop_to))
+    return min(MOST_ROWS, max(LEAST_ROWS, free // max(1, count)))
+
+
+def crop_lines(
+    request: ApprovalRequest, style: CardStyle, width: int, rows: int, *, colours: bool
+) -> list[StyledLine]:
+    """The picture that a line of that style speaks of, with its cross; none for other lines."""
+    shown = {
+        CardStyle.CROP: (request.crop, request.cross),
+        CardStyle.CROP_TO: (request.crop_to, request.cross_to),
+    }
+    picture, cross = shown.get(style, (None, None))
+    return [] if picture is None else picture_lines(picture, width, rows, cross, colours=colours)
+
+
+# The card's frame as lines: title above, the kernel's lines in the middle, keys below. Pure.
+
+
+TONES: dict[CardStyle, Tone] = {
+    CardStyle.TITLE: Tone.PLAIN,
+    CardStyle.EFFECT: Tone.STRONG,
+    CardStyle.INPUT: Tone.QUOTE,
+    CardStyle.REACH_OK: Tone.GOOD,
+    CardStyle.REACH_OPEN: Tone.WARN,
+    CardStyle.SEAL: Tone.PLAIN,
+    CardStyle.WHY: Tone.PLAIN,
+    CardStyle.CHECKS: Tone.DIM,
+    CardStyle.SAID: Tone.DIM,
+    CardStyle.PLAIN: Tone.PLAIN,
+    CardStyle.CROP: Tone.PLAIN,
+    CardStyle.CROP_TO: Tone.PLAIN,
+    CardStyle.ADDED: Tone.GOOD,
+    CardStyle.REMOVED: Tone.WARN,
+}
+END_LABELS: dict[RequestState, str] = {
+    RequestState.APPROVED: "approved",
+    RequestState.DENIED: "denied",
+    RequestState.TIMED_OUT: "timed out",
+    RequestState.WITHDRAWN: "withdrawn by the caller",
+}
+
+
+_READ_ONLY_KEYS = frozenset(("v", "w", "n/p", "Esc"))
+"""Keys of the card that only show: all that one has that cannot decide."""
+
+
+_ANSWER_LABELS = {Choice.APPROVE_ONCE: "approved once", Choice.LEASE: "leased", Choice.BLOCK: "blocked"}
+
+
+@dataclass(frozen=True, slots=True)
+class CardFrame:
+    """What stands round the card's body at one moment."""
+
+    ask: Ask
+    position: int
+    """1-based place among those that wait; 0 when it no longer waits."""
+    waiting: int
+    arming: ArmingState
+    clock: float
+    """Seconds on the arming's clock."""
+    now: float
+    """Unix seconds."""
+    outcome: str = ""
+    """What became of the answer; `""` before there is one."""
+    succeeded: bool = True
+    sending: bool = False
+    block_pressed: bool = False
+    """Whether `b` was pressed once."""
+    notice: str = ""
+    """Why a key did nothing, or what it asks for."""
+    keys: KeyBindings = field(default_factory=KeyBindings)
+
+
+def title_lines(frame: CardFrame, width: int) -> list[StyledLine]:
+    """Place, risk, how long it has waited and will; below it, who else waits for the answer."""
+    return [
+        *_title_line(frame, width),
+        *(row for fact in _fact_lines(frame.ask) for row in wrap(fact, width, 1)),
+    ]
+
+
+def _fact_lines(ask: Ask) -> list[StyledLine]:
+    """What is not the request's own."""
+    if ask.state is not RequestState.WAITING:
+        return []
+    facts = []
+    if ask.count > 1:
+        facts.append(line(span(f" {ask.count} identical calls wait for this answer", Tone.WARN)))
+    if ask.ticket:
+        facts.append(line(span(" the caller comes back for the answer", Tone.DIM)))
+    return facts
+
+
+def _title_line(frame: CardFrame, width: int) -> list[StyledLine]:
+    request = frame.ask.request
+    place = (
+        f"{frame.position} of {frame.waiting}"
+        if frame.position
+        else END_LABELS.get(frame.ask.state, "not waiting")
+    )
+    left = line(StyledText(" "), risk_title(request.risk), span(f"  {request.tool}", Tone.STRONG))
+    times = ""
+    if frame.ask.state is RequestState.WAITING:
+        times = f" · waiting {duration(frame.now - request.asked_at)}"
+        if frame.ask.held:
+            times += " · held"
+        elif width >= 72:
+            times += f" · times out in {duration(request.expires_at - frame.now)}"
+    right = line(span(f"{place}{times} ", Tone.DIM))
+    return [
+        (*padded(left, max(0, width - width_of(right))), *right)
+        if width_of(right) < width
+        else truncated(left, width)
+    ]
+
+
+def body_lines(
+    request: ApprovalRequest, width: int, *, reveal: bool, height: int = 0, colours: bool = True
+) -> list[StyledLine]:
+    """Every line of the kernel's card, labels in their column. Its pictures take what is left of
+    `height` lines, and a few lines where nothing is."""
+    cards = render_card(request, width - 2, reveal=reveal)
+    rows = crop_rows(request, height - len(cards))
+    lines: list[StyledLine] = []
+    for card, after in zip_longest(cards, cards[1:]):
+        label = padded((StyledText(" "), StyledText(card.label, Tone.DIM)), LABEL_CELLS + 1)
+        lines.append((*label, StyledText(card.text, TONES[card.style])))
+        if after is not None and after.style is card.style:
+            continue
+        picture = crop_lines(request, card.style, width - 2 - LABEL_CELLS, rows, colours=colours)
+        lines += [(StyledText(" " * (LABEL_CELLS + 1)), *row) for row in picture]
+    return lines
+
+
+def foot_lines(frame: CardFrame, width: int) -> list[StyledLine]:
+    """The keys, what each does now, and whether approve is armed. Never cut: wrapped."""
+    if frame.outcome or frame.ask.state is not RequestState.WAITING:
+        return _ended_lines(frame, width)
+    request, arming = frame.ask.request, frame.arming
+    if frame.sending:
+        return [line(span(" sending the answer…", Tone.ACCENT))]
+    if arming.confirm_open(frame.clock):
+        return _confirm_lines(request, arming, width)
+    if frame.block_pressed:
+        return _block_lines(frame, width)
+    pairs = [
+        (frame.keys.label_of_default("card", hint.key), hint.words)
+        for hint in card_keys(request, held=frame.ask.held)
+        if not arming.viewer_reason or hint.key in _READ_ONLY_KEYS
+    ]
+    said = wrap(line(span(f" {frame.notice}", Tone.WARN)), width, 1) if frame.notice else []
+    return [*said, *_readiness_lines(arming, frame.clock, width), *_wrapped_keys(pairs, width)]
+
+
+def _block_lines(frame: CardFrame, width: int) -> list[StyledLine]:
+    words = f" block {frame.ask.request.tool} for every caller, until you unblock it?"
+    keys = keys_line(
+        [(f"{frame.keys.label('card.block')} again", "blocks the tool"), ("any other key", "does not")]
+    )
+    return [*wrap(line(span(words, Tone.STRONG)), width, 1), *wrap(keys, width)]
+
+
+def why_lines(request: ApprovalRequest, width: int) -> list[StyledLine]:
+    """Each rule that spoke, where it stands, and what it says."""
+    rows: list[StyledLine] = [line(span("Why this is asked", Tone.STRONG)), ()]
+    for rule in request.why:
+        rows.append(
+            line(
+                span(rule.decision.value, Tone.STRONG),
+                span(f"  {rule.tool}  "),
+                span(rule.where, Tone.ACCENT),
+            )
+        )
+        rows.append(line(span(f"    {rule.because}")))
+    if not request.why:
+        rows.append(line(span("No rule matched: the default asks.")))
+    rows += [(), line(span("The strictest matching rule decides. Agents never see this page.", Tone.DIM))]
+    return wrapped(rows, width, indent=4)
+
+
+def outcome_of(ask: Ask) -> tuple[str, bool]:
+    """What to say of a request that ended without this person's answer here; whose answer it was first."""
+    good = ask.state is RequestState.APPROVED
+    word = END_LABELS.get(ask.state, "no longer waiting")
+    if ask.code is Code.PANIC:
+        word = "refused: everything was stopped"
+    if ask.answer is not None:
+        word = _ANSWER_LABELS.get(ask.answer.choice, word)
+    return (f"answered by {ask.decided_by}: {word}" if ask.decided_by else word), good
+
+
+def readiness(arming: ArmingState, now: float, *, margin: int = 0) -> StyledText:
+    """Whether the approve key is armed, or why not, behind `margin` cells. Only what time alone will change
+    is dim."""
+    space, blocked = " " * margin, arming.blocked_reason(now)
+    if not blocked:
+        return span(f"{space}keys ready ●", Tone.GOOD)
+    unread = arming.read_whole and not arming.end_seen
+    urgent = arming.viewer_reason or arming.desktop_controlled or arming.strict or unread
+    return span(f"{space}{blocked} ○", Tone.WARN if urgent else Tone.DIM)
+
+
+def _readiness_lines(arming: ArmingState, now: float, width: int) -> list[StyledLine]:
+    below = span("more below ↓  ", Tone.WARN)
+    unread = not arming.blocked_reason(now) and not arming.end_seen
+    return [_right_aligned(line(*([below] if unread else []), readiness(arming, now)), width)]
+
+
+def _confirm_lines(request: ApprovalRequest, arming: ArmingState, width: int) -> list[StyledLine]:
+    if request.risk is Risk.CRITICAL:
+        typed = arming.typed + "·" * (len(request.letter) - len(arming.typed))
+        words = line(
+            span(" type the code ", Tone.STRONG), span(f" {request.letter} ", Tone.ALARM), span(f"  {typed}")
+        )
+    else:
+        words = line(span(" confirm with ", Tone.STRONG), span(f" {request.letter} ", Tone.ALARM))
+    return [*wrap(words, width), *wrap(keys_line([("any other key", "does not approve")]), width)]
+
+
+def _ended_lines(frame: CardFrame, width: int) -> list[StyledLine]:
+    text, good = (frame.outcome, frame.succeeded) if frame.outcome else outcome_of(frame.ask)
+    if frame.outcome and not frame.succeeded and frame.ask.decided_by:
+        text = f"{outcome_of(frame.ask)[0]}; your answer did not count"
+    mark = span(" ✓ " if good else " ✗ ", Tone.GOOD if good else Tone.WARN)
+    pairs = [(frame.keys.label("card.next"), "next")] if frame.waiting else []
+    return [
+        *wrap(line(mark, span(text, Tone.STRONG)), width, 3),
+        truncated(keys_line([*pairs, ("Esc", "back")]), width),
+    ]
+
+
+def _right_aligned(row: StyledLine, width: int) -> StyledLine:
+    return (StyledText(" " * max(0, width - width_of(row) - 1)), *truncated(row, width))
+
+
+def _wrapped_keys(pairs: Sequence[tuple[str, str]], width: int) -> list[StyledLine]:
+    """Key pairs over as many lines as they need; a pair is never broken."""
+    lines: list[StyledLine] = []
+    current: StyledLine = ()
+    for pair in pairs:
+        piece = keys_line([pair])
+        if current and width_of(current) + width_of(piece) + 1 > width:
+            lines.append(current)
+            current = ()
+        current = (*current, *((StyledText(" "),) if current else ()), *piece)
+    return [truncated(row, width) for row in [*lines, current]]

@@ -1,0 +1,153 @@
+"""A question that is not about one call, armed like a card: a letter for each of its options, never Enter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flycore.model.enums import QuestionKind, Risk
+from flycore.model.errors import FlyError
+from flycore.model.question import Question
+from flysafe.text import strict_text
+from flytui.console.screens.armed import ArmedScreen
+from flytui.console.screens.arming import ArmingState
+from flytui.console.screens.text_prompt import TextPromptScreen
+from flytui.console.state import ConsoleState, Topic
+from flytui.text.labels import age
+from flytui.text.lines import StyledLine, StyledText, Tone, keys_line, line, span, wrap, wrapped
+
+REPLY_KEY = "w"
+_RESERVED_KEYS = frozenset("wnp")
+_ARMING = ArmingState(Risk.MEDIUM, read_whole=True)
+KIND_LABELS: dict[QuestionKind, tuple[str, Tone]] = {
+    QuestionKind.PANIC: ("■ stopped", Tone.ALARM),
+    QuestionKind.LOOP: ("↻ loop", Tone.WARN),
+    QuestionKind.TRUST: ("± new", Tone.WARN),
+    QuestionKind.DRIFT: ("± changed", Tone.WARN),
+}
+
+
+def option_keys(question: Question) -> dict[str, str]:
+    """Key to option id: the first letter of each id that is still free."""
+    keys: dict[str, str] = {}
+    for option in question.options:
+        letters = (*option.id, *"abcdefghijklmnopqrstuvxyz")
+        free = next(key for key in letters if key.isalpha() and key not in keys and key not in _RESERVED_KEYS)
+        keys[free] = option.id
+    return keys
+
+
+class QuestionScreen(ArmedScreen[None]):
+    """Shows one question, then the next that waits. Escape, and every accident, leaves it waiting."""
+
+    def __init__(self, desk: ConsoleState, question: Question) -> None:
+        super().__init__(desk, "Question", _ARMING)
+        self._question = question
+        self._reply = ""
+        self._outcome = ""
+        self._ended = False
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """What waits has changed: a question that says something else now is read and armed anew."""
+        if Topic.QUESTIONS in topics and not self._sending:
+            now = next((item for item in self._desk.questions if item.id == self._question.id), None)
+            if now is None:
+                self._outcome, self._ended = self._outcome or "it no longer waits", True
+            elif now != self._question:
+                self._show(now)
+        self._redraw()
+
+    def _handle_key(self, key: str, now: float) -> None:
+        """The letter of an option decides at once; the person's own keys for the card are not meant here."""
+        armed = self._card.press_option(now)
+        option = option_keys(self._question).get(key)
+        if key == "escape":
+            self.dismiss()
+        elif key in ("n", "p"):
+            self._step(1 if key == "n" else -1)
+        elif key == REPLY_KEY and self._question.free_text and not self._ended:
+            self.app.push_screen(_reply_prompt(), self._set_reply)
+        elif option is not None and armed and not self._ended:
+            self._start_sending(self._send(self._question, option, self._reply))
+        else:
+            self._scroll(key)
+
+    def _set_reply(self, words: str | None) -> None:
+        self._reply = self._reply if words is None else words
+        self._redraw()
+
+    async def _send(self, question: Question, option: str, words: str) -> None:
+        """Answer the question that was on screen."""
+        try:
+            outcome = await self._desk.approver.answer(question.id, option, words)
+        except FlyError as error:
+            self._outcome = f"the answer did not count: {error}"
+        else:
+            if outcome.accepted:
+                self._desk.notice = f"answered: {option} · {question.title}"
+                self._next(question)
+            else:
+                self._outcome = f"the answer did not count: {outcome.why_not or 'refused'}"
+
+    def _next(self, answered: Question) -> None:
+        others = [item for item in self._desk.questions if item.id != answered.id]
+        loops = [item for item in others if item.kind not in (QuestionKind.TRUST, QuestionKind.DRIFT)]
+        same = [item for item in others if item.kind is answered.kind]
+        if following := (loops or same):
+            self._show(following[0])
+        else:
+            self.dismiss()
+
+    def _step(self, step: int) -> None:
+        waiting = self._desk.questions
+        place = next((at for at, item in enumerate(waiting) if item.id == self._question.id), -step)
+        if waiting and waiting[(place + step) % len(waiting)].id != self._question.id:
+            self._show(waiting[(place + step) % len(waiting)])
+
+    def _show(self, question: Question) -> None:
+        self._question, self._reply, self._outcome, self._ended = question, "", "", False
+        self._show_question(_ARMING)
+
+    def _title_lines(self, width: int) -> Sequence[StyledLine]:
+        word, tone = KIND_LABELS[self._question.kind]
+        since = age(self._desk.now() - self._question.asked_at) if self._question.asked_at else ""
+        waits = span(f"  for {since}" if since else "", Tone.DIM)
+        title = StyledText(strict_text(self._question.title), Tone.STRONG)
+        return wrap(line(span(f" {word} ", tone), StyledText(" "), title, waits), width, 1)
+
+    def _body_lines(self, width: int) -> Sequence[StyledLine]:
+        rows: list[StyledLine] = []
+        for text in self._question.lines:
+            rows += wrap(line(StyledText(" "), StyledText(strict_text(text))), width, 9)
+        return rows
+
+    def _key_lines(self, width: int) -> Sequence[StyledLine]:
+        if self._ended or self._outcome:
+            state = span(f" {self._outcome}", Tone.WARN)
+        elif self._sending:
+            state = span(" sending the answer…", Tone.ACCENT)
+        else:
+            state = self._readiness()
+        rows = [line(state)]
+        if self._reply:
+            rows.append(
+                line(span(" your words: ", Tone.DIM), StyledText(strict_text(self._reply), Tone.STRONG))
+            )
+        rows += [] if self._ended else [keys_line([pair]) for pair in self._options()]
+        further = [(REPLY_KEY, "write words to the caller")] if self._question.free_text else []
+        more = [("n p", "next, previous")] if len(self._desk.questions) > 1 else []
+        rows.append(keys_line([*([] if self._ended else further), *more, ("Esc", "leave it waiting")]))
+        return wrapped(rows, width, 1)
+
+    def _options(self) -> list[tuple[str, str]]:
+        """Each option's key and words; which is recommended, where there is a choice."""
+        options = {option.id: option for option in self._question.options}
+        choice = len(options) > 1
+        return [
+            (key, options[name].words + (" (recommended)" if choice and options[name].recommended else ""))
+            for key, name in option_keys(self._question).items()
+        ]
+
+
+def _reply_prompt() -> TextPromptScreen:
+    note = "The caller is told them with your answer, which you give afterwards."
+    return TextPromptScreen("Words to the caller", note, "keep them", "back to the question")

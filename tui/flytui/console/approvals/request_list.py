@@ -1,0 +1,215 @@
+"""The Approvals list: what waits, first in first; below it what became of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+
+from flycore.model.approval import Ask
+from flycore.model.enums import RequestState
+from flycore.model.question import Question
+from flytui.console.approvals.batch_screen import BatchScreen
+from flytui.console.approvals.card_lines import body_lines, outcome_of, why_lines
+from flytui.console.approvals.question_screen import KIND_LABELS
+from flytui.console.catalog.catalog_rows import Heading
+from flytui.console.screens.base import PageScreen
+from flytui.console.state import ConsoleState, Topic
+from flytui.console.widgets.lines import LineBar, LineView
+from flytui.console.widgets.virtual_list import VirtualList
+from flytui.text.labels import RISK_LABELS, age, duration, label_span, plural
+from flytui.text.lines import StyledLine, StyledText, Tone, line, padded, span, truncated, wrapped
+
+TRY_TOOL = "mock.echo"
+TRY_CALL = f"flytui call {TRY_TOOL} message=hello"
+_STATE_LABELS: dict[RequestState, tuple[str, Tone]] = {
+    RequestState.WAITING: ("▲ waiting", Tone.WARN),
+    RequestState.APPROVED: ("✓ approved", Tone.GOOD),
+    RequestState.DENIED: ("⊘ denied", Tone.WARN),
+    RequestState.TIMED_OUT: ("◌ timed out", Tone.DIM),
+    RequestState.WITHDRAWN: ("◌ withdrawn", Tone.DIM),
+}
+_EMPTY_TEXT = (
+    "Nothing waits for you.",
+    (
+        "When an agent's call needs a person, it appears here as a card: who calls, what exactly would run,"
+        " what it could reach. Until you decide, it does not run."
+    ),
+    "",
+    "See one without any risk: ! plays the demo here, on a folder of its own; q brings you back.",
+)
+_TRY_TEXT = ("", "Or let one come here, from another terminal in this folder:", "", f"  {TRY_CALL}")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    """A request in the list."""
+
+    ask: Ask
+    now: float
+
+    @property
+    def key(self) -> str:
+        """The request's id."""
+        return self.ask.request.id
+
+    def draw(self, width: int) -> StyledLine:
+        """State, risk, tool, what it would do, who asks."""
+        request = self.ask.request
+        cells: list[tuple[StyledText, int]] = [
+            (label_span(_STATE_LABELS[self.ask.state]), 12),
+            (label_span(RISK_LABELS[request.risk]), 5),
+        ]
+        cells += [(span(request.tool, Tone.STRONG), 20 if width < 90 else 24)]
+        cells += [(span(self._when(), Tone.DIM), 12)] if width >= 70 else []
+        row: StyledLine = ()
+        for cell, size in cells:
+            row = (*row, *padded((cell,), size), StyledText(" "))
+        return truncated((*row, span(request.effect), span(f"  {request.caller}", Tone.DIM)), width)
+
+    def _when(self) -> str:
+        if self.ask.state is RequestState.WAITING:
+            return f"{duration(self.ask.request.expires_at - self.now)} left"
+        return f"{age(self.now - (self.ask.decided_at or self.ask.request.asked_at))} ago"
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRow:
+    """A question in the list."""
+
+    question: Question
+    now: float
+
+    @property
+    def key(self) -> str:
+        """The question's id."""
+        return self.question.id
+
+    def draw(self, width: int) -> StyledLine:
+        """What kind, since when, what about."""
+        row = (*padded((label_span(KIND_LABELS[self.question.kind]),), 12), StyledText(" "))
+        title = span(self.question.title, Tone.STRONG)
+        since = f"  asked {age(self.now - self.question.asked_at)} ago" if self.question.asked_at else ""
+        return truncated((*row, title, span(since, Tone.DIM)), width)
+
+
+class ApprovalsView(Vertical):
+    """Questions, waiting requests, then recent ones."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("B", "batch", "Batch", show=False, id="approvals.batch"),
+        Binding("exclamation_mark", "app.demo", "Demo", show=False, id="approvals.demo"),
+    ]
+    KEYS: ClassVar[list[tuple[str, str]]] = [
+        ("list.open", "open the card"),
+        ("app.card", "open the first"),
+        ("approvals.batch", "batch"),
+        ("approvals.demo", "demo"),
+    ]
+
+    class OpenCard(Message):
+        """The person wants this request's card."""
+
+        def __init__(self, ask: Ask) -> None:
+            self.ask = ask
+            super().__init__()
+
+    class OpenQuestion(Message):
+        """The person wants this question's screen."""
+
+        def __init__(self, question: Question) -> None:
+            self.question = question
+            super().__init__()
+
+    def __init__(self, desk: ConsoleState, *, id: str) -> None:
+        super().__init__(id=id)
+        self._desk = desk
+        self._list = VirtualList(id="ask-rows")
+        self._empty_lines_view = LineView(self._empty_lines, id="asks-empty")
+
+    def compose(self) -> ComposeResult:
+        """The list, or what will appear in it."""
+        yield self._list
+        yield self._empty_lines_view
+
+    def on_mount(self) -> None:
+        """Times are drawn as they run."""
+        self.set_interval(1.0, self._tick)
+        self.changed(frozenset((Topic.ASKS,)))
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """The queue moved."""
+        if Topic.CATALOG in topics:
+            self._empty_lines_view.rebuild()
+        if not topics & {Topic.ASKS, Topic.QUESTIONS}:
+            return
+        asks, now = self._desk.asks, self._desk.now()
+        waiting = [RequestRow(ask, now) for ask in asks if ask.state is RequestState.WAITING]
+        recent = [RequestRow(ask, now) for ask in asks if ask.state is not RequestState.WAITING]
+        heading = [Heading("decided and ended")] if recent else []
+        questions = [QuestionRow(question, now) for question in self._desk.questions]
+        self._list.set_rows([*questions, *waiting, *heading, *recent])
+        self._list.display = bool(asks or questions)
+        self._empty_lines_view.display = not self._list.display
+        self._empty_lines_view.rebuild()
+
+    def focus_here(self) -> None:
+        """Where keys go when this screen is shown."""
+        self.screen.set_focus(self._list)
+
+    def action_batch(self) -> None:
+        """A table of what waits below high risk, to be approved once each."""
+        if self._desk.waiting:
+            self.app.push_screen(BatchScreen(self._desk))
+        else:
+            self._desk.notice = "no request waits"
+            self.post_message(LineBar.Stale())
+
+    @on(VirtualList.Chosen)
+    def _chosen(self, event: VirtualList.Chosen) -> None:
+        event.stop()
+        row = self._list.row
+        if isinstance(row, QuestionRow):
+            self.post_message(self.OpenQuestion(row.question))
+        if not isinstance(row, RequestRow):
+            return
+        if row.ask.state is RequestState.WAITING:
+            self.post_message(self.OpenCard(row.ask))
+            return
+        ask = row.ask
+
+        def lines(width: int) -> Sequence[StyledLine]:
+            return ended_request_lines(ask, self._desk.now(), width, colours=not self.app.no_color)
+
+        self.app.push_screen(PageScreen(self._desk, ask.request.tool, lines))
+
+    def _tick(self) -> None:
+        if (self._desk.asks or self._desk.questions) and self.display:
+            self.changed(frozenset((Topic.ASKS,)))
+
+    def _empty_lines(self, width: int) -> Sequence[StyledLine]:
+        texts = (*_EMPTY_TEXT, *(_TRY_TEXT if self._desk.offers(TRY_TOOL) else ()))
+        return [(), *wrapped([line(span(f" {text}")) for text in texts], width, 1)]
+
+
+def ended_request_lines(ask: Ask, now: float, width: int, *, colours: bool = True) -> list[StyledLine]:
+    """What became of a request, and the card as it was."""
+    text, good = outcome_of(ask)
+    when = f"  {age(now - ask.decided_at)} ago" if ask.decided_at else ""
+    rows: list[StyledLine] = [
+        line(StyledText(" "), span(text, Tone.GOOD if good else Tone.WARN), span(when, Tone.DIM))
+    ]
+    if ask.answer and ask.answer.reason:
+        rows.append(line(span(" reason told to the caller: "), span(ask.answer.reason, Tone.STRONG)))
+    if ask.answer and ask.answer.lease:
+        lease = ask.answer.lease
+        time = plural(lease.minutes, "minute") if lease.minutes else "the time until the caller leaves"
+        rows.append(line(span(f" lease for {time} and {plural(lease.calls, 'call')}")))
+    rows = [*wrapped(rows, width, 1), (), *body_lines(ask.request, width, reveal=False, colours=colours), ()]
+    return [*rows, *((StyledText(" "), *row) for row in why_lines(ask.request, width - 1))]

@@ -1,0 +1,346 @@
+"""One request on screen: drawn from the kernel's lines, read, armed, and given way to the next.
+
+What is shown here decides nothing; `card` adds the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import structs
+
+from flycore.approval.request_states import choices
+from flycore.model.approval import Answer, ApprovalRequest, Ask, Outcome
+from flycore.model.enums import Choice, RequestState
+from flycore.model.errors import FlyError
+from flycore.model.json import JsonObject
+from flytui.console.approvals.card_lines import CardFrame, body_lines, foot_lines, title_lines, why_lines
+from flytui.console.approvals.terms_screen import LeaseScreen, RuleScreen, SendAnswer, SendEditedInput
+from flytui.console.forms.json_editor import EditInputScreen
+from flytui.console.screens.armed import ArmedScreen
+from flytui.console.screens.arming import CONFIRM_FROM_S, CONFIRM_UNTIL_S, NEVER, ArmingState, KeyEffect
+from flytui.console.screens.base import PageScreen
+from flytui.console.screens.help import help_screen
+from flytui.console.screens.text_prompt import DenyReasonScreen
+from flytui.console.state import ConsoleState, Topic
+from flytui.text.lines import StyledLine
+
+ADVANCE_S = 2.0
+"""After so long, and without a key, a card that is over gives way to the next; `n` does so at once."""
+
+
+def _without_expiry(request: ApprovalRequest) -> ApprovalRequest:
+    """All of it but its time, which a hold moves: what is another, even by what a console may see of it, is
+    another card."""
+    return structs.replace(request, expires_at=0.0)
+
+
+def _initial_arming(ask: Ask) -> ArmingState:
+    request = ask.request
+    return ArmingState(request.risk, request.letter, masked=bool(request.masked))
+
+
+class RequestView(ArmedScreen[None]):
+    """Shows one request, then whatever waits; ends when nothing does."""
+
+    def __init__(self, desk: ConsoleState, ask: Ask) -> None:
+        super().__init__(desk, "Approvals", _initial_arming(ask))
+        self._ask = ask
+        self._reveal = False
+        self._outcome = ""
+        self._succeeded = True
+        self._answered_here = False
+        self._notice = ""
+        self._block_press: tuple[str, float] | None = None
+        """Digest of the request on which `b` was pressed once, and when."""
+        self._ended_at: float | None = None
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """The queue moved: a request that changed under its id is another card."""
+        if Topic.ASKS in topics:
+            ask = self._desk.ask(self._ask.request.id)
+            if ask is None:
+                self._show_outcome("no longer there", good=False)
+            elif _without_expiry(ask.request) != _without_expiry(self._ask.request):
+                self._show_request(ask)
+            else:
+                self._ask = ask
+        self._tick()
+
+    def _show_masked(self) -> None:
+        self._reveal = not self._reveal
+        masked = bool(self._ask.request.masked) and not self._reveal
+        self._card.arming = self._arming.with_read(end_seen=False, masked=masked)
+        self._card.rebuild()
+
+    def _show_outcome(self, outcome: str, *, good: bool) -> None:
+        self._outcome, self._succeeded, self._ended_at = outcome, good, self._desk.clock()
+        self._redraw()
+
+    def _next(self) -> None:
+        others = [ask for ask in self._desk.waiting if ask.request.id != self._ask.request.id]
+        if others:
+            self._show_request(others[0])
+        else:
+            self.dismiss()
+
+    def _step(self, step: int) -> None:
+        waiting = self._desk.waiting
+        place = next((at for at, ask in enumerate(waiting) if ask.request.id == self._ask.request.id), 0)
+        if len(waiting) > 1:
+            self._show_request(waiting[(place + step) % len(waiting)])
+
+    def _show_request(self, ask: Ask) -> None:
+        self._ask, self._outcome, self._reveal, self._answered_here = ask, "", False, False
+        self._ended_at, self._notice, self._block_press = None, "", None
+        self._show_question(_initial_arming(ask))
+
+    @property
+    def _arming(self) -> ArmingState:
+        return self._card.arming
+
+    def _tick(self) -> None:
+        if self._advance_due():
+            self._next()
+            return
+        super()._tick()
+
+    def _advance_due(self) -> bool:
+        """Whether what became of this request has been on screen long enough. One that the person did
+        not answer stays until another waits."""
+        now = self._desk.clock()
+        if not self._outcome and self._ask.state is RequestState.WAITING:
+            return False
+        self._ended_at = now if self._ended_at is None else self._ended_at
+        quiet = now - max(self._ended_at, self._arming.last_key, self._desk.last_key)
+        return self.is_current and quiet >= ADVANCE_S and (self._answered_here or bool(self._desk.waiting))
+
+    def _title_lines(self, width: int) -> Sequence[StyledLine]:
+        return title_lines(self._frame(), width)
+
+    def _key_lines(self, width: int) -> Sequence[StyledLine]:
+        return foot_lines(self._frame(), width)
+
+    def _body_lines(self, width: int) -> Sequence[StyledLine]:
+        return body_lines(
+            self._ask.request,
+            width,
+            reveal=self._reveal,
+            height=self._card.size.height,
+            colours=not self.app.no_color,
+        )
+
+    def _frame(self) -> CardFrame:
+        waiting = self._desk.waiting
+        ids = [ask.request.id for ask in waiting]
+        place = ids.index(self._ask.request.id) + 1 if self._ask.request.id in ids else 0
+        return CardFrame(
+            ask=self._ask,
+            position=place,
+            waiting=len(waiting),
+            arming=self._arming,
+            clock=self._desk.clock(),
+            now=self._desk.now(),
+            outcome=self._outcome,
+            succeeded=self._succeeded,
+            sending=self._sending,
+            block_pressed=self._block_confirm_open(self._desk.clock()),
+            notice=self._notice or self._desk.notice,
+            keys=self._desk.keys,
+        )
+
+    def _block_confirm_open(self, now: float) -> bool:
+        """Whether a second `b` would block the tool."""
+        digest, at = self._block_press or ("", NEVER)
+        return digest == self._ask.request.subject_digest and now - at <= CONFIRM_UNTIL_S
+
+
+# The card: one request, drawn from the kernel's lines, and the keys that decide it.
+#
+# There is one card screen and one queue: it walks the waiting requests first in, first out. It holds no
+# input and nothing that can be clicked; keys are handled here alone, none bubble up. What approves goes
+# through `ArmingState`; Escape, closing and every accident leave the request waiting.
+
+
+DENY_MINUTES = 10
+_CHOICE_LABELS = {
+    Choice.APPROVE_ONCE: "approved once",
+    Choice.LEASE: "leased",
+    Choice.RULE: "rule written",
+    Choice.DENY: "denied",
+    Choice.BLOCK: "blocked for every caller",
+}
+
+
+class RequestScreen(RequestView):
+    """Answers with exactly what was on screen."""
+
+    def _handle_key(self, key: str, now: float) -> None:
+        """All keys of the card; no click decides."""
+        key = self._desk.keys.meant("card", key)
+        self._notice = ""
+        if self._outcome or self._ask.state is not RequestState.WAITING:
+            self._card.note_key(now)
+            self._key_after(key)
+        elif self._desk.no_decision_reason:
+            self._card.note_key(now)
+            self._key_viewing(key)
+        elif self._block_confirm_open(now):
+            self._card.note_key(now)
+            self._key_blocking(key, now)
+        else:
+            self._key_waiting(key, now)
+
+    def _key_viewing(self, key: str) -> None:
+        """A console that cannot decide only reads; the ways to deciding are open from a card, too."""
+        self._block_press = None
+        if self._key_other(key):
+            return
+        keys = self._desk.keys
+        action = next((name for name in ("pair", "take") if key in keys.keys_for(f"app.{name}")), None)
+        if action is None:
+            self._notice = self._desk.no_decision_reason
+        else:
+            self.dismiss()
+            self.app.call_later(self.app.run_action, action)
+
+    def _key_waiting(self, key: str, now: float) -> None:
+        belongs = self._arming.belongs_to_card(now)
+        was_open = self._arming.confirm_open(now)
+        pressed = self._card.press(key, now)
+        if pressed is KeyEffect.APPROVED:
+            self._answer(Answer(choice=Choice.APPROVE_ONCE))
+        elif key == "d" and belongs:
+            self._answer(Answer(choice=Choice.DENY))
+        elif key == "t" and belongs:
+            self._answer(Answer(choice=Choice.DENY, deny_minutes=DENY_MINUTES))
+        elif pressed is KeyEffect.NOTHING and not was_open and not self._key_other(key) and belongs:
+            self._key_further(key, now)
+
+    def _key_other(self, key: str) -> bool:
+        """Keys that only show; whether it was one."""
+        if self._scroll(key):
+            return True
+        match key:
+            case "escape":
+                self.dismiss()
+            case "n" | "p":
+                self._step(1 if key == "n" else -1)
+            case "v":
+                self._show_masked()
+            case "w":
+                request = self._ask.request
+                self.app.push_screen(PageScreen(self._desk, "Why", lambda width: why_lines(request, width)))
+            case "question_mark" | "?":
+                self.app.push_screen(help_screen(self._desk, ("card",)))
+            case _:
+                return False
+        return True
+
+    def _key_further(self, key: str, now: float) -> None:
+        """Keys that open a form or hold the time; each only where the card offers it."""
+        ask, offered = self._ask, choices(self._ask.request)
+        match key:
+            case "r":
+                self.app.push_screen(DenyReasonScreen(ask.request.tool), self._deny_callback(ask))
+            case "l" if Choice.LEASE in offered and self._card_read():
+                self.app.push_screen(
+                    LeaseScreen(self._desk, ask.request, self._sender(ask)), self._terms_callback(ask)
+                )
+            case "u" if Choice.RULE in offered and self._card_read():
+                self.app.push_screen(
+                    RuleScreen(self._desk, ask.request, self._sender(ask)), self._terms_callback(ask)
+                )
+            case "e" if not ask.request.masked:
+                self.app.push_screen(EditInputScreen(ask.request, self._editor(ask)))
+            case "b" if Choice.BLOCK in offered:
+                self._block_press = (ask.request.subject_digest, now)
+            case "h":
+                self.run_worker(self._toggle_hold(ask), group="hold")
+            case _:
+                pass
+
+    def _key_blocking(self, key: str, now: float) -> None:
+        """The second `b`, not one of a key held down; every other key only takes the question away."""
+        _, opened = self._block_press or ("", now)
+        self._block_press = None
+        if key == "b" and now - opened >= CONFIRM_FROM_S and self._arming.belongs_to_card(now):
+            self._answer(Answer(choice=Choice.BLOCK))
+
+    def _key_after(self, key: str) -> None:
+        if key == "escape":
+            self.dismiss()
+        elif key == "n":
+            self._next()
+        else:
+            self._scroll(key)
+
+    def _card_read(self) -> bool:
+        """Whether what a form would stand on has been read."""
+        arming = self._arming
+        unread = arming.strict and (not arming.end_seen or arming.masked)
+        self._notice = arming.blocked_reason(self._desk.clock()) if unread else ""
+        return not unread
+
+    def _deny_callback(self, ask: Ask) -> Callable[[str | None], None]:
+        def reasoned(reason: str | None) -> None:
+            if reason is not None:
+                self._answer(Answer(choice=Choice.DENY, reason=reason), ask)
+
+        return reasoned
+
+    def _sender(self, ask: Ask) -> SendAnswer:
+        """Answers the request that was on screen when the form opened, and no other."""
+        request = ask.request
+
+        async def send(answer: Answer) -> Outcome:
+            return await self._desk.approver.decide(request.id, request.subject_digest, answer)
+
+        return send
+
+    def _editor(self, ask: Ask) -> SendEditedInput:
+        request = ask.request
+
+        async def send(input: JsonObject) -> Outcome:
+            return await self._desk.approver.edit(request.id, request.subject_digest, input)
+
+        return send
+
+    def _terms_callback(self, ask: Ask) -> Callable[[Answer | None], None]:
+        """What the card says once a form's answer has been taken."""
+
+        def stands(answer: Answer | None) -> None:
+            if answer is not None:
+                self._show_answer(answer, ask)
+
+        return stands
+
+    async def _toggle_hold(self, ask: Ask) -> None:
+        try:
+            held = await self._desk.approver.hold(ask.request.id, not ask.held)
+        except FlyError as error:
+            self._notice = f"not held: {error}"
+        else:
+            self._notice = "" if held else "the request no longer waits"
+        self._redraw()
+
+    def _answer(self, answer: Answer, ask: Ask | None = None) -> None:
+        """Send it for the request that was on screen, never for whichever is by then."""
+        if not self._sending:
+            self._start_sending(self._send(answer, ask or self._ask))
+
+    async def _send(self, answer: Answer, ask: Ask) -> None:
+        try:
+            outcome = await self._sender(ask)(answer)
+        except FlyError as error:
+            self._show_outcome(f"the answer did not count: {error}", good=False)
+            return
+        if outcome.accepted:
+            self._show_answer(answer, ask)
+        else:
+            self._show_outcome(f"the answer did not count: {outcome.why_not or 'refused'}", good=False)
+
+    def _show_answer(self, answer: Answer, ask: Ask) -> None:
+        self._answered = True
+        for_minutes = f" for {answer.deny_minutes} minutes" if answer.deny_minutes else ""
+        self._show_outcome(f"{_CHOICE_LABELS[answer.choice]}{for_minutes}: {ask.request.tool}", good=True)

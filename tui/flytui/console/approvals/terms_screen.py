@@ -1,0 +1,427 @@
+"""Forms for what permits or refuses more than one call: fields, then a summary that arms like a new card.
+
+The form itself decides nothing. The summary has no input field, has to be read to its end, and is closed
+by `a` and the letter or code of the request's risk. What the kernel refuses stays open and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from flycore.approval.leases import MAX_CALLS, lease_fault
+from flycore.model.approval import (
+    LEASE_MINUTES,
+    UNTIL_LEFT,
+    Answer,
+    ApprovalRequest,
+    LeaseTerms,
+    Outcome,
+    RuleTerms,
+)
+from flycore.model.enums import Choice, Decision, LeaseScope, Risk
+from flycore.model.errors import FlyError
+from flycore.model.json import JsonObject
+from flycore.policy.patterns import MAX_PATTERN
+from flycore.policy.rule_file import rule_fault
+from flytui.console.approvals.card_lines import readiness
+from flytui.console.approvals.terms_form import (
+    TermsField,
+    TermsForm,
+    condition,
+    condition_lines,
+    form_after_key,
+    form_lines,
+    pin_fields,
+)
+from flytui.console.screens.armed import ArmedScreen
+from flytui.console.screens.arming import ArmingState, KeyEffect
+from flytui.console.state import ConsoleState
+from flytui.console.widgets.lines import LineBar
+from flytui.text.labels import plural
+from flytui.text.lines import StyledLine, StyledText, Tone, keys_line, line, span, wrapped
+
+SendAnswer = Callable[[Answer], Awaitable[Outcome]]
+SendEditedInput = Callable[[JsonObject], Awaitable[Outcome]]
+
+
+class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
+    """Gives the answer that was approved on the summary and that the kernel took; None: back to the card."""
+
+    closes_for_view = False
+    TITLES: ClassVar[tuple[str, str]]
+    """What the form and what the summary is called."""
+    APPROVE_LABEL: ClassVar[str]
+    """What `a` does on the summary."""
+
+    def __init__(
+        self, desk: ConsoleState, request: ApprovalRequest, form: TermsForm, send: SendAnswer
+    ) -> None:
+        super().__init__(desk, self.TITLES[0], _summary_arming(request), card_id="standing")
+        self._request = request
+        self._form = form
+        self._send_answer = send
+        self._on_summary = False
+        self._problem = ""
+        self._text_input = self.text_input()
+        self._foot = LineBar(self._key_lines, id="standing-keys")
+
+    def compose(self) -> ComposeResult:
+        """One box; form and summary share it."""
+        with Vertical(classes="box form"):
+            yield self._card
+            if self._text_input is not None:
+                yield self._text_input
+            yield self._foot
+
+    def text_input(self) -> Input | None:
+        """The form's one line of text, below its fields; it is not there on the summary."""
+        return None
+
+    @property
+    def typing(self) -> bool:
+        """Whether keys go to the line of text."""
+        return self._text_input is not None and self._text_input.has_focus
+
+    def answer(self) -> Answer:
+        """What is chosen."""
+        raise NotImplementedError
+
+    def summary(self, width: int) -> Sequence[StyledLine]:
+        """The same in plain words, whole."""
+        raise NotImplementedError
+
+    def missing(self) -> str:
+        """What the form still needs before there is a summary; empty for nothing."""
+        return ""
+
+    def _belongs_to_field(self, key: str) -> bool:
+        """Keys go to the line of text, but those that leave it."""
+        filling = not self._on_summary and not self._sending
+        return filling and self.typing and key not in ("up", "shift+tab", "tab", "escape")
+
+    def _handle_key(self, key: str, now: float) -> None:
+        """A key of the fields, or one that decides the summary."""
+        if self._on_summary:
+            self._decide(self._desk.keys.meant("card", key), now)
+        elif self._move_input_focus(key):
+            self._card.rebuild()
+        else:
+            self._choose(key)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Enter in the line leads to the summary, as anywhere in the form, and decides nothing."""
+        event.stop()
+        self.to_summary()
+
+    def on_descendant_focus(self) -> None:
+        """A click may have put the cursor into the line."""
+        self._card.rebuild()
+
+    def on_descendant_blur(self) -> None:
+        """The fields have the cursor again."""
+        self._card.rebuild()
+
+    def to_summary(self) -> None:
+        """Ask: from the first line, unarmed. Where something is missing the form says so and stays."""
+        self._problem = self.missing()
+        if not self._problem:
+            self._on_summary = True
+            self._show_line(False)
+            self._card.show_question(_summary_arming(self._request))
+        self._card.rebuild()
+
+    def to_form(self) -> None:
+        """Back from the summary; nothing is decided."""
+        self._on_summary = False
+        self._show_line(True)
+        self._card.rebuild()
+
+    def _show_line(self, on: bool) -> None:
+        if self._text_input is not None:
+            self._text_input.display = on
+            self.set_focus(None)
+
+    def _move_input_focus(self, key: str) -> bool:
+        """Up and shift-tab leave the line of text; tab, and down from the last field, enter it."""
+        if self._text_input is None:
+            return False
+        if self.typing:
+            if key == "escape":
+                return False
+            self.set_focus(None)
+            return True
+        if key == "tab" or (key == "down" and self._form.cursor == len(self._form.fields) - 1):
+            self._text_input.focus()
+            return True
+        return False
+
+    def _choose(self, key: str) -> None:
+        if key == "escape":
+            self.dismiss(None)
+        elif key == "enter":
+            self.to_summary()
+        elif (form := form_after_key(self._form, key)) is not None:
+            self._form, self._problem = form, ""
+            self._card.rebuild()
+            self._reveal_cursor()
+
+    def _decide(self, key: str, now: float) -> None:
+        was_open = self._card.arming.confirm_open(now)
+        if self._card.press(key, now) is KeyEffect.APPROVED:
+            self._start_sending(self._send(self.answer()))
+        elif key == "escape" and not was_open:
+            self.to_form()
+        else:
+            self._scroll(key)
+
+    async def _send(self, answer: Answer) -> None:
+        """What the kernel takes closes the form; what it refuses leaves it open."""
+        try:
+            outcome = await self._send_answer(answer)
+        except FlyError as error:
+            outcome = Outcome(accepted=False, why_not=str(error))
+        if outcome.accepted:
+            self.dismiss(answer)
+            return
+        self._problem = f"not done: {outcome.why_not or 'refused'}"
+        self.to_form()
+
+    def _reveal_cursor(self) -> None:
+        """Scroll the field under the cursor on screen."""
+        _, first, last = form_lines(self._form, self._card.built_for)
+        head = len(self._form_heading(self._card.built_for))
+        top, height = self._card.scroll_offset.y, self._card.scrollable_content_region.height
+        if head + first < top:
+            self._card.scroll_to(y=0 if self._form.cursor == 0 else head + first, animate=False)
+        elif head + last >= top + height:
+            self._card.scroll_to(y=head + last - height + 1, animate=False)
+
+    def _form_heading(self, width: int) -> list[StyledLine]:
+        return [*wrapped([line(span(self.TITLES[0], Tone.STRONG))], width), ()]
+
+    def _body_lines(self, width: int) -> Sequence[StyledLine]:
+        if not self._on_summary:
+            return [*self._form_heading(width), *form_lines(self._form, width, active=not self.typing)[0]]
+        return [*wrapped([line(span(self.TITLES[1], Tone.STRONG))], width), (), *self.summary(width)]
+
+    def _key_lines(self, width: int) -> Sequence[StyledLine]:
+        now, arming = self._desk.clock(), self._card.arming
+        if self._sending:
+            return [line(span("sending the answer…", Tone.ACCENT))]
+        if not self._on_summary:
+            pairs = [("↑↓", "field"), ("←→ PgUp PgDn space", "change"), ("Enter", "summary"), ("Esc", "back")]
+            said = wrapped([line(span(self._problem, Tone.WARN))], width) if self._problem else []
+            return [*said, *wrapped([keys_line(pairs)], width)]
+        if arming.confirm_open(now):
+            words = "type the code " if self._request.risk is Risk.CRITICAL else "confirm with "
+            letter = span(f" {self._request.letter} ", Tone.ALARM)
+            return [line(span(words, Tone.STRONG), letter, StyledText(f" {arming.typed}"))]
+        pairs = [(self._desk.keys.label("card.approve"), self.APPROVE_LABEL), ("Esc", "back")]
+        return wrapped([line(readiness(arming, now)), keys_line(pairs)], width)
+
+
+def _summary_arming(request: ApprovalRequest) -> ArmingState:
+    """A summary has to be read whole whatever the risk: it permits more than one call."""
+    return ArmingState(request.risk, request.letter, read_whole=True)
+
+
+# The lease form: how long, how many calls, of what, with which input.
+
+
+FIRST_CALLS = 10
+_GROUP_NOTE = "While it holds, other callers' calls wait for the group {}."
+
+
+class LeaseScreen(TermsScreen):
+    """Answers with LEASE. Offers a group, a host or the caller's end only where the request has one."""
+
+    TITLES = ("Lease for the same caller", "Lease, to be approved")
+    DOES = "approve this lease"
+
+    def __init__(self, desk: ConsoleState, request: ApprovalRequest, send: SendAnswer) -> None:
+        self._durations = (*LEASE_MINUTES, *((UNTIL_LEFT,) if request.caller.pid else ()))
+        self._scopes = (
+            LeaseScope.TOOL,
+            *((LeaseScope.GROUP,) if request.group else ()),
+            *((LeaseScope.HOST,) if request.host else ()),
+        )
+        durations = tuple(
+            f"{minutes} min" if minutes else "until the caller leaves" for minutes in self._durations
+        )
+        calls = tuple(f"at most {number}" for number in range(1, MAX_CALLS + 1))
+        fields = (
+            TermsField("minutes", "For", durations),
+            TermsField("calls", "Calls", calls, FIRST_CALLS - 1, stride=10),
+            *(
+                (TermsField("scope", "Of", _scope_words(request, self._scopes)),)
+                if len(self._scopes) > 1
+                else ()
+            ),
+            *pin_fields(request),
+        )
+        super().__init__(desk, request, TermsForm(fields), send)
+
+    @property
+    def terms(self) -> LeaseTerms:
+        """What is chosen."""
+        form = self._form
+        return LeaseTerms(
+            minutes=self._durations[form.option_index("minutes")],
+            calls=form.option_index("calls") + 1,
+            scope=self._scopes[form.option_index("scope")],
+            condition=condition(self._request, form.pinned),
+        )
+
+    def answer(self) -> Answer:
+        """See TermsScreen."""
+        return Answer(choice=Choice.LEASE, lease=self.terms)
+
+    def missing(self) -> str:
+        """See TermsScreen."""
+        return lease_fault(self._request, self.terms)
+
+    def summary(self, width: int) -> Sequence[StyledLine]:
+        """See TermsScreen."""
+        request, terms = self._request, self.terms
+        until = plural(terms.minutes, "minute") if terms.minutes else "until the caller's process has ended"
+        of = {
+            LeaseScope.TOOL: request.tool,
+            LeaseScope.GROUP: f"every tool of {request.sidecar} in the group {request.group}",
+            LeaseScope.HOST: f"{request.tool}, for addresses of {request.host}",
+        }[terms.scope]
+        facts = [
+            line(span("Of        ", Tone.DIM), span(of, Tone.STRONG)),
+            line(span("Caller    ", Tone.DIM), span(request.caller)),
+            line(span("For       ", Tone.DIM), span(f"{until}, at most {plural(terms.calls, 'call')}")),
+            *condition_lines(request, self._form.pinned),
+        ]
+        bound = "any input" if terms.condition is None else "such an input"
+        notes = [
+            line(span(f"Inside it, calls by this caller run with {bound}, unasked.", Tone.WARN)),
+            *([line(span(_GROUP_NOTE.format(request.group), Tone.DIM))] if request.group else []),
+            line(span("It ends earlier when the program, its entry or its level changes.", Tone.DIM)),
+        ]
+        return [*wrapped(facts, width, 10), (), *wrapped(notes, width)]
+
+
+def _scope_words(request: ApprovalRequest, scopes: Sequence[LeaseScope]) -> tuple[str, ...]:
+    words = {
+        LeaseScope.TOOL: "this tool",
+        LeaseScope.GROUP: f"group {request.group}",
+        LeaseScope.HOST: f"host {request.host}",
+    }
+    return tuple(span(words[scope]).text for scope in scopes)
+
+
+# The rule form: a line for the person's own policy file, in plain words before it is written.
+
+
+MAX_REASON_CHARACTERS = 200
+DECISIONS = (Decision.ALLOW, Decision.DENY)
+DAYS = (1, 7, 30, 0)
+"""From today; 0 is never."""
+_DAY_WORDS = ("tomorrow", "in a week", "in a month", "never")
+
+
+class RuleScreen(TermsScreen):
+    """Answers with RULE. The first choices are the narrowest: this tool, this program, until tomorrow."""
+
+    TITLES = ("Rule for your own policy file", "Rule, to be written")
+    DOES = "write this rule"
+
+    def __init__(self, desk: ConsoleState, request: ApprovalRequest, send: SendAnswer) -> None:
+        self._tools = _tool_patterns(request.tool)
+        self._callers = (*_program_pattern(request), "")
+        callers = tuple("any" if not name else "this program" for name in self._callers)
+        self._because = Input(id="because", max_length=MAX_REASON_CHARACTERS)
+        self._because.placeholder = "because: say why, in a few words"
+        fields = (
+            TermsField("decision", "Decision", tuple(str(decision) for decision in DECISIONS)),
+            TermsField("tool", "Tool", tuple(span(name).text for name in self._tools)),
+            TermsField("caller", "Caller", callers),
+            TermsField("expires", "Expires", _DAY_WORDS),
+            *(() if request.masked else pin_fields(request)),
+        )
+        super().__init__(desk, request, TermsForm(fields), send)
+
+    def text_input(self) -> Input:
+        """See TermsScreen."""
+        return self._because
+
+    @property
+    def terms(self) -> RuleTerms:
+        """What is chosen."""
+        form = self._form
+        return RuleTerms(
+            decision=DECISIONS[form.option_index("decision")],
+            tool=self._tools[form.option_index("tool")],
+            because=" ".join(self._because.value.split()),
+            caller=self._callers[form.option_index("caller")],
+            when=condition(self._request, form.pinned),
+            expires=_expiry_day(self._desk.now(), DAYS[form.option_index("expires")]),
+        )
+
+    def answer(self) -> Answer:
+        """See TermsScreen."""
+        return Answer(choice=Choice.RULE, rule=self.terms)
+
+    def missing(self) -> str:
+        """See TermsScreen."""
+        terms = self.terms
+        return rule_fault(self._request, terms) if terms.because else "say why, in the line below"
+
+    def summary(self, width: int) -> Sequence[StyledLine]:
+        """See TermsScreen."""
+        terms = self.terms
+        allowed = terms.decision is Decision.ALLOW
+        verb = "run without asking you" if allowed else "are refused without asking you"
+        of = (
+            f"every tool whose name begins with {terms.tool.removesuffix('*')}"
+            if terms.tool.endswith("*")
+            else terms.tool
+        )
+        caller = f"the program {terms.caller}" if terms.caller else "every caller"
+        until = (
+            f"until the end of {terms.expires}"
+            if terms.expires
+            else "for ever, until you take the rule out again"
+        )
+        facts = [
+            line(span("Decision  ", Tone.DIM), span(f"{terms.decision}: such calls {verb}", Tone.STRONG)),
+            line(span("Tool      ", Tone.DIM), span(of, Tone.STRONG)),
+            line(span("Caller    ", Tone.DIM), span(caller, Tone.PLAIN if terms.caller else Tone.WARN)),
+            *condition_lines(self._request, self._form.pinned),
+            line(span("Holds     ", Tone.DIM), span(until, Tone.PLAIN if terms.expires else Tone.WARN)),
+            line(span("Because   ", Tone.DIM), span(terms.because)),
+        ]
+        now = "This call is approved with it." if allowed else "This call is denied with it."
+        notes = [line(span(f"Written to your own policy.jsonc. {now}", Tone.DIM))]
+        return [*wrapped(facts, width, 10), (), *wrapped(notes, width)]
+
+
+def _tool_patterns(tool: str) -> tuple[str, ...]:
+    """The tool, then every family it belongs to, narrowest first."""
+    parts = tool.split(".")
+    return (tool, *(".".join(parts[:count]) + ".*" for count in range(len(parts) - 1, 0, -1)))
+
+
+def _program_pattern(request: ApprovalRequest) -> tuple[str, ...]:
+    """A pattern that means the caller's program and nothing else; none where no pattern can."""
+    caller = request.caller
+    name = caller.executable or caller.program
+    sure = bool(name) and "*" not in name and len(name) <= MAX_PATTERN and caller.program != "unknown"
+    return (name,) if sure else ()
+
+
+def _expiry_day(now: float, days: int) -> str:
+    """The local day so many days from now, `YYYY-MM-DD`; empty for no days."""
+    if not days:
+        return ""
+    return (datetime.fromtimestamp(now).astimezone() + timedelta(days=days)).date().isoformat()

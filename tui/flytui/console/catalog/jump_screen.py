@@ -1,0 +1,113 @@
+"""Jump to a tool: write a part of its name, Enter goes there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from flytui.console.catalog.catalog_rows import CatalogRow
+from flytui.console.widgets.lines import LineBar
+from flytui.console.widgets.text_input import FilterInput
+from flytui.console.widgets.virtual_list import VirtualList
+from flytui.text.filter_query import in_order
+from flytui.text.lines import StyledLine, StyledText, keys_fitting, line, padded, span, truncated
+
+
+@dataclass(frozen=True, slots=True)
+class JumpTarget:
+    """A row that can be jumped to."""
+
+    row: CatalogRow
+
+    @property
+    def key(self) -> str:
+        """That of the row."""
+        return self.row.key
+
+    def draw(self, width: int) -> StyledLine:
+        """State and name."""
+        return truncated((*padded((StyledText(*self.row.state),), 14), span(self.row.name)), width)
+
+
+def ranked_targets(rows: Iterable[CatalogRow], text: str) -> list[CatalogRow]:
+    """Rows whose name holds the letters in order: those that begin so first, then those that hold them
+    together, then the others; in their order among each other."""
+    wanted = "".join(text.casefold().split())
+    ranks: tuple[list[CatalogRow], ...] = ([], [], [])
+    for row in rows:
+        name = row.listed.name
+        if name.startswith(wanted):
+            ranks[0].append(row)
+        elif wanted in name:
+            ranks[1].append(row)
+        elif in_order(wanted, name):
+            ranks[2].append(row)
+    return [row for rank in ranks for row in rank]
+
+
+class JumpScreen(ModalScreen[str]):
+    """Ends with the key of the row that was chosen, `""` for none."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Back", show=False, id="jump.back"),
+        Binding("up", "step(-1)", "Up", show=False, priority=True, id="jump.up"),
+        Binding("down", "step(1)", "Down", show=False, priority=True, id="jump.down"),
+    ]
+
+    def __init__(self, rows: Sequence[CatalogRow]) -> None:
+        super().__init__()
+        self._rows = rows
+        self._list = VirtualList(id="jump-rows")
+        self._list.can_focus = False
+
+    def compose(self) -> ComposeResult:
+        """A line to write in, and what fits it."""
+        with Vertical(classes="box"):
+            yield FilterInput(id="jump", placeholder="tool", select_on_focus=False)
+            yield self._list
+            yield LineBar(self._keys, id="jump-keys")
+
+    def on_mount(self) -> None:
+        """Everything, until something is written."""
+        self._show("")
+
+    @on(Input.Changed, "#jump")
+    def _on_text_changed(self, event: Input.Changed) -> None:
+        self._show(event.value)
+
+    @on(Input.Submitted, "#jump")
+    def _on_text_submitted(self) -> None:
+        row = self._list.row
+        self.dismiss(row.key if row is not None else "")
+
+    @on(VirtualList.Chosen)
+    def _on_target_clicked(self, event: VirtualList.Chosen) -> None:
+        event.stop()
+        self._on_text_submitted()
+
+    def action_leave(self) -> None:
+        """Nowhere."""
+        self.dismiss("")
+
+    def action_step(self, step: int) -> None:
+        """Another row, while the text goes on."""
+        self._list.action_move(step)
+
+    def _show(self, text: str) -> None:
+        self._list.set_rows([JumpTarget(row) for row in ranked_targets(self._rows, text)])
+        self._list.action_edge(False)
+        for bar in self.query(LineBar):
+            bar.redraw()
+
+    def _keys(self, width: int) -> Sequence[StyledLine]:
+        if not self._list.row_count:
+            return [line(span(" no tool has these letters in this order"))]
+        return [keys_fitting([("Enter", "go there"), ("↑↓", "choose"), ("Esc", "back")], width)]

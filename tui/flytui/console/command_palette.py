@@ -1,0 +1,63 @@
+"""The command palette: a command for everything that a key can do where the person is.
+
+Titles and words come from the key table alone: names from outside never enter it. What decides a request
+is not in it either, because the palette runs what is chosen by Enter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from textual.app import App, SystemCommand
+from textual.screen import Screen
+
+from flytui.console.key_table import ENTRIES, SECTIONS
+from flytui.console.screens.base import closes_for_view
+from flytui.console.screens.main import MainScreen
+from flytui.console.user_settings import KeyBindings
+
+
+def palette_commands(
+    app: App[None],
+    screen: Screen[object],
+    keys: KeyBindings,
+    *,
+    stop: Callable[[], None],
+    probe_all: Callable[[], None],
+    show_notice: Callable[[str], None],
+) -> Iterator[SystemCommand]:
+    """What the keys do on that screen, then what can be done everywhere."""
+    views = next(part.entries for part in SECTIONS if part.screen == "main")
+    for entry in views:
+        if entry.title:
+            name = entry.id.partition(".")[2]
+            yield SystemCommand(
+                entry.title,
+                f"{keys.label(entry.id)} · {entry.words}",
+                partial(show_view, app, name, show_notice),
+            )
+    done = {entry.id for entry in views}
+    for active in screen.active_bindings.values():
+        found = ENTRIES.get(active.binding.id or "")
+        if found is None or not found.title or found.id in done:
+            continue
+        done.add(found.id)
+        act = partial(app.run_action, active.binding.action, active.node)
+        yield SystemCommand(found.title, f"{keys.label(found.id)} · {found.words}", act)
+    panic = keys.label("app.panic")
+    yield SystemCommand("Stop everything", f"{panic} {panic} · calls and leases end", stop)
+    yield SystemCommand("Probe everything again", "ask every sidecar whether it is well", probe_all)
+    yield SystemCommand(
+        "Theme", "other colours until it closes; config.jsonc keeps them", app.action_change_theme
+    )
+
+
+def show_view(app: App[None], name: str, show_notice: Callable[[str], None]) -> None:
+    """Leave what lies over the main screen, and show that view of it."""
+    while closes_for_view(app.screen):
+        app.pop_screen()
+    if isinstance(app.screen, MainScreen):
+        app.screen.action_view(name)
+    else:
+        show_notice("close this first")

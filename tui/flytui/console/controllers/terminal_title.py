@@ -1,0 +1,60 @@
+"""The terminal's title and notices: how many requests wait, for people who look at another window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePath
+from typing import TextIO
+
+from flycore.model.approval import highest_waiting
+from flytui.console.state import ConsoleState
+from flytui.text.lines import span
+
+MAX_TITLE_CHARACTERS = 80
+_PUSH_TITLE, _POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
+"""XTWINOPS: the terminal keeps its title on a stack. One that has no stack ignores both."""
+
+
+def title_text(desk: ConsoleState) -> str:
+    """`▲ 2 waiting · shop · flytui`; what waits first, because titles are cut at their end."""
+    waiting = len(desk.waiting)
+    asks = [f"{'▲ ' if desk.high_waiting else ''}{waiting} waiting"] if waiting else []
+    words = " · ".join([*asks, PurePath(desk.title).name or desk.title, "flytui"])
+    return span(words).text[:MAX_TITLE_CHARACTERS]
+
+
+def title_sequence(desk: ConsoleState) -> str:
+    """What tells a terminal its title; the words in it are safe."""
+    return f"\x1b]2;{title_text(desk)}\x07"
+
+
+def notice_text(desk: ConsoleState) -> str:
+    """`flytui: 2 waiting, high`: how many and how bad, never what."""
+    risk = highest_waiting(desk.asks)
+    return f"flytui: {len(desk.waiting)} waiting{f', {risk.value}' if risk is not None else ''}"
+
+
+def notice_sequence(desk: ConsoleState) -> str:
+    """A notice of the terminal's own, in both ways that terminals know (OSC 9 and OSC 777); one that
+    knows neither shows nothing."""
+    words = notice_text(desk)
+    return f"\x1b]9;{words}\x07\x1b]777;notify;flytui;{words.removeprefix('flytui: ')}\x07"
+
+
+@contextmanager
+def restored_title(stream: TextIO | None) -> Iterator[None]:
+    """The terminal's own title comes back at the end of the block, whatever ends it."""
+    if stream is None or not stream.isatty():
+        yield
+        return
+    _write(stream, _PUSH_TITLE)
+    try:
+        yield
+    finally:
+        _write(stream, _POP_TITLE)
+
+
+def _write(stream: TextIO, sequence: str) -> None:
+    stream.write(sequence)
+    stream.flush()

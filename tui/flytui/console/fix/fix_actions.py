@@ -1,0 +1,300 @@
+"""What a fix would do, as lines: every argument can be told from its neighbours. Pure."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import SuspendNotSupported
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+
+from flycore.model.approval import Outcome
+from flycore.model.diagnostics import Fix, FixKind
+from flycore.model.errors import FlyError
+from flycore.model.stability import Reason
+from flysafe.text import strict_text
+from flytui.console.catalog.catalog_rows import CatalogRow
+from flytui.console.screens.confirm_action import ConfirmActionScreen
+from flytui.console.screens.sources import SourcesScreen
+from flytui.console.screens.text_prompt import TextPromptScreen
+from flytui.console.screens.trust import TrustScreen
+from flytui.console.state import ConsoleState, StateView, Topic
+from flytui.console.terminal import suspend_for
+from flytui.console.widgets.lines import LineBar, LineBuilder
+from flytui.text.lines import StyledLine, StyledText, Tone, line, span, text_lines, wrap, wrapped
+
+NO_EDITOR = "No editor was found. Set VISUAL or EDITOR, start flytui again, or open the file yourself."
+NO_TERMINAL = "This console has no terminal to lend. Copy it with y and run it yourself."
+
+
+def quoted_command(argv: Sequence[str]) -> str:
+    """One line that a shell would read as exactly these arguments, nothing in it hidden."""
+    return strict_text(shlex.join(argv))
+
+
+def fix_reason_lines(reason: Reason, width: int) -> list[StyledLine]:
+    """What is mended."""
+    rows = wrap(line(StyledText(" "), span(f"{reason.code.value}: {reason.message}")), width, 3)
+    return [*rows, *wrap(line(StyledText(" "), span(f"→ {reason.remedy}", Tone.DIM)), width, 3), ()]
+
+
+def program_lines(fix: Fix, argv: tuple[str, ...], lent: bool, width: int) -> list[StyledLine]:
+    """The program that would run, or what to do where none can."""
+    rows: list[StyledLine] = wrap(line(StyledText(" "), span(f"To {fix.words}", Tone.STRONG)), width, 1)
+    if fix.kind is FixKind.EDIT:
+        place = f"{fix.file}:{fix.line}" if fix.line else fix.file
+        rows += [
+            (),
+            *wrap(line(StyledText(" "), span("opens  ", Tone.DIM), StyledText(strict_text(place))), width, 3),
+        ]
+    if argv:
+        rows += [
+            (),
+            *wrap(
+                line(StyledText(" "), span("runs, without a shell, on this terminal:", Tone.DIM)), width, 1
+            ),
+        ]
+        rows += wrap(line(StyledText("   "), StyledText(quoted_command(argv), Tone.ACCENT)), width, 5)
+    missing = NO_TERMINAL if not lent else "" if argv else NO_EDITOR
+    return [
+        *rows,
+        *([(), *wrap(line(StyledText(" "), span(missing, Tone.WARN)), width, 1)] if missing else []),
+    ]
+
+
+def switch_lines(sidecar: str, file: str, width: int) -> list[StyledLine]:
+    """What switching on changes."""
+    said = (
+        f'sets "enabled" of {strict_text(sidecar)} to true in {strict_text(file)}; '
+        "nothing else in the file changes"
+    )
+    asked = "What it may do stays as it is: its calls are judged and asked as before."
+    return [
+        *wrap(line(StyledText(" "), StyledText(said)), width, 1),
+        (),
+        *wrap(line(StyledText(" "), span(asked, Tone.DIM)), width, 1),
+    ]
+
+
+# The Catalog's keys that mend: show and do the offered fix, switch on and off, write a first registry.
+
+
+REGISTRY = "tools/external.tools.jsonc"
+
+
+class FixActions(Vertical):
+    """A view that can have something done: programs on the terminal, trust, a probe, a first registry."""
+
+    _desk: ConsoleState
+
+    def _open_trust(self) -> None:
+        if self._desk.trust:
+            self.app.push_screen(TrustScreen(self._desk))
+        else:
+            self._notice("nothing waits for trust")
+
+    def _confirm_program(self, sidecar: str, heading: str, why: LineBuilder, fix: Fix) -> None:
+        """A program that is run on the terminal, once seen."""
+        bench = self._desk.terminal_programs
+        argv = bench.argv(fix) if bench is not None else fix.argv
+
+        def lines(width: int) -> Sequence[StyledLine]:
+            return [(), *why(width), *program_lines(fix, argv, bench is not None, width)]
+
+        async def nothing() -> str:
+            return ""
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.run_worker(
+                    self._run_on_terminal(sidecar, argv, fix.kind is FixKind.COMMAND), group="lend"
+                )
+
+        act = nothing if argv and bench is not None else None
+        does = "run it" if fix.kind is FixKind.COMMAND else "open it"
+        screen = ConfirmActionScreen(self._desk, "Fix", heading, lines, does, act, copy=shlex.join(argv))
+        self.app.push_screen(screen, answered)
+
+    async def _run_on_terminal(self, sidecar: str, argv: tuple[str, ...], read: bool) -> None:
+        """Let the program have the terminal; say how it ended, and look again."""
+        desk, bench = self._desk, self._desk.terminal_programs
+        if bench is None or desk.suspended:
+            return
+        ended = 0
+
+        async def play() -> None:
+            nonlocal ended
+            ended = await bench.run(argv, read)
+
+        try:
+            await suspend_for(self.app, desk, play, self._refresh_screens)
+        except SuspendNotSupported:
+            self._notice(f"this terminal cannot be lent; run it yourself: {quoted_command(argv)}")
+            return
+        self._notice(f"{os.path.basename(argv[0])} ended with exit status {ended}")
+        if sidecar:
+            await self._probe(sidecar)
+
+    async def _refresh_screens(self, topics: frozenset[Topic]) -> None:
+        for screen in self.app.screen_stack:
+            if isinstance(screen, StateView) and screen.is_mounted:
+                screen.changed(topics)
+
+    async def _probe(self, sidecar: str) -> None:
+        try:
+            await self._desk.client.probe(sidecar)
+        except FlyError as error:
+            self._notice(f"not probed: {error}")
+
+    def action_start(self) -> None:
+        """Show the starter registry, and write it where there is none."""
+        catalog, bench = self._desk.catalog, self._desk.terminal_programs
+        if catalog is None or bench is None:
+            self._notice("flytui init writes a first registry")
+            return
+        if any(view.entry.source.value == "project" for view in catalog.sidecars):
+            self._notice("this project has a registry; i is for a folder without one")
+            return
+
+        def lines(width: int) -> Sequence[StyledLine]:
+            return wrapped(text_lines(bench.starter, margin=1), width, 3)
+
+        async def write() -> str:
+            return _refusal(await self._desk.approver.write_starter())
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._notice(f"{REGISTRY} is written, and trusted as you read it")
+
+        heading = f"A first registry, written to {REGISTRY}: every program that flytui brings"
+        screen = ConfirmActionScreen(
+            self._desk, "First registry", heading, lines, "write and trust it", write
+        )
+        self.app.push_screen(screen, answered)
+
+    def _notice(self, words: str) -> None:
+        self._desk.notice = words
+        self.post_message(LineBar.Stale())
+
+
+class CatalogFixActions(FixActions):
+    """What a view with a row of the catalog under its cursor can have done about it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("F", "fix", "Fix", show=False, id="catalog.fix"),
+        Binding("E", "enable", "Enable", show=False, id="catalog.enable"),
+        Binding("X", "disable", "Disable", show=False, id="catalog.disable"),
+        Binding("i", "start", "First registry", show=False, id="catalog.init"),
+        Binding("K", "sources", "Kits and sources", show=False, id="catalog.sources"),
+    ]
+    HINTS = (("catalog.fix", "fix"), ("catalog.enable", "enable"), ("catalog.disable", "disable"))
+
+    @property
+    def row(self) -> CatalogRow | None:
+        """The row under the cursor."""
+        raise NotImplementedError
+
+    def action_sources(self) -> None:
+        """What is described and never run; other clients' servers are imported there."""
+        self.app.push_screen(SourcesScreen(self._desk))
+
+    def action_fix(self) -> None:
+        """Show the first fix that a reason of this row offers; some are done elsewhere."""
+        row = self.row
+        reason = first_fixable(row.stability.reasons) if row is not None else None
+        if row is None or reason is None or reason.fix is None:
+            well = row is not None and not row.stability.reasons
+            self._notice("nothing to fix here" if well else "no fix is known; Enter shows what to do")
+            return
+        match reason.fix.kind:
+            case FixKind.COMMAND | FixKind.EDIT:
+                heading = f"{reason.code.value} · {reason.fix.words}"
+                self._confirm_program(
+                    row.sidecar, heading, lambda width: fix_reason_lines(reason, width), reason.fix
+                )
+            case FixKind.ENABLE:
+                self._switch_on(row, reason)
+            case FixKind.TRUST:
+                self._open_trust()
+            case FixKind.PROBE:
+                self._notice(f"asking {row.sidecar} again; its answer shows on the ladder")
+                self.run_worker(self._probe(row.sidecar), group="probe")
+            case FixKind.INIT:
+                self.action_start()
+
+    def _switch_on(self, row: CatalogRow, reason: Reason) -> None:
+        file = row.offered_by.entry.position.file if row.offered_by else REGISTRY
+
+        def lines(width: int) -> Sequence[StyledLine]:
+            return [(), *fix_reason_lines(reason, width), *switch_lines(row.sidecar, file, width)]
+
+        async def switch() -> str:
+            return _refusal(await self._desk.approver.enable(row.sidecar, True, ""))
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._notice(f"{row.sidecar} is on")
+
+        heading = f"{row.sidecar} is switched off"
+        self.app.push_screen(
+            ConfirmActionScreen(self._desk, "Fix", heading, lines, "switch it on", switch), answered
+        )
+
+    def action_enable(self) -> None:
+        """Switch this row's sidecar on; words of the person's own go to the log."""
+        row = self._row_with_entry()
+        if row is not None and row.offered_by is not None:
+            if row.offered_by.entry.enabled:
+                self._notice(f"{row.sidecar} is on already")
+            else:
+                note = "Why, for the log; nothing is fine. Its calls are judged and asked as before."
+                self._switch(row.sidecar, True, note)
+
+    def action_disable(self) -> None:
+        """Switch this row's sidecar off: nothing of it is started any more, calls that run end."""
+        row = self._row_with_entry()
+        if row is not None:
+            note = "Why it is off, for whoever looks. Calls that run now come to their end."
+            self._switch(row.sidecar, False, note)
+
+    def _row_with_entry(self) -> CatalogRow | None:
+        """The row, if a registry's entry is behind it."""
+        row = self.row
+        if self._desk.no_decision_reason:
+            self._notice(self._desk.no_decision_reason)
+            return None
+        if row is None or row.offered_by is None:
+            self._notice("no entry of a registry offers this")
+            return None
+        return row
+
+    def _switch(self, sidecar: str, enabled: bool, note: str) -> None:
+        def answered(reason: str | None) -> None:
+            if reason is not None:
+                self.run_worker(self._send_switch(sidecar, enabled, reason), group="switch")
+
+        word = "on" if enabled else "off"
+        screen = TextPromptScreen(
+            f"Switch {sidecar} {word}", note, f"switch {word}", "leave it as it is", may_be_empty=enabled
+        )
+        self.app.push_screen(screen, answered)
+
+    async def _send_switch(self, sidecar: str, enabled: bool, reason: str) -> None:
+        try:
+            why_not = _refusal(await self._desk.approver.enable(sidecar, enabled, reason))
+        except FlyError as error:
+            why_not = str(error)
+        done = f"{sidecar} is {'on' if enabled else 'off'}"
+        self._notice(f"nothing was changed: {why_not}" if why_not else done)
+
+
+def first_fixable(reasons: Sequence[Reason]) -> Reason | None:
+    """The first reason that something can be done about at once."""
+    return next((reason for reason in reasons if reason.fix is not None), None)
+
+
+def _refusal(outcome: Outcome) -> str:
+    return "" if outcome.accepted else outcome.why_not or "refused"

@@ -1,0 +1,244 @@
+"""One field on screen: its label, what it is written with, and what is wrong with it; and all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
+
+from flytui.console.forms.inputs import ChoiceInput, ItemCounter, VisibleInput, VisibleTextArea
+from flytui.console.forms.json_editor import JsonArea
+from flytui.console.forms.layout import (
+    Control,
+    LayoutEntry,
+    branch_labels,
+    label_line,
+    note_lines,
+    option_labels,
+)
+from flytui.console.forms.option_list import OptionListScreen
+from flytui.console.forms.validate import InputProblem
+from flytui.console.forms.values import (
+    MAX_ITEMS,
+    ArrayValue,
+    ChoiceValue,
+    FormValue,
+    Path,
+    TextValue,
+    UnionValue,
+    initial_value,
+    union_value,
+)
+from flytui.console.widgets.lines import LineBar
+from flytui.text.lines import wrap
+
+INDENT = 2
+MAX_INDENT = 12
+"""Cells; deeper groups are not drawn further in."""
+
+
+class FieldWidget(Vertical):
+    """Shows an entry; what the person does to it goes out as `Edited`."""
+
+    DEFAULT_CSS = """
+    FieldWidget { height: auto; margin-bottom: 1; }
+    FieldWidget JsonArea {
+        height: auto; min-height: 3; max-height: 10; border: none; padding: 0 1; background: $panel;
+    }
+    FieldWidget JsonArea:focus { border: none; background: $panel-lighten-1; }
+    """
+
+    class Edited(Message):
+        """The person wrote or chose something else at `path`."""
+
+        def __init__(self, path: Path, draft: FormValue) -> None:
+            self.path = path
+            self.draft = draft
+            super().__init__()
+
+    def __init__(self, entry: LayoutEntry) -> None:
+        super().__init__()
+        self.entry = entry
+        self._problems: Sequence[InputProblem] = ()
+        self._tried = False
+        self._label = LineBar(lambda width: wrap(label_line(self.entry), width, INDENT))
+        self.control = self._control()
+        self._notes = LineBar(lambda width: note_lines(self.entry, self._problems, width, self._tried))
+        self.styles.margin = (0, 1, 1, min(MAX_INDENT, INDENT * entry.depth))
+
+    def compose(self) -> ComposeResult:
+        """Label, control, notes."""
+        yield self._label
+        if self.control is not None:
+            yield self.control
+        yield self._notes
+
+    def set_entry(self, entry: LayoutEntry) -> None:
+        """The same place with other things in it."""
+        self.entry = entry
+        match self.control, entry.draft:
+            case (VisibleInput() | VisibleTextArea()) as box, TextValue(text):
+                box.set_text(text)
+            case JsonArea() as area, TextValue(text):
+                if area.text != text:
+                    area.text = text
+            case ChoiceInput() as turn, (ChoiceValue(at) | UnionValue(at)):
+                turn.set_options(self._words(), at)
+            case ItemCounter() as tally, _:
+                tally.refresh()
+        self._label.redraw()
+        self._notes.redraw()
+
+    def show_problems(self, problems: Sequence[InputProblem], tried: bool) -> None:
+        """What is wrong with it now; `tried`: whether the person wanted to send already."""
+        self._problems, self._tried = problems, tried
+        self._notes.redraw()
+
+    def _control(self) -> Widget | None:
+        entry = self.entry
+        text = entry.draft.text if isinstance(entry.draft, TextValue) else ""
+        match entry.control:
+            case Control.LINE | Control.SECRET:
+                return VisibleInput(text, password=entry.control is Control.SECRET)
+            case Control.AREA:
+                return VisibleTextArea(text)
+            case Control.JSON:
+                return JsonArea(text, soft_wrap=True)
+            case Control.CHOICE | Control.BRANCH:
+                at = entry.draft.at if isinstance(entry.draft, ChoiceValue | UnionValue) else -1
+                return ChoiceInput(self._words(), at)
+            case Control.ITEMS:
+                return ItemCounter(self._count)
+        return None
+
+    def _count(self) -> int:
+        return len(self.entry.draft.items) if isinstance(self.entry.draft, ArrayValue) else 0
+
+    def _words(self) -> Sequence[str]:
+        field = self.entry.field
+        branch = self.entry.control is Control.BRANCH
+        return branch_labels(field) if branch else option_labels(field.options)
+
+    @on(Input.Changed)
+    @on(TextArea.Changed)
+    def _written(self, event: Message) -> None:
+        """What stands there now counts, not what stood there when the message was sent."""
+        event.stop()
+        draft = self.entry.draft
+        if not isinstance(draft, TextValue):
+            return
+        text = self.control.text if isinstance(self.control, JsonArea) else ""
+        if isinstance(self.control, VisibleInput | VisibleTextArea):
+            text = self.control.plain
+        if text != draft.text:
+            self._edit(replace(draft, text=text, explicit=False))
+
+    @on(ChoiceInput.Changed)
+    def _turned(self, event: ChoiceInput.Changed) -> None:
+        event.stop()
+        self._choose(event.at)
+
+    @on(ChoiceInput.ListRequested)
+    def _listed(self, event: ChoiceInput.ListRequested) -> None:
+        event.stop()
+
+        def answered(at: int | None) -> None:
+            if at is not None:
+                self._choose(at)
+
+        at = self.entry.draft.at if isinstance(self.entry.draft, ChoiceValue | UnionValue) else -1
+        self.app.push_screen(OptionListScreen(self.entry.label, self._words(), at), answered)
+
+    @on(ItemCounter.Changed)
+    def _counted(self, event: ItemCounter.Changed) -> None:
+        event.stop()
+        draft, item = self.entry.draft, self.entry.field.item
+        if not isinstance(draft, ArrayValue) or item is None:
+            return
+        if not event.more:
+            self._edit(replace(draft, items=draft.items[:-1], explicit=False))
+        elif len(draft.items) < MAX_ITEMS:
+            self._edit(replace(draft, items=(*draft.items, initial_value(item))))
+
+    def _choose(self, at: int) -> None:
+        if at == -1 and self.entry.control is Control.BRANCH and not self.entry.path:
+            return  # the whole input is one of its branches
+        branch = self.entry.control is Control.BRANCH
+        self._edit(union_value(self.entry.field, at) if branch else ChoiceValue(at))
+
+    def _edit(self, draft: FormValue) -> None:
+        self.post_message(self.Edited(self.entry.path, draft))
+
+
+class FieldList(VerticalScroll, can_focus=False):
+    """All fields; a field that stays keeps its widget, its cursor and the focus."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._blocks: dict[tuple[Path, Control], FieldWidget] = {}
+
+    @on(events.DescendantFocus)
+    def _show_focused(self) -> None:
+        """Label and notes of the field that keys go to come into sight with it."""
+        block = self.focused()
+        if block is not None:
+            self.call_after_refresh(block.scroll_visible, animate=False)
+
+    @property
+    def blocks(self) -> Sequence[FieldWidget]:
+        """From top to bottom."""
+        return tuple(self._blocks.values())
+
+    async def set_entries(self, entries: Sequence[LayoutEntry]) -> None:
+        """Show these entries."""
+        before = self._blocks
+        wanted = {(entry.path, entry.control): entry for entry in entries}
+        await self.remove_children([block for key, block in before.items() if key not in wanted])
+        self._blocks = {key: before.get(key) or FieldWidget(entry) for key, entry in wanted.items()}
+        last: FieldWidget | None = None
+        new: list[FieldWidget] = []
+        for key, block in self._blocks.items():
+            if key not in before:
+                new.append(block)
+                continue
+            await self._mount(new, last)
+            new, last = [], block
+            block.set_entry(wanted[key])
+        await self._mount(new, last)
+
+    async def _mount(self, new: Sequence[FieldWidget], after: FieldWidget | None) -> None:
+        if new and (after is not None or not self.children):
+            await self.mount(*new, after=after)
+        elif new:
+            await self.mount(*new, before=0)
+
+    def set_values(self, entries: Sequence[LayoutEntry]) -> None:
+        """The same fields with other things in them."""
+        for entry in entries:
+            block = self._blocks[entry.path, entry.control]
+            if block.entry != entry:
+                block.set_entry(entry)
+
+    def show_problems(self, problems: Mapping[Path, Sequence[InputProblem]], tried: bool) -> None:
+        """What is wrong, each beside its field."""
+        for block in self.blocks:
+            block.show_problems(problems.get(block.entry.path, ()), tried)
+        self._show_focused()
+
+    def focused(self) -> FieldWidget | None:
+        """The field that keys go to."""
+        at = self.screen.focused
+        return next((block for block in self.blocks if at is not None and block.control is at), None)
+
+    def focus_on(self, path: Path) -> None:
+        """Send keys to the field at the path, else to the first one."""
+        able = [block for block in self.blocks if block.control is not None]
+        block = next((block for block in able if block.entry.path == path), able[0] if able else None)
+        if block is not None and block.control is not None:
+            self.screen.set_focus(block.control)

@@ -1,0 +1,365 @@
+"""What stands round a form's fields. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Input, TextArea
+
+from flycore.model.catalog import CapabilityView
+from flycore.model.enums import Effective
+from flycore.model.json import JsonObject
+from flytui.console.forms.call_page import start_test_call
+from flytui.console.forms.field_widget import FieldList, FieldWidget
+from flytui.console.forms.json_editor import JsonArea, json_text
+from flytui.console.forms.layout import (
+    MAX_ENTRIES,
+    LayoutEntry,
+    layout_entries,
+    layout_shape,
+    problems_by_entry,
+)
+from flytui.console.forms.schema_fields import FieldKind, schema_fields
+from flytui.console.forms.validate import FormResult, InputProblem, read_form, read_json, value_for
+from flytui.console.forms.values import (
+    ArrayValue,
+    FormValue,
+    ObjectValue,
+    UnionValue,
+    initial_value,
+    value_at,
+    with_item_added_or_removed,
+    with_value_at,
+)
+from flytui.console.screens.base import ScreenTraits
+from flytui.console.screens.header import alert_lines, header_lines
+from flytui.console.state import ConsoleState, Topic
+from flytui.console.widgets.lines import LineBar
+from flytui.text.labels import STATE_LABELS, label_span, plural
+from flytui.text.lines import StyledLine, StyledText, Tone, keys_fitting, line, span, truncated, wrap
+
+MAX_PROBLEMS = 4
+"""Listed below a form; more are counted."""
+
+
+def tool_lines(view: CapabilityView, raw: bool, width: int) -> list[StyledLine]:
+    """The tool, how it is, and what policy says of it."""
+    tool, stability = view.capability, view.stability
+    policy = span(f"  policy {view.decision}" if view.decision else "", Tone.DIM)
+    rows = [
+        truncated(
+            line(
+                StyledText(" "),
+                span(tool.name, Tone.STRONG),
+                StyledText("  "),
+                label_span(STATE_LABELS[stability.effective]),
+                policy,
+            ),
+            width,
+        )
+    ]
+    words = "exactly what is sent, as JSON" if raw else tool.summary
+    rows += wrap(line(span(f" {words}", Tone.DIM)), width, 1)[:2]
+    if stability.effective not in (Effective.AVAILABLE, Effective.DEGRADED):
+        reasons = [f" {reason.message}" for reason in stability.reasons[:1]]
+        rows += [row for text in reasons for row in wrap(line(span(text, Tone.WARN)), width, 1)[:2]]
+    return rows
+
+
+def problem_count(reading: FormResult) -> str:
+    """How much is wrong, in few words."""
+    missing = sum(problem.missing for problem in reading.problems)
+    wrong = len(reading.problems) - missing
+    words = [plural(wrong, "problem")] if wrong else []
+    words += [f"{plural(missing, 'required field')} empty"] if missing else []
+    return ", ".join(words)
+
+
+def problem_lines(reading: FormResult, nowhere: Sequence[InputProblem], width: int) -> list[StyledLine]:
+    """Whether the input fits; and what is wrong that no field stands for."""
+    rows: list[StyledLine] = []
+    for problem in nowhere[:MAX_PROBLEMS]:
+        where = f"{problem.pointer}: " if problem.pointer else ""
+        rows += wrap(line(span(f" ✗ {where}{problem.message}", Tone.WARN)), width, 3)[:3]
+    if len(nowhere) > MAX_PROBLEMS:
+        rows.append(line(span(f" and {len(nowhere) - MAX_PROBLEMS} more", Tone.WARN)))
+    if reading.broken is not None:
+        state = span(" ✗ nothing can be sent yet", Tone.WARN)
+    elif reading.problems:
+        only_missing = all(problem.missing for problem in reading.problems)
+        mark, tone = ("◌", Tone.DIM) if only_missing else ("✗", Tone.WARN)
+        state = span(f" {mark} {problem_count(reading)}", tone)
+    else:
+        state = span(" ✓ the input fits", Tone.GOOD)
+    return [*rows, line(state)]
+
+
+def key_pairs(reading: FormResult, raw: bool, json_only: bool, in_array: bool) -> list[tuple[str, str]]:
+    """Ids of the keys that do something now, most needed first."""
+    insist = bool(reading.problems) and reading.broken is None
+    return [
+        ("form.send", "call the tool"),
+        *([("form.insist", "call all the same")] if insist else []),
+        ("form.leave", "back"),
+        *([] if json_only else [("form.json", "fields" if raw else "JSON")]),
+        ("form.example", "example"),
+        *([("form.add", "add item"), ("form.remove", "take it out")] if in_array else []),
+        *([] if raw else [("Tab", "next field")]),
+    ]
+
+
+# The test-call form: fields made from the input schema, or the same input as JSON. F5 calls the tool.
+#
+# It holds no decision: the call goes the way of every caller's. The form is left before anything is asked.
+
+
+class FormScreen(ScreenTraits, Screen[None]):
+    """One tool's input, to be written and sent."""
+
+    closes_for_view = True
+    DEFAULT_CSS = """
+    FormScreen #form { height: 1fr; padding: 0 1; }
+    FormScreen #form-json { height: 1fr; border: none; padding: 0 1; background: $panel; }
+    FormScreen #form-json:focus { border: none; }
+    FormScreen #form-top, FormScreen #form-foot { background: $surface; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Back", show=False, priority=True, id="form.leave"),
+        Binding("f5,ctrl+s", "send", "Call", show=False, priority=True, id="form.send"),
+        Binding("f6", "insist", "Call all the same", show=False, priority=True, id="form.insist"),
+        Binding("f2", "json", "JSON", show=False, priority=True, id="form.json"),
+        Binding("f3", "example", "Example", show=False, priority=True, id="form.example"),
+        Binding("f7", "item(True)", "Add item", show=False, priority=True, id="form.add"),
+        Binding("f8", "item(False)", "Remove item", show=False, priority=True, id="form.remove"),
+    ]
+
+    def __init__(self, desk: ConsoleState, view: CapabilityView) -> None:
+        super().__init__()
+        self._desk = desk
+        self._view = view
+        self._schema = view.capability.input_schema
+        self._field = schema_fields(self._schema)
+        self._form_value: FormValue = initial_value(self._field)
+        self._entries: Sequence[LayoutEntry] = ()
+        self._result = FormResult({})
+        self._as_json = False
+        self._send_attempted = self._sent = False
+        self._example = -1
+        self._body = FieldList(id="form")
+        self._area = JsonArea("", id="form-json", soft_wrap=True)
+
+    def compose(self) -> ComposeResult:
+        """Header, the tool, its fields or its JSON, what is wrong, what waits, keys."""
+        yield LineBar(lambda width: header_lines(self._desk, "Test call", width), id="header")
+        yield LineBar(self._top, id="form-top")
+        yield self._body
+        yield self._area
+        yield LineBar(self._foot, id="form-foot")
+        yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield LineBar(self._keys, id="keys")
+
+    async def on_mount(self) -> None:
+        """Start with what was written here last."""
+        last = self._desk.inputs.get(self._view.capability.name)
+        if last is not None:
+            await self._load_input(last)
+        elif self._field.kind is FieldKind.JSON:
+            await self._load_input({})
+        else:
+            await self._show_value(self._form_value)
+        self._focus_first()
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """Show fresh values round the form; what the person writes stays."""
+        catalog = self._desk.catalog
+        view = catalog.capability(self._view.capability.name) if catalog else None
+        self._view = view or self._view
+        self._redraw()
+
+    @on(FieldWidget.Edited)
+    async def _edited(self, event: FieldWidget.Edited) -> None:
+        event.stop()
+        if value_at(self._form_value, event.path) is not None:
+            await self._show_value(with_value_at(self._form_value, event.path, event.draft))
+
+    @on(TextArea.Changed, "#form-json")
+    def _json_written(self, event: TextArea.Changed) -> None:
+        event.stop()
+        if self._as_json:
+            self._result = read_json(self._area.text, self._schema)
+            self._redraw()
+
+    @on(Input.Submitted)
+    def _entered(self, event: Input.Submitted) -> None:
+        """Enter sends nothing: it goes to the next field."""
+        event.stop()
+        self.focus_next()
+
+    @on(events.DescendantFocus)
+    def _focus_moved(self) -> None:
+        self._redraw()
+
+    def action_leave(self) -> None:
+        """Back; what was written is there again the next time."""
+        self.dismiss()
+
+    def on_unmount(self) -> None:
+        """However the form was left, what was written is kept."""
+        if self._result.broken is None:
+            self._desk.inputs[self._view.capability.name] = self._result.input
+
+    def action_send(self) -> None:
+        """Call the tool, where the input fits."""
+        if self._result.problems and not self._result.broken:
+            self._send_attempted = True
+            self._show()
+            self._to_first_problem()
+            key = self._desk.keys.label("form.insist")
+            self._show_notice(f"not sent: {problem_count(self._result)}. {key} sends it all the same")
+        else:
+            self.action_insist()
+
+    def action_insist(self) -> None:
+        """Call the tool with what stands here; the kernel says what it thinks of it."""
+        broken = self._result.broken
+        if broken is not None:
+            self._send_attempted = True
+            self._show()
+            self._to_first_problem()
+            self._show_notice(f"there is nothing to send: {broken.pointer} {broken.message}")
+        elif not self._sent:
+            self._sent = True
+            desk, view = self._desk, self._view
+            page = start_test_call(
+                self.app, desk, view.capability.name, self._result.input, lambda: FormScreen(desk, view)
+            )
+            self.app.switch_screen(page)
+
+    async def action_json(self) -> None:
+        """The input as JSON, exactly what is sent; or back to its fields."""
+        broken = self._result.broken
+        if broken is not None:
+            self._show_notice(f"first: {broken.pointer} {broken.message}")
+        elif not self._as_json:
+            self._show_json(self._result.input)
+        elif not await self._load_input(self._result.input):
+            self._show_notice("this input has no place in the fields: it stays JSON")
+        self._focus_first()
+
+    async def action_example(self) -> None:
+        """The next example of the tool's own; after the last one an empty form."""
+        examples = self._view.capability.examples
+        self._send_attempted = False
+        self._example += 1
+        if self._example < len(examples):
+            await self._load_input(examples[self._example])
+            self._show_notice(f"example {self._example + 1} of {len(examples)}")
+        else:
+            self._example = -1
+            empty = read_form(self._field, initial_value(self._field), self._schema).input
+            await (
+                self._load_input(empty)
+                if self._field.kind is FieldKind.JSON
+                else self._show_value(initial_value(self._field))
+            )
+            self._show_notice("an empty form" if examples else "the tool has no examples: an empty form")
+        self._focus_first()
+
+    async def action_item(self, more: bool) -> None:
+        """An item more after the one that keys go to, or without it."""
+        block = None if self._as_json else self._body.focused()
+        found = with_item_added_or_removed(
+            self._field, self._form_value, block.entry.path if block else (), more
+        )
+        if found is None:
+            self._show_notice("keys go to no item of an array")
+        else:
+            draft, path = found
+            await self._show_value(draft)
+            self._body.focus_on(path)
+
+    async def _load_input(self, value: JsonObject) -> bool:
+        """Show an input: in the fields where they hold it, else as JSON. Whether it is in the fields."""
+        draft = value_for(self._field, value)
+        drawn = (
+            isinstance(draft, ObjectValue | UnionValue)
+            and len(layout_entries(self._field, draft)) <= MAX_ENTRIES
+        )
+        if drawn:
+            self._as_json = False
+            await self._show_value(draft)
+        else:
+            self._show_json(value)
+        return drawn
+
+    def _show_json(self, value: JsonObject) -> None:
+        self._as_json = True
+        self._area.text = json_text(value)
+        self._result = read_json(self._area.text, self._schema)
+        self._show()
+
+    async def _show_value(self, draft: FormValue) -> None:
+        """Take what stands in the fields; widgets come and go only where the fields do."""
+        entries = layout_entries(self._field, draft)
+        if len(entries) > MAX_ENTRIES:
+            self._show_notice("more fields than can be drawn: write it as JSON")
+            return
+        same = layout_shape(entries) == layout_shape(self._entries)
+        self._form_value, self._entries = draft, entries
+        self._result = read_form(self._field, draft, self._schema)
+        if same:
+            self._body.set_values(entries)
+        else:
+            await self._body.set_entries(entries)
+        self._show()
+
+    def _show(self) -> None:
+        self._body.display = not self._as_json
+        self._area.display = self._as_json
+        at, _ = problems_by_entry(self._entries, self._result.problems)
+        if not self._as_json:
+            self._body.show_problems(at, self._send_attempted)
+        self._redraw()
+
+    def _redraw(self) -> None:
+        for bar in self.query("FormScreen > LineBar").results(LineBar):
+            bar.redraw()
+
+    def _focus_first(self) -> None:
+        if self._as_json:
+            self.set_focus(self._area)
+        else:
+            self._body.focus_on(())
+
+    def _to_first_problem(self) -> None:
+        at, _ = problems_by_entry(self._entries, self._result.problems)
+        path = next((entry.path for entry in self._entries if entry.path in at), None)
+        if path is not None and not self._as_json:
+            self._body.focus_on(path)
+
+    def _show_notice(self, notice: str) -> None:
+        self._desk.notice = notice
+        self._redraw()
+
+    def _top(self, width: int) -> Sequence[StyledLine]:
+        return tool_lines(self._view, self._as_json, width)
+
+    def _foot(self, width: int) -> Sequence[StyledLine]:
+        _, nowhere = problems_by_entry(self._entries, self._result.problems)
+        return problem_lines(self._result, self._result.problems if self._as_json else nowhere, width)
+
+    def _keys(self, width: int) -> Sequence[StyledLine]:
+        block = None if self._as_json else self._body.focused()
+        path = block.entry.path if block else ()
+        in_array = any(
+            isinstance(value_at(self._form_value, path[:length]), ArrayValue)
+            for length in range(1, len(path) + 1)
+        )
+        json_only = self._field.kind is FieldKind.JSON
+        pairs = key_pairs(self._result, self._as_json, json_only, in_array)
+        return [keys_fitting(self._desk.keys.hints(pairs), width)]

@@ -1,0 +1,215 @@
+"""From what stands in a form to the input that is sent, and what is wrong with it, field by field. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flycore.catalog.schemas import Violation, check_input
+from flycore.model.json import Json, JsonObject, canonical_json, pointer_join, pointer_keys
+from flytui.console.forms.json_editor import read_object
+from flytui.console.forms.schema_fields import MISSING, FieldKind, Missing, SchemaField
+from flytui.console.forms.values import (
+    ArrayValue,
+    ChoiceValue,
+    FormValue,
+    ObjectValue,
+    Path,
+    PathStep,
+    TextValue,
+    UnionValue,
+    is_empty,
+    is_initial,
+    json_text_value,
+    pointer_of,
+    value_from_json,
+)
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_MAX_DIGITS = 4_300
+_REQUIRED_SUFFIX = " is a required property"
+"""How the validator's sentence ends, behind the name as JSON."""
+_MAX_DEFAULT_PASSES = 64
+"""Defaults within defaults that are filled in."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputProblem:
+    """One thing that is wrong, and where."""
+
+    pointer: str
+    message: str
+    broken: bool = False
+    """Whether there is no input to send at all."""
+    missing: bool = False
+    """Whether it only says that a required field is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormResult:
+    """What would be sent: exactly this, defaults filled in."""
+
+    input: JsonObject
+    problems: tuple[InputProblem, ...] = ()
+
+    @property
+    def broken(self) -> InputProblem | None:
+        """Why nothing can be sent; None where something can."""
+        return next((problem for problem in self.problems if problem.broken), None)
+
+
+def read_form(field: SchemaField, draft: FormValue, schema: Json) -> FormResult:
+    """The input that the fields hold."""
+    reader = _FormReader()
+    value = reader.read(field, draft, (), True)
+    if reader.problems and any(problem.broken for problem in reader.problems):
+        return FormResult({}, tuple(reader.problems))
+    if not isinstance(value, dict):
+        return FormResult({}, (InputProblem("", "the input of a tool is an object: { … }", broken=True),))
+    return validated(value, schema, reader.problems)
+
+
+def value_for(field: SchemaField, value: JsonObject) -> FormValue:
+    """The input in the fields; as JSON text where they would send another one."""
+    draft = value_from_json(field, value)
+    reader = _FormReader()
+    return draft if reader.read(field, draft, (), True) == value else json_text_value(value)
+
+
+def read_json(text: str, schema: Json) -> FormResult:
+    """The input that a JSON text is."""
+    value = read_object(text)
+    if isinstance(value, str):
+        return FormResult({}, (InputProblem("", value, broken=True),))
+    return validated(value, schema)
+
+
+def validated(value: JsonObject, schema: Json, known: Sequence[InputProblem] = ()) -> FormResult:
+    """The input as the kernel would run it, and all that the kernel would say against it."""
+    try:
+        canonical_json(value)
+    except (ValueError, RecursionError):
+        words = "holds what JSON has no word for: half a character, or a number beyond all bounds"
+        return FormResult({}, (*known, InputProblem("", words, broken=True)))
+    whole = schema if isinstance(schema, dict) else {} if schema is True else {"not": {}}
+    filled, found = check_input(whole, value)
+    for _ in range(_MAX_DEFAULT_PASSES):
+        before, (filled, found) = filled, check_input(whole, filled)
+        if before == filled:
+            break
+    known = [
+        problem
+        for problem in known
+        if not problem.missing or (found and not _exists_at(filled, problem.pointer))
+    ]
+    lacking = {problem.pointer for problem in known if problem.missing}
+    found_here = (_problem_of(item) for item in found)
+    others = (item for item in found_here if not (item.missing and item.pointer in lacking))
+    return FormResult(filled, (*known, *dict.fromkeys(others)))
+
+
+def _exists_at(value: Json, pointer: str) -> bool:
+    """Whether something is there: a default may have filled in what the fields lack."""
+    for name in pointer_keys(pointer):
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and name.isdigit() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return False
+    return True
+
+
+def _problem_of(item: Violation) -> InputProblem:
+    """What the validator says; that something is missing stands where it is missing."""
+    said, wanted, _ = item.message.partition(_REQUIRED_SUFFIX)
+    try:
+        name = json.loads(said) if wanted else None
+    except ValueError:
+        name = None
+    if not isinstance(name, str):
+        return InputProblem(item.pointer, item.message)
+    return InputProblem(pointer_join(item.pointer, name), "is required", missing=True)
+
+
+class _FormReader:
+    """One way down a form; problems are collected, none ends it."""
+
+    def __init__(self) -> None:
+        self.problems: list[InputProblem] = []
+
+    def read(self, field: SchemaField, draft: FormValue, path: Path, required: bool) -> Json | Missing:
+        """The value at the path, MISSING where there is none."""
+        value: Json | Missing = MISSING
+        match draft:
+            case TextValue():
+                value = self._leaf(field, draft, path, required)
+            case ChoiceValue():
+                value = field.options[draft.at] if draft.at >= 0 else MISSING
+            case ObjectValue():
+                return self._group(field, draft, path, required)
+            case ArrayValue():
+                return self._items(field, draft, path, required)
+            case UnionValue() if draft.at >= 0:
+                branch = field.branches[draft.at]
+                needed = required or branch.kind in (FieldKind.OBJECT, FieldKind.ARRAY)
+                return self.read(branch, draft.inner, (*path, PathStep.BRANCH), needed)
+        if isinstance(value, Missing) and required:
+            self._report_missing(path)
+        return value
+
+    def _report_missing(self, path: Path) -> None:
+        steps = [step for step in path if not isinstance(step, PathStep)]
+        if steps and isinstance(steps[-1], int):
+            words = "write a value, or take the item out"
+            self.problems.append(InputProblem(pointer_of(path), words, broken=True))
+        else:
+            self.problems.append(InputProblem(pointer_of(path), "is required", missing=True))
+
+    def _leaf(self, field: SchemaField, draft: TextValue, path: Path, required: bool) -> Json | Missing:
+        steps = [step for step in path if not isinstance(step, PathStep)]
+        item = bool(steps) and isinstance(steps[-1], int)
+        if is_empty(draft):
+            return "" if item and required and field.kind is FieldKind.TEXT and not draft.as_json else MISSING
+        if draft.as_json:
+            return self._json(draft.text, path)
+        if field.kind is FieldKind.NUMBER:
+            return _number_from_text(draft.text)
+        return draft.text
+
+    def _json(self, text: str, path: Path) -> Json | Missing:
+        read = read_object(f'{{"value":{text}\n}}')
+        if isinstance(read, str) or len(read) != 1:
+            said = read if isinstance(read, str) else "no JSON: one value is wanted"
+            self.problems.append(InputProblem(pointer_of(path), said, broken=True))
+            return MISSING
+        return read["value"]
+
+    def _group(self, field: SchemaField, draft: ObjectValue, path: Path, required: bool) -> Json | Missing:
+        if not required and not draft.explicit and (is_initial(field, draft) or is_empty(draft)):
+            return MISSING
+        made: JsonObject = {}
+        for part, (name, inner) in zip(field.fields, draft.parts, strict=True):
+            value = self.read(part, inner, (*path, name), part.required)
+            if not isinstance(value, Missing):
+                made[name] = value
+        others = self._json(draft.rest.text, (*path, PathStep.REST)) if draft.rest.text else {}
+        if isinstance(others, dict) and not set(others) & {part.name for part in field.fields}:
+            made.update(others)
+        elif not isinstance(others, Missing):
+            words = "other keys: an object, without the keys that have a field of their own"
+            self.problems.append(InputProblem(pointer_of(path), words, broken=True))
+        return made
+
+    def _items(self, field: SchemaField, draft: ArrayValue, path: Path, required: bool) -> Json | Missing:
+        if field.item is None or (is_empty(draft) and not required):
+            return MISSING
+        values = [self.read(field.item, item, (*path, at), True) for at, item in enumerate(draft.items)]
+        return [value for value in values if not isinstance(value, Missing)]
+
+
+def _number_from_text(text: str) -> Json:
+    """A number; text that is none stays text, and the validator says so."""
+    return json.loads(text) if _NUMBER.fullmatch(text.strip()) and len(text) < _MAX_DIGITS else text

@@ -1,0 +1,313 @@
+"""What stands in a form's fields, as values, and the way from a JSON value into them. Pure.
+
+Every JSON value has a draft for every field: one that the field cannot hold is kept as JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from flycore.model.json import Json, escape_key
+from flysafe.text import CLOSE, OPEN
+from flytui.console.forms.json_editor import escape_invisible
+from flytui.console.forms.schema_fields import MISSING, FieldKind, Missing, SchemaField
+
+LONG_TEXT_CHARACTERS = 200
+MAX_ITEMS = 50
+"""An array with more is written as JSON."""
+_TOKEN = re.compile(rf"{OPEN}U\+([0-9A-F]{{4,6}}){CLOSE}")
+
+
+class PathStep(Enum):
+    """Steps of a path that are no steps of a JSON pointer."""
+
+    BRANCH = auto()
+    """Into the chosen branch of a union."""
+    REST = auto()
+    """The keys of an object that no field is for."""
+
+
+Path = tuple[str | int | PathStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TextValue:
+    """Text. Empty text is no value, unless `given`."""
+
+    text: str = ""
+    explicit: bool = False
+    as_json: bool = False
+    """Whether the text is JSON."""
+    long: bool = False
+    """Whether it came with line ends, or with more characters than a line shows: written on several lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceValue:
+    """An option by its place, -1 for none."""
+
+    at: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectValue:
+    """An object: its fields in their order, and other keys as JSON text."""
+
+    parts: tuple[tuple[str, FormValue], ...] = ()
+    rest: TextValue = TextValue(as_json=True)
+    explicit: bool = False
+    """Whether it is sent even where nothing in it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayValue:
+    """An array."""
+
+    items: tuple[FormValue, ...] = ()
+    explicit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UnionValue:
+    """A branch by its place, -1 for none, and what stands in it."""
+
+    at: int = -1
+    inner: FormValue = TextValue()
+
+
+FormValue = TextValue | ChoiceValue | ObjectValue | ArrayValue | UnionValue
+
+
+def initial_value(field: SchemaField) -> FormValue:
+    """What a new form has in the field: its default; a required constant is chosen already."""
+    if not isinstance(field.default, Missing):
+        return value_from_json(field, field.default)
+    match field.kind:
+        case FieldKind.CHOICE:
+            return ChoiceValue(0 if field.required and len(field.options) == 1 else -1)
+        case FieldKind.OBJECT:
+            return ObjectValue(tuple((part.name, initial_value(part)) for part in field.fields))
+        case FieldKind.ARRAY:
+            return ArrayValue()
+        case FieldKind.UNION:
+            return union_value(field, 0) if field.required else UnionValue()
+        case _:
+            return TextValue(as_json=field.kind is FieldKind.JSON)
+
+
+def union_value(field: SchemaField, at: int) -> UnionValue:
+    """A branch, nothing written in it yet."""
+    return UnionValue(at, initial_value(field.branches[at])) if at >= 0 else UnionValue()
+
+
+def value_from_json(field: SchemaField, value: Json) -> FormValue:
+    """The value in the field."""
+    match field.kind:
+        case FieldKind.TEXT if isinstance(value, str):
+            return TextValue(
+                value, explicit=not value, long="\n" in value or len(value) > LONG_TEXT_CHARACTERS
+            )
+        case FieldKind.NUMBER if isinstance(value, int | float) and not isinstance(value, bool):
+            return TextValue(json.dumps(value))
+        case FieldKind.CHOICE:
+            at = _index_of(field.options, value)
+            return ChoiceValue(at) if at >= 0 else json_text_value(value)
+        case FieldKind.OBJECT if isinstance(value, dict):
+            return _object_value_of(field, value)
+        case FieldKind.ARRAY if (
+            isinstance(value, list) and len(value) <= MAX_ITEMS and field.item is not None
+        ):
+            item = field.item
+            return ArrayValue(tuple(value_from_json(item, each) for each in value), explicit=not value)
+        case FieldKind.UNION:
+            return _union_value_of(field, value)
+    return json_text_value(value)
+
+
+def json_text_value(value: Json) -> TextValue:
+    """The value as JSON text, all of which can be seen."""
+    return TextValue(escape_invisible(json.dumps(value, indent=2, ensure_ascii=False)), as_json=True)
+
+
+def is_initial(field: SchemaField, draft: ObjectValue) -> bool:
+    """Whether a group is as a new form has it."""
+    return (
+        draft.parts == tuple((part.name, initial_value(part)) for part in field.fields)
+        and not draft.rest.text
+    )
+
+
+def value_at(draft: FormValue, path: Path) -> FormValue | None:
+    """What stands there; None where nothing does any more."""
+    for step in path:
+        found: FormValue | None = None
+        match draft, step:
+            case ObjectValue(), PathStep.REST:
+                found = draft.rest
+            case ObjectValue(), str():
+                found = next((part for name, part in draft.parts if name == step), None)
+            case ArrayValue(), int() if step < len(draft.items):
+                found = draft.items[step]
+            case UnionValue(), PathStep.BRANCH if draft.at >= 0:
+                found = draft.inner
+        if found is None:
+            return None
+        draft = found
+    return draft
+
+
+def with_value_at(draft: FormValue, path: Path, new: FormValue) -> FormValue:
+    """The draft with `new` at the path; unchanged where the path leads nowhere."""
+    if not path:
+        return new
+    step, rest = path[0], path[1:]
+    match draft:
+        case ObjectValue() if step is PathStep.REST:
+            return replace(draft, rest=new) if isinstance(new, TextValue) else draft
+        case ObjectValue():
+            parts = (
+                (name, with_value_at(part, rest, new) if name == step else part) for name, part in draft.parts
+            )
+            return replace(draft, parts=tuple(parts))
+        case ArrayValue():
+            items = (
+                with_value_at(item, rest, new) if at == step else item for at, item in enumerate(draft.items)
+            )
+            return replace(draft, items=tuple(items))
+        case UnionValue() if step is PathStep.BRANCH:
+            return replace(draft, inner=with_value_at(draft.inner, rest, new))
+    return draft
+
+
+def pointer_of(path: Path) -> str:
+    """The path as a JSON pointer into the input."""
+    return "".join(f"/{escape_key(step)}" for step in path if not isinstance(step, PathStep))
+
+
+def without_tokens(text: str) -> str:
+    """The text that `safe_text` made into what is shown: every token as the character it names."""
+    return _TOKEN.sub(lambda found: _token_character(found[0], int(found[1], 16)), text)
+
+
+def _token_character(token: str, number: int) -> str:
+    return chr(number) if number <= 0x10FFFF else token
+
+
+def _index_of(options: Sequence[Json], value: Json) -> int:
+    return next((at for at, option in enumerate(options) if _same_json(option, value)), -1)
+
+
+def _same_json(one: Json, other: Json) -> bool:
+    """Equal in JSON's eyes and in Python's spelling: 1 is not true here, nor 1.0."""
+    return bool(one == other) and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _object_value_of(field: SchemaField, value: dict[str, Json]) -> ObjectValue:
+    names = {part.name for part in field.fields}
+    parts = tuple(
+        (part.name, value_from_json(part, value[part.name]) if part.name in value else _absent_value(part))
+        for part in field.fields
+    )
+    others = {name: other for name, other in value.items() if name not in names}
+    group = ObjectValue(parts, json_text_value(others) if others else TextValue(as_json=True))
+    return replace(group, explicit=not value or is_initial(field, group))
+
+
+def _absent_value(field: SchemaField) -> FormValue:
+    """The field of a value that has nothing for it: not even the default, nor an empty object or array."""
+    if field.required and field.kind in (FieldKind.OBJECT, FieldKind.ARRAY):
+        return TextValue(as_json=True)
+    return initial_value(replace(field, default=MISSING, required=False))
+
+
+def _union_value_of(field: SchemaField, value: Json) -> FormValue:
+    drafts = [value_from_json(branch, value) for branch in field.branches]
+    for strict in (True, False):
+        for at, (branch, draft) in enumerate(zip(field.branches, drafts, strict=True)):
+            if fits_field(branch, draft, strict):
+                return UnionValue(at, draft)
+    return json_text_value(value)
+
+
+def fits_field(field: SchemaField, draft: FormValue, strict: bool) -> bool:
+    """Whether a draft stands in the fields that were made for it; `strict`: with no key left over."""
+    match draft:
+        case TextValue():
+            return not draft.as_json or field.kind is FieldKind.JSON
+        case ObjectValue():
+            if strict and draft.rest.text:
+                return False
+            parts = zip(field.fields, draft.parts, strict=True)
+            return all(
+                fits_field(part, inner, strict) if not is_empty(inner) else not part.required
+                for part, (_, inner) in parts
+            )
+        case ArrayValue():
+            return field.item is not None and all(
+                fits_field(field.item, item, strict) for item in draft.items
+            )
+        case UnionValue():
+            return draft.at < 0 or fits_field(field.branches[draft.at], draft.inner, strict)
+    return True
+
+
+def is_empty(draft: FormValue) -> bool:
+    """Whether nothing at all was written there."""
+    match draft:
+        case TextValue():
+            return not draft.text and not draft.explicit
+        case ChoiceValue():
+            return draft.at < 0
+        case ObjectValue():
+            parts = all(is_empty(part) for _, part in draft.parts)
+            return parts and not draft.rest.text and not draft.explicit
+        case ArrayValue():
+            return not draft.items and not draft.explicit
+        case UnionValue():
+            return draft.at < 0
+
+
+# Items put into and taken out of the arrays of a form. Pure.
+
+
+def with_item_added_or_removed(
+    field: SchemaField, draft: FormValue, path: Path, more: bool
+) -> tuple[FormValue, Path] | None:
+    """The form with one item more after the one that the path leads to or through, or without that one;
+    and where keys should go then. None where the path leads through no array, or that is full or empty."""
+    for length in range(len(path), -1, -1):
+        items, owner = value_at(draft, path[:length]), field_at(field, draft, path[:length])
+        if not isinstance(items, ArrayValue) or owner is None or owner.item is None:
+            continue
+        step = path[length] if length < len(path) else None
+        last = len(items.items) - 1
+        at = step if isinstance(step, int) else last
+        if (more and len(items.items) >= MAX_ITEMS) or (not more and last < 0):
+            return None
+        new = (initial_value(owner.item),) if more else ()
+        kept = items.items[: at + 1] if more else items.items[:at]
+        changed = replace(items, items=(*kept, *new, *items.items[at + 1 :]), explicit=False)
+        to = (*path[:length], at + 1) if more else path[:length]
+        return with_value_at(draft, path[:length], changed), to
+    return None
+
+
+def field_at(field: SchemaField, draft: FormValue, path: Path) -> SchemaField | None:
+    """The field that stands at a path of the draft; None where none does."""
+    for place, step in enumerate(path):
+        here = value_at(draft, path[:place])
+        found: SchemaField | None = None
+        if isinstance(here, ObjectValue) and not isinstance(step, PathStep):
+            found = next((part for part in field.fields if part.name == step), None)
+        elif isinstance(here, ArrayValue):
+            found = field.item
+        elif isinstance(here, UnionValue) and here.at >= 0:
+            found = field.branches[here.at]
+        if found is None:
+            return None
+        field = found
+    return field

@@ -1,0 +1,143 @@
+"""What the application has to know of a screen without knowing its class.
+
+The application asks a screen for these attributes and keeps no list of classes: a new screen states them
+where it is defined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen, Screen
+
+from flytui.console.screens.header import alert_lines, header_lines
+from flytui.console.state import ConsoleState, Topic
+from flytui.console.user_settings import key_label, textual_key
+from flytui.console.widgets.lines import LineBar, LineBuilder, LineView
+from flytui.text.lines import StyledLine, Tone, keys_fitting, keys_line, line, span, wrapped
+
+
+class ScreenTraits:
+    """Attributes that a screen of the console sets. A screen that sets none of them has all three false."""
+
+    decides: ClassVar[bool] = False
+    """Whether a person decides something on it. While one is open no other one opens over it."""
+    of_one_kernel: ClassVar[bool] = False
+    """Whether it shows values of one kernel. It closes when the console comes to another kernel, where the
+    same ids mean other requests."""
+    closes_for_view: ClassVar[bool] = False
+    """Whether the command palette may close it to show a view. Closing it decides nothing."""
+
+
+def decision_open(stack: Sequence[Screen[object]]) -> bool:
+    """Whether a screen on the stack decides something."""
+    return any(isinstance(screen, ScreenTraits) and screen.decides for screen in stack)
+
+
+def kernel_values_open(stack: Sequence[Screen[object]]) -> bool:
+    """Whether a screen on the stack shows values of one kernel."""
+    return any(isinstance(screen, ScreenTraits) and screen.of_one_kernel for screen in stack)
+
+
+def closes_for_view(screen: Screen[object]) -> bool:
+    """Whether the command palette may close the screen to show a view."""
+    return isinstance(screen, ScreenTraits) and screen.closes_for_view
+
+
+# Screens that only show: a page of lines that scrolls, and a question answered by pressing a key again.
+
+
+class PageScreen(ScreenTraits, Screen[None]):
+    """Lines over the whole screen, header on top. A card may open over it."""
+
+    closes_for_view = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,backspace", "close", "Back", show=False, id="page.close"),
+        Binding("y", "copy", "Copy", show=False, id="page.copy"),
+        Binding("up,k", "scroll(-1)", "Up", show=False, id="page.up"),
+        Binding("down,j", "scroll(1)", "Down", show=False, id="page.down"),
+    ]
+
+    def __init__(
+        self, desk: ConsoleState, title: str, build: LineBuilder, *, copy: Callable[[], str] | None = None
+    ) -> None:
+        super().__init__()
+        self._desk = desk
+        self._heading = title
+        self._copy = copy
+        self._page = LineView(build, id="page")
+
+    def compose(self) -> ComposeResult:
+        """Header, page, bar, keys."""
+        yield LineBar(lambda width: header_lines(self._desk, self._heading, width), id="header")
+        yield self._page
+        yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield LineBar(self._keys, id="keys")
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """Show fresh values."""
+        for bar in self.query(LineBar):
+            bar.redraw()
+        if topics:
+            self._page.rebuild()
+
+    def action_close(self) -> None:
+        """Back to where the person was."""
+        self.dismiss()
+
+    def action_copy(self) -> None:
+        """Put what the page shows on the terminal's clipboard, as JSON."""
+        if self._copy is not None:
+            self.app.copy_to_clipboard(self._copy())
+            self._desk.notice = "sent as JSON to the terminal's clipboard"
+            self.changed(frozenset())
+
+    def action_scroll(self, step: int) -> None:
+        """One line, wherever the focus is."""
+        self._page.scroll_to(y=self._page.scroll_offset.y + step, animate=False)
+
+    def _keys(self, width: int) -> Sequence[StyledLine]:
+        pairs = [("↑↓ PgUp PgDn", "scroll"), ("page.close", "back")]
+        if self._copy is not None:
+            pairs.insert(1, ("page.copy", "copy as JSON"))
+        return [keys_fitting(self._desk.keys.hints(pairs), width)]
+
+
+class PressAgainScreen(ScreenTraits, ModalScreen[bool]):
+    """Asks before something is ended: one of `keys` again does it, every other key does not."""
+
+    decides = True
+
+    def __init__(self, keys: Sequence[str], question: Sequence[str], does: str, otherwise: str) -> None:
+        super().__init__()
+        self._confirm_keys = keys
+        self._question = question
+        self._does = does
+        self._else_words = otherwise
+
+    def compose(self) -> ComposeResult:
+        """A small box."""
+        with Vertical(classes="box"):
+            yield LineBar(self._lines)
+
+    def on_key(self, event: events.Key) -> None:
+        """The key again, or not."""
+        event.stop()
+        event.prevent_default()
+        self.dismiss(
+            any(key == event.character or textual_key(key) == event.key for key in self._confirm_keys)
+        )
+
+    def _lines(self, width: int) -> Sequence[StyledLine]:
+        rows = [
+            line(span(text, Tone.STRONG if at == 0 else Tone.PLAIN)) for at, text in enumerate(self._question)
+        ]
+        choice = keys_line(
+            [(f"{key_label(self._confirm_keys[0])} again", self._does), ("any other key", self._else_words)]
+        )
+        return [*wrapped(rows, width), (), *wrapped([choice], width)]

@@ -1,0 +1,92 @@
+"""An action that is shown first: armed like a card, done by the approve key, left by Escape."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+from flycore.model.enums import Risk
+from flycore.model.errors import FlyError
+from flytui.console.screens.armed import ArmedScreen, key_lines_with_state
+from flytui.console.screens.arming import ArmingState
+from flytui.console.state import ConsoleState
+from flytui.console.widgets.lines import LineBuilder
+from flytui.text.lines import StyledLine, StyledText, Tone, line, span, wrap
+
+Action = Callable[[], Awaitable[str]]
+"""Does it; a sentence says why it was not done, nothing that it was."""
+COPY_KEY = "y"
+
+
+class ConfirmActionScreen(ArmedScreen[bool]):
+    """True once it was done. Enter, a click and pasted text do nothing."""
+
+    def __init__(
+        self,
+        desk: ConsoleState,
+        title: str,
+        heading: str,
+        body: LineBuilder,
+        does: str,
+        act: Action | None,
+        *,
+        copy: str = "",
+    ) -> None:
+        """`does` says what the approve key does; without `act` nothing can be done here but `copy` what is
+        shown."""
+        super().__init__(desk, title, ArmingState(Risk.MEDIUM, read_whole=True))
+        self._subject = heading
+        self._build_body = body
+        self._approve_label = does
+        self._action = act
+        self._copy = copy
+        self._outcome = ""
+
+    def _handle_key(self, key: str, now: float) -> None:
+        if self._is_copy_key(key):
+            self._card.note_key(now)
+            self.app.copy_to_clipboard(self._copy)
+            self._outcome = "copied"
+        else:
+            super()._handle_key(key, now)
+
+    def _is_copy_key(self, key: str) -> bool:
+        """Whether the key copies: not where it is the person's own approve key."""
+        free = COPY_KEY not in self._desk.keys.keys_for("card.approve")
+        return bool(self._copy) and free and key == COPY_KEY
+
+    def _approval(self) -> Coroutine[Any, Any, None] | None:
+        return None if self._action is None else self._run_action(self._action)
+
+    async def _run_action(self, act: Action) -> None:
+        try:
+            why_not = await act()
+        except FlyError as error:
+            why_not = str(error)
+        if why_not:
+            self._outcome = f"not done: {why_not}"
+        else:
+            self.dismiss(True)
+
+    def _title_lines(self, width: int) -> Sequence[StyledLine]:
+        return wrap(line(span(f" {self._subject}", Tone.STRONG)), width, 1)
+
+    def _body_lines(self, width: int) -> Sequence[StyledLine]:
+        return self._build_body(width)
+
+    def _key_lines(self, width: int) -> Sequence[StyledLine]:
+        if self._outcome:
+            state = span(f" {self._outcome}", Tone.WARN)
+        else:
+            state = StyledText("") if self._action is None else self._readiness()
+        pairs = [
+            *(
+                [(self._desk.keys.label("card.approve"), self._approve_label)]
+                if self._action is not None
+                else []
+            ),
+            *([(COPY_KEY, "copy it")] if self._is_copy_key(COPY_KEY) else []),
+            ("↑↓ PgUp PgDn", "read"),
+            ("Esc", "leave it as it is"),
+        ]
+        return key_lines_with_state(state, pairs, width)

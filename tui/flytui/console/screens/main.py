@@ -1,0 +1,125 @@
+"""The main screen: header, one of the views, what needs the person, and the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import ContentSwitcher
+
+from flytui.console.activity.activity_view import ActivityView
+from flytui.console.approvals.request_list import ApprovalsView
+from flytui.console.audit.audit_view import AuditView
+from flytui.console.catalog.catalog_view import CatalogView
+from flytui.console.doctor.doctor_view import DoctorView
+from flytui.console.grants.grants_view import GrantsView
+from flytui.console.screens.header import alert_lines, header_lines, tab_at
+from flytui.console.state import ConsoleState, Topic
+from flytui.console.widgets.lines import LineBar
+from flytui.text.lines import StyledLine, keys_fitting
+
+_VIEW_TITLES = {
+    "catalog": "Catalog",
+    "approvals": "Approvals",
+    "activity": "Activity",
+    "grants": "Grants",
+    "audit": "Audit",
+    "doctor": "Doctor",
+}
+MainView = CatalogView | ApprovalsView | ActivityView | GrantsView | AuditView | DoctorView
+
+
+class MainScreen(Screen[None]):
+    """Shows a view at a time; digits change it. Keys go to the view's list."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("1", "view('catalog')", "Catalog", show=False, id="main.catalog"),
+        Binding("2", "view('approvals')", "Approvals", show=False, id="main.approvals"),
+        Binding("3", "view('activity')", "Activity", show=False, id="main.activity"),
+        Binding("4", "view('grants')", "Grants", show=False, id="main.grants"),
+        Binding("5", "view('audit')", "Audit", show=False, id="main.audit"),
+        Binding("7", "view('doctor')", "Doctor", show=False, id="main.doctor"),
+        Binding("q", "app.leave", "Quit", show=False, id="main.leave"),
+    ]
+    AUTO_FOCUS: ClassVar[str | None] = "#catalog-rows"
+
+    def __init__(self, desk: ConsoleState) -> None:
+        super().__init__()
+        self._desk = desk
+        self._view = "catalog"
+        self._all_mounted = False
+        """Whether the other views are there, too: they come after the first frame."""
+        self._views: dict[str, MainView] = {
+            "catalog": CatalogView(desk, id="catalog"),
+            "approvals": ApprovalsView(desk, id="approvals"),
+            "activity": ActivityView(desk, id="activity"),
+            "grants": GrantsView(desk, id="grants"),
+            "audit": AuditView(desk, id="audit"),
+            "doctor": DoctorView(desk, id="doctor"),
+        }
+
+    def compose(self) -> ComposeResult:
+        """Top to bottom."""
+        yield LineBar(lambda width: header_lines(self._desk, _VIEW_TITLES[self._view], width), id="header")
+        with ContentSwitcher(initial="catalog"):
+            yield self._views["catalog"]
+        yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield LineBar(self._keys, id="keys")
+
+    async def mount_views(self) -> None:
+        """Bring the views that the first frame does not show, then the one that was asked for meanwhile."""
+        others = [view for name, view in self._views.items() if name != "catalog"]
+        for view in others:
+            view.display = False
+        await self.query_one(ContentSwitcher).mount_all(others)
+        self._all_mounted = True
+        if self._view != "catalog":
+            self._show()
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """Hand fresh values to the views, hidden ones too: they keep their place."""
+        for name, view in self._views.items():
+            if self._all_mounted or name == "catalog":
+                view.changed(topics)
+        self._redraw()
+
+    def action_view(self, name: str) -> None:
+        """Another view; it keeps its cursor and filter."""
+        self._view = name
+        self._desk.notice = ""
+        if self._all_mounted:
+            self._show()
+        else:
+            self._redraw()
+
+    def _show(self) -> None:
+        self.query_one(ContentSwitcher).current = self._view
+        self._views[self._view].focus_here()
+        self.changed(frozenset())
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a screen's name shows that screen."""
+        name = (
+            tab_at(self._desk, _VIEW_TITLES[self._view], event.screen_x, self.size.width)
+            if event.screen_y == 1
+            else None
+        )
+        if name is not None:
+            self.action_view(name.lower())
+
+    @on(LineBar.Stale)
+    def _redraw(self) -> None:
+        for bar in self.query(LineBar):
+            bar.redraw()
+
+    def _keys(self, width: int) -> Sequence[StyledLine]:
+        view = self._views[self._view]
+        if isinstance(view, CatalogView | AuditView) and view.typing:
+            return [keys_fitting(self._desk.keys.hints(view.TYPING_KEYS), width)]
+        first, *rest = view.KEYS
+        pairs = [first, ("app.help", "help"), ("main.leave", "quit"), *rest, ("ctrl+p", "palette")]
+        return [keys_fitting(self._desk.keys.hints(pairs), width)]

@@ -1,0 +1,208 @@
+"""Pairing, seen from both consoles: the code is typed in one, and shown in the other, which may refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from flycore.model.errors import FlyError
+from flytui.console.attachment import (
+    CODE_LETTERS,
+    AttachedKernel,
+    PairingRequest,
+    grouped_code,
+    normalise_code,
+)
+from flytui.console.screens.base import ScreenTraits
+from flytui.console.state import ConsoleState, Topic
+from flytui.console.widgets.lines import LineBar
+from flytui.console.widgets.text_input import OrderedKeys, TypeaheadScreen
+from flytui.text.labels import duration, local_time
+from flytui.text.lines import StyledLine, Tone, keys_line, line, span, wrapped
+
+MOST_CHARACTERS = 24
+TICK_S = 0.5
+
+
+class CodeInput(Input, OrderedKeys):
+    """A line to write the code on."""
+
+
+class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
+    """Asks for the code that the other console shows. True once this console is paired; Escape leaves it a
+    viewer. Nothing waits behind it that Enter could approve."""
+
+    decides = of_one_kernel = closes_for_view = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", show=False, priority=True, id="pair.back"),
+        Binding("f2", "ask", "New code", show=False, priority=True, id="pair.ask"),
+    ]
+
+    def __init__(self, desk: ConsoleState, joined: AttachedKernel) -> None:
+        self._line = CodeInput(id="code", max_length=MOST_CHARACTERS, select_on_focus=False)
+        super().__init__(self._line)
+        self._desk = desk
+        self._joined = joined
+        self._problem = ""
+        self._busy = False
+        self._foot = LineBar(self._keys)
+
+    def compose(self) -> ComposeResult:
+        """A box with a line for the code."""
+        with Vertical(classes="box"):
+            yield LineBar(self._top)
+            yield self._line
+            yield self._foot
+
+    def on_mount(self) -> None:
+        """Have a code shown where the person can read it."""
+        super().on_mount()
+        self.action_ask()
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """Over when the kernel is another one, or gone."""
+        if self._desk.attachment is not self._joined or self._desk.lost_kernel is not None:
+            self.dismiss(False)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Enter presents what is written, once it is as long as a code."""
+        event.stop()
+        code = normalise_code(event.value)
+        if len(code) != CODE_LETTERS:
+            self._show_problem(f"a code has {CODE_LETTERS} letters and digits; this has {len(code)}")
+        elif not self._busy:
+            self._busy = True
+            self.run_worker(self._submit_code(code), group="pair")
+
+    def action_ask(self) -> None:
+        """Another code, with tries of its own."""
+        if not self._busy:
+            self._busy = True
+            self.run_worker(self._request_code(), group="pair")
+
+    def action_back(self) -> None:
+        """Look on without deciding."""
+        self.dismiss(False)
+
+    async def _request_code(self) -> None:
+        try:
+            await self._joined.pairing.ask()
+            self._line.clear()
+            self._show_problem("")
+        except FlyError as error:
+            self._show_problem(f"no code is shown: {error}")
+        finally:
+            self._busy = False
+
+    async def _submit_code(self, code: str) -> None:
+        try:
+            why_not = await self._joined.pairing.pair(code)
+        except FlyError as error:
+            why_not = str(error) or "the kernel went away"
+        finally:
+            self._busy = False
+        if why_not:
+            self._line.clear()
+            self._show_problem(why_not)
+        elif self.is_attached:
+            self.dismiss(True)
+
+    def _show_problem(self, words: str) -> None:
+        self._problem = words
+        self._foot.redraw()
+
+    def _top(self, width: int) -> Sequence[StyledLine]:
+        joined = self._joined
+        rows = [
+            line(span(f"Attached to {joined.holder}, since {local_time(joined.since)}", Tone.STRONG)),
+            line(span("A code is shown there. Typed here, it lets you decide from this terminal, too.")),
+        ]
+        return wrapped(rows, width)
+
+    def _keys(self, width: int) -> Sequence[StyledLine]:
+        shown = self._desk.keys.label
+        keys = keys_line(
+            [("Enter", "pairs"), (shown("pair.ask"), "another code"), (shown("pair.back"), "only look on")]
+        )
+        said = [line(span(f" {self._problem}", Tone.WARN))] if self._problem else []
+        return wrapped([*said, keys], width)
+
+
+class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
+    """Who asks to decide here too, with the code; `d` refuses. It opens by a key alone, never by itself."""
+
+    decides = of_one_kernel = closes_for_view = True
+    AUTO_FOCUS: ClassVar[str | None] = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "refuse", "Refuse", show=False, id="pairing.refuse"),
+        Binding("escape", "back", "Back", show=False, id="pairing.back"),
+    ]
+
+    def __init__(
+        self, desk: ConsoleState, asking: PairingRequest, refuse: Callable[[PairingRequest], Awaitable[str]]
+    ) -> None:
+        """`refuse` gives why it could not be refused, `""` where it was."""
+        super().__init__()
+        self._desk = desk
+        self._request = asking
+        self._refuse = refuse
+        self._box = LineBar(self._lines)
+        self._problem = ""
+
+    def compose(self) -> ComposeResult:
+        """A small box."""
+        with Vertical(classes="box"):
+            yield self._box
+
+    def on_mount(self) -> None:
+        """What is left of its time is drawn as it runs."""
+        self.set_interval(TICK_S, self._box.redraw)
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """Who asks may have been paired, or left."""
+        self._box.redraw()
+
+    def action_refuse(self) -> None:
+        """Its code counts no more."""
+        if self._request in self._desk.open_pairing_requests:
+            self.run_worker(self._send_refusal(), group="pair")
+
+    def action_back(self) -> None:
+        """Leave it as it is."""
+        self.dismiss()
+
+    async def _send_refusal(self) -> None:
+        try:
+            why_not = await self._refuse(self._request)
+        except FlyError as error:
+            why_not = str(error) or "refused"
+        if why_not:
+            self._problem = f"not refused: {why_not}"
+            self._box.redraw()
+        elif self.is_attached:
+            self._desk.notice = "refused: that code counts no more"
+            self.dismiss()
+
+    def _lines(self, width: int) -> Sequence[StyledLine]:
+        asking, keys = self._request, [(self._desk.keys.label("pairing.back"), "back")]
+        rows = [line(span(f"{asking.who} asks to decide here, too", Tone.STRONG)), ()]
+        if asking in self._desk.open_pairing_requests:
+            left = duration(asking.expires_at - self._desk.now())
+            rows += [
+                line(
+                    span("its code  "), span(f" {grouped_code(asking.code)} ", Tone.HEAD), span(f"  {left}")
+                ),
+                (),
+                line(span("Type it there only if it was you who opened that console.")),
+            ]
+            keys.insert(0, (self._desk.keys.label("pairing.refuse"), "refuses"))
+        else:
+            rows.append(line(span("Its code is over.")))
+        said = [line(span(self._problem, Tone.WARN))] if self._problem else []
+        return wrapped([*rows, *said, keys_line(keys)], width)

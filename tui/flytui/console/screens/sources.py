@@ -1,0 +1,307 @@
+"""What is described, as rows and as details; what importing a server writes, line by line. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from flycore.model.catalog import Catalog
+from flycore.model.described import Binding as KitBinding
+from flycore.model.described import Described, DescribedState, Import, SourceKind
+from flycore.model.diagnostics import Severity
+from flysafe.text import strict_text
+from flytui.console.screens.base import PageScreen
+from flytui.console.screens.confirm_action import ConfirmActionScreen
+from flytui.console.screens.header import alert_lines, header_lines
+from flytui.console.state import ConsoleState, Topic
+from flytui.console.widgets.lines import LineBar
+from flytui.console.widgets.virtual_list import VirtualList
+from flytui.text.lines import (
+    StyledLine,
+    StyledText,
+    Tone,
+    keys_fitting,
+    line,
+    padded,
+    span,
+    truncated,
+    wrapped,
+)
+
+COLUMN_TITLES = ("STATE", "KIND", "NAME", "FROM", "WHAT IT IS / WHY")
+REGISTRY = "tools/external.tools.jsonc"
+_STATE_LABELS = {
+    DescribedState.LISTED: ("● listed", Tone.GOOD),
+    DescribedState.SHADOWED: ("– shadowed", Tone.DIM),
+    DescribedState.REGISTERED: ("● registered", Tone.GOOD),
+    DescribedState.ITSELF: ("⊘ itself", Tone.DIM),
+    DescribedState.FAULTY: ("○ faulty", Tone.BAD),
+}
+_SEVERITIES = {Severity.ERROR: Tone.BAD, Severity.WARNING: Tone.WARN, Severity.INFO: Tone.DIM}
+_SIZES = (13, 11, 26, 9)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """One of them."""
+
+    described: Described
+    key: str
+
+    def draw(self, width: int) -> StyledLine:
+        """State, kind, name, whose it is, and the first thing to know; the last where there is room."""
+        item = self.described
+        state, tone = _STATE_LABELS[item.state]
+        cells = [
+            span(state, tone),
+            span(item.kind.value, Tone.DIM),
+            span(item.id, Tone.STRONG),
+            span(item.source.value, Tone.DIM),
+        ]
+        return _columns([*cells, span(one_line_summary(item))], width)
+
+
+def source_rows(catalog: Catalog | None) -> list[SourceRow]:
+    """In the order of the catalog; a row is told from others by its kind, id and file."""
+    found = catalog.described if catalog is not None else ()
+    return [SourceRow(item, f"{item.key} {item.path}") for item in found]
+
+
+def titles_line(width: int) -> StyledLine:
+    """The headings of the columns."""
+    return _columns([span(title, Tone.DIM) for title in COLUMN_TITLES], width)
+
+
+def _columns(cells: Sequence[StyledText], width: int) -> StyledLine:
+    """The cells side by side; the last one has the rest of the width."""
+    *sized, last = cells
+    row = [
+        part
+        for cell, size in zip(sized, _SIZES, strict=True)
+        for part in (*padded((cell,), size - 1), StyledText(" "))
+    ]
+    return truncated((*row, last), width)
+
+
+def one_line_summary(item: Described) -> str:
+    """The one thing to know: what is wrong, else what it is."""
+    wrong = next((reason for reason in item.reasons if reason.severity is not Severity.INFO), None)
+    first = wrong or next(iter(item.reasons), None)
+    if first is not None:
+        return first.message
+    return item.summary or "; ".join(item.lines) or ", ".join(_binding_words(one) for one in item.bindings)
+
+
+def source_lines(item: Described, width: int) -> list[StyledLine]:
+    """Everything that its file says, and what is made of it."""
+    state, tone = _STATE_LABELS[item.state]
+    facts: list[tuple[str, str]] = [
+        ("is", " ".join(part for part in (item.type, item.kind.value, item.version) if part)),
+        ("from", f"{item.source.value} {item.path}".strip()),
+        ("name", item.name if item.name != item.id else ""),
+        ("about", item.summary),
+        *(("", text) for text in item.lines),
+        ("asks for", ", ".join(item.permissions)),
+        *(("binds" if at == 0 else "", _binding_words(one)) for at, one in enumerate(item.bindings)),
+        ("listens to", ", ".join(item.subscriptions)),
+    ]
+    rows: list[StyledLine] = [
+        line(StyledText(" "), span(item.id, Tone.STRONG), StyledText("  "), span(state, tone)),
+        (),
+    ]
+    for name, value in facts:
+        if value:
+            rows += wrapped(
+                [(*padded((StyledText("   "), span(name, Tone.DIM)), 14), span(value))], width, 14
+            )
+    rows += [(), *wrapped([line(span(" Described, not run: nothing is granted by it.", Tone.DIM))], width, 1)]
+    for reason in item.reasons:
+        place = f"{reason.position}: " if reason.position is not None else ""
+        said = f"   {place}{reason.message} [{reason.rule}]"
+        rows += [(), *wrapped([line(span(said, _SEVERITIES[reason.severity]))], width, 3)]
+        rows += [line(span(f"   {text}", Tone.DIM)) for text in reason.excerpt.splitlines()]
+        if reason.remedy:
+            rows += wrapped([line(span("   → ", Tone.ACCENT), span(reason.remedy))], width, 5)
+    return rows
+
+
+def import_texts(item: Described, offer: Import) -> list[str]:
+    """What importing it writes, and what it leaves out: each a line to decide by, drawn
+    through `strict_text`."""
+    entry = f"{json.dumps(offer.id)}: {json.dumps(offer.entry, indent=2, ensure_ascii=False)}"
+    return [
+        f"writes into {REGISTRY}, and changes nothing else in it:",
+        "",
+        *(f"  {text}" for text in entry.split("\n")),
+        "",
+        *(f"· {note}" for note in offer.notes),
+        f"· as {item.path} says it now; that file stays as it is",
+        "· the entry is trusted, as you read it here; its tools are judged and asked for like all others",
+    ]
+
+
+def import_lines(item: Described, offer: Import, width: int) -> list[StyledLine]:
+    """The same for the screen."""
+    texts = import_texts(item, offer)
+    rows = [
+        line(StyledText(" "), StyledText(strict_text(text), _import_line_tone(text))) if text else ()
+        for text in texts
+    ]
+    return wrapped(rows, width, 3)
+
+
+def counts_by_kind(items: Iterable[Described]) -> str:
+    """How many of each kind there are, in words."""
+    numbers: dict[str, int] = {}
+    for item in items:
+        numbers[item.kind.value] = numbers.get(item.kind.value, 0) + 1
+    return ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in numbers.items())
+
+
+def _binding_words(binding: KitBinding) -> str:
+    if not binding.known:
+        return f"{binding.name}: no such capability"
+    if binding.known == 1:
+        return f"{binding.name}: {'visible' if binding.usable else 'not available'}"
+    return f"{binding.name}: {binding.usable} of {binding.known} visible"
+
+
+def _import_line_tone(text: str) -> Tone:
+    return Tone.DIM if text.startswith("·") else Tone.PLAIN
+
+
+# The screen of what is described, over the catalog; a server of it can be taken over into the registry.
+
+
+HEADING = "Kits and sources"
+
+
+class SourcesScreen(Screen[None]):
+    """A list; Enter shows all of a row, and what can be imported is imported once it has been seen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,backspace", "close", "Back", show=False, id="sources.close"),
+        Binding("m", "import_server", "Import", show=False, id="sources.import"),
+        Binding("y", "copy", "Copy", show=False, id="sources.copy"),
+    ]
+    KEYS: ClassVar[list[tuple[str, str]]] = [
+        ("list.open", "details"),
+        ("sources.import", "import the server"),
+        ("sources.copy", "copy as JSON"),
+        ("sources.close", "back"),
+    ]
+
+    def __init__(self, desk: ConsoleState) -> None:
+        super().__init__()
+        self._desk = desk
+        self._list = VirtualList(id="source-rows")
+
+    def compose(self) -> ComposeResult:
+        """Header, titles, list, bar, keys."""
+        yield LineBar(lambda width: header_lines(self._desk, HEADING, width), id="header")
+        yield LineBar(self._titles, id="source-titles")
+        yield self._list
+        yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield LineBar(self._keys, id="keys")
+
+    def on_mount(self) -> None:
+        """Show what is known."""
+        self.changed(frozenset((Topic.CATALOG,)))
+        self.set_focus(self._list)
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """Rows follow the catalog."""
+        if Topic.CATALOG in topics:
+            self._list.set_rows(source_rows(self._desk.catalog))
+        for bar in self.query(LineBar):
+            bar.redraw()
+
+    def action_close(self) -> None:
+        """Back to the catalog."""
+        self.dismiss()
+
+    def action_copy(self) -> None:
+        """The row under the cursor as JSON, on the terminal's clipboard."""
+        item = self._item
+        if item is not None:
+            self.app.copy_to_clipboard(_json(item))
+            self._show_notice("sent as JSON to the terminal's clipboard")
+
+    def action_import_server(self) -> None:
+        """Show exactly what would be written; an armed key does it."""
+        item = self._item
+        if item is None or item.offer is None:
+            self._show_notice(_import_refusal(item))
+            return
+        offer = item.offer
+
+        def lines(width: int) -> Sequence[StyledLine]:
+            return [(), *import_lines(item, offer, width)]
+
+        async def write() -> str:
+            outcome = await self._desk.approver.import_server(item.path, item.id, offer.digest)
+            return "" if outcome.accepted else outcome.why_not or "refused"
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._show_notice(f"{offer.id} stands in {REGISTRY}, and is trusted as you read it")
+
+        heading = f"Import the MCP server {item.id} of {item.path}"
+        screen = ConfirmActionScreen(
+            self._desk, "Import", heading, lines, "write and trust it", write, copy=_entry(item)
+        )
+        self.app.push_screen(screen, answered)
+
+    @property
+    def _item(self) -> Described | None:
+        row = self._list.row
+        return row.described if isinstance(row, SourceRow) else None
+
+    @on(VirtualList.Chosen)
+    def _chosen(self, event: VirtualList.Chosen) -> None:
+        event.stop()
+        row = self._list.row
+        if not isinstance(row, SourceRow):
+            return
+
+        def now() -> Described:
+            rows = source_rows(self._desk.catalog)
+            return next((one.described for one in rows if one.key == row.key), row.described)
+
+        page = PageScreen(
+            self._desk, HEADING, lambda width: source_lines(now(), width), copy=lambda: _json(now())
+        )
+        self.app.push_screen(page)
+
+    def _titles(self, width: int) -> Sequence[StyledLine]:
+        return [truncated((StyledText("  "), *titles_line(width - 4)), width)]
+
+    def _keys(self, width: int) -> Sequence[StyledLine]:
+        return [keys_fitting(self._desk.keys.hints(self.KEYS), width)]
+
+    def _show_notice(self, notice: str) -> None:
+        self._desk.notice = notice
+        self.changed(frozenset())
+
+
+def _import_refusal(item: Described | None) -> str:
+    if item is None or item.kind is not SourceKind.MCP_SERVER:
+        return "only the MCP servers of other clients can be imported"
+    why = next(iter(item.reasons), None)
+    return why.message if why is not None else f"{item.id} cannot be imported"
+
+
+def _json(item: Described) -> str:
+    return json.dumps(msgspec.to_builtins(item), indent=2)
+
+
+def _entry(item: Described) -> str:
+    return json.dumps({item.offer.id: item.offer.entry}, indent=2) if item.offer is not None else ""

@@ -1,0 +1,232 @@
+"""What every screen looks at: the last known values of the kernel, and the clocks.
+
+Screens read the desk and never fetch; the pump fetches, then tells the screens which topics moved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Protocol, runtime_checkable
+
+from textual import events
+from textual.app import App
+
+from flycore.client.audit_reader import AuditReader
+from flycore.client.protocol import Approver, Client
+from flycore.model.approval import Ask, Lease, StandingRule
+from flycore.model.audit import ToolMetrics
+from flycore.model.call import Activity
+from flycore.model.catalog import Catalog
+from flycore.model.enums import Effective, RequestState, Risk
+from flycore.model.events import MISSED, Event
+from flycore.model.json import JsonObject
+from flycore.model.question import Block, Question, TrustItem
+from flycore.model.status import Status
+from flytui.console.attachment import AttachedKernel, LostKernel, PairingRequest
+from flytui.console.doctor.terminal_checks import TerminalFacts
+from flytui.console.fix.terminal_programs import TerminalPrograms
+from flytui.console.user_settings import ConsoleSettings, KeyBindings
+
+
+class Topic(Enum):
+    """What can be out of date."""
+
+    CATALOG = auto()
+    ASKS = auto()
+    ACTIVITY = auto()
+    METRICS = auto()
+    STATUS = auto()
+    TRUST = auto()
+    GRANTS = auto()
+    QUESTIONS = auto()
+
+
+ALL_TOPICS = frozenset(Topic) - {Topic.METRICS}
+"""Metrics wait until the kernel has read its log; only who shows them does that."""
+_BY_EVENT: dict[str, frozenset[Topic]] = {
+    "catalog.changed": frozenset({Topic.CATALOG, Topic.TRUST, Topic.QUESTIONS, Topic.STATUS}),
+    "evidence.changed": frozenset({Topic.CATALOG}),
+    "call.started": frozenset({Topic.ACTIVITY, Topic.STATUS}),
+    "call.progress": frozenset({Topic.ACTIVITY}),
+    "history.read": frozenset({Topic.ACTIVITY}),
+    "call.outcome-unknown": frozenset({Topic.ACTIVITY, Topic.METRICS}),
+    "call.finished": frozenset({Topic.ACTIVITY, Topic.METRICS, Topic.STATUS, Topic.GRANTS}),
+    "approval.asked": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
+    "approval.changed": frozenset({Topic.ASKS}),
+    "approval.decided": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
+    "approval.withdrawn": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
+    "approval.timed-out": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
+    "trust.changed": frozenset({Topic.TRUST, Topic.QUESTIONS, Topic.CATALOG, Topic.STATUS}),
+    "question.asked": frozenset({Topic.QUESTIONS, Topic.STATUS}),
+    "question.answered": frozenset({Topic.QUESTIONS, Topic.STATUS}),
+    "leases.changed": frozenset({Topic.GRANTS, Topic.STATUS}),
+    "rules.changed": frozenset({Topic.GRANTS}),
+    "blocks.changed": frozenset({Topic.GRANTS}),
+    "hands.changed": frozenset({Topic.STATUS}),
+    "policy.changed": frozenset({Topic.CATALOG, Topic.STATUS, Topic.GRANTS}),
+    "status.changed": frozenset({Topic.STATUS}),
+    MISSED: ALL_TOPICS,
+}
+
+
+def topics_of(event: Event) -> frozenset[Topic]:
+    """What to ask for again after the event; nothing for one that is not known."""
+    return _BY_EVENT.get(event.type, frozenset())
+
+
+@runtime_checkable
+class StateView(Protocol):
+    """A screen or view that shows values of the desk."""
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """Draw again what rests on these topics."""
+        ...
+
+
+@runtime_checkable
+class ArmedView(Protocol):
+    """A screen whose keys may approve."""
+
+    def set_desktop_controlled(self, on: bool) -> None:
+        """A tool took or released the machine: what approves is off at once."""
+        ...
+
+
+def update_screens(app: App[None], topics: frozenset[Topic]) -> None:
+    """Have every screen that shows values of the desk draw again what rests on these topics."""
+    for screen in app.screen_stack:
+        if isinstance(screen, StateView) and screen.is_mounted:
+            screen.changed(topics)
+
+
+@dataclass(slots=True)
+class ConsoleState:
+    """The console's memory; holds values, decides nothing."""
+
+    client: Client
+    approver: Approver
+    title: str
+    clock: Callable[[], float] = time.monotonic
+    """Seconds that only grow: arming rests on it."""
+    now: Callable[[], float] = time.time
+    """Unix seconds: ages and time-outs are drawn from it."""
+    catalog: Catalog | None = None
+    asks: tuple[Ask, ...] = ()
+    audit_reader: AuditReader | None = None
+    """The log of the root that this console sits at."""
+    activity: tuple[Activity, ...] = ()
+    metrics: tuple[ToolMetrics, ...] = ()
+    status: Status | None = None
+    trust: tuple[TrustItem, ...] = ()
+    leases: tuple[Lease, ...] = ()
+    rules: tuple[StandingRule, ...] = ()
+    """The person's own."""
+    blocks: tuple[Block, ...] = ()
+    questions: tuple[Question, ...] = ()
+    panic_requested: bool = False
+    """The person has just stopped everything; the kernel has not said yet that it is."""
+    desktop_controlled: bool = False
+    play_demo: Callable[[], Awaitable[None]] | None = None
+    """Plays the demo on this terminal, to its end; None where there is no terminal to play it on."""
+    terminal_programs: TerminalPrograms | None = None
+    """What things are mended with; None where there is no terminal to lend."""
+    find_terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None
+    """Looks at the terminal, of that many columns and rows; it may ask other programs, so not on the loop."""
+    suspended: bool = False
+    """The terminal is the demo's: nothing of ours is drawn, and nothing opens by itself."""
+    waiting_for: str = ""
+    """Who has the root and is waited for, before the kernel opens; `""` where nobody is."""
+    lost_reason: str = ""
+    """Why the kernel no longer answers; `""` while it does."""
+    attachment: AttachedKernel | None = None
+    """The attachment to another one's kernel; None while the kernel is in this process."""
+    lost_kernel: LostKernel | None = None
+    """The kernel that this console was attached to is gone, and looked for."""
+    pairing_requests: tuple[PairingRequest, ...] = ()
+    """Consoles that ask to decide here, too; those whose code is over are left in, and not shown."""
+    notice: str = ""
+    inputs: dict[str, JsonObject] = field(default_factory=dict)
+    """What was last written into the test-call form of a tool, in this session."""
+    test_calls: int = 0
+    """Test calls from this console that have not ended."""
+    settings: ConsoleSettings = field(default_factory=ConsoleSettings)
+    """The person's own keys and theme, and what is wrong with them in the settings."""
+    last_key: float = field(default=float("-inf"))
+
+    @property
+    def keys(self) -> KeyBindings:
+        """The keys in force."""
+        return self.settings.keys
+
+    @property
+    def open_pairing_requests(self) -> tuple[PairingRequest, ...]:
+        """Consoles whose code can still be typed."""
+        return tuple(asking for asking in self.pairing_requests if asking.expires_at > self.now())
+
+    @property
+    def no_decision_reason(self) -> str:
+        """Why nothing can be decided here; `""` where it can."""
+        if self.lost_kernel is not None:
+            return (
+                f"the kernel is gone: nothing can be decided · {self.keys.label('app.take')} opens one here"
+            )
+        if self.attachment is None or self.attachment.paired:
+            return ""
+        return f"viewer · cannot decide · {self.keys.label('app.pair')} pairs"
+
+    @property
+    def waiting(self) -> tuple[Ask, ...]:
+        """Requests that wait, first in, first out."""
+        return tuple(ask for ask in self.asks if ask.state is RequestState.WAITING)
+
+    @property
+    def panic_active(self) -> bool:
+        """Whether everything is stopped until a person releases it."""
+        return self.status is not None and self.status.panic
+
+    @property
+    def high_waiting(self) -> bool:
+        """Whether a request of high or critical risk waits."""
+        return any(ask.request.risk.at_least(Risk.HIGH) for ask in self.waiting)
+
+    def offers(self, tool: str) -> bool:
+        """Whether the catalog has that tool ready to be called."""
+        ready = (Effective.AVAILABLE, Effective.DEGRADED)
+        views = self.catalog.capabilities if self.catalog else ()
+        return any(view.capability.name == tool and view.stability.effective in ready for view in views)
+
+    def ask(self, request_id: str) -> Ask | None:
+        """The request of that id."""
+        return next((ask for ask in self.asks if ask.request.id == request_id), None)
+
+    def press_time(self, event: events.Event) -> float:
+        """When the key or paste was read from the terminal, on the desk's clock.
+
+        A busy loop handles keys late; what counts is when the person pressed them.
+        """
+        return self.clock() - max(0.0, time.monotonic() - event.time)
+
+    async def fetch(self, topics: frozenset[Topic]) -> None:
+        """Ask the kernel again. Raises ConnectionLost where it is gone."""
+        if Topic.STATUS in topics:
+            self.status = await self.client.status()
+            self.desktop_controlled = self.status.hands_on
+        if Topic.ASKS in topics:
+            self.asks = await self.client.asks()
+        if Topic.TRUST in topics:
+            self.trust = await self.client.pending_trust()
+        if Topic.QUESTIONS in topics:
+            self.questions = await self.client.questions()
+        if Topic.CATALOG in topics:
+            self.catalog = await self.client.catalog()
+        if Topic.ACTIVITY in topics:
+            self.activity = await self.client.activity()
+        if Topic.METRICS in topics:
+            self.metrics = (await self.client.metrics()).tools
+        if Topic.GRANTS in topics:
+            self.leases = await self.client.leases()
+            self.rules = await self.client.rules()
+            self.blocks = await self.client.blocks()

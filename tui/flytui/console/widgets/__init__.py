@@ -1,0 +1,1 @@
+"""flytui.console.widgets."""

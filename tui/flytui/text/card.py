@@ -1,0 +1,297 @@
+"""The card: everything a person needs to judge one call, as plain lines, made from the request alone.
+
+Whatever came from outside is drawn through `strict_text`; nothing is cut, collapsed or left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from flycore.approval.request_states import choices
+from flycore.model.approval import ApprovalRequest, MatchedRule, Preview
+from flycore.model.base import Value
+from flycore.model.enums import Choice, Risk
+from flycore.model.program import Seal
+from flycore.model.stability import PermissionReport, group_equal_reports
+from flysafe.text import strict_text
+from flytui.text.input_view import input_lines, input_segments, input_size
+from flytui.text.wrap import wrap_exact, wrap_words
+
+LABEL_CELLS = 9
+"""Width of the column in which a line's label is drawn; `render_card` leaves it free."""
+MIN_TEXT_CELLS = 11
+DIGEST_SHOWN = 12
+OFTEN = 3
+UNCHECKED = "not checked: on Wayland it acts on whatever window has the focus by then, the console's own, too"
+EDITED = "edited by you: the caller sent another input, and is told"
+NETWORK_REMARK = "network means this machine's whole network"
+_NOTHING = frozenset({"", "none", "no", "false"})
+_NOT_ENFORCED = "not enforced"
+
+
+class CardStyle(StrEnum):
+    """What a line is, for whoever draws it."""
+
+    TITLE = "title"
+    EFFECT = "effect"
+    INPUT = "input"
+    REACH_OK = "reach-ok"
+    REACH_OPEN = "reach-open"
+    SEAL = "seal"
+    WHY = "why"
+    CHECKS = "checks"
+    SAID = "said"
+    PLAIN = "plain"
+    CROP = "crop"
+    """What the request's picture shows; whoever can draws it below."""
+    CROP_TO = "crop-to"
+    """The same for the end of a drag."""
+    ADDED = "added"
+    REMOVED = "removed"
+
+
+_OF_A_DIFF = {"+": CardStyle.ADDED, "-": CardStyle.REMOVED}
+
+
+class CardLine(Value, frozen=True, kw_only=True):
+    """One line as wide as was asked for. A continuation has an empty label."""
+
+    label: str
+    text: str
+    style: CardStyle
+
+
+class KeyHint(Value, frozen=True, kw_only=True):
+    """A key that the card offers, and what it does."""
+
+    key: str
+    words: str
+
+
+def render_card(request: ApprovalRequest, width: int, *, reveal: bool = False) -> tuple[CardLine, ...]:
+    """The whole card for `width` cells, label column included. `reveal` shows masked fields.
+
+    Order: who, effect, exact input, target, reach, seal, rule, checks, difference, the caller's words.
+    """
+    room = max(width - LABEL_CELLS, MIN_TEXT_CELLS)
+    return (
+        *_caller_lines(request, room),
+        *_lines("EFFECT", strict_text(request.effect), CardStyle.EFFECT, room),
+        *_input(request, room, reveal=reveal),
+        *_target(request, room),
+        *_reach(request, room),
+        *_seals(request, room),
+        *_why(request, room),
+        *_checks(request, room),
+        *_claims_lines(request, room),
+    )
+
+
+def card_keys(request: ApprovalRequest, *, held: bool = False) -> tuple[KeyHint, ...]:
+    """The keys this card has, in the order they are drawn. The lease comes first where the same call was
+    approved `OFTEN` times today."""
+    offered = choices(request)
+    first = [KeyHint(key="a", words=f"approve once{_confirmation(request)}")]
+    if Choice.LEASE in offered:
+        lease = KeyHint(key="l", words="lease…")
+        first.insert(0 if request.checks.approved >= OFTEN else 1, lease)
+    if Choice.RULE in offered:
+        first.append(KeyHint(key="u", words="rule…"))
+    refusing = [
+        KeyHint(key="d", words="deny"),
+        KeyHint(key="r", words="deny with reason"),
+        KeyHint(key="t", words="deny for 10 min"),
+    ]
+    if Choice.BLOCK in offered:
+        refusing.append(KeyHint(key="b", words="block…"))
+    return (
+        *first,
+        *([] if request.masked else [KeyHint(key="e", words="edit")]),
+        *refusing,
+        *([KeyHint(key="v", words="reveal")] if request.masked else []),
+        KeyHint(key="w", words="why"),
+        KeyHint(key="h", words="release" if held else "hold"),
+        KeyHint(key="n/p", words="next/previous"),
+        KeyHint(key="Esc", words="leave waiting"),
+    )
+
+
+def _confirmation(request: ApprovalRequest) -> str:
+    if request.risk is Risk.CRITICAL:
+        return f", type ‹{request.letter}›"
+    return f", confirm with ‹{request.letter}›" if request.risk is Risk.HIGH else ""
+
+
+def _lines(label: str, text: str, style: CardStyle, room: int) -> Iterator[CardLine]:
+    for index, line in enumerate(wrap_words(text, room)):
+        yield CardLine(label="" if index else label, text=line, style=style)
+
+
+def _caller_lines(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    caller = request.caller
+    who = strict_text(str(caller))
+    if caller.executable:
+        who += f" · {strict_text(caller.executable)}"
+    tool = f"{strict_text(request.tool)} · {request.risk.value} risk · from {strict_text(request.sidecar)}"
+    yield from _lines("WHO", who, CardStyle.TITLE, room)
+    yield from _lines("ROOT", strict_text(request.app_root), CardStyle.TITLE, room)
+    yield from _lines("TOOL", tool, CardStyle.TITLE, room)
+    if request.step is not None:
+        yield from _lines("PLAN", strict_text(str(request.step)), CardStyle.TITLE, room)
+
+
+def _input(request: ApprovalRequest, room: int, *, reveal: bool) -> Iterator[CardLine]:
+    """A line of counts, then the input; its INPUT lines joined are `input_lines` again."""
+    text = input_lines(request, reveal=reveal)
+    drawn = [line for segment in input_segments(text) for line in wrap_exact(segment, room)]
+    yield from _lines("INPUT", input_size(request, len(drawn)), CardStyle.PLAIN, room)
+    if request.edited:
+        yield from _lines("", EDITED, CardStyle.REACH_OPEN, room)
+    for line in drawn:
+        yield CardLine(label="", text=line, style=CardStyle.INPUT)
+
+
+def _target(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    preview = request.subject.preview
+    if preview is not None and preview.file:
+        yield from _file(request, preview, room)
+    elif preview is not None and preview.unchecked:
+        yield from _lines("THERE", UNCHECKED, CardStyle.REACH_OPEN, room)
+    elif preview is not None and preview.of_page:
+        yield from _page(preview, request.page_title, room)
+    elif preview is not None:
+        text = (
+            f"window “{strict_text(preview.title)}” (id {strict_text(preview.window_id)}, pid {preview.pid})"
+        )
+        yield from _lines("THERE", text, CardStyle.PLAIN, room)
+        if preview.over_id:
+            other = (
+                f"“{strict_text(preview.over)}” lies over that point now; the window meant is raised first"
+            )
+            yield from _lines("", other, CardStyle.REACH_OPEN, room)
+    if request.no_crop:
+        text = f"no picture of the screen: {strict_text(request.no_crop)}"
+        yield from _lines("", text, CardStyle.REACH_OPEN, room)
+    if request.crop is not None:
+        meant = "round the point, at the cross" if request.cross else "the window"
+        yield from _lines("", f"{meant}, as flytui saw it:", CardStyle.CROP, room)
+    if request.crop_to is not None:
+        yield from _lines("", "where the drag ends:", CardStyle.CROP_TO, room)
+
+
+def _file(request: ApprovalRequest, preview: Preview, room: int) -> Iterator[CardLine]:
+    """What the change makes of the file; every line of it is drawn."""
+    new = " (there is none yet)" if preview.file_digest == "new" else ""
+    yield from _lines("THERE", f"the file {strict_text(preview.file)}{new}", CardStyle.PLAIN, room)
+    if preview.unread:
+        text = f"no difference can be shown: {strict_text(preview.unread)}"
+        yield from _lines("", text, CardStyle.REACH_OPEN, room)
+    elif not request.diff:
+        yield from _lines("", "the change leaves it as it is", CardStyle.PLAIN, room)
+    for line in request.diff:
+        style = _OF_A_DIFF.get(line[:1], CardStyle.PLAIN)
+        for index, part in enumerate(wrap_exact(strict_text(line), room)):
+            yield CardLine(
+                label="" if index or line is not request.diff[0] else "DIFF", text=part, style=style
+            )
+
+
+def _page(preview: Preview, title: str, room: int) -> Iterator[CardLine]:
+    """What a browser tool acts on; every word but ours is the page's own."""
+    if preview.unseen:
+        text = f"what it would act on is not known: {strict_text(preview.unseen)}"
+        yield from _lines("THERE", text, CardStyle.REACH_OPEN, room)
+        return
+    page = f"page “{strict_text(title)}” at {strict_text(preview.url)} (tab {strict_text(preview.tab)})"
+    if preview.ref:
+        name = f"“{strict_text(preview.name)}”" if preview.name else "without a name"
+        text = f"{strict_text(preview.role)} {name} (element {strict_text(preview.ref)})"
+        yield from _lines("THERE", text, CardStyle.PLAIN, room)
+    yield from _lines("" if preview.ref else "THERE", page, CardStyle.PLAIN, room)
+
+
+def _reach(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    enforced = bool(request.reach) and all(report.enforced for report in request.reach)
+    style = CardStyle.REACH_OK if enforced else CardStyle.REACH_OPEN
+    level = f"level {request.level.value}"
+    if request.mechanism:
+        level += f" · {strict_text(request.mechanism)}"
+    yield from _lines("REACH", level, style, room)
+    for group in group_equal_reports(request.reach):
+        style = CardStyle.REACH_OK if group[0].enforced else CardStyle.REACH_OPEN
+        yield from _lines("", _permissions(group), style, room)
+
+
+def _permissions(group: tuple[PermissionReport, ...]) -> str:
+    """Permissions that share one reason, and the reason once."""
+    enforced, why = group[0].enforced, group[0].why
+    parts = [f"{strict_text(report.name)}: {strict_text(report.declared)}" for report in group]
+    if enforced or not why.startswith(_NOT_ENFORCED):
+        parts.append("✓ enforced" if enforced else f"{_NOT_ENFORCED} here")
+    if why:
+        parts.append(strict_text(why))
+    if any(report.name == "network" and not _harmless(report) for report in group):
+        parts.append(NETWORK_REMARK)
+    return " · ".join(parts)
+
+
+def _harmless(report: PermissionReport) -> bool:
+    return report.enforced and report.declared.casefold() in _NOTHING
+
+
+def _seals(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    yield from _lines("SEAL", _seal(request.seal), CardStyle.SEAL, room)
+    by_program: dict[tuple[tuple[str, ...], Seal], list[str]] = {}
+    for delegate in request.delegates:
+        by_program.setdefault((delegate.argv, delegate.seal), []).append(strict_text(delegate.name))
+    for (argv, seal), names in by_program.items():
+        words = " ".join(strict_text(part) for part in argv)
+        held = "sealed with the program above" if seal == request.seal else _seal(seal)
+        plural = "s" if len(names) > 1 else ""
+        yield from _lines("", f"delegate{plural} {', '.join(names)}: {words} · {held}", CardStyle.SEAL, room)
+
+
+def _seal(seal: Seal) -> str:
+    parts = [f"{seal.kind.value} {strict_text(seal.program)}"]
+    if seal.digest:
+        parts.append(f"sha256 {strict_text(seal.digest[:DIGEST_SHOWN])}")
+    if seal.editable and not seal.note.startswith("editable"):
+        parts.append("editable")
+    if seal.copy:
+        parts.append("runs as a private copy")
+    if not seal.leasable:
+        parts.append("asked each time")
+    if seal.note:
+        parts.append(strict_text(seal.note))
+    return " · ".join(parts)
+
+
+def _why(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    for index, rule in enumerate(request.why):
+        yield from _lines("" if index else "WHY", _rule(rule), CardStyle.WHY, room)
+
+
+def _rule(rule: MatchedRule) -> str:
+    where, because = strict_text(rule.where), strict_text(rule.because)
+    if rule.where == "default":
+        return f"default → {rule.decision.value} · {because}"
+    return f"rule {strict_text(rule.tool)} → {rule.decision.value} · {where} · “{because}”"
+
+
+def _checks(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    checks = request.checks
+    text = f"same call approved {checks.approved}×, denied {checks.denied}× today"
+    yield from _lines("CHECKS", text, CardStyle.CHECKS, room)
+    for index, change in enumerate(request.difference):
+        label = "" if index else "CHANGED"
+        yield from _lines(label, strict_text(change), CardStyle.REACH_OPEN, room)
+
+
+def _claims_lines(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    if request.caller.claims:
+        text = f"caller calls itself (unverified): “{strict_text(request.caller.claims)}”"
+        yield from _lines("", text, CardStyle.SAID, room)
+    if request.said:
+        text = f"caller says (unverified): “{strict_text(request.said)}”"
+        yield from _lines("", text, CardStyle.SAID, room)

@@ -1,0 +1,91 @@
+"""Words, glyphs and durations, the same on every screen."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from flycore.model.enums import Effective, Phase, Risk, Status
+from flycore.model.json import Json
+from flytui.text.lines import StyledText, Tone, span
+
+STATE_LABELS: dict[Effective, tuple[str, Tone]] = {
+    Effective.AVAILABLE: ("● available", Tone.GOOD),
+    Effective.DEGRADED: ("◐ degraded", Tone.WARN),
+    Effective.UNAVAILABLE: ("○ unavailable", Tone.BAD),
+    Effective.DISABLED: ("⊘ disabled", Tone.DIM),
+}
+CHANGED_LABEL = ("± changed", Tone.WARN)
+RISK_LABELS: dict[Risk, tuple[str, Tone]] = {
+    Risk.LOW: ("low", Tone.DIM),
+    Risk.MEDIUM: ("med", Tone.PLAIN),
+    Risk.HIGH: ("high", Tone.WARN),
+    Risk.CRITICAL: ("crit", Tone.ALARM),
+}
+STATUS_LABELS: dict[Status, tuple[str, Tone]] = {
+    Status.SUCCESS: ("✓ success", Tone.GOOD),
+    Status.FAILED: ("✗ failed", Tone.BAD),
+    Status.UNAVAILABLE: ("○ unavailable", Tone.BAD),
+    Status.DENIED: ("⊘ denied", Tone.WARN),
+    Status.PENDING: ("◌ pending", Tone.ACCENT),
+    Status.UNKNOWN: ("? unknown", Tone.WARN),
+}
+PHASE_LABELS: dict[Phase, tuple[str, Tone]] = {
+    Phase.CHECKING: ("◌ checking", Tone.ACCENT),
+    Phase.WAITING_APPROVAL: ("▲ asks you", Tone.WARN),
+    Phase.WAITING_GROUP: ("◌ in line", Tone.ACCENT),
+    Phase.RUNNING: ("▶ running", Tone.ACCENT),
+    Phase.FINISHED: ("✓ finished", Tone.DIM),
+}
+
+
+def label_span(pair: tuple[str, Tone]) -> StyledText:
+    """A word of one of the tables above as a span."""
+    return StyledText(*pair)
+
+
+def risk_title(risk: Risk) -> StyledText:
+    """Risk as a card's title says it; red is for high and critical only."""
+    loud = risk.at_least(Risk.HIGH)
+    return span(f"{'▲ ' if loud else ''}{risk.value.upper()}", Tone.ALARM if loud else Tone.STRONG)
+
+
+def duration(seconds: float) -> str:
+    """`0:12`, `9:48`, `1:02:03`; never negative."""
+    whole = max(0, int(seconds))
+    hours, rest = divmod(whole, 3600)
+    minutes, second = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{second:02}" if hours else f"{minutes}:{second:02}"
+
+
+def local_time(at: float) -> str:
+    """A Unix time as the person's own clock shows it: `14:03:11`, with its date where that is not today."""
+    then = time.localtime(at)
+    day = "" if then[:3] == time.localtime()[:3] else "%Y-%m-%d "
+    return time.strftime(f"{day}%H:%M:%S", then)
+
+
+def age(seconds: float) -> str:
+    """`12s`, `3m`, `4h`, `2d`: one unit is enough for an age."""
+    whole = max(0, int(seconds))
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if whole >= size:
+            return f"{whole // size}{unit}"
+    return f"{whole}s"
+
+
+def milliseconds_text(milliseconds: int) -> str:
+    """`40ms`, `1.9s`, `3:12`."""
+    if milliseconds < 1_000:
+        return f"{milliseconds}ms"
+    return f"{milliseconds / 1_000:.1f}s" if milliseconds < 60_000 else duration(milliseconds / 1_000)
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """`1 problem`, `3 problems`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def json_text(value: Json) -> str:
+    """JSON over several lines, for reading."""
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False)
