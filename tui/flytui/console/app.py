@@ -24,23 +24,24 @@ from flytui.console.controllers.decision_screens import DecisionScreens
 from flytui.console.controllers.emergency_stop import EmergencyStop
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.line_filters import ControlCharacterFilter, MonochromeFilter
+from flytui.console.screens.armed import ArmedScreen
 from flytui.console.screens.base import PressAgainScreen
 from flytui.console.screens.help import active_sections, help_screen
 from flytui.console.screens.main import MainScreen
-from flytui.console.state import ALL_TOPICS, ArmedView, ConsoleState, Topic, update_screens
+from flytui.console.state import ALL_TOPICS, ConsoleState, Topic, update_screens
 from flytui.console.state_sync import StateSync
 from flytui.console.style import CSS, LIGHT, THEME
 from flytui.console.terminal import non_blocking_driver, suspend_for
 from flytui.text.labels import plural
 
 
-def quit_question(desk: ConsoleState) -> list[str]:
+def quit_question(state: ConsoleState) -> list[str]:
     """The question, most important line first; nothing where leaving ends nothing. An attached console only
     detaches: what waits there waits on, but for the test calls that were made from here."""
-    if desk.attachment is not None:
-        return _detach_question(desk)
-    waiting = len(desk.waiting)
-    running = max(0, (desk.status.running if desk.status else 0) - waiting)
+    if state.attachment is not None:
+        return _detach_question(state)
+    waiting = len(state.waiting)
+    running = max(0, (state.status.running if state.status else 0) - waiting)
     if not waiting and not running:
         return []
     question = ["Quit flytui?"]
@@ -52,10 +53,10 @@ def quit_question(desk: ConsoleState) -> list[str]:
     return [*question, "Without a console, whatever needs a person is refused."]
 
 
-def _detach_question(desk: ConsoleState) -> list[str]:
-    if not desk.test_calls:
+def _detach_question(state: ConsoleState) -> list[str]:
+    if not state.test_calls:
         return []
-    what = plural(desk.test_calls, "test call", "test calls")
+    what = plural(state.test_calls, "test call", "test calls")
     return ["Detach this console?", f"{what} made from here: ended. All else waits and runs on."]
 
 
@@ -83,18 +84,18 @@ class FlytuiApp(App[None]):
         Binding("question_mark", "help", "Help", show=False, id="app.help"),
     ]
 
-    def __init__(self, desk: ConsoleState) -> None:
+    def __init__(self, state: ConsoleState) -> None:
         super().__init__()
-        self.state = desk
+        self.state = state
         self._pressed_at = 0.0
         """When the latest key was pressed, on the desk's clock."""
         self._guard = ControlCharacterFilter()
-        self._sync = StateSync(desk, self._on_changed, self._on_hands, self._on_console_event)
-        self._notices = Notifications(self, desk)
-        self._emergency_stop = EmergencyStop(self, desk, self._notices)
-        self._decisions = DecisionScreens(self, desk, self._notices)
-        self._pairing = AttachController(self, desk, self._notices, self._decisions, self._sync)
-        self.connection = KernelConnection(self, desk, self._notices, self._sync)
+        self._sync = StateSync(state, self._on_changed, self._on_hands, self._on_console_event)
+        self._notices = Notifications(self, state)
+        self._emergency_stop = EmergencyStop(self, state, self._notices)
+        self._decisions = DecisionScreens(self, state, self._notices)
+        self._pairing = AttachController(self, state, self._notices, self._decisions, self._sync)
+        self.connection = KernelConnection(self, state, self._notices, self._sync)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """The last filter on every line of every widget lets nothing through that a terminal obeys."""
@@ -183,7 +184,7 @@ class FlytuiApp(App[None]):
         """Approve keys die at once, before anything is fetched."""
         self.state.desktop_controlled = on
         for screen in self.screen_stack:
-            if isinstance(screen, ArmedView):
+            if isinstance(screen, ArmedScreen):
                 screen.set_desktop_controlled(on)
 
     def _on_console_event(self, event: Event) -> None:

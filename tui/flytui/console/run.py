@@ -48,7 +48,7 @@ async def run_console(
     terminal can do, `own` is what the person set for the console.
     """
     coming = DeferredClient()
-    desk = ConsoleState(
+    state = ConsoleState(
         client=coming,
         approver=UnavailableApprover(),
         title=title,
@@ -60,7 +60,7 @@ async def run_console(
         find_terminal=terminal,
         settings=own or ConsoleSettings(),
     )
-    app, over = FlytuiApp(desk), anyio.Event()
+    app, over = FlytuiApp(state), anyio.Event()
     controller = KernelConnectionController(app.connection, coming, opening, seat, joining)
     with single_exception():
         async with anyio.create_task_group() as group:
@@ -68,5 +68,5 @@ async def run_console(
             with restored_title(sys.__stderr__):
                 await app.run_async()
             over.set()
-            if desk.client is coming:
+            if state.client is coming:
                 group.cancel_scope.cancel()

@@ -86,15 +86,6 @@ class StateView(Protocol):
         ...
 
 
-@runtime_checkable
-class ArmedView(Protocol):
-    """A screen whose keys may approve."""
-
-    def set_desktop_controlled(self, on: bool) -> None:
-        """A tool took or released the machine: what approves is off at once."""
-        ...
-
-
 def update_screens(app: App[None], topics: frozenset[Topic]) -> None:
     """Have every screen that shows values of the desk draw again what rests on these topics."""
     for screen in app.screen_stack:

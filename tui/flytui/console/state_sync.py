@@ -24,15 +24,15 @@ class StateSync:
 
     def __init__(
         self,
-        desk: ConsoleState,
-        told: Callable[[frozenset[Topic]], Awaitable[None]],
+        state: ConsoleState,
+        on_changed: Callable[[frozenset[Topic]], Awaitable[None]],
         hands: Callable[[bool], None],
-        heard: Callable[[Event], None],
+        on_console_event: Callable[[Event], None],
     ) -> None:
-        self._desk = desk
-        self._on_changed = told
+        self._state = state
+        self._on_changed = on_changed
         self._on_hands = hands
-        self._on_console_event = heard
+        self._on_console_event = on_console_event
         self._due: frozenset[Topic] = ALL_TOPICS
         self._wake = anyio.Event()
 
@@ -40,14 +40,14 @@ class StateSync:
         """Subscribe first, then fetch everything, so that nothing falls between."""
         self._due = ALL_TOPICS
         try:
-            async with self._desk.client.events() as stream, anyio.create_task_group() as group:
+            async with self._state.client.events() as stream, anyio.create_task_group() as group:
                 group.start_soon(self._fetch_due)
                 async for event in stream:
                     self._on_event(event)
                 group.cancel_scope.cancel()
-            self._desk.lost_reason = "the kernel ended"
+            self._state.lost_reason = "the kernel ended"
         except* FlyError as gone:
-            self._desk.lost_reason = str(gone.exceptions[0]) or "the kernel went away"
+            self._state.lost_reason = str(gone.exceptions[0]) or "the kernel went away"
         await self._on_changed(frozenset())
 
     def refetch(self, topics: frozenset[Topic]) -> None:
@@ -68,9 +68,9 @@ class StateSync:
                 await self._wake.wait()
             topics, self._due, self._wake = self._due, frozenset(), anyio.Event()
             if topics:
-                hands = self._desk.desktop_controlled
-                await self._desk.fetch(topics)
-                if self._desk.desktop_controlled is not hands:
-                    self._on_hands(self._desk.desktop_controlled)
+                hands = self._state.desktop_controlled
+                await self._state.fetch(topics)
+                if self._state.desktop_controlled is not hands:
+                    self._on_hands(self._state.desktop_controlled)
                 await self._on_changed(topics)
                 await anyio.sleep(MIN_INTERVAL_S)

@@ -146,17 +146,17 @@ def has_undrawn_output(app: App[Any]) -> bool:
 
 async def suspend_for(
     app: App[None],
-    desk: ConsoleState,
+    state: ConsoleState,
     play: Callable[[], Awaitable[None]],
     told: Callable[[frozenset[Topic]], Awaitable[None]],
 ) -> None:
     """Let `play` have the terminal to its end. Everything goes on meanwhile except drawing; what came up
     shows through `told` when the person is back, whose keys until then were the other program's."""
-    desk.suspended = True
+    state.suspended = True
     try:
         with app.batch_update(), app.suspend():
             await play()
     finally:
-        desk.suspended = False
-        desk.last_key = desk.clock()
+        state.suspended = False
+        state.last_key = state.clock()
     await told(ALL_TOPICS)

@@ -28,9 +28,9 @@ _OMITTED_LABELS = frozenset(("ROOT", "WHY", "CHECKS"))
 class BatchScreen(ArmedScreen[None]):
     """Shows what waits when it opens; what changes or ends meanwhile leaves it, and it is read anew."""
 
-    def __init__(self, desk: ConsoleState) -> None:
-        super().__init__(desk, "Approvals", _ARMING)
-        self._asks, self._others = split_batch(desk.waiting)
+    def __init__(self, state: ConsoleState) -> None:
+        super().__init__(state, "Approvals", _ARMING)
+        self._asks, self._others = split_batch(state.waiting)
         self._outcome: tuple[str, ...] = ()
 
     def changed(self, topics: frozenset[Topic]) -> None:
@@ -46,7 +46,7 @@ class BatchScreen(ArmedScreen[None]):
         return self._send(self._asks) if self._asks and not self._outcome else None
 
     def _waits(self, ask: Ask) -> bool:
-        now = self._desk.ask(ask.request.id)
+        now = self._state.ask(ask.request.id)
         same = now is not None and now.request.subject_digest == ask.request.subject_digest
         return same and now is not None and now.state is RequestState.WAITING
 
@@ -56,7 +56,7 @@ class BatchScreen(ArmedScreen[None]):
         for ask in asks:
             request, answer = ask.request, Answer(choice=Choice.APPROVE_ONCE)
             try:
-                outcome = await self._desk.approver.decide(request.id, request.subject_digest, answer)
+                outcome = await self._state.approver.decide(request.id, request.subject_digest, answer)
             except FlyError as error:
                 refused.append(f"{request.tool} did not count: {error}")
             else:
@@ -97,7 +97,7 @@ class BatchScreen(ArmedScreen[None]):
         if self._sending:
             return [line(span(" sending the answers…", Tone.ACCENT))]
         pairs = [
-            (self._desk.keys.label("card.approve"), f"approve these {len(self._asks)} once"),
+            (self._state.keys.label("card.approve"), f"approve these {len(self._asks)} once"),
             ("↑↓ PgUp PgDn", "read"),
             ("Esc", "back"),
         ]

@@ -39,8 +39,8 @@ def option_keys(question: Question) -> dict[str, str]:
 class QuestionScreen(ArmedScreen[None]):
     """Shows one question, then the next that waits. Escape, and every accident, leaves it waiting."""
 
-    def __init__(self, desk: ConsoleState, question: Question) -> None:
-        super().__init__(desk, "Question", _ARMING)
+    def __init__(self, state: ConsoleState, question: Question) -> None:
+        super().__init__(state, "Question", _ARMING)
         self._question = question
         self._reply = ""
         self._outcome = ""
@@ -49,7 +49,7 @@ class QuestionScreen(ArmedScreen[None]):
     def changed(self, topics: frozenset[Topic]) -> None:
         """What waits has changed: a question that says something else now is read and armed anew."""
         if Topic.QUESTIONS in topics and not self._sending:
-            now = next((item for item in self._desk.questions if item.id == self._question.id), None)
+            now = next((item for item in self._state.questions if item.id == self._question.id), None)
             if now is None:
                 self._outcome, self._ended = self._outcome or "it no longer waits", True
             elif now != self._question:
@@ -78,18 +78,18 @@ class QuestionScreen(ArmedScreen[None]):
     async def _send(self, question: Question, option: str, words: str) -> None:
         """Answer the question that was on screen."""
         try:
-            outcome = await self._desk.approver.answer(question.id, option, words)
+            outcome = await self._state.approver.answer(question.id, option, words)
         except FlyError as error:
             self._outcome = f"the answer did not count: {error}"
         else:
             if outcome.accepted:
-                self._desk.notice = f"answered: {option} · {question.title}"
+                self._state.notice = f"answered: {option} · {question.title}"
                 self._next(question)
             else:
                 self._outcome = f"the answer did not count: {outcome.why_not or 'refused'}"
 
     def _next(self, answered: Question) -> None:
-        others = [item for item in self._desk.questions if item.id != answered.id]
+        others = [item for item in self._state.questions if item.id != answered.id]
         loops = [item for item in others if item.kind not in (QuestionKind.TRUST, QuestionKind.DRIFT)]
         same = [item for item in others if item.kind is answered.kind]
         if following := (loops or same):
@@ -98,7 +98,7 @@ class QuestionScreen(ArmedScreen[None]):
             self.dismiss()
 
     def _step(self, step: int) -> None:
-        waiting = self._desk.questions
+        waiting = self._state.questions
         place = next((at for at, item in enumerate(waiting) if item.id == self._question.id), -step)
         if waiting and waiting[(place + step) % len(waiting)].id != self._question.id:
             self._show(waiting[(place + step) % len(waiting)])
@@ -109,7 +109,7 @@ class QuestionScreen(ArmedScreen[None]):
 
     def _title_lines(self, width: int) -> Sequence[StyledLine]:
         word, tone = KIND_LABELS[self._question.kind]
-        since = age(self._desk.now() - self._question.asked_at) if self._question.asked_at else ""
+        since = age(self._state.now() - self._question.asked_at) if self._question.asked_at else ""
         waits = span(f"  for {since}" if since else "", Tone.DIM)
         title = StyledText(strict_text(self._question.title), Tone.STRONG)
         return wrap(line(span(f" {word} ", tone), StyledText(" "), title, waits), width, 1)
@@ -134,7 +134,7 @@ class QuestionScreen(ArmedScreen[None]):
             )
         rows += [] if self._ended else [keys_line([pair]) for pair in self._options()]
         further = [(REPLY_KEY, "write words to the caller")] if self._question.free_text else []
-        more = [("n p", "next, previous")] if len(self._desk.questions) > 1 else []
+        more = [("n p", "next, previous")] if len(self._state.questions) > 1 else []
         rows.append(keys_line([*([] if self._ended else further), *more, ("Esc", "leave it waiting")]))
         return wrapped(rows, width, 1)
 

@@ -127,9 +127,9 @@ class ApprovalsView(Vertical):
             self.question = question
             super().__init__()
 
-    def __init__(self, desk: ConsoleState, *, id: str) -> None:
+    def __init__(self, state: ConsoleState, *, id: str) -> None:
         super().__init__(id=id)
-        self._desk = desk
+        self._state = state
         self._list = VirtualList(id="ask-rows")
         self._empty_lines_view = LineView(self._empty_lines, id="asks-empty")
 
@@ -149,11 +149,11 @@ class ApprovalsView(Vertical):
             self._empty_lines_view.rebuild()
         if not topics & {Topic.ASKS, Topic.QUESTIONS}:
             return
-        asks, now = self._desk.asks, self._desk.now()
+        asks, now = self._state.asks, self._state.now()
         waiting = [RequestRow(ask, now) for ask in asks if ask.state is RequestState.WAITING]
         recent = [RequestRow(ask, now) for ask in asks if ask.state is not RequestState.WAITING]
         heading = [Heading("decided and ended")] if recent else []
-        questions = [QuestionRow(question, now) for question in self._desk.questions]
+        questions = [QuestionRow(question, now) for question in self._state.questions]
         self._list.set_rows([*questions, *waiting, *heading, *recent])
         self._list.display = bool(asks or questions)
         self._empty_lines_view.display = not self._list.display
@@ -165,10 +165,10 @@ class ApprovalsView(Vertical):
 
     def action_batch(self) -> None:
         """A table of what waits below high risk, to be approved once each."""
-        if self._desk.waiting:
-            self.app.push_screen(BatchScreen(self._desk))
+        if self._state.waiting:
+            self.app.push_screen(BatchScreen(self._state))
         else:
-            self._desk.notice = "no request waits"
+            self._state.notice = "no request waits"
             self.post_message(LineBar.Stale())
 
     @on(VirtualList.Chosen)
@@ -185,16 +185,16 @@ class ApprovalsView(Vertical):
         ask = row.ask
 
         def lines(width: int) -> Sequence[StyledLine]:
-            return ended_request_lines(ask, self._desk.now(), width, colours=not self.app.no_color)
+            return ended_request_lines(ask, self._state.now(), width, colours=not self.app.no_color)
 
-        self.app.push_screen(PageScreen(self._desk, ask.request.tool, lines))
+        self.app.push_screen(PageScreen(self._state, ask.request.tool, lines))
 
     def _tick(self) -> None:
-        if (self._desk.asks or self._desk.questions) and self.display:
+        if (self._state.asks or self._state.questions) and self.display:
             self.changed(frozenset((Topic.ASKS,)))
 
     def _empty_lines(self, width: int) -> Sequence[StyledLine]:
-        texts = (*_EMPTY_TEXT, *(_TRY_TEXT if self._desk.offers(TRY_TOOL) else ()))
+        texts = (*_EMPTY_TEXT, *(_TRY_TEXT if self._state.offers(TRY_TOOL) else ()))
         return [(), *wrapped([line(span(f" {text}")) for text in texts], width, 1)]
 
 

@@ -43,8 +43,8 @@ def _initial_arming(ask: Ask) -> ArmingState:
 class RequestView(ArmedScreen[None]):
     """Shows one request, then whatever waits; ends when nothing does."""
 
-    def __init__(self, desk: ConsoleState, ask: Ask) -> None:
-        super().__init__(desk, "Approvals", _initial_arming(ask))
+    def __init__(self, state: ConsoleState, ask: Ask) -> None:
+        super().__init__(state, "Approvals", _initial_arming(ask))
         self._ask = ask
         self._reveal = False
         self._outcome = ""
@@ -58,7 +58,7 @@ class RequestView(ArmedScreen[None]):
     def changed(self, topics: frozenset[Topic]) -> None:
         """The queue moved: a request that changed under its id is another card."""
         if Topic.ASKS in topics:
-            ask = self._desk.ask(self._ask.request.id)
+            ask = self._state.ask(self._ask.request.id)
             if ask is None:
                 self._show_outcome("no longer there", good=False)
             elif _without_expiry(ask.request) != _without_expiry(self._ask.request):
@@ -74,18 +74,18 @@ class RequestView(ArmedScreen[None]):
         self._card.rebuild()
 
     def _show_outcome(self, outcome: str, *, good: bool) -> None:
-        self._outcome, self._succeeded, self._ended_at = outcome, good, self._desk.clock()
+        self._outcome, self._succeeded, self._ended_at = outcome, good, self._state.clock()
         self._redraw()
 
     def _next(self) -> None:
-        others = [ask for ask in self._desk.waiting if ask.request.id != self._ask.request.id]
+        others = [ask for ask in self._state.waiting if ask.request.id != self._ask.request.id]
         if others:
             self._show_request(others[0])
         else:
             self.dismiss()
 
     def _step(self, step: int) -> None:
-        waiting = self._desk.waiting
+        waiting = self._state.waiting
         place = next((at for at, ask in enumerate(waiting) if ask.request.id == self._ask.request.id), 0)
         if len(waiting) > 1:
             self._show_request(waiting[(place + step) % len(waiting)])
@@ -108,12 +108,12 @@ class RequestView(ArmedScreen[None]):
     def _advance_due(self) -> bool:
         """Whether what became of this request has been on screen long enough. One that the person did
         not answer stays until another waits."""
-        now = self._desk.clock()
+        now = self._state.clock()
         if not self._outcome and self._ask.state is RequestState.WAITING:
             return False
         self._ended_at = now if self._ended_at is None else self._ended_at
-        quiet = now - max(self._ended_at, self._arming.last_key, self._desk.last_key)
-        return self.is_current and quiet >= ADVANCE_S and (self._answered_here or bool(self._desk.waiting))
+        quiet = now - max(self._ended_at, self._arming.last_key, self._state.last_key)
+        return self.is_current and quiet >= ADVANCE_S and (self._answered_here or bool(self._state.waiting))
 
     def _title_lines(self, width: int) -> Sequence[StyledLine]:
         return title_lines(self._frame(), width)
@@ -131,7 +131,7 @@ class RequestView(ArmedScreen[None]):
         )
 
     def _frame(self) -> CardFrame:
-        waiting = self._desk.waiting
+        waiting = self._state.waiting
         ids = [ask.request.id for ask in waiting]
         place = ids.index(self._ask.request.id) + 1 if self._ask.request.id in ids else 0
         return CardFrame(
@@ -139,14 +139,14 @@ class RequestView(ArmedScreen[None]):
             position=place,
             waiting=len(waiting),
             arming=self._arming,
-            clock=self._desk.clock(),
-            now=self._desk.now(),
+            clock=self._state.clock(),
+            now=self._state.now(),
             outcome=self._outcome,
             succeeded=self._succeeded,
             sending=self._sending,
-            block_pressed=self._block_confirm_open(self._desk.clock()),
-            notice=self._notice or self._desk.notice,
-            keys=self._desk.keys,
+            block_pressed=self._block_confirm_open(self._state.clock()),
+            notice=self._notice or self._state.notice,
+            keys=self._state.keys,
         )
 
     def _block_confirm_open(self, now: float) -> bool:
@@ -177,12 +177,12 @@ class RequestScreen(RequestView):
 
     def _handle_key(self, key: str, now: float) -> None:
         """All keys of the card; no click decides."""
-        key = self._desk.keys.meant("card", key)
+        key = self._state.keys.meant("card", key)
         self._notice = ""
         if self._outcome or self._ask.state is not RequestState.WAITING:
             self._card.note_key(now)
             self._key_after(key)
-        elif self._desk.no_decision_reason:
+        elif self._state.no_decision_reason:
             self._card.note_key(now)
             self._key_viewing(key)
         elif self._block_confirm_open(now):
@@ -196,10 +196,10 @@ class RequestScreen(RequestView):
         self._block_press = None
         if self._key_other(key):
             return
-        keys = self._desk.keys
+        keys = self._state.keys
         action = next((name for name in ("pair", "take") if key in keys.keys_for(f"app.{name}")), None)
         if action is None:
-            self._notice = self._desk.no_decision_reason
+            self._notice = self._state.no_decision_reason
         else:
             self.dismiss()
             self.app.call_later(self.app.run_action, action)
@@ -230,9 +230,9 @@ class RequestScreen(RequestView):
                 self._show_masked()
             case "w":
                 request = self._ask.request
-                self.app.push_screen(PageScreen(self._desk, "Why", lambda width: why_lines(request, width)))
+                self.app.push_screen(PageScreen(self._state, "Why", lambda width: why_lines(request, width)))
             case "question_mark" | "?":
-                self.app.push_screen(help_screen(self._desk, ("card",)))
+                self.app.push_screen(help_screen(self._state, ("card",)))
             case _:
                 return False
         return True
@@ -245,11 +245,11 @@ class RequestScreen(RequestView):
                 self.app.push_screen(DenyReasonScreen(ask.request.tool), self._deny_callback(ask))
             case "l" if Choice.LEASE in offered and self._card_read():
                 self.app.push_screen(
-                    LeaseScreen(self._desk, ask.request, self._sender(ask)), self._terms_callback(ask)
+                    LeaseScreen(self._state, ask.request, self._sender(ask)), self._terms_callback(ask)
                 )
             case "u" if Choice.RULE in offered and self._card_read():
                 self.app.push_screen(
-                    RuleScreen(self._desk, ask.request, self._sender(ask)), self._terms_callback(ask)
+                    RuleScreen(self._state, ask.request, self._sender(ask)), self._terms_callback(ask)
                 )
             case "e" if not ask.request.masked:
                 self.app.push_screen(EditInputScreen(ask.request, self._editor(ask)))
@@ -279,7 +279,7 @@ class RequestScreen(RequestView):
         """Whether what a form would stand on has been read."""
         arming = self._arming
         unread = arming.strict and (not arming.end_seen or arming.masked)
-        self._notice = arming.blocked_reason(self._desk.clock()) if unread else ""
+        self._notice = arming.blocked_reason(self._state.clock()) if unread else ""
         return not unread
 
     def _deny_callback(self, ask: Ask) -> Callable[[str | None], None]:
@@ -294,7 +294,7 @@ class RequestScreen(RequestView):
         request = ask.request
 
         async def send(answer: Answer) -> Outcome:
-            return await self._desk.approver.decide(request.id, request.subject_digest, answer)
+            return await self._state.approver.decide(request.id, request.subject_digest, answer)
 
         return send
 
@@ -302,7 +302,7 @@ class RequestScreen(RequestView):
         request = ask.request
 
         async def send(input: JsonObject) -> Outcome:
-            return await self._desk.approver.edit(request.id, request.subject_digest, input)
+            return await self._state.approver.edit(request.id, request.subject_digest, input)
 
         return send
 
@@ -317,7 +317,7 @@ class RequestScreen(RequestView):
 
     async def _toggle_hold(self, ask: Ask) -> None:
         try:
-            held = await self._desk.approver.hold(ask.request.id, not ask.held)
+            held = await self._state.approver.hold(ask.request.id, not ask.held)
         except FlyError as error:
             self._notice = f"not held: {error}"
         else:

@@ -61,9 +61,9 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
     """What `a` does on the summary."""
 
     def __init__(
-        self, desk: ConsoleState, request: ApprovalRequest, form: TermsForm, send: SendAnswer
+        self, state: ConsoleState, request: ApprovalRequest, form: TermsForm, send: SendAnswer
     ) -> None:
-        super().__init__(desk, self.TITLES[0], _summary_arming(request), card_id="standing")
+        super().__init__(state, self.TITLES[0], _summary_arming(request), card_id="standing")
         self._request = request
         self._form = form
         self._send_answer = send
@@ -109,7 +109,7 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
     def _handle_key(self, key: str, now: float) -> None:
         """A key of the fields, or one that decides the summary."""
         if self._on_summary:
-            self._decide(self._desk.keys.meant("card", key), now)
+            self._decide(self._state.keys.meant("card", key), now)
         elif self._move_input_focus(key):
             self._card.rebuild()
         else:
@@ -212,7 +212,7 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
         return [*wrapped([line(span(self.TITLES[1], Tone.STRONG))], width), (), *self.summary(width)]
 
     def _key_lines(self, width: int) -> Sequence[StyledLine]:
-        now, arming = self._desk.clock(), self._card.arming
+        now, arming = self._state.clock(), self._card.arming
         if self._sending:
             return [line(span("sending the answer…", Tone.ACCENT))]
         if not self._on_summary:
@@ -223,7 +223,7 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
             words = "type the code " if self._request.risk is Risk.CRITICAL else "confirm with "
             letter = span(f" {self._request.letter} ", Tone.ALARM)
             return [line(span(words, Tone.STRONG), letter, StyledText(f" {arming.typed}"))]
-        pairs = [(self._desk.keys.label("card.approve"), self.APPROVE_LABEL), ("Esc", "back")]
+        pairs = [(self._state.keys.label("card.approve"), self.APPROVE_LABEL), ("Esc", "back")]
         return wrapped([line(readiness(arming, now)), keys_line(pairs)], width)
 
 
@@ -243,9 +243,9 @@ class LeaseScreen(TermsScreen):
     """Answers with LEASE. Offers a group, a host or the caller's end only where the request has one."""
 
     TITLES = ("Lease for the same caller", "Lease, to be approved")
-    DOES = "approve this lease"
+    APPROVE_LABEL = "approve this lease"
 
-    def __init__(self, desk: ConsoleState, request: ApprovalRequest, send: SendAnswer) -> None:
+    def __init__(self, state: ConsoleState, request: ApprovalRequest, send: SendAnswer) -> None:
         self._durations = (*LEASE_MINUTES, *((UNTIL_LEFT,) if request.caller.pid else ()))
         self._scopes = (
             LeaseScope.TOOL,
@@ -266,7 +266,7 @@ class LeaseScreen(TermsScreen):
             ),
             *pin_fields(request),
         )
-        super().__init__(desk, request, TermsForm(fields), send)
+        super().__init__(state, request, TermsForm(fields), send)
 
     @property
     def terms(self) -> LeaseTerms:
@@ -334,9 +334,9 @@ class RuleScreen(TermsScreen):
     """Answers with RULE. The first choices are the narrowest: this tool, this program, until tomorrow."""
 
     TITLES = ("Rule for your own policy file", "Rule, to be written")
-    DOES = "write this rule"
+    APPROVE_LABEL = "write this rule"
 
-    def __init__(self, desk: ConsoleState, request: ApprovalRequest, send: SendAnswer) -> None:
+    def __init__(self, state: ConsoleState, request: ApprovalRequest, send: SendAnswer) -> None:
         self._tools = _tool_patterns(request.tool)
         self._callers = (*_program_pattern(request), "")
         callers = tuple("any" if not name else "this program" for name in self._callers)
@@ -349,7 +349,7 @@ class RuleScreen(TermsScreen):
             TermsField("expires", "Expires", _DAY_WORDS),
             *(() if request.masked else pin_fields(request)),
         )
-        super().__init__(desk, request, TermsForm(fields), send)
+        super().__init__(state, request, TermsForm(fields), send)
 
     def text_input(self) -> Input:
         """See TermsScreen."""
@@ -365,7 +365,7 @@ class RuleScreen(TermsScreen):
             because=" ".join(self._because.value.split()),
             caller=self._callers[form.option_index("caller")],
             when=condition(self._request, form.pinned),
-            expires=_expiry_day(self._desk.now(), DAYS[form.option_index("expires")]),
+            expires=_expiry_day(self._state.now(), DAYS[form.option_index("expires")]),
         )
 
     def answer(self) -> Answer:

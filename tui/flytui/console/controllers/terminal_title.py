@@ -16,29 +16,29 @@ _PUSH_TITLE, _POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
 """XTWINOPS: the terminal keeps its title on a stack. One that has no stack ignores both."""
 
 
-def title_text(desk: ConsoleState) -> str:
+def title_text(state: ConsoleState) -> str:
     """`▲ 2 waiting · shop · flytui`; what waits first, because titles are cut at their end."""
-    waiting = len(desk.waiting)
-    asks = [f"{'▲ ' if desk.high_waiting else ''}{waiting} waiting"] if waiting else []
-    words = " · ".join([*asks, PurePath(desk.title).name or desk.title, "flytui"])
+    waiting = len(state.waiting)
+    asks = [f"{'▲ ' if state.high_waiting else ''}{waiting} waiting"] if waiting else []
+    words = " · ".join([*asks, PurePath(state.title).name or state.title, "flytui"])
     return span(words).text[:MAX_TITLE_CHARACTERS]
 
 
-def title_sequence(desk: ConsoleState) -> str:
+def title_sequence(state: ConsoleState) -> str:
     """What tells a terminal its title; the words in it are safe."""
-    return f"\x1b]2;{title_text(desk)}\x07"
+    return f"\x1b]2;{title_text(state)}\x07"
 
 
-def notice_text(desk: ConsoleState) -> str:
+def notice_text(state: ConsoleState) -> str:
     """`flytui: 2 waiting, high`: how many and how bad, never what."""
-    risk = highest_waiting(desk.asks)
-    return f"flytui: {len(desk.waiting)} waiting{f', {risk.value}' if risk is not None else ''}"
+    risk = highest_waiting(state.asks)
+    return f"flytui: {len(state.waiting)} waiting{f', {risk.value}' if risk is not None else ''}"
 
 
-def notice_sequence(desk: ConsoleState) -> str:
+def notice_sequence(state: ConsoleState) -> str:
     """A notice of the terminal's own, in both ways that terminals know (OSC 9 and OSC 777); one that
     knows neither shows nothing."""
-    words = notice_text(desk)
+    words = notice_text(state)
     return f"\x1b]9;{words}\x07\x1b]777;notify;flytui;{words.removeprefix('flytui: ')}\x07"
 
 

@@ -88,17 +88,17 @@ REGISTRY = "tools/external.tools.jsonc"
 class FixActions(Vertical):
     """A view that can have something done: programs on the terminal, trust, a probe, a first registry."""
 
-    _desk: ConsoleState
+    _state: ConsoleState
 
     def _open_trust(self) -> None:
-        if self._desk.trust:
-            self.app.push_screen(TrustScreen(self._desk))
+        if self._state.trust:
+            self.app.push_screen(TrustScreen(self._state))
         else:
             self._notice("nothing waits for trust")
 
     def _confirm_program(self, sidecar: str, heading: str, why: LineBuilder, fix: Fix) -> None:
         """A program that is run on the terminal, once seen."""
-        bench = self._desk.terminal_programs
+        bench = self._state.terminal_programs
         argv = bench.argv(fix) if bench is not None else fix.argv
 
         def lines(width: int) -> Sequence[StyledLine]:
@@ -115,13 +115,13 @@ class FixActions(Vertical):
 
         act = nothing if argv and bench is not None else None
         does = "run it" if fix.kind is FixKind.COMMAND else "open it"
-        screen = ConfirmActionScreen(self._desk, "Fix", heading, lines, does, act, copy=shlex.join(argv))
+        screen = ConfirmActionScreen(self._state, "Fix", heading, lines, does, act, copy=shlex.join(argv))
         self.app.push_screen(screen, answered)
 
     async def _run_on_terminal(self, sidecar: str, argv: tuple[str, ...], read: bool) -> None:
         """Let the program have the terminal; say how it ended, and look again."""
-        desk, bench = self._desk, self._desk.terminal_programs
-        if bench is None or desk.suspended:
+        state, bench = self._state, self._state.terminal_programs
+        if bench is None or state.suspended:
             return
         ended = 0
 
@@ -130,7 +130,7 @@ class FixActions(Vertical):
             ended = await bench.run(argv, read)
 
         try:
-            await suspend_for(self.app, desk, play, self._refresh_screens)
+            await suspend_for(self.app, state, play, self._refresh_screens)
         except SuspendNotSupported:
             self._notice(f"this terminal cannot be lent; run it yourself: {quoted_command(argv)}")
             return
@@ -145,13 +145,13 @@ class FixActions(Vertical):
 
     async def _probe(self, sidecar: str) -> None:
         try:
-            await self._desk.client.probe(sidecar)
+            await self._state.client.probe(sidecar)
         except FlyError as error:
             self._notice(f"not probed: {error}")
 
     def action_start(self) -> None:
         """Show the starter registry, and write it where there is none."""
-        catalog, bench = self._desk.catalog, self._desk.terminal_programs
+        catalog, bench = self._state.catalog, self._state.terminal_programs
         if catalog is None or bench is None:
             self._notice("flytui init writes a first registry")
             return
@@ -163,7 +163,7 @@ class FixActions(Vertical):
             return wrapped(text_lines(bench.starter, margin=1), width, 3)
 
         async def write() -> str:
-            return _refusal(await self._desk.approver.write_starter())
+            return _refusal(await self._state.approver.write_starter())
 
         def answered(yes: bool | None) -> None:
             if yes:
@@ -171,12 +171,12 @@ class FixActions(Vertical):
 
         heading = f"A first registry, written to {REGISTRY}: every program that flytui brings"
         screen = ConfirmActionScreen(
-            self._desk, "First registry", heading, lines, "write and trust it", write
+            self._state, "First registry", heading, lines, "write and trust it", write
         )
         self.app.push_screen(screen, answered)
 
     def _notice(self, words: str) -> None:
-        self._desk.notice = words
+        self._state.notice = words
         self.post_message(LineBar.Stale())
 
 
@@ -199,7 +199,7 @@ class CatalogFixActions(FixActions):
 
     def action_sources(self) -> None:
         """What is described and never run; other clients' servers are imported there."""
-        self.app.push_screen(SourcesScreen(self._desk))
+        self.app.push_screen(SourcesScreen(self._state))
 
     def action_fix(self) -> None:
         """Show the first fix that a reason of this row offers; some are done elsewhere."""
@@ -232,7 +232,7 @@ class CatalogFixActions(FixActions):
             return [(), *fix_reason_lines(reason, width), *switch_lines(row.sidecar, file, width)]
 
         async def switch() -> str:
-            return _refusal(await self._desk.approver.enable(row.sidecar, True, ""))
+            return _refusal(await self._state.approver.enable(row.sidecar, True, ""))
 
         def answered(yes: bool | None) -> None:
             if yes:
@@ -240,7 +240,7 @@ class CatalogFixActions(FixActions):
 
         heading = f"{row.sidecar} is switched off"
         self.app.push_screen(
-            ConfirmActionScreen(self._desk, "Fix", heading, lines, "switch it on", switch), answered
+            ConfirmActionScreen(self._state, "Fix", heading, lines, "switch it on", switch), answered
         )
 
     def action_enable(self) -> None:
@@ -263,8 +263,8 @@ class CatalogFixActions(FixActions):
     def _row_with_entry(self) -> CatalogRow | None:
         """The row, if a registry's entry is behind it."""
         row = self.row
-        if self._desk.no_decision_reason:
-            self._notice(self._desk.no_decision_reason)
+        if self._state.no_decision_reason:
+            self._notice(self._state.no_decision_reason)
             return None
         if row is None or row.offered_by is None:
             self._notice("no entry of a registry offers this")
@@ -284,7 +284,7 @@ class CatalogFixActions(FixActions):
 
     async def _send_switch(self, sidecar: str, enabled: bool, reason: str) -> None:
         try:
-            why_not = _refusal(await self._desk.approver.enable(sidecar, enabled, reason))
+            why_not = _refusal(await self._state.approver.enable(sidecar, enabled, reason))
         except FlyError as error:
             why_not = str(error)
         done = f"{sidecar} is {'on' if enabled else 'off'}"

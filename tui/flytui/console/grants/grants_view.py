@@ -55,9 +55,9 @@ class GrantsView(Vertical):
         ("list.open", "details"),
     ]
 
-    def __init__(self, desk: ConsoleState, *, id: str) -> None:
+    def __init__(self, state: ConsoleState, *, id: str) -> None:
         super().__init__(id=id)
-        self._desk = desk
+        self._state = state
         self._list = VirtualList(id="grant-rows")
         self._empty = LineView(self._empty_lines, id="grants-empty")
         self._titles = LineBar(self._title_lines, id="grant-titles")
@@ -79,7 +79,7 @@ class GrantsView(Vertical):
         """Something was granted, used, or has ended."""
         if Topic.GRANTS not in topics:
             return
-        rows = grant_rows(self._desk)
+        rows = grant_rows(self._state)
         self._list.set_rows(rows)
         self._list.display = bool(rows)
         self._empty.display = not rows
@@ -95,8 +95,8 @@ class GrantsView(Vertical):
         row = self._row
         if row is None:
             return
-        if self._desk.no_decision_reason:
-            self._show_notice(self._desk.no_decision_reason)
+        if self._state.no_decision_reason:
+            self._show_notice(self._state.no_decision_reason)
             return
         if not row.removal_loosens:
             self.run_worker(self._take_away(row), group="grants")
@@ -107,8 +107,8 @@ class GrantsView(Vertical):
     def action_undo(self) -> None:
         """Take back what was taken away last."""
         last = self._undoable[-1] if self._undoable else None
-        if self._desk.no_decision_reason:
-            self._show_notice(self._desk.no_decision_reason)
+        if self._state.no_decision_reason:
+            self._show_notice(self._state.no_decision_reason)
         elif last is None:
             self._show_notice("nothing was taken away here")
         elif last.removal_loosens:
@@ -125,11 +125,11 @@ class GrantsView(Vertical):
 
         lines = (question, "More is let through than now.")
         self.app.push_screen(
-            PressAgainScreen(self._desk.keys.keys_for(id), lines, does, "leaves it"), answered
+            PressAgainScreen(self._state.keys.keys_for(id), lines, does, "leaves it"), answered
         )
 
     async def _take_away(self, row: GrantRow) -> None:
-        approver = self._desk.approver
+        approver = self._state.approver
         try:
             if isinstance(row, LeaseRow):
                 why_not = "" if await approver.revoke(row.lease.id) else "it had ended already"
@@ -144,16 +144,16 @@ class GrantsView(Vertical):
             self._show_notice(f"{row.description}: {why_not}")
             return
         self._undoable.append(row)
-        self._show_notice(f"ended: {row.description}. {self._desk.keys.label('grants.undo')} brings it back")
+        self._show_notice(f"ended: {row.description}. {self._state.keys.label('grants.undo')} brings it back")
 
     async def _undo(self) -> None:
         try:
-            outcome = await self._desk.approver.undo()
+            outcome = await self._state.approver.undo()
         except FlyError as error:
             self._show_notice(f"not taken back: {error}")
             return
         row = self._undoable[-1]
-        if outcome.accepted or not self._desk.desktop_controlled:
+        if outcome.accepted or not self._state.desktop_controlled:
             self._undoable.pop()
         self._show_notice(
             f"stands again: {row.description}" if outcome.accepted else f"not taken back: {outcome.why_not}"
@@ -167,11 +167,11 @@ class GrantsView(Vertical):
             return
 
         def lines(width: int) -> Sequence[StyledLine]:
-            rows = [row for row in grant_rows(self._desk) if row.key == first.key]
+            rows = [row for row in grant_rows(self._state) if row.key == first.key]
             shown = rows[0] if rows else first
             return shown.details(width) if not isinstance(shown, Heading) else []
 
-        self.app.push_screen(PageScreen(self._desk, "Grants", lines))
+        self.app.push_screen(PageScreen(self._state, "Grants", lines))
 
     @property
     def _row(self) -> GrantRow | None:
@@ -179,7 +179,7 @@ class GrantsView(Vertical):
         return row if isinstance(row, (LeaseRow, RuleRow, BlockRow)) else None
 
     def _show_notice(self, notice: str) -> None:
-        self._desk.notice = notice
+        self._state.notice = notice
         self.post_message(LineBar.Stale())
 
     def _tick(self) -> None:
@@ -187,7 +187,7 @@ class GrantsView(Vertical):
             self.changed(frozenset((Topic.GRANTS,)))
 
     def _title_lines(self, width: int) -> Sequence[StyledLine]:
-        if not grant_rows(self._desk):
+        if not grant_rows(self._state):
             return []
         return [
             truncated(
@@ -203,13 +203,13 @@ class GrantsView(Vertical):
         return [(), *wrapped([line(span(f" {text}")) for text in _EMPTY_TEXT], width, 1)]
 
 
-def grant_rows(desk: ConsoleState) -> list[GrantRow | Heading]:
+def grant_rows(state: ConsoleState) -> list[GrantRow | Heading]:
     """Everything that stands now, kind by kind; a kind that has nothing has no heading."""
-    now = desk.now()
+    now = state.now()
     kinds: list[tuple[str, list[GrantRow]]] = [
-        ("leases", [LeaseRow(lease, now) for lease in desk.leases if _is_active(lease.expires_at, now)]),
-        ("your rules", [RuleRow(rule, now) for rule in desk.rules]),
-        ("blocked", [BlockRow(block, now) for block in desk.blocks]),
+        ("leases", [LeaseRow(lease, now) for lease in state.leases if _is_active(lease.expires_at, now)]),
+        ("your rules", [RuleRow(rule, now) for rule in state.rules]),
+        ("blocked", [BlockRow(block, now) for block in state.blocks]),
     ]
     return [row for title, rows in kinds if rows for row in (Heading(title), *rows)]
 

@@ -40,20 +40,20 @@ def key_of(event: events.Key) -> str:
 class ArmedLines(LineView, can_focus=False):
     """A question's text. It takes no focus, no click and no key of its own: its screen hands keys in."""
 
-    def __init__(self, desk: ConsoleState, build: LineBuilder, arming: ArmingState, *, id: str) -> None:
+    def __init__(self, state: ConsoleState, build: LineBuilder, arming: ArmingState, *, id: str) -> None:
         super().__init__(build, id=id)
-        self._desk = desk
+        self._state = state
         self._read_at = 0
         self.arming = self._unarmed(arming)
 
     def _unarmed(self, arming: ArmingState) -> ArmingState:
         """That arming with keys as cold as the desk knows them."""
-        desk = self._desk
+        state = self._state
         return replace(
             arming,
-            last_key=desk.last_key,
-            desktop_controlled=desk.desktop_controlled,
-            viewer_reason=desk.no_decision_reason,
+            last_key=state.last_key,
+            desktop_controlled=state.desktop_controlled,
+            viewer_reason=state.no_decision_reason,
         )
 
     def show_question(self, arming: ArmingState) -> None:
@@ -65,7 +65,7 @@ class ArmedLines(LineView, can_focus=False):
     def note_painted(self) -> None:
         """Take note of what is on screen now. What has not been painted, is covered, or has not been taken by
         the terminal does not count."""
-        self.arming = self.arming.with_viewer_reason(self._desk.no_decision_reason, self._desk.clock())
+        self.arming = self.arming.with_viewer_reason(self._state.no_decision_reason, self._state.clock())
         if (
             not self.is_attached
             or not self.screen.is_current
@@ -74,7 +74,7 @@ class ArmedLines(LineView, can_focus=False):
         ):
             return
         if self.arming.shown_at is None:
-            self.arming = self.arming.with_painted(self._desk.clock()).with_key(self._desk.last_key)
+            self.arming = self.arming.with_painted(self._state.clock()).with_key(self._state.last_key)
         if self._read_at != self.built_for:
             self._read_at = self.built_for
             self.arming = self.arming.with_read(end_seen=False)
@@ -88,18 +88,18 @@ class ArmedLines(LineView, can_focus=False):
 
     def set_desktop_control(self, on: bool) -> None:
         """A tool took or released the machine."""
-        self.arming = self.arming.with_desktop_control(on, self._desk.clock())
+        self.arming = self.arming.with_desktop_control(on, self._state.clock())
 
     def press(self, key: str, now: float) -> KeyEffect:
         """A key, pressed at `now` on the desk's clock."""
-        self.arming = self.arming.with_viewer_reason(self._desk.no_decision_reason, now)
+        self.arming = self.arming.with_viewer_reason(self._state.no_decision_reason, now)
         self.arming, pressed = self.arming.press(key, now)
         return pressed
 
     def press_option(self, now: float) -> bool:
         """Whether a key counts that decides by itself, such as the letter of an option. It starts the quiet
         again like every key."""
-        self.arming = self.arming.with_viewer_reason(self._desk.no_decision_reason, now)
+        self.arming = self.arming.with_viewer_reason(self._state.no_decision_reason, now)
         counts = self.arming.belongs_to_card(now) and not self.arming.blocked_reason(now)
         self.note_key(now)
         return counts
@@ -142,19 +142,19 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
     closes_for_view = True
 
     def __init__(
-        self, desk: ConsoleState, heading: str, arming: ArmingState, *, card_id: str = "card"
+        self, state: ConsoleState, heading: str, arming: ArmingState, *, card_id: str = "card"
     ) -> None:
         """`heading` names the screen in the header. `arming` is what the first question demands; the desk
         adds what it knows: last key, hands on the machine, viewer."""
         super().__init__()
-        self._desk = desk
+        self._state = state
         self._heading = heading
         self._sending = False
-        self._card = ArmedLines(desk, self._body_lines, arming, id=card_id)
+        self._card = ArmedLines(state, self._body_lines, arming, id=card_id)
 
     def compose(self) -> ComposeResult:
         """Header, what it is about, the armed lines, the keys: only the lines scroll."""
-        yield LineBar(lambda width: header_lines(self._desk, self._heading, width), id="header")
+        yield LineBar(lambda width: header_lines(self._state, self._heading, width), id="header")
         yield LineBar(self._title_lines, id="card-title")
         yield self._card
         yield LineBar(self._key_lines, id="card-keys")
@@ -168,7 +168,7 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
         """The header follows; what would be decided stays what is shown."""
         self._redraw()
 
-    def hands(self, on: bool) -> None:
+    def set_desktop_controlled(self, on: bool) -> None:
         """A tool took or released the machine: approving is off at once, or armed anew."""
         self._card.set_desktop_control(on)
         self._redraw()
@@ -191,7 +191,7 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
     def on_paste(self, event: events.Paste) -> None:
         """Pasted text is dropped; it counts as a key for the quiet before approving."""
         event.stop()
-        self._card.note_key(self._desk.press_time(event))
+        self._card.note_key(self._state.press_time(event))
 
     def on_key(self, event: events.Key) -> None:
         """All keys end here, but those of a field that is written in: nothing bubbles to what lies below."""
@@ -200,7 +200,7 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
             return
         event.stop()
         event.prevent_default()
-        now = self._desk.press_time(event)
+        now = self._state.press_time(event)
         if self._sending:
             self._card.note_key(now)
         else:
@@ -213,7 +213,7 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
 
     def _handle_key(self, key: str, now: float) -> None:
         """Handle a key that was pressed at `now` on the desk's clock while no answer is on its way."""
-        key = self._desk.keys.meant("card", key)
+        key = self._state.keys.meant("card", key)
         if self._card.press(key, now) is KeyEffect.APPROVED:
             sending = self._approval()
             if sending is not None:
@@ -274,7 +274,7 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
 
     def _readiness(self) -> StyledText:
         """Whether the approve key is armed, or why not."""
-        return readiness(self._card.arming, self._desk.clock(), margin=1)
+        return readiness(self._card.arming, self._state.clock(), margin=1)
 
 
 def key_lines_with_state(state: StyledText, pairs: Sequence[tuple[str, str]], width: int) -> list[StyledLine]:

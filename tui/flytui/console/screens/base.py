@@ -64,19 +64,19 @@ class PageScreen(ScreenTraits, Screen[None]):
     ]
 
     def __init__(
-        self, desk: ConsoleState, title: str, build: LineBuilder, *, copy: Callable[[], str] | None = None
+        self, state: ConsoleState, title: str, build: LineBuilder, *, copy: Callable[[], str] | None = None
     ) -> None:
         super().__init__()
-        self._desk = desk
+        self._state = state
         self._heading = title
         self._copy = copy
         self._page = LineView(build, id="page")
 
     def compose(self) -> ComposeResult:
         """Header, page, bar, keys."""
-        yield LineBar(lambda width: header_lines(self._desk, self._heading, width), id="header")
+        yield LineBar(lambda width: header_lines(self._state, self._heading, width), id="header")
         yield self._page
-        yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield LineBar(lambda width: alert_lines(self._state, width), id="alert")
         yield LineBar(self._keys, id="keys")
 
     def changed(self, topics: frozenset[Topic]) -> None:
@@ -94,7 +94,7 @@ class PageScreen(ScreenTraits, Screen[None]):
         """Put what the page shows on the terminal's clipboard, as JSON."""
         if self._copy is not None:
             self.app.copy_to_clipboard(self._copy())
-            self._desk.notice = "sent as JSON to the terminal's clipboard"
+            self._state.notice = "sent as JSON to the terminal's clipboard"
             self.changed(frozenset())
 
     def action_scroll(self, step: int) -> None:
@@ -105,7 +105,7 @@ class PageScreen(ScreenTraits, Screen[None]):
         pairs = [("↑↓ PgUp PgDn", "scroll"), ("page.close", "back")]
         if self._copy is not None:
             pairs.insert(1, ("page.copy", "copy as JSON"))
-        return [keys_fitting(self._desk.keys.hints(pairs), width)]
+        return [keys_fitting(self._state.keys.hints(pairs), width)]
 
 
 class PressAgainScreen(ScreenTraits, ModalScreen[bool]):

@@ -23,7 +23,7 @@ class ConfirmActionScreen(ArmedScreen[bool]):
 
     def __init__(
         self,
-        desk: ConsoleState,
+        state: ConsoleState,
         title: str,
         heading: str,
         body: LineBuilder,
@@ -34,7 +34,7 @@ class ConfirmActionScreen(ArmedScreen[bool]):
     ) -> None:
         """`does` says what the approve key does; without `act` nothing can be done here but `copy` what is
         shown."""
-        super().__init__(desk, title, ArmingState(Risk.MEDIUM, read_whole=True))
+        super().__init__(state, title, ArmingState(Risk.MEDIUM, read_whole=True))
         self._subject = heading
         self._build_body = body
         self._approve_label = does
@@ -52,7 +52,7 @@ class ConfirmActionScreen(ArmedScreen[bool]):
 
     def _is_copy_key(self, key: str) -> bool:
         """Whether the key copies: not where it is the person's own approve key."""
-        free = COPY_KEY not in self._desk.keys.keys_for("card.approve")
+        free = COPY_KEY not in self._state.keys.keys_for("card.approve")
         return bool(self._copy) and free and key == COPY_KEY
 
     def _approval(self) -> Coroutine[Any, Any, None] | None:
@@ -81,7 +81,7 @@ class ConfirmActionScreen(ArmedScreen[bool]):
             state = StyledText("") if self._action is None else self._readiness()
         pairs = [
             *(
-                [(self._desk.keys.label("card.approve"), self._approve_label)]
+                [(self._state.keys.label("card.approve"), self._approve_label)]
                 if self._action is not None
                 else []
             ),

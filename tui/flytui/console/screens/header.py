@@ -26,23 +26,23 @@ _DOT = StyledText(" · ", Tone.DIM)
 _STOPPING = span("stopping everything…", Tone.ALARM)
 
 
-def header_lines(desk: ConsoleState, screen: str, width: int) -> list[StyledLine]:
+def header_lines(state: ConsoleState, screen: str, width: int) -> list[StyledLine]:
     """App root and facts; below it the screens with their badges, and the facts that found no room. Where
     there is too little of it, the other screens' names are cut first."""
-    left, above, below, tabs = _layout(desk, screen, width)
+    left, above, below, tabs = _layout(state, screen, width)
     return [_spread(left, above, width), _spread(tabs, below, width)]
 
 
 def _layout(
-    desk: ConsoleState, screen: str, width: int
+    state: ConsoleState, screen: str, width: int
 ) -> tuple[StyledLine, list[StyledText], list[StyledText], StyledLine]:
     """Root, the facts beside it, the facts below, and the screens' names."""
     for short in (False, True):
-        left = _left(desk, width, short)
-        above, below = list(_facts(desk, short)), list[StyledText]()
+        left = _left(state, width, short)
+        above, below = list(_facts(state, short)), list[StyledText]()
         while above and _width(above) + width_of(left) > width:
             below.append(above.pop(0))
-        drawn = [_tabs(desk, screen, letters) for letters in TAB_LETTERS]
+        drawn = [_tabs(state, screen, letters) for letters in TAB_LETTERS]
         tabs = next((row for row in drawn if _width(below) + width_of(row) <= width), drawn[-1])
         if _width(below) + width_of(tabs) <= width:
             break
@@ -51,12 +51,12 @@ def _layout(
     return left, above, below, tabs
 
 
-def _left(desk: ConsoleState, width: int, short: bool) -> StyledLine:
+def _left(state: ConsoleState, width: int, short: bool) -> StyledLine:
     """Our name and the root's; where there is little room only the root's."""
     if short:
-        return line(_root(desk.title, MIN_ROOT_CELLS))
+        return line(_root(state.title, MIN_ROOT_CELLS))
     return line(
-        span(" flytui ", Tone.HEAD), StyledText(" "), _root(desk.title, max(MIN_ROOT_CELLS, width // 3))
+        span(" flytui ", Tone.HEAD), StyledText(" "), _root(state.title, max(MIN_ROOT_CELLS, width // 3))
     )
 
 
@@ -78,16 +78,16 @@ def _spread(left: StyledLine, facts: Sequence[StyledText], width: int) -> Styled
     return truncated((*padded(left, max(MIN_ROOT_CELLS, width - width_of(right) - 1)), *right), width)
 
 
-def _facts(desk: ConsoleState, short: bool) -> list[StyledText]:
+def _facts(state: ConsoleState, short: bool) -> list[StyledText]:
     """Least needed first: what does not fit beside the root goes below, from the front."""
-    status = desk.status
-    if desk.lost_kernel is not None:
-        return [span(f"kernel gone {desk.lost_kernel.seconds_since(desk.clock())} s", Tone.ALARM)]
-    if desk.lost_reason:
+    status = state.status
+    if state.lost_kernel is not None:
+        return [span(f"kernel gone {state.lost_kernel.seconds_since(state.clock())} s", Tone.ALARM)]
+    if state.lost_reason:
         return [span("kernel gone", Tone.ALARM)]
     if status is None:
-        return [_STOPPING] if desk.panic_requested else [span("starting…", Tone.DIM)]
-    waiting = len(desk.waiting)
+        return [_STOPPING] if state.panic_requested else [span("starting…", Tone.DIM)]
+    waiting = len(state.waiting)
     policy = span("policy ok", Tone.DIM) if status.policy_ok else span("policy FAILED to load", Tone.ALARM)
     return [
         span(f"{'box' if short else 'sandbox'} {status.sandbox}", Tone.DIM),
@@ -95,55 +95,55 @@ def _facts(desk: ConsoleState, short: bool) -> list[StyledText]:
         *([span(f"{status.consoles} consoles", Tone.DIM)] if status.consoles > 1 else []),
         span(plural(status.agents, "agent"), Tone.DIM),
         *([policy] if status.policy_ok else []),
-        span(f"{waiting} waiting", _waiting_tone(desk)),
-        *_attachment_facts(desk),
-        *_desktop_facts(desk),
+        span(f"{waiting} waiting", _waiting_tone(state)),
+        *_attachment_facts(state),
+        *_desktop_facts(state),
         *([span("log without anchors", Tone.WARN)] if status.anchor_problem else []),
         *([] if status.policy_ok else [policy]),
         *(
-            [span(f"everything STOPPED · {desk.keys.label('app.card')} releases", Tone.ALARM)]
-            if desk.panic_active
+            [span(f"everything STOPPED · {state.keys.label('app.card')} releases", Tone.ALARM)]
+            if state.panic_active
             else []
         ),
-        *([_STOPPING] if desk.panic_requested and not desk.panic_active else []),
+        *([_STOPPING] if state.panic_requested and not state.panic_active else []),
     ]
 
 
-def _attachment_facts(desk: ConsoleState) -> list[StyledText]:
+def _attachment_facts(state: ConsoleState) -> list[StyledText]:
     """Whose kernel it is, and whether that lets us decide; and consoles that ask the same of ours."""
     facts = []
-    if desk.attachment is not None:
-        if desk.attachment.paired:
-            facts.append(span(f"at pid {desk.attachment.pid}", Tone.ACCENT))
+    if state.attachment is not None:
+        if state.attachment.paired:
+            facts.append(span(f"at pid {state.attachment.pid}", Tone.ACCENT))
         else:
             facts.append(span("viewer · cannot decide", Tone.WARN))
-    if desk.open_pairing_requests:
+    if state.open_pairing_requests:
         facts.append(
-            span(f"{plural(len(desk.open_pairing_requests), 'console asks', 'consoles ask')}", Tone.WARN)
+            span(f"{plural(len(state.open_pairing_requests), 'console asks', 'consoles ask')}", Tone.WARN)
         )
     return facts
 
 
-def _desktop_facts(desk: ConsoleState) -> list[StyledText]:
+def _desktop_facts(state: ConsoleState) -> list[StyledText]:
     """A tool at keyboard and mouse, and how long a lease of them lasts and for how many actions."""
-    leases = [it for it in desk.leases if it.tool.startswith("computer.") and it.expires_at > desk.now()]
+    leases = [it for it in state.leases if it.tool.startswith("computer.") and it.expires_at > state.now()]
     if leases:
         last = max(leases, key=lambda lease: lease.expires_at)
-        left = f"{duration(last.expires_at - desk.now())}, {sum(lease.calls_left for lease in leases)} left"
-        return [span(f"hands {'on the machine' if desk.desktop_controlled else 'leased'} {left}", Tone.WARN)]
-    return [span("hands on the machine", Tone.WARN)] if desk.desktop_controlled else []
+        left = f"{duration(last.expires_at - state.now())}, {sum(lease.calls_left for lease in leases)} left"
+        return [span(f"hands {'on the machine' if state.desktop_controlled else 'leased'} {left}", Tone.WARN)]
+    return [span("hands on the machine", Tone.WARN)] if state.desktop_controlled else []
 
 
-def _waiting_tone(desk: ConsoleState) -> Tone:
-    if desk.high_waiting:
+def _waiting_tone(state: ConsoleState) -> Tone:
+    if state.high_waiting:
         return Tone.ALARM
-    return Tone.WARN if desk.waiting else Tone.DIM
+    return Tone.WARN if state.waiting else Tone.DIM
 
 
-def _tabs(desk: ConsoleState, screen: str, letters: int) -> StyledLine:
+def _tabs(state: ConsoleState, screen: str, letters: int) -> StyledLine:
     """The screens with their badges, of the other ones' names so many letters."""
-    running = sum(call.phase is Phase.RUNNING for call in desk.activity)
-    badges = {"Approvals": len(desk.waiting) + len(desk.questions), "Activity": running}
+    running = sum(call.phase is Phase.RUNNING for call in state.activity)
+    badges = {"Approvals": len(state.waiting) + len(state.questions), "Activity": running}
     spans: list[StyledText] = [StyledText(" ")]
     for key, name in SCREENS:
         here = name == screen
@@ -156,98 +156,98 @@ def _tabs(desk: ConsoleState, screen: str, letters: int) -> StyledLine:
     return tuple(spans)
 
 
-def tab_at(desk: ConsoleState, screen: str, x: int, width: int) -> str | None:
+def tab_at(state: ConsoleState, screen: str, x: int, width: int) -> str | None:
     """The screen whose name is drawn at cell `x` of the second of the header's lines of that width."""
     end = 0
-    for part in _layout(desk, screen, width)[-1]:
+    for part in _layout(state, screen, width)[-1]:
         end += width_of((part,))
         if x < end:
             return next((name for key, name in SCREENS if part.text.startswith(f" {key} ")), None)
     return None
 
 
-def _question_lines(desk: ConsoleState) -> list[StyledLine]:
+def _question_lines(state: ConsoleState) -> list[StyledLine]:
     """A stop and callers that loop; what waits for trust has a line of its own."""
-    if desk.panic_active:
+    if state.panic_active:
         note = line(span(" ■ everything is stopped ", Tone.ALARM), span(" no call is taken.  "))
-        return [(*note, span(desk.keys.label("app.card"), Tone.KEY), span(" releases", Tone.DIM))]
-    loops = [question for question in desk.questions if question.kind is QuestionKind.LOOP]
+        return [(*note, span(state.keys.label("app.card"), Tone.KEY), span(" releases", Tone.DIM))]
+    loops = [question for question in state.questions if question.kind is QuestionKind.LOOP]
     if not loops:
         return []
     what = plural(len(loops), "question waits", "questions wait")
     note = line(
         span(f" ↻ {what} ", Tone.WARN),
         StyledText(" "),
-        span(desk.keys.label("app.card"), Tone.KEY),
+        span(state.keys.label("app.card"), Tone.KEY),
         span(" opens  ", Tone.DIM),
     )
     return [(*note, span(loops[0].title))]
 
 
-def _kernel_lines(desk: ConsoleState) -> list[StyledLine]:
+def _kernel_lines(state: ConsoleState) -> list[StyledLine]:
     """The kernel is gone, or not there yet."""
-    if desk.lost_kernel is not None:
-        left = desk.lost_kernel.seconds_left(desk.clock())
-        take = span(desk.keys.label("app.take"), Tone.KEY)
+    if state.lost_kernel is not None:
+        left = state.lost_kernel.seconds_left(state.clock())
+        take = span(state.keys.label("app.take"), Tone.KEY)
         looks = f"  looking for it {left} s more" if left else "  none came back"
         note = line(span(" ! ", Tone.ALARM), span(" the kernel is gone  "))
         return [(*note, take, span(" opens one here", Tone.DIM), span(looks))]
-    if desk.lost_reason:
-        words = f" {desk.lost_reason}. Press {desk.keys.label('app.leave')} and start again."
+    if state.lost_reason:
+        words = f" {state.lost_reason}. Press {state.keys.label('app.leave')} and start again."
         return [line(span(" ! ", Tone.ALARM), span(words))]
-    if desk.waiting_for:
-        note = line(span(" … ", Tone.WARN), span(f"waiting for {desk.waiting_for}"))
+    if state.waiting_for:
+        note = line(span(" … ", Tone.WARN), span(f"waiting for {state.waiting_for}"))
         return [(*note, span("  its end opens this root", Tone.DIM))]
     return []
 
 
-def _pairing_lines(desk: ConsoleState) -> list[StyledLine]:
+def _pairing_lines(state: ConsoleState) -> list[StyledLine]:
     """Whose kernel this is, where that does not let us decide; the codes of consoles that ask."""
-    pair = span(desk.keys.label("app.pair"), Tone.KEY)
-    if desk.attachment is not None and not desk.attachment.paired and desk.lost_kernel is None:
-        whom = f"{desk.attachment.holder}, since {local_time(desk.attachment.since)}"
+    pair = span(state.keys.label("app.pair"), Tone.KEY)
+    if state.attachment is not None and not state.attachment.paired and state.lost_kernel is None:
+        whom = f"{state.attachment.holder}, since {local_time(state.attachment.since)}"
         note = line(span(" ⇄ only looking on  ", Tone.WARN), pair, span(" pairs  ", Tone.DIM))
         return [(*note, span(f"attached to {whom}"))]
     return [
         line(
             span(" ⇄ code ", Tone.WARN),
             span(f" {grouped_code(asking.code)} ", Tone.HEAD),
-            span(f" {duration(asking.expires_at - desk.now())}  "),
+            span(f" {duration(asking.expires_at - state.now())}  "),
             pair,
             span(" refuses  ", Tone.DIM),
             span(f"{asking.who} asks to decide here, too"),
         )
-        for asking in desk.open_pairing_requests
+        for asking in state.open_pairing_requests
     ]
 
 
-def alert_lines(desk: ConsoleState, width: int) -> list[StyledLine]:
+def alert_lines(state: ConsoleState, width: int) -> list[StyledLine]:
     """What needs the person now, at the bottom of every screen but the card."""
-    lines = [*_kernel_lines(desk), *_pairing_lines(desk)]
-    if desk.trust:
-        what = plural(len(desk.trust), "entry waits", "entries wait")
-        changed = all(item.difference for item in desk.trust)
+    lines = [*_kernel_lines(state), *_pairing_lines(state)]
+    if state.trust:
+        what = plural(len(state.trust), "entry waits", "entries wait")
+        changed = all(item.difference for item in state.trust)
         meanwhile = "what was trusted runs on" if changed else "what is new does not run"
         note = line(span(" ± ", Tone.WARN), span(f"{what} for trust; {meanwhile}.  "))
         lines.append(
             (
                 *note,
-                span(desk.keys.label("app.trust"), Tone.KEY),
+                span(state.keys.label("app.trust"), Tone.KEY),
                 span(" shows what they would run", Tone.DIM),
             )
         )
-    if desk.waiting:
-        first = desk.waiting[0].request
-        mark = Tone.ALARM if desk.high_waiting else Tone.WARN
-        what = plural(len(desk.waiting), "request waits", "requests wait")
+    if state.waiting:
+        first = state.waiting[0].request
+        mark = Tone.ALARM if state.high_waiting else Tone.WARN
+        what = plural(len(state.waiting), "request waits", "requests wait")
         note = line(
             span(f" ▲ {what} ", mark),
             StyledText(" "),
-            span(desk.keys.label("app.card"), Tone.KEY),
+            span(state.keys.label("app.card"), Tone.KEY),
             span(" opens  ", Tone.DIM),
         )
         lines.append((*note, span(f"{first.tool} · {first.caller}")))
-    lines += _question_lines(desk)
-    if desk.notice:
-        lines.append(line(span(" "), span(desk.notice, Tone.ACCENT)))
+    lines += _question_lines(state)
+    if state.notice:
+        lines.append(line(span(" "), span(state.notice, Tone.ACCENT)))
     return [truncated(row, width) for row in lines]

@@ -27,9 +27,9 @@ _ARMING = (
 )
 
 
-def help_screen(desk: ConsoleState, here: Sequence[str]) -> PageScreen:
+def help_screen(state: ConsoleState, here: Sequence[str]) -> PageScreen:
     """The page that the help key opens; `here` names the sections of the pane that had the focus."""
-    return PageScreen(desk, "Help", lambda width: help_lines(desk.keys, here, width))
+    return PageScreen(state, "Help", lambda width: help_lines(state.keys, here, width))
 
 
 def active_sections(screen: Screen[object]) -> tuple[str, ...]:

@@ -47,27 +47,27 @@ class MainScreen(Screen[None]):
     ]
     AUTO_FOCUS: ClassVar[str | None] = "#catalog-rows"
 
-    def __init__(self, desk: ConsoleState) -> None:
+    def __init__(self, state: ConsoleState) -> None:
         super().__init__()
-        self._desk = desk
+        self._state = state
         self._view = "catalog"
         self._all_mounted = False
         """Whether the other views are there, too: they come after the first frame."""
         self._views: dict[str, MainView] = {
-            "catalog": CatalogView(desk, id="catalog"),
-            "approvals": ApprovalsView(desk, id="approvals"),
-            "activity": ActivityView(desk, id="activity"),
-            "grants": GrantsView(desk, id="grants"),
-            "audit": AuditView(desk, id="audit"),
-            "doctor": DoctorView(desk, id="doctor"),
+            "catalog": CatalogView(state, id="catalog"),
+            "approvals": ApprovalsView(state, id="approvals"),
+            "activity": ActivityView(state, id="activity"),
+            "grants": GrantsView(state, id="grants"),
+            "audit": AuditView(state, id="audit"),
+            "doctor": DoctorView(state, id="doctor"),
         }
 
     def compose(self) -> ComposeResult:
         """Top to bottom."""
-        yield LineBar(lambda width: header_lines(self._desk, _VIEW_TITLES[self._view], width), id="header")
+        yield LineBar(lambda width: header_lines(self._state, _VIEW_TITLES[self._view], width), id="header")
         with ContentSwitcher(initial="catalog"):
             yield self._views["catalog"]
-        yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield LineBar(lambda width: alert_lines(self._state, width), id="alert")
         yield LineBar(self._keys, id="keys")
 
     async def mount_views(self) -> None:
@@ -90,7 +90,7 @@ class MainScreen(Screen[None]):
     def action_view(self, name: str) -> None:
         """Another view; it keeps its cursor and filter."""
         self._view = name
-        self._desk.notice = ""
+        self._state.notice = ""
         if self._all_mounted:
             self._show()
         else:
@@ -104,7 +104,7 @@ class MainScreen(Screen[None]):
     def on_click(self, event: events.Click) -> None:
         """A click on a screen's name shows that screen."""
         name = (
-            tab_at(self._desk, _VIEW_TITLES[self._view], event.screen_x, self.size.width)
+            tab_at(self._state, _VIEW_TITLES[self._view], event.screen_x, self.size.width)
             if event.screen_y == 1
             else None
         )
@@ -119,7 +119,7 @@ class MainScreen(Screen[None]):
     def _keys(self, width: int) -> Sequence[StyledLine]:
         view = self._views[self._view]
         if isinstance(view, CatalogView | AuditView) and view.typing:
-            return [keys_fitting(self._desk.keys.hints(view.TYPING_KEYS), width)]
+            return [keys_fitting(self._state.keys.hints(view.TYPING_KEYS), width)]
         first, *rest = view.KEYS
         pairs = [first, ("app.help", "help"), ("main.leave", "quit"), *rest, ("ctrl+p", "palette")]
-        return [keys_fitting(self._desk.keys.hints(pairs), width)]
+        return [keys_fitting(self._state.keys.hints(pairs), width)]

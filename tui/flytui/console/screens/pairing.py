@@ -44,10 +44,10 @@ class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
         Binding("f2", "ask", "New code", show=False, priority=True, id="pair.ask"),
     ]
 
-    def __init__(self, desk: ConsoleState, joined: AttachedKernel) -> None:
+    def __init__(self, state: ConsoleState, joined: AttachedKernel) -> None:
         self._line = CodeInput(id="code", max_length=MOST_CHARACTERS, select_on_focus=False)
         super().__init__(self._line)
-        self._desk = desk
+        self._state = state
         self._joined = joined
         self._problem = ""
         self._busy = False
@@ -67,7 +67,7 @@ class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Over when the kernel is another one, or gone."""
-        if self._desk.attachment is not self._joined or self._desk.lost_kernel is not None:
+        if self._state.attachment is not self._joined or self._state.lost_kernel is not None:
             self.dismiss(False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -126,7 +126,7 @@ class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
         return wrapped(rows, width)
 
     def _keys(self, width: int) -> Sequence[StyledLine]:
-        shown = self._desk.keys.label
+        shown = self._state.keys.label
         keys = keys_line(
             [("Enter", "pairs"), (shown("pair.ask"), "another code"), (shown("pair.back"), "only look on")]
         )
@@ -145,11 +145,11 @@ class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
     ]
 
     def __init__(
-        self, desk: ConsoleState, asking: PairingRequest, refuse: Callable[[PairingRequest], Awaitable[str]]
+        self, state: ConsoleState, asking: PairingRequest, refuse: Callable[[PairingRequest], Awaitable[str]]
     ) -> None:
         """`refuse` gives why it could not be refused, `""` where it was."""
         super().__init__()
-        self._desk = desk
+        self._state = state
         self._request = asking
         self._refuse = refuse
         self._box = LineBar(self._lines)
@@ -170,7 +170,7 @@ class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
 
     def action_refuse(self) -> None:
         """Its code counts no more."""
-        if self._request in self._desk.open_pairing_requests:
+        if self._request in self._state.open_pairing_requests:
             self.run_worker(self._send_refusal(), group="pair")
 
     def action_back(self) -> None:
@@ -186,14 +186,14 @@ class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
             self._problem = f"not refused: {why_not}"
             self._box.redraw()
         elif self.is_attached:
-            self._desk.notice = "refused: that code counts no more"
+            self._state.notice = "refused: that code counts no more"
             self.dismiss()
 
     def _lines(self, width: int) -> Sequence[StyledLine]:
-        asking, keys = self._request, [(self._desk.keys.label("pairing.back"), "back")]
+        asking, keys = self._request, [(self._state.keys.label("pairing.back"), "back")]
         rows = [line(span(f"{asking.who} asks to decide here, too", Tone.STRONG)), ()]
-        if asking in self._desk.open_pairing_requests:
-            left = duration(asking.expires_at - self._desk.now())
+        if asking in self._state.open_pairing_requests:
+            left = duration(asking.expires_at - self._state.now())
             rows += [
                 line(
                     span("its code  "), span(f" {grouped_code(asking.code)} ", Tone.HEAD), span(f"  {left}")
@@ -201,7 +201,7 @@ class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
                 (),
                 line(span("Type it there only if it was you who opened that console.")),
             ]
-            keys.insert(0, (self._desk.keys.label("pairing.refuse"), "refuses"))
+            keys.insert(0, (self._state.keys.label("pairing.refuse"), "refuses"))
         else:
             rows.append(line(span("Its code is over.")))
         said = [line(span(self._problem, Tone.WARN))] if self._problem else []

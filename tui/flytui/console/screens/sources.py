@@ -199,17 +199,17 @@ class SourcesScreen(Screen[None]):
         ("sources.close", "back"),
     ]
 
-    def __init__(self, desk: ConsoleState) -> None:
+    def __init__(self, state: ConsoleState) -> None:
         super().__init__()
-        self._desk = desk
+        self._state = state
         self._list = VirtualList(id="source-rows")
 
     def compose(self) -> ComposeResult:
         """Header, titles, list, bar, keys."""
-        yield LineBar(lambda width: header_lines(self._desk, HEADING, width), id="header")
+        yield LineBar(lambda width: header_lines(self._state, HEADING, width), id="header")
         yield LineBar(self._titles, id="source-titles")
         yield self._list
-        yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield LineBar(lambda width: alert_lines(self._state, width), id="alert")
         yield LineBar(self._keys, id="keys")
 
     def on_mount(self) -> None:
@@ -220,7 +220,7 @@ class SourcesScreen(Screen[None]):
     def changed(self, topics: frozenset[Topic]) -> None:
         """Rows follow the catalog."""
         if Topic.CATALOG in topics:
-            self._list.set_rows(source_rows(self._desk.catalog))
+            self._list.set_rows(source_rows(self._state.catalog))
         for bar in self.query(LineBar):
             bar.redraw()
 
@@ -247,7 +247,7 @@ class SourcesScreen(Screen[None]):
             return [(), *import_lines(item, offer, width)]
 
         async def write() -> str:
-            outcome = await self._desk.approver.import_server(item.path, item.id, offer.digest)
+            outcome = await self._state.approver.import_server(item.path, item.id, offer.digest)
             return "" if outcome.accepted else outcome.why_not or "refused"
 
         def answered(yes: bool | None) -> None:
@@ -256,7 +256,7 @@ class SourcesScreen(Screen[None]):
 
         heading = f"Import the MCP server {item.id} of {item.path}"
         screen = ConfirmActionScreen(
-            self._desk, "Import", heading, lines, "write and trust it", write, copy=_entry(item)
+            self._state, "Import", heading, lines, "write and trust it", write, copy=_entry(item)
         )
         self.app.push_screen(screen, answered)
 
@@ -273,11 +273,11 @@ class SourcesScreen(Screen[None]):
             return
 
         def now() -> Described:
-            rows = source_rows(self._desk.catalog)
+            rows = source_rows(self._state.catalog)
             return next((one.described for one in rows if one.key == row.key), row.described)
 
         page = PageScreen(
-            self._desk, HEADING, lambda width: source_lines(now(), width), copy=lambda: _json(now())
+            self._state, HEADING, lambda width: source_lines(now(), width), copy=lambda: _json(now())
         )
         self.app.push_screen(page)
 
@@ -285,10 +285,10 @@ class SourcesScreen(Screen[None]):
         return [truncated((StyledText("  "), *titles_line(width - 4)), width)]
 
     def _keys(self, width: int) -> Sequence[StyledLine]:
-        return [keys_fitting(self._desk.keys.hints(self.KEYS), width)]
+        return [keys_fitting(self._state.keys.hints(self.KEYS), width)]
 
     def _show_notice(self, notice: str) -> None:
-        self._desk.notice = notice
+        self._state.notice = notice
         self.changed(frozenset())
 
 

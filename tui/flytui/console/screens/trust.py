@@ -29,15 +29,15 @@ def _change_label(item: TrustItem) -> str:
 class TrustScreen(ArmedScreen[bool]):
     """Shows what waits when it opens; a change meanwhile is a new question. Escape trusts nothing."""
 
-    def __init__(self, desk: ConsoleState) -> None:
-        super().__init__(desk, "Trust", _ARMING)
-        self._items: tuple[TrustItem, ...] = desk.trust
+    def __init__(self, state: ConsoleState) -> None:
+        super().__init__(state, "Trust", _ARMING)
+        self._items: tuple[TrustItem, ...] = state.trust
         self._outcome = ""
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Other entries, or other values of them: read and armed anew."""
-        if Topic.TRUST in topics and self._desk.trust != self._items and not self._sending:
-            self._items = self._desk.trust
+        if Topic.TRUST in topics and self._state.trust != self._items and not self._sending:
+            self._items = self._state.trust
             if not self._items:
                 self.dismiss(True)
                 return
@@ -51,12 +51,12 @@ class TrustScreen(ArmedScreen[bool]):
         """Trust exactly the digests that were shown."""
         shown = tuple((item.sidecar, item.digest) for item in self._items)
         try:
-            outcome = await self._desk.approver.trust(shown)
+            outcome = await self._state.approver.trust(shown)
         except FlyError as error:
             self._outcome = f"nothing was trusted: {error}"
             return
         if outcome.accepted:
-            self._desk.notice = f"{plural(len(shown), 'entry', 'entries')} trusted"
+            self._state.notice = f"{plural(len(shown), 'entry', 'entries')} trusted"
             self.dismiss(True)
         else:
             self._outcome = f"nothing was trusted: {outcome.why_not or 'refused'}"
@@ -86,7 +86,7 @@ class TrustScreen(ArmedScreen[bool]):
     def _key_lines(self, width: int) -> Sequence[StyledLine]:
         state = span(f" {self._outcome}", Tone.WARN) if self._outcome else self._readiness()
         pairs = [
-            (self._desk.keys.label("card.approve"), f"trust all {len(self._items)}"),
+            (self._state.keys.label("card.approve"), f"trust all {len(self._items)}"),
             ("↑↓ PgUp PgDn", "read"),
             ("Esc", "trust nothing now"),
         ]
