@@ -244,7 +244,7 @@ async def test_the_filter_is_typed_kept_and_cleared() -> None:
         assert "some.tool" not in rows_drawn(app, "#call-rows")
         assert "1 of 2" in drawn(app, "#call-titles")
         await press(pilot, "escape", "slash", *"nothing has this", "enter")
-        assert "No call holds" in drawn(app, "#calls-empty")
+        assert "No call matches" in drawn(app, "#calls-empty")
         await press(pilot, "escape")
         assert "some.tool" in rows_drawn(app, "#call-rows")
 

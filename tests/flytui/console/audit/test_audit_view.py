@@ -186,7 +186,7 @@ async def test_who_waits_is_counted_on_every_screen(site: Site) -> None:
 
 
 async def test_what_is_too_much_is_left_out_and_counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flycore.client.audit_reader.MOST_LINES", 10)
+    monkeypatch.setattr("flycore.client.audit_reader.MAX_LINES", 10)
     for number in range(25):
         site.call(f"tool.{number}")
     async with audit(site, 10) as (app, _):
