@@ -178,7 +178,7 @@ class WordFilter(Generic[AnyStr]):
 
 
 def parse_word_filter(text: str, encode: Callable[[str], AnyStr]) -> WordFilter[AnyStr]:
-    """Reads a filter line of words, where `!word` excludes. `encode` spells a word as the searched texts do."""
+    """Reads a filter of words, where `!word` excludes. `encode` spells a word as the searched texts do."""
     words = text.split()
     required = tuple(encode(word) for word in words if not word.startswith("!"))
     excluded = tuple(encode(word[1:]) for word in words if word.startswith("!") and word != "!")

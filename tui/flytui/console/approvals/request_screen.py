@@ -341,6 +341,6 @@ class RequestScreen(RequestView):
             self._show_outcome(f"the answer did not count: {outcome.why_not or 'refused'}", good=False)
 
     def _show_answer(self, answer: Answer, ask: Ask) -> None:
-        self._answered = True
+        self._answered_here = True
         for_minutes = f" for {answer.deny_minutes} minutes" if answer.deny_minutes else ""
         self._show_outcome(f"{_CHOICE_LABELS[answer.choice]}{for_minutes}: {ask.request.tool}", good=True)

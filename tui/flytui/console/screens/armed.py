@@ -1,12 +1,13 @@
-"""A screen whose keys decide, and the lines whose painting and reading arm those keys.
+"""The base class of every screen on which a key decides, and the lines that the person has to read there.
 
-The rules of `approvals.keys.ArmingState` reach the terminal here, once for every screen that decides:
+`screens.arming.ArmingState` holds the rules as a value; this module applies them to the terminal, once for
+every screen that decides:
 
-- a key counts only after the lines were painted, taken by the terminal, and on screen for a moment;
-- a screen that was covered, suspended or resized is armed anew;
-- pasted text is dropped, and counts as a key for the quiet before approving;
-- when a tool takes the machine, approving is off before anything is fetched;
-- while an answer is on its way, keys neither decide nor leave: the person sees what became of the answer.
+- a key counts only after the lines were painted, taken by the terminal, and on screen for `VISIBLE_S`;
+- a screen that was covered, suspended or resized is armed again from the start;
+- pasted text is dropped, and counts as a key press for the quiet time before an approval;
+- when a tool takes control of the desktop, the approve key is off before anything is fetched;
+- while an answer is being sent, no key decides and no key leaves: the person sees what became of the answer.
 """
 
 from __future__ import annotations
@@ -29,16 +30,17 @@ from flytui.console.widgets.lines import LineBar, LineBuilder, LineView
 from flytui.text.lines import StyledLine, StyledText, keys_line, line, wrap
 
 TICK_S = 0.1
-"""Readiness is looked at and drawn so often."""
+"""Seconds between two checks of whether the keys are armed; the state is drawn as often."""
 
 
 def key_of(event: events.Key) -> str:
-    """The character that was typed, else the key's name."""
+    """The character that was typed, or the key's name where the key types none."""
     return event.character if event.is_printable and event.character else event.key
 
 
 class ArmedLines(LineView, can_focus=False):
-    """A question's text. It takes no focus, no click and no key of its own: its screen hands keys in."""
+    """The text of a question, with its arming. It takes no focus, no click and no key: the screen passes keys
+    to it."""
 
     def __init__(self, state: ConsoleState, build: LineBuilder, arming: ArmingState, *, id: str) -> None:
         super().__init__(build, id=id)
@@ -47,7 +49,7 @@ class ArmedLines(LineView, can_focus=False):
         self.arming = self._unarmed(arming)
 
     def _unarmed(self, arming: ArmingState) -> ArmingState:
-        """That arming with keys as cold as the desk knows them."""
+        """The arming with the last key press, desktop control and viewer reason that the console knows now."""
         state = self._state
         return replace(
             arming,
@@ -63,9 +65,10 @@ class ArmedLines(LineView, can_focus=False):
         self.scroll_to(y=0, animate=False)
 
     def note_painted(self) -> None:
-        """Take note of what is on screen now. What has not been painted, is covered, or has not been taken by
-        the terminal does not count."""
+        """Record what is on screen now. Lines that were not painted, are covered, or were not taken by the
+        terminal do not count."""
         self.arming = self.arming.with_viewer_reason(self._state.no_decision_reason, self._state.clock())
+        # Painting is not showing: a terminal that stalled has the lines in our buffer, where nobody reads them.
         if (
             not self.is_attached
             or not self.screen.is_current
@@ -74,7 +77,9 @@ class ArmedLines(LineView, can_focus=False):
         ):
             return
         if self.arming.shown_at is None:
+            # A key that was pressed for the screen before this one counts for the quiet time, too.
             self.arming = self.arming.with_painted(self._state.clock()).with_key(self._state.last_key)
+        # At another width the lines wrap in other places, so what was the end is no longer the end.
         if self._read_at != self.built_for:
             self._read_at = self.built_for
             self.arming = self.arming.with_read(end_seen=False)
@@ -82,34 +87,35 @@ class ArmedLines(LineView, can_focus=False):
             self.arming = self.arming.with_read(end_seen=True)
 
     def cover(self) -> None:
-        """Disarm what is covered or laid out anew. It is armed again once it has been painted again."""
+        """Disarm lines that are covered or laid out again. They are armed once they have been painted again."""
         self.arming = self.arming.with_covered()
         self.repaint()
 
     def set_desktop_control(self, on: bool) -> None:
-        """A tool took or released the machine."""
+        """Record that a tool took control of the desktop, or released it."""
         self.arming = self.arming.with_desktop_control(on, self._state.clock())
 
     def press(self, key: str, now: float) -> KeyEffect:
-        """A key, pressed at `now` on the desk's clock."""
+        """Press a key at `now`, in seconds on the console's clock, and return what it did."""
         self.arming = self.arming.with_viewer_reason(self._state.no_decision_reason, now)
         self.arming, pressed = self.arming.press(key, now)
         return pressed
 
     def press_option(self, now: float) -> bool:
-        """Whether a key counts that decides by itself, such as the letter of an option. It starts the quiet
-        again like every key."""
+        """Whether a key counts that decides by itself, such as the letter of an option. Like every key it
+        starts the quiet time again."""
         self.arming = self.arming.with_viewer_reason(self._state.no_decision_reason, now)
+        # This order matters: `note_key` starts the quiet time again, and after it no key would count.
         counts = self.arming.belongs_to_card(now) and not self.arming.blocked_reason(now)
         self.note_key(now)
         return counts
 
     def note_key(self, now: float) -> None:
-        """A key or a paste that decides nothing."""
+        """Record a key or a paste that decides nothing, at `now` on the console's clock."""
         self.arming = self.arming.with_key(now)
 
     def scroll_by(self, key: str) -> bool:
-        """Scroll if it is a key that scrolls."""
+        """Scroll where `key` is one that scrolls, and return whether it is."""
         page = max(1, self.scrollable_content_region.height - 1)
         top = self.scroll_offset.y
         places = {
@@ -128,11 +134,11 @@ class ArmedLines(LineView, can_focus=False):
 
 
 class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
-    """A screen on which a key decides. A subclass says what is shown (`_top`, `_body`, `_keys`) and what the
-    approve key does (`_approve`).
+    """A screen on which a key decides. A subclass defines what is shown (`_title_lines`, `_body_lines`,
+    `_key_lines`) and what the approve key does (`_approval`).
 
-    A subclass defines no handler of its own for an event that is handled here: Textual calls the handlers of
-    every class, so it would add to these rules and not replace them.
+    A subclass defines no handler of its own for an event that is handled here. Textual calls the handlers of
+    every class, so such a handler would run beside these rules and not instead of them.
     """
 
     AUTO_FOCUS: ClassVar[str | None] = ""
@@ -144,8 +150,8 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
     def __init__(
         self, state: ConsoleState, heading: str, arming: ArmingState, *, card_id: str = "card"
     ) -> None:
-        """`heading` names the screen in the header. `arming` is what the first question demands; the desk
-        adds what it knows: last key, hands on the machine, viewer."""
+        """Build the screen. `heading` is its name in the header. `arming` holds what the first question
+        demands; the last key press, desktop control and the viewer reason are added from `state`."""
         super().__init__()
         self._state = state
         self._heading = heading
@@ -153,53 +159,54 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
         self._card = ArmedLines(state, self._body_lines, arming, id=card_id)
 
     def compose(self) -> ComposeResult:
-        """Header, what it is about, the armed lines, the keys: only the lines scroll."""
+        """Yield the header, the title, the armed lines and the key line. Only the armed lines scroll."""
         yield LineBar(lambda width: header_lines(self._state, self._heading, width), id="header")
         yield LineBar(self._title_lines, id="card-title")
         yield self._card
         yield LineBar(self._key_lines, id="card-keys")
 
     def on_mount(self) -> None:
-        """Readiness is drawn as it changes."""
+        """Start the timer that arms the keys and draws their state."""
         self.set_interval(TICK_S, self._tick)
         self.call_after_refresh(self._tick)
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """The header follows; what would be decided stays what is shown."""
+        """Draw header and keys again. The question that would be decided stays the one on screen."""
         self._redraw()
 
     def set_desktop_controlled(self, on: bool) -> None:
-        """A tool took or released the machine: approving is off at once, or armed anew."""
+        """Disarm at once when a tool takes control of the desktop; arm from the start when it is released."""
         self._card.set_desktop_control(on)
         self._redraw()
 
     def on_screen_suspend(self) -> None:
-        """Something covers the screen: what is not seen is not armed."""
+        """Disarm, because another screen covers this one and the question cannot be read."""
         self._card.cover()
 
     def on_screen_resume(self) -> None:
-        """The screen is visible again: it is armed like a new one."""
+        """Paint the lines again, so that the screen is armed like a new one."""
         self._card.repaint()
         self.call_after_refresh(self._tick)
 
     def on_resize(self) -> None:
-        """Other lines may be on screen now: the screen is armed anew."""
-        # Until the next tick the lines count as read at the old size; a key in between must not approve.
+        """Disarm, because other lines may be on screen at the new size."""
+        # Until the next tick the lines would count as read at the old size; a key in between must not approve.
         self._card.cover()
         self.call_after_refresh(self._tick)
 
     def on_paste(self, event: events.Paste) -> None:
-        """Pasted text is dropped; it counts as a key for the quiet before approving."""
+        """Drop pasted text, and count it as a key press for the quiet time before an approval."""
         event.stop()
         self._card.note_key(self._state.press_time(event))
 
     def on_key(self, event: events.Key) -> None:
-        """All keys end here, but those of a field that is written in: nothing bubbles to what lies below."""
+        """Handle every key but those of a text field. No key bubbles up to the screen below or to the app."""
         key = key_of(event)
         if self._belongs_to_field(key):
             return
         event.stop()
         event.prevent_default()
+        # The time of the press, not of its handling: a busy loop must not make a fast key look like a late one.
         now = self._state.press_time(event)
         if self._sending:
             self._card.note_key(now)
@@ -208,11 +215,11 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
         self._redraw()
 
     def _belongs_to_field(self, key: str) -> bool:
-        """Whether the key belongs to a field that the person writes in."""
+        """Whether the key goes to a text field of this screen. A screen without one has no such key."""
         return False
 
     def _handle_key(self, key: str, now: float) -> None:
-        """Handle a key that was pressed at `now` on the desk's clock while no answer is on its way."""
+        """Handle a key that was pressed at `now`, on the console's clock, while no answer is being sent."""
         key = self._state.keys.meant("card", key)
         if self._card.press(key, now) is KeyEffect.APPROVED:
             sending = self._approval()
@@ -224,18 +231,20 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
             self._scroll(key)
 
     def _scroll(self, key: str) -> bool:
-        """Scroll if it is a key that scrolls, and note what comes into sight without waiting for the tick."""
+        """Scroll where `key` is one that scrolls, and record what comes on screen without waiting for the
+        timer. Return whether it scrolled."""
         scrolled = self._card.scroll_by(key)
         if scrolled:
             self.call_after_refresh(self._tick)
         return scrolled
 
     def _approval(self) -> Coroutine[Any, Any, None] | None:
-        """What sends the approval of all that is shown; None where there is nothing to approve."""
+        """The coroutine that sends the approval of all that is shown; None where nothing can be approved."""
         raise NotImplementedError
 
     def _start_sending(self, sending: Coroutine[Any, Any, None]) -> None:
-        """Run what sends an answer. Keys do nothing until it has ended, so that no second one starts."""
+        """Run the coroutine that sends an answer. Keys do nothing until it has ended."""
+        # Set before the worker starts: a second key in the same turn of the loop must not start another one.
         self._sending = True
         self.run_worker(self._finish_sending(sending), group="decide")
 
@@ -247,7 +256,7 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
         self._redraw()
 
     def _show_question(self, arming: ArmingState) -> None:
-        """Show another question: read and armed anew."""
+        """Show another question, which has to be read and is armed from the start."""
         self._card.show_question(arming)
         self._redraw()
         self.call_after_refresh(self._tick)
@@ -261,22 +270,22 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
             bar.redraw()
 
     def _title_lines(self, width: int) -> Sequence[StyledLine]:
-        """What it is about."""
+        """The lines above the question that say what it is about."""
         raise NotImplementedError
 
     def _body_lines(self, width: int) -> Sequence[StyledLine]:
-        """What has to be read before it is decided."""
+        """The lines that a person has to read before the decision."""
         raise NotImplementedError
 
     def _key_lines(self, width: int) -> Sequence[StyledLine]:
-        """Whether the keys are armed, and what each does."""
+        """The lines that say whether the keys are armed, and what each key does."""
         raise NotImplementedError
 
     def _readiness(self) -> StyledText:
-        """Whether the approve key is armed, or why not."""
+        """Text that says whether the approve key is armed, or why it is not."""
         return readiness(self._card.arming, self._state.clock(), margin=1)
 
 
 def key_lines_with_state(state: StyledText, pairs: Sequence[tuple[str, str]], width: int) -> list[StyledLine]:
-    """The state and, below it, keys with what each does."""
+    """The state as wrapped lines and, below it, the keys with what each does."""
     return [*wrap(line(state), width, 1), *wrap(keys_line(pairs), width, 1)]

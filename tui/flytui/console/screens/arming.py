@@ -1,16 +1,17 @@
-"""When a key may decide: the arming of one card as a value, with all times handed in.
+"""The arming of a card: the rules for when a key may approve, as a value. All times are handed in.
 
-Rules, each from a bug that a well-known product shipped:
+Each rule comes from a bug that a well-known product shipped:
 
 - approve keys are armed `VISIBLE_S` after this card was painted and `QUIET_S` after the last key press,
   whatever that key was; a key pressed before the card was painted decides nothing;
-- high risk: `a` opens a window in which the letter on the card counts, from `CONFIRM_FROM_S` to
-  `CONFIRM_UNTIL_S`; every other key closes it. Critical: four letters, `CODE_UNTIL_S` for all of them;
-- for both, approve stays off until the last line has been on screen and masked fields are revealed;
-- while a tool has its hands on the machine approve is off, and arms anew afterwards;
-- a console that only views another one's kernel decides nothing.
+- at high risk, `a` opens a window of time in which the letter on the card counts, from `CONFIRM_FROM_S` to
+  `CONFIRM_UNTIL_S`, and every other key closes it; at critical risk there are four letters, and
+  `CODE_UNTIL_S` for all of them;
+- at both, the approve key is off until the last line has been on screen and masked fields are revealed;
+- while a tool controls the desktop the approve key is off; afterwards the card is armed from the start;
+- a console that only views another console's kernel decides nothing.
 
-Refusing is one key, at once.
+To refuse takes one key and works at once. Times are seconds on one monotonic clock.
 """
 
 from __future__ import annotations
@@ -21,10 +22,16 @@ from enum import Enum, auto
 from flycore.model.enums import Risk
 
 VISIBLE_S = 0.8
+"""How long a card has to be on screen before a key approves it: a card that appears under typing fingers is
+not approved by them."""
 QUIET_S = 0.5
+"""How long no key may have been pressed: who is typing into something else is not answering this card."""
 CONFIRM_FROM_S = 0.3
+"""The earliest moment of the letter after `a`: a key held down, or two keys of one word, do not confirm."""
 CONFIRM_UNTIL_S = 3.0
+"""The latest moment of the letter after `a`."""
 CODE_UNTIL_S = 10.0
+"""The latest moment of the last of the four letters after `a`."""
 APPROVE_KEY = "a"
 NEVER = float("-inf")
 
@@ -33,23 +40,23 @@ class KeyEffect(Enum):
     """What a key press did."""
 
     NOTHING = auto()
-    """Not a key of approval, or dropped."""
+    """The key does not approve, or was dropped."""
     OPENED = auto()
-    """The window for the letter or the code is open."""
+    """The key opened the window for the letter or the code."""
     TYPED = auto()
-    """One letter of the code was right; more follow."""
+    """The key was the next letter of the code, and more letters follow."""
     CLOSED = auto()
-    """The window closed without an approval."""
+    """The key closed the window without an approval."""
     APPROVED = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class ArmingState:
-    """How ready one card is."""
+    """What has happened to one card, and so whether its approve key counts."""
 
     risk: Risk
     letter: str = ""
-    """The letter that confirms high risk, the four letters of critical."""
+    """The letter that confirms high risk, or the four letters that confirm critical risk."""
     shown_at: float | None = None
     """When this card was painted; None while it is not on screen."""
     last_key: float = NEVER
@@ -61,9 +68,9 @@ class ArmingState:
     opened_at: float | None = None
     typed: str = ""
     viewer_reason: str = ""
-    """Why nothing at all may be approved from here; `""` where it may."""
+    """Why this console may approve nothing; `""` where it may."""
     read_whole: bool = False
-    """Whether it has to be read to its end whatever the risk: what permits more than one call is."""
+    """Whether the card has to be read to its end whatever its risk, as one that permits several calls has."""
 
     @property
     def strict(self) -> bool:
@@ -72,19 +79,19 @@ class ArmingState:
 
     @property
     def window(self) -> float:
-        """Seconds from `a` to the last letter."""
+        """The time from `a` to the last letter, in seconds."""
         return CODE_UNTIL_S if self.risk is Risk.CRITICAL else CONFIRM_UNTIL_S
 
     def with_painted(self, now: float) -> ArmingState:
-        """The card has been painted: everything starts again."""
+        """The arming of a card that was painted at `now`: every wait starts again."""
         return replace(self, shown_at=now, opened_at=None, typed="")
 
     def with_covered(self) -> ArmingState:
-        """The card is not on screen."""
+        """The arming of a card that is not on screen."""
         return replace(self, shown_at=None, opened_at=None, typed="")
 
     def with_read(self, *, end_seen: bool | None = None, masked: bool | None = None) -> ArmingState:
-        """What has been read changed; unread again means not approvable."""
+        """The arming with another record of what has been read. An argument that is None changes nothing."""
         return replace(
             self,
             end_seen=self.end_seen if end_seen is None else end_seen,
@@ -92,29 +99,31 @@ class ArmingState:
         )
 
     def with_desktop_control(self, on: bool, now: float) -> ArmingState:
-        """A tool took or released the machine; once released the card arms like a new one."""
+        """The arming after a tool took or released control of the desktop at `now`."""
         if on == self.desktop_controlled:
             return self
+        # Keys that the tool pressed may still arrive after its release, so the card is armed like a new one.
         shown_at = now if self.shown_at is not None else None
         return replace(self, desktop_controlled=on, shown_at=shown_at, opened_at=None, typed="")
 
     def with_viewer_reason(self, off: str, now: float) -> ArmingState:
-        """What may be decided from here changed; once it may, the card arms like a new one."""
+        """The arming with another reason why this console may not decide. Where the reason changes, the card is
+        armed like a new one."""
         if off == self.viewer_reason:
             return self
         shown_at = now if self.shown_at is not None else None
         return replace(self, viewer_reason=off, shown_at=shown_at, opened_at=None, typed="")
 
     def belongs_to_card(self, pressed_at: float) -> bool:
-        """Whether a key pressed then belongs to this card at all."""
+        """Whether a key pressed then was meant for this card: the card was on screen before it."""
         return self.shown_at is not None and pressed_at > self.shown_at
 
     def confirm_open(self, now: float) -> bool:
-        """Whether the confirming window is open."""
+        """Whether the window for the letter or the code is open at `now`."""
         return self.opened_at is not None and now - self.opened_at <= self.window
 
     def blocked_reason(self, now: float) -> str:
-        """Why approve is off, in words; `""` when it is armed."""
+        """Why the approve key is off at `now`, in words; `""` when it is armed."""
         if self.viewer_reason:
             return self.viewer_reason
         if self.desktop_controlled:
@@ -130,11 +139,12 @@ class ArmingState:
         return ""
 
     def with_key(self, now: float) -> ArmingState:
-        """A key that has nothing to do with approving was pressed: quiet starts again, the window closes."""
+        """The arming after a key that does not approve: the quiet time starts again and the window closes."""
+        # Keys can be handled out of order, and an older one must not shorten the quiet time of a newer one.
         return replace(self, last_key=max(self.last_key, now), opened_at=None, typed="")
 
     def press(self, key: str, now: float) -> tuple[ArmingState, KeyEffect]:
-        """The key pressed at `now`; the arming after it and what it did."""
+        """The arming after `key` was pressed at `now`, and what the key did."""
         after = self.with_key(now)
         if not self.belongs_to_card(now) or self.desktop_controlled or self.viewer_reason:
             return after, KeyEffect.NOTHING
@@ -154,6 +164,7 @@ class ArmingState:
         opened_at = self.opened_at if self.opened_at is not None else now
         typed = self.typed + key
         too_early = not self.typed and now - opened_at < CONFIRM_FROM_S
+        # Both were true when the window opened, but a resize or masking again may have come in between.
         unread = not self.end_seen or self.masked
         if too_early or unread or len(key) != 1 or not self.letter.startswith(typed):
             return after, KeyEffect.CLOSED

@@ -1,7 +1,8 @@
-"""What the application has to know of a screen without knowing its class.
+"""Attributes that the application reads from every screen, and two screens that many others use: a page of
+lines that scrolls, and a question that is answered by pressing a key again.
 
-The application asks a screen for these attributes and keeps no list of classes: a new screen states them
-where it is defined.
+The application asks a screen for these attributes and keeps no list of classes. A new screen sets them where
+it is defined.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ class ScreenTraits:
     """Attributes that a screen of the console sets. A screen that sets none of them has all three false."""
 
     decides: ClassVar[bool] = False
-    """Whether a person decides something on it. While one is open no other one opens over it."""
+    """Whether a person decides something on the screen. While one such screen is open, no other opens over it."""
     of_one_kernel: ClassVar[bool] = False
-    """Whether it shows values of one kernel. It closes when the console comes to another kernel, where the
-    same ids mean other requests."""
+    """Whether the screen shows values of one kernel. It is closed when the console comes to another kernel,
+    where the same ids mean other requests."""
     closes_for_view: ClassVar[bool] = False
-    """Whether the command palette may close it to show a view. Closing it decides nothing."""
+    """Whether the command palette may close the screen to show a view. Closing it decides nothing."""
 
 
 def decision_open(stack: Sequence[Screen[object]]) -> bool:
@@ -49,11 +50,8 @@ def closes_for_view(screen: Screen[object]) -> bool:
     return isinstance(screen, ScreenTraits) and screen.closes_for_view
 
 
-# Screens that only show: a page of lines that scrolls, and a question answered by pressing a key again.
-
-
 class PageScreen(ScreenTraits, Screen[None]):
-    """Lines over the whole screen, header on top. A card may open over it."""
+    """A page of lines under the header. The screen of a request may open over it."""
 
     closes_for_view = True
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -66,6 +64,8 @@ class PageScreen(ScreenTraits, Screen[None]):
     def __init__(
         self, state: ConsoleState, title: str, build: LineBuilder, *, copy: Callable[[], str] | None = None
     ) -> None:
+        """Build the page. `build` makes its lines for a width; `copy` gives what the copy key sends to the
+        clipboard."""
         super().__init__()
         self._state = state
         self._heading = title
@@ -73,32 +73,32 @@ class PageScreen(ScreenTraits, Screen[None]):
         self._page = LineView(build, id="page")
 
     def compose(self) -> ComposeResult:
-        """Header, page, bar, keys."""
+        """Yield the header, the page, the alerts and the key line."""
         yield LineBar(lambda width: header_lines(self._state, self._heading, width), id="header")
         yield self._page
         yield LineBar(lambda width: alert_lines(self._state, width), id="alert")
         yield LineBar(self._keys, id="keys")
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """Show fresh values."""
+        """Draw header, alerts and keys again, and the page where a topic changed."""
         for bar in self.query(LineBar):
             bar.redraw()
         if topics:
             self._page.rebuild()
 
     def action_close(self) -> None:
-        """Back to where the person was."""
+        """Close the page."""
         self.dismiss()
 
     def action_copy(self) -> None:
-        """Put what the page shows on the terminal's clipboard, as JSON."""
+        """Send what the page shows to the terminal's clipboard, as JSON."""
         if self._copy is not None:
             self.app.copy_to_clipboard(self._copy())
             self._state.notice = "sent as JSON to the terminal's clipboard"
             self.changed(frozenset())
 
     def action_scroll(self, step: int) -> None:
-        """One line, wherever the focus is."""
+        """Scroll by `step` lines, wherever the focus is."""
         self._page.scroll_to(y=self._page.scroll_offset.y + step, animate=False)
 
     def _keys(self, width: int) -> Sequence[StyledLine]:
@@ -109,11 +109,14 @@ class PageScreen(ScreenTraits, Screen[None]):
 
 
 class PressAgainScreen(ScreenTraits, ModalScreen[bool]):
-    """Asks before something is ended: one of `keys` again does it, every other key does not."""
+    """A question before something is ended. It gives True when one of `keys` is pressed again, and False after
+    every other key."""
 
     decides = True
 
     def __init__(self, keys: Sequence[str], question: Sequence[str], does: str, otherwise: str) -> None:
+        """Ask `question`, most important line first. `does` and `otherwise` say what one of `keys`, and what
+        every other key does."""
         super().__init__()
         self._confirm_keys = keys
         self._question = question
@@ -121,12 +124,12 @@ class PressAgainScreen(ScreenTraits, ModalScreen[bool]):
         self._else_words = otherwise
 
     def compose(self) -> ComposeResult:
-        """A small box."""
+        """Yield a small box with the question."""
         with Vertical(classes="box"):
             yield LineBar(self._lines)
 
     def on_key(self, event: events.Key) -> None:
-        """The key again, or not."""
+        """Answer the question. No key bubbles up to the screen below."""
         event.stop()
         event.prevent_default()
         self.dismiss(
