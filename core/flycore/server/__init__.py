@@ -1,1 +1,4 @@
-"""The doors: how programs outside reach the kernel. Each leads to the one call pipeline."""
+"""The servers through which other programs reach the kernel: Unix socket, TCP, HTTP and MCP.
+
+Every call that arrives here runs through the same pipeline.
+"""

@@ -1,8 +1,8 @@
-"""Who may come in over TCP and HTTP: what a request has to look like before anything of it is done.
+"""Admission over TCP and HTTP: the checks that a request must pass before any part of it is carried out.
 
-A browser is led here by any page it shows, also under a name that its owner lets point to this machine. So
-the request must name this very address, must not come from a page, and must bring a token, in a header that
-no page can set.
+Any web page can make a browser connect to this machine, also under a host name that the owner of the page
+points to 127.0.0.1 (DNS rebinding). Therefore the request must name this exact address as its host, must not
+come from a page, and must carry a token in a header that no page can set.
 """
 
 from __future__ import annotations
@@ -13,32 +13,34 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 HEALTH = "/health"
-"""Answered without a token: it says that somebody listens, and nothing else."""
+"""Path that is answered without a token. The answer says that a server listens, and nothing else."""
 BEARER = "bearer "
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 Headers = Sequence[tuple[str, str]]
-"""Names and values as they came, repeated ones repeated."""
+"""Names and values in the order in which they arrived; a repeated header appears repeatedly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What is answered instead. Nothing that was sent is repeated in it."""
+    """The answer to a request that is not admitted. It repeats nothing that the peer sent."""
 
     status: http.HTTPStatus
     reason: str
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """Those that belong to the status."""
-        wants = self.status is http.HTTPStatus.UNAUTHORIZED
-        return (("WWW-Authenticate", "Bearer"),) if wants else ()
+        """The headers that HTTP requires beside this status."""
+        unauthorized = self.status is http.HTTPStatus.UNAUTHORIZED
+        return (("WWW-Authenticate", "Bearer"),) if unauthorized else ()
 
 
 UNKNOWN_TOKEN = Refusal(
-    http.HTTPStatus.UNAUTHORIZED, "that token is not known here; flytui token list names those that are"
+    http.HTTPStatus.UNAUTHORIZED, "this token is not known; flytui token list shows the known tokens"
 )
-CROWDED = Refusal(http.HTTPStatus.SERVICE_UNAVAILABLE, "too many connections are open: close one first")
+TOO_MANY_CONNECTIONS = Refusal(
+    http.HTTPStatus.SERVICE_UNAVAILABLE, "too many connections are open: close one first"
+)
 
 
 def refusal(
@@ -50,30 +52,36 @@ def refusal(
     paths: Iterable[str],
     known: Callable[[str], bool],
 ) -> Refusal | None:
-    """Why a request is refused; None where it may come in. `peer` is the address it comes from, `target` what
-    follows the method in its first line, `paths` what is served besides `/health`, and `known` says whether a
-    token is one of ours."""
+    """Return why the request is refused, or None where it is admitted.
+
+    `peer` is the address that the request comes from, `target` what follows the method in its first line,
+    `paths` the paths that are served besides `/health`. `known` returns whether the server knows a token.
+    """
     status = http.HTTPStatus
     if not _is_loopback(peer):
-        return Refusal(status.FORBIDDEN, "only programs of this machine are served")
+        return Refusal(status.FORBIDDEN, "only programs on this machine are served")
     hosts = values_of(headers, "host")
     if len(hosts) != 1:
-        return Refusal(status.BAD_REQUEST, "exactly one Host is needed")
+        return Refusal(status.BAD_REQUEST, "the request must have exactly one Host header")
+    # A page that reaches us by DNS rebinding sends the host name of its own site.
     if hosts[0] not in {f"{name}:{port}" for name in LOOPBACK_HOSTS}:
-        return Refusal(status.FORBIDDEN, f"this is 127.0.0.1:{port} and no other host")
+        return Refusal(status.FORBIDDEN, f"the Host header must name 127.0.0.1:{port}")
+    # Browsers add Origin to every WebSocket handshake and every POST; other clients do not send it.
     if values_of(headers, "origin"):
-        return Refusal(status.FORBIDDEN, "no browser is served here")
-    path, asked, _ = target.partition("?")
-    if asked:
-        return Refusal(status.BAD_REQUEST, "no query is read here: a token goes into Authorization: Bearer")
+        return Refusal(status.FORBIDDEN, "browsers are not served")
+    path, query, _ = target.partition("?")
+    # A token in a query would end in the logs and the history of the client.
+    if query:
+        return Refusal(status.BAD_REQUEST, "queries are not read: send the token as Authorization: Bearer")
     if path == HEALTH:
         return None
     if path not in paths:
-        return Refusal(status.NOT_FOUND, "nothing is served under that path")
+        return Refusal(status.NOT_FOUND, "nothing is served under this path")
     token = bearer(headers)
     if token is None:
         return Refusal(
-            status.UNAUTHORIZED, "one header Authorization: Bearer is needed; flytui token new makes a token"
+            status.UNAUTHORIZED,
+            "one Authorization: Bearer header is required; flytui token new makes a token",
         )
     if not known(token):
         return UNKNOWN_TOKEN
@@ -81,15 +89,15 @@ def refusal(
 
 
 def bearer(headers: Headers) -> str | None:
-    """The token that was brought; None where there is none, or more than one."""
-    brought = values_of(headers, "authorization")
-    if len(brought) != 1 or brought[0][: len(BEARER)].lower() != BEARER:
+    """Return the token in the Authorization header; None where there is none, or more than one."""
+    values = values_of(headers, "authorization")
+    if len(values) != 1 or values[0][: len(BEARER)].lower() != BEARER:
         return None
-    return brought[0][len(BEARER) :].strip(" ") or None
+    return values[0][len(BEARER) :].strip(" ") or None
 
 
 def values_of(headers: Headers, name: str) -> list[str]:
-    """Every value that was sent under that name (in small letters)."""
+    """Return every value of the header `name`, which is given in lower case."""
     return [value for key, value in headers if key.lower() == name]
 
 

@@ -1,4 +1,7 @@
-"""The tool calls of one connection: taken, told about, cancelled, and answered exactly once."""
+"""The tool calls of one connection: starts them, reports their progress, cancels and answers them.
+
+Each accepted call is answered exactly once.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +19,24 @@ from flycore.model.enums import Phase
 from flycore.rpc import messages as m
 
 MAX_CALLS = 128
-"""Calls that one connection may have under way."""
+"""Calls that one connection may have running at the same time."""
 MAX_PENDING_STEPS = 64
-"""Steps of one call kept for a peer that is behind; then further ones are left out."""
+"""Progress reports of one call that wait for a peer that reads slowly; further ones are left out."""
 MAX_REASON_CHARS = 2000
 
 Send = Callable[[str, object, m.Envelope | None], Awaitable[None]]
-"""Sends a message of that type and payload, as the answer to another."""
+"""Sends a message of that type and payload as the answer to the third argument, where there is one."""
 
 
 @dataclass(slots=True)
 class _RunningCall:
     call_id: str
     cancellable: anyio.Event = field(default_factory=anyio.Event)
-    """Set once it can be cancelled."""
+    """Set once the kernel knows the call and can cancel it."""
 
 
 class ConnectionCalls:
-    """What one peer has asked to run. The caller is handed in by the session, never by a message."""
+    """The running calls of one peer. The session says who the caller is; a message never does."""
 
     def __init__(self, kernel: Kernel, send: Send) -> None:
         self._kernel = kernel
@@ -42,15 +45,13 @@ class ConnectionCalls:
         self._idle = anyio.Event()
 
     def accepts(self, message_id: str) -> bool:
-        """Whether a further call under that message's id can be taken."""
+        """Return whether another call with that message id can start."""
         return len(self._running) < MAX_CALLS and message_id not in self._running
 
     async def start(self, message: m.Envelope, wanted: m.ToolCall, caller: Caller, group: TaskGroup) -> None:
-        """Start a call in `group`; when this returns it can be cancelled.
-
-        A kernel that is leaving takes none and does not answer: when it has gone the peer knows that the
-        call was not taken, and calling the next kernel is safe.
-        """
+        """Start a call in `group`. The call can be cancelled once this returns."""
+        # A kernel that gives up the root starts no call and does not answer: the peer, who saw no progress
+        # when the connection ends, knows that the call did not start and sends it to the next kernel.
         if self._kernel.yielding:
             return
         wait_ms = wanted.inline_wait_ms
@@ -70,21 +71,23 @@ class ConnectionCalls:
         await call.cancellable.wait()
 
     def cancel(self, wanted: m.ToolCancel) -> bool:
-        """End a call of this connection; False where it has none such."""
-        mine = self._running.get(wanted.request_id) or next(
+        """End a call of this connection. Return False where this connection has no such call."""
+        # The kernel is only asked about calls in `_running`: a peer cannot cancel the calls of another.
+        call = self._running.get(wanted.request_id) or next(
             (call for call in self._running.values() if call.call_id == wanted.call_id), None
         )
-        return mine is not None and self._kernel.cancel(mine.call_id)
+        return call is not None and self._kernel.cancel(call.call_id)
 
     async def wait_until_answered(self) -> None:
-        """Wait until the peer has been told how each of its calls ended."""
+        """Wait until the result of every call has been sent."""
         while self._running:
             await self._idle.wait()
 
     async def _run(self, message: m.Envelope, request: CallRequest, call: _RunningCall) -> None:
         async def announce() -> None:
-            """Say that the call was taken, before anything of it happens: from here on a lost connection
-            means that nobody knows how it ended."""
+            """Send the first progress report. The kernel awaits this before the call has any effect."""
+            # A client that loses the connection before this report calls again. After this report it treats
+            # the outcome as unknown. So the report must have left before anything of the call happens.
             call.cancellable.set()
             try:
                 await self._send(
@@ -98,7 +101,7 @@ class ConnectionCalls:
             result = await self._run_with_progress(message, request, announce)
             await self._send("tool.result", result, message)
         finally:
-            call.cancellable.set()
+            call.cancellable.set()  # `start` waits for it, also where the call ended before it was announced
             del self._running[message.id]
             if not self._running:
                 self._idle.set()
@@ -107,10 +110,11 @@ class ConnectionCalls:
     async def _run_with_progress(
         self, message: m.Envelope, request: CallRequest, announce: Callable[[], Awaitable[None]]
     ) -> ToolResult:
-        """Run the call while its steps are sent."""
+        """Run the call and send its progress reports while it runs."""
         steps, to_send = anyio.create_memory_object_stream[Progress](MAX_PENDING_STEPS)
 
-        def tell(step: Progress) -> None:
+        def on_progress(step: Progress) -> None:
+            # The pipeline never waits for a slow peer: reports that do not fit are dropped.
             if steps.statistics().current_buffer_used < MAX_PENDING_STEPS:
                 steps.send_nowait(step)
 
@@ -122,5 +126,5 @@ class ConnectionCalls:
         async with anyio.create_task_group() as group:
             group.start_soon(forward)
             with steps:
-                result = await self._kernel.call(request, tell, announce)
+                result = await self._kernel.call(request, on_progress, announce)
         return result

@@ -1,7 +1,6 @@
-"""How many may stand in a listener's door, and how many may be inside: both for TCP and for HTTP.
+"""Limits on the connections of the TCP and HTTP listeners: how many may be open, and how many half open.
 
-Who has connected and not yet shown a token costs a place among few; when those are full the one that has
-stood there longest has to go, so that a crowd at the door keeps out nobody who brings a token at once.
+A connection is half open until it has presented a token.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from dataclasses import dataclass
 
 from websockets.asyncio.server import ServerConnection
 
-from flycore.server.admission import CROWDED, Refusal
+from flycore.server.admission import TOO_MANY_CONNECTIONS, Refusal
 from flycore.server.tokens import Token
 
 HANDSHAKE_SECONDS = 5.0
-"""How long a connection may take to bring its token."""
+"""How long a connection may take to present its token."""
 MAX_HALF_OPEN = 64
 MAX_OPEN = 256
 MAX_OPEN_PER_TOKEN = 64
@@ -30,7 +29,7 @@ class _OpenConnection:
 
 
 class ConnectionLimits:
-    """The connections of one listener, by whatever tells them apart. To be used in the event loop."""
+    """The connections of one listener, each under a hashable key. Use it in the event loop's thread only."""
 
     def __init__(
         self,
@@ -42,57 +41,59 @@ class ConnectionLimits:
     ) -> None:
         self._half_open, self._open, self._per_token = half_open, open_in_all, per_token
         self.seconds = seconds
-        """How long a connection may take to bring its token, or the lines of its next request."""
+        """How long a connection may take to present its token, or to send the head of its next request."""
         self._connections: dict[Hashable, _OpenConnection] = {}
 
     def opened(self, key: Hashable, close: Callable[[], None]) -> None:
-        """Somebody has connected. `close` drops the connection; it may be called once."""
+        """Add a new, half-open connection. `close` drops it and is called at most once."""
         loop = asyncio.get_running_loop()
         deadline = loop.call_later(self.seconds, self._drop, key)
         self._connections[key] = _OpenConnection(close, deadline)
-        waiting = [other for other, place in self._connections.items() if place.token is None]
-        if len(waiting) > self._half_open:
-            self._drop(waiting[0])
+        # The oldest half-open connection goes, not the new one: a flood of connections without tokens must
+        # not keep out a client that presents its token at once. Dictionaries keep the order of insertion.
+        half_open = [other for other, entry in self._connections.items() if entry.token is None]
+        if len(half_open) > self._half_open:
+            self._drop(half_open[0])
 
     def admit(self, key: Hashable, token: Token, close: Callable[[], None] | None = None) -> Refusal | None:
-        """Let it in with that token, from now on to be ended by `close`; else why not."""
-        place = self._connections.get(key)
-        if place is None:  # it has been dropped
-            return CROWDED
-        if place.token is None:
-            inside = [other.token for other in self._connections.values() if other.token is not None]
-            if len(inside) >= self._open or inside.count(token) >= self._per_token:
-                return CROWDED
-        place.deadline.cancel()
-        place.token, place.close = token, close or place.close
+        """Count the connection as open with that token, or return why it is refused.
+
+        `close`, where it is given, replaces the function that drops the connection.
+        """
+        entry = self._connections.get(key)
+        if entry is None:  # it was dropped while its token was read
+            return TOO_MANY_CONNECTIONS
+        if entry.token is None:
+            tokens = [other.token for other in self._connections.values() if other.token is not None]
+            if len(tokens) >= self._open or tokens.count(token) >= self._per_token:
+                return TOO_MANY_CONNECTIONS
+        entry.deadline.cancel()
+        entry.token, entry.close = token, close or entry.close
         return None
 
     def closed(self, key: Hashable) -> None:
-        """The connection is gone."""
-        place = self._connections.pop(key, None)
-        if place is not None:
-            place.deadline.cancel()
+        """Remove a connection that has ended. A key that is not known is ignored."""
+        entry = self._connections.pop(key, None)
+        if entry is not None:
+            entry.deadline.cancel()
 
     def keep_only(self, tokens: tuple[Token, ...]) -> None:
-        """End every connection whose token is none of these."""
-        for key, place in tuple(self._connections.items()):
-            if place.token is not None and place.token not in tokens:
+        """Drop every open connection whose token is not one of `tokens`."""
+        for key, entry in tuple(self._connections.items()):
+            if entry.token is not None and entry.token not in tokens:
                 self._drop(key)
 
     def drop_half_open(self) -> None:
-        """Drop everybody who has not come in."""
-        for key, place in tuple(self._connections.items()):
-            if place.token is None:
+        """Drop every connection that has not presented a token."""
+        for key, entry in tuple(self._connections.items()):
+            if entry.token is None:
                 self._drop(key)
 
     def _drop(self, key: Hashable) -> None:
-        place = self._connections.get(key)
-        if place is not None:
+        entry = self._connections.get(key)
+        if entry is not None:
             self.closed(key)
-            place.close()
-
-
-# A WebSocket connection whose peer cannot make this process keep what it never reads.
+            entry.close()
 
 
 MAX_UNREAD_BYTES = 1024 * 1024
@@ -100,12 +101,14 @@ MAX_UNREAD_BYTES = 1024 * 1024
 
 
 class PingLimitedConnection(ServerConnection):
-    """Drops a peer that pings and never reads: the answers would be kept for good."""
+    """A WebSocket connection that drops a peer that sends pings and never reads the answers."""
 
     _unread_bytes = 0
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes from the peer; answers to pings are written on the way."""
+        """Take bytes from the peer. The answers to pings are written on the way."""
+        # websockets answers pings without waiting for the peer to read, so that the write buffer would grow
+        # without a bound. What this call adds to the buffer is such answers.
         before = self.transport.get_write_buffer_size()
         super().data_received(data)
         self._unread_bytes += self.transport.get_write_buffer_size() - before

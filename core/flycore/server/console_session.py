@@ -1,6 +1,6 @@
-"""The part of a connection that is a console's: comes in by a code, then carries out what its person decides.
+"""The console part of a connection: pairs a console of another process and carries out its decisions.
 
-Whatever is said here before the code was right is `unauthorized`, whatever its payload is.
+Every decision that arrives before the pairing is answered `unauthorized`, whatever its payload is.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from flycore.rpc.methods import Method
 
 SendError = Callable[[m.Envelope | None, m.ErrorCode, str], Awaitable[None]]
 
-UNPAIRED = "only a console that has presented its pairing code decides"
+UNPAIRED = "only a console that has presented its pairing code can decide"
 
 
 class Send(Protocol):
-    """Sends a message of that type and payload, as the answer to another."""
+    """Sends a message to the peer."""
 
     def __call__(self, kind: str, payload: object, answers: m.Envelope | None) -> Awaitable[None]:
-        """Raises ConnectionClosed."""
+        """Send a message of that type as the answer to `answers`. Raises ConnectionClosed."""
         ...
 
 
 class ConsoleSession:
-    """One connection's way to the approver role, and what it does with it."""
+    """The approver role of one connection: how it gets the role, and the decisions that it makes with it."""
 
     def __init__(self, kernel: Kernel, send: Send, refuse: SendError, pid: int) -> None:
         self._kernel = kernel
@@ -43,11 +43,11 @@ class ConsoleSession:
         self._windows = ProtectedWindows()
         self._approver: KernelApprover | None = None
         self.version = ""
-        """Of flytui, as the peer has said it."""
+        """Version of flytui that the peer stated in `client.hello`."""
 
     @property
     def paired(self) -> bool:
-        """Whether a person decides through this connection."""
+        """Whether this connection has the approver role."""
         return self._approver is not None
 
     async def enter(self, message: m.Envelope, method: Method, caller: Caller, *, viewer: bool) -> None:
@@ -64,9 +64,9 @@ class ConsoleSession:
             await self._pair(message, msgspec.convert(message.payload, m.Pair), caller)
 
     async def decide(self, message: m.Envelope, method: Method) -> None:
-        """Carry out a decision of the table. Raises msgspec.ValidationError for a wrong payload."""
+        """Carry out the decision that `method` names. Raises msgspec.ValidationError for a wrong payload."""
         if self._approver is None:
-            # Before the payload is looked at: whoever is not paired learns nothing about its shape.
+            # This comes before the payload is read: a peer that is not paired learns nothing of its shape.
             await self._refuse(message, m.ErrorCode.UNAUTHORIZED, UNPAIRED)
             return
         wanted = msgspec.convert(message.payload, method.payload)
@@ -80,20 +80,20 @@ class ConsoleSession:
         await self._send(method.answer, payload, message)
 
     def close(self, caller: Caller) -> None:
-        """The connection is gone. What waits, waits on."""
+        """Give up the approver role, because the connection ended. Open requests keep waiting."""
         approver, self._approver = self._approver, None
-        self._kernel.attaching.disconnected(self, approver, caller, self._pid)
+        self._kernel.pairing.disconnected(self, approver, caller, self._pid)
 
     async def _attach(self, message: m.Envelope, wanted: m.Attach, caller: Caller) -> None:
         self._windows = ProtectedWindows(window_ids=wanted.window_ids, pids=wanted.pids)
-        why_not = self._kernel.attaching.request_code(self, caller, self._pid)
+        why_not = self._kernel.pairing.request_code(self, caller, self._pid)
         if why_not:
             await self._refuse(message, m.ErrorCode.UNAUTHORIZED, why_not)
         else:
             await self._send("console.pairing", {}, message)
 
     async def _pair(self, message: m.Envelope, wanted: m.Pair, caller: Caller) -> None:
-        paired = self._kernel.attaching.pair(self, wanted.code, caller, self._pid, self._windows)
+        paired = self._kernel.pairing.pair(self, wanted.code, caller, self._pid, self._windows)
         if isinstance(paired, str):
             await self._refuse(message, m.ErrorCode.UNAUTHORIZED, paired)
         else:
@@ -102,15 +102,15 @@ class ConsoleSession:
 
 
 def other_version(console: str) -> str:
-    """Why a console of that version does not come in, and what to do."""
-    here = f"flytui {flycore.__version__}"
+    """Return why a console of that version cannot pair, and what the reader can do."""
+    kernel = f"flytui {flycore.__version__}"
     if not console:
-        return f"a console says its version in client.hello; this kernel is of {here}"
+        return f"a console must state its version in client.hello; this kernel is {kernel}"
     return (
-        f"this console is of flytui {console}, the kernel of {here}: restart the older one, "
+        f"this console is flytui {console} and the kernel is {kernel}: restart the older one, "
         "so that both show and decide the same"
     )
 
 
 def _outcome(changed: bool) -> Outcome:
-    return Outcome(accepted=changed, why_not="" if changed else "there is none such any more")
+    return Outcome(accepted=changed, why_not="" if changed else "it no longer exists")

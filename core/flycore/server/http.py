@@ -1,7 +1,8 @@
-"""The HTTP door: an ASGI application on loopback, behind the same admission as the TCP door.
+"""The HTTP server: an ASGI application on loopback, behind the same admission as the TCP server.
 
-Built as a wrapper of the application: nothing of a request reaches it before Host, Origin and token were
-looked at and the body, bounded in size and time, is there and is JSON that every program reads the same.
+`AuthMiddleware` wraps the application. A request reaches the application only after Host, Origin and token
+were checked, and after the whole body, which is limited in size and time, arrived and was found to be strict
+JSON, which every program reads the same way.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from flycore.server.tokens import HTTP_DOOR, TokenStore
 HTTP_PORT = 8788
 MCP_PATH = "/mcp"
 CALLER_STATE_KEY = "flytui.token"
-"""Key of `scope["state"]` under which the application finds who came: the `Caller.key` of the token."""
+"""Key of `scope["state"]` under which the application finds the `Caller.key` of the token."""
 MAX_BODY_BYTES = 1024 * 1024
 BODY_SECONDS = 10.0
 """How long a body may take to arrive."""
 END_SECONDS = 2
-"""How long answers under way may take once the door closes."""
+"""How long running answers may take once the server stops."""
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -36,23 +37,25 @@ Receive = Callable[[], Awaitable[Message]]
 AsgiSend = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, AsgiSend], Awaitable[None]]
 
-_TOO_LARGE = Refusal(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body is at most {MAX_BODY_BYTES} bytes")
+_TOO_LARGE = Refusal(
+    http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have at most {MAX_BODY_BYTES} bytes"
+)
 _NOT_STRICT = Refusal(
     http.HTTPStatus.BAD_REQUEST,
     '{"jsonrpc": "2.0", "id": null, "error": {"code": -32700, '
     '"message": "the body is not JSON, or two programs could read it differently"}}',
 )
-_TOO_SLOW = Refusal(http.HTTPStatus.REQUEST_TIMEOUT, f"a body arrives within {BODY_SECONDS:.0f} seconds")
+_TOO_SLOW = Refusal(http.HTTPStatus.REQUEST_TIMEOUT, f"a body must arrive within {BODY_SECONDS:.0f} seconds")
 
 
 class AuthMiddleware:
-    """The application behind its door. Serves `/health` by itself."""
+    """An ASGI application that checks each request before it hands it on. Answers `/health` itself."""
 
-    def __init__(self, app: App, tokens: TokenStore, gate: ConnectionLimits, port: int) -> None:
-        self._app, self._tokens, self._gate, self._port = app, tokens, gate, port
+    def __init__(self, app: App, tokens: TokenStore, limits: ConnectionLimits, port: int) -> None:
+        self._app, self._tokens, self._limits, self._port = app, tokens, limits, port
 
     async def __call__(self, scope: Scope, receive: Receive, send: AsgiSend) -> None:
-        """One request, or the application's lifespan."""
+        """Serve one request, or hand on the lifespan. Every other kind of connection is ignored."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -75,7 +78,7 @@ class AuthMiddleware:
         await self._app(scope, _replay_body(body, receive), send)
 
     def _refusal(self, scope: Scope) -> Refusal | None:
-        """Why this request does not come in; where it does, the application is told who came."""
+        """Return why this request is refused. Where it is not, the caller's key is put into `scope`."""
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
         peer = tuple(scope["client"] or ("", 0))
         query = scope["query_string"].decode("latin-1")
@@ -92,9 +95,10 @@ class AuthMiddleware:
         token = self._tokens.find(bearer(headers) or "")
         if token is None:
             return UNKNOWN_TOKEN
+        # The application needs the caller, not the secret: without the header it cannot leak the token.
         scope["headers"] = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
         scope.setdefault("state", {})[CALLER_STATE_KEY] = token.caller(HTTP_DOOR).key
-        return self._gate.admit(peer, token)
+        return self._limits.admit(peer, token)
 
 
 def _is_strict(body: bytes) -> bool:
@@ -105,22 +109,23 @@ def _is_strict(body: bytes) -> bool:
     return True
 
 
-async def _answer(send: AsgiSend, said: Refusal, kind: bytes = b"text/plain; charset=utf-8") -> None:
-    """A line of text, after which the connection ends."""
-    body = f"{said.reason}\n".encode("ascii")
+async def _answer(send: AsgiSend, answer: Refusal, kind: bytes = b"text/plain; charset=utf-8") -> None:
+    """Send one line of text and end the connection."""
+    body = f"{answer.reason}\n".encode("ascii")
     headers = [
-        *((name.lower().encode(), value.encode()) for name, value in said.headers),
+        *((name.lower().encode(), value.encode()) for name, value in answer.headers),
         (b"content-type", kind),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]
-    await send({"type": "http.response.start", "status": int(said.status), "headers": headers})
+    await send({"type": "http.response.start", "status": int(answer.status), "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
 async def _read_body(scope: Scope, receive: Receive) -> tuple[bytes, Refusal | None]:
-    """The whole body, or why it is not taken."""
+    """Read the whole body. The second value is why the body is refused, and None where it is not."""
     for name, value in scope["headers"]:
+        # More than 9 digits are too large in any case, and Python refuses to parse very long numbers.
         if name == b"content-length" and (len(value) > 9 or int(value) > MAX_BODY_BYTES):
             return b"", _TOO_LARGE
     body = bytearray()
@@ -136,12 +141,12 @@ async def _read_body(scope: Scope, receive: Receive) -> tuple[bytes, Refusal | N
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """The body that has arrived already, then whatever follows it."""
-    waiting = [body]
+    """Return an ASGI `receive` that gives the body which was read already, then what follows it."""
+    bodies = [body]
 
     async def next_message() -> Message:
-        if waiting:
-            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        if bodies:
+            return {"type": "http.request", "body": bodies.pop(), "more_body": False}
         return await receive()
 
     return next_message
@@ -154,16 +159,19 @@ async def serve_http(
     tokens: TokenStore,
     port: int = HTTP_PORT,
     *,
-    gate: ConnectionLimits | None = None,
+    limits: ConnectionLimits | None = None,
 ) -> AsyncIterator[str]:
-    """Serve the application under `/mcp` on that port of loopback, or the next free one, until the block
-    ends; then the kernel's calls are ended and answers under way get two seconds. Gives the address. Raises
-    OSError where no port is free."""
+    """Serve the application under `/mcp` on that port of 127.0.0.1, or the next free one. Gives the address.
+
+    When the block ends, the kernel's calls are ended and running answers get `END_SECONDS`. Raises OSError
+    where no port is free.
+    """
+    # uvicorn takes long to import, and a kernel without an HTTP server does not need it.
     from flycore.server.http_server import UvicornServer, server_config
 
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         silence_logger(name)
-    counted = gate or ConnectionLimits()
+    counted = limits or ConnectionLimits()
     listener = bind_loopback(port)
     bound = int(listener.getsockname()[1])
     address = f"http://{LOOPBACK}:{bound}{MCP_PATH}"
@@ -175,6 +183,8 @@ async def serve_http(
             with kernel.door_open(address):
                 yield address
         finally:
+            # The kernel stops first, so that the answers to its calls can still be sent. Half-open
+            # connections are dropped, because uvicorn would wait for them.
             await kernel.stop()
             counted.drop_half_open()
             with anyio.CancelScope(shield=True):

@@ -1,4 +1,7 @@
-"""uvicorn as the HTTP door uses it: no signals, no logs, no name, and every connection counted."""
+"""uvicorn as the HTTP server uses it: without signal handlers, logs and a server header.
+
+Every connection counts towards the limits of the listener.
+"""
 
 from __future__ import annotations
 
@@ -20,29 +23,30 @@ MOST_HEADER_BYTES = 16_384
 
 
 class UvicornServer(uvicorn.Server):
-    """A server that its owner ends, not a signal."""
+    """A uvicorn server that runs until `end` is called, not until a signal arrives."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self._listens, self._ended = anyio.Event(), anyio.Event()
+        self._listening, self._ended = anyio.Event(), anyio.Event()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are for the process's own hands."""
+        """Install no signal handlers; the process has its own."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
+        """Start to listen, and set the event that `serve_on` waits for."""
         await super().startup(sockets)
-        self._listens.set()
+        self._listening.set()
 
     async def serve_on(
         self, listener: socket.socket, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED
     ) -> None:
-        """Serve until `end`; reports when it listens."""
+        """Serve on that socket until `end` is called. Reports `started` when the server listens."""
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._report, task_status)
+                # A cancellation would stop uvicorn without its clean-up; `end` is the way to stop it.
                 with anyio.CancelScope(shield=True):
                     await self.serve(sockets=[listener])
                 group.cancel_scope.cancel()
@@ -50,53 +54,56 @@ class UvicornServer(uvicorn.Server):
             self._ended.set()
 
     async def end(self) -> None:
-        """Take no more, and wait until everything that was under way has been answered or cut off."""
+        """Accept no more connections, and wait until every running request was answered or cut off."""
         self.should_exit = True
         await self._ended.wait()
 
     async def _report(self, task_status: TaskStatus[None]) -> None:
-        await self._listens.wait()
+        await self._listening.wait()
         task_status.started()
 
 
-def server_config(app: Any, gate: ConnectionLimits, end_seconds: int) -> uvicorn.Config:
-    """The settings of a server for `app`, an ASGI application, behind `gate`."""
+def server_config(app: Any, limits: ConnectionLimits, end_seconds: int) -> uvicorn.Config:
+    """Return the settings of a server for `app`, an ASGI application, whose connections `gate` limits."""
 
     class Counted(H11Protocol):
-        """A connection that stands in the door until a request of it has been admitted. The lines of a later
-        request have to arrive as soon as those of the first."""
+        """A connection that is half open until one of its requests was admitted.
 
-        _late: asyncio.TimerHandle | None = None
+        The head of every later request has the same time limit as the head of the first.
+        """
+
+        _head_deadline: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
             super().connection_made(transport)
-            gate.opened(self.client, transport.abort)
+            limits.opened(self.client, transport.abort)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            self._look_at_the_next()
+            self._limit_next_head()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            self._look_at_the_next()
+            self._limit_next_head()
 
-        def _look_at_the_next(self) -> None:
-            """Between two requests: once the next one has begun, its time runs. One that has not is timed by
-            uvicorn."""
+        def _limit_next_head(self) -> None:
+            """Start the time limit once the first bytes of the next request arrived, or clear it."""
+            # uvicorn limits how long a connection may be idle between two requests, but not how long the
+            # head of a request may take once it began.
             between = self.cycle is not None and self.cycle.response_complete
             if not between or not self.conn.trailing_data[0]:
-                self._in_time()
-            elif self._late is None:
-                self._late = self.loop.call_later(gate.seconds, self.transport.abort)
+                self._clear_deadline()
+            elif self._head_deadline is None:
+                self._head_deadline = self.loop.call_later(limits.seconds, self.transport.abort)
 
-        def _in_time(self) -> None:
-            if self._late is not None:
-                self._late.cancel()
-                self._late = None
+        def _clear_deadline(self) -> None:
+            if self._head_deadline is not None:
+                self._head_deadline.cancel()
+                self._head_deadline = None
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._in_time()
-            gate.closed(self.client)
+            self._clear_deadline()
+            limits.closed(self.client)
             super().connection_lost(exc)
 
     return uvicorn.Config(

@@ -1,4 +1,4 @@
-"""What both listeners on loopback share: a port, quiet logs, and an eye on tokens that are taken away."""
+"""Functions of both loopback listeners, TCP and HTTP: socket, silent loggers, the end of revoked tokens."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from flycore.server.tokens import TokenStore
 
 LOOPBACK = "127.0.0.1"
 MORE_PORTS = 20
-"""Ports tried after the first one, when that is busy."""
+"""Ports that are tried after the first one, where that is in use."""
 LISTEN_BACKLOG = 128
 TOKEN_POLL_SECONDS = 1.0
-"""How often the token file is looked at for a change that nobody told of."""
+"""How often the token file is checked for changes that no event reported, such as one made by hand."""
 
 
 def bind_loopback(port: int) -> socket.socket:
-    """A listening socket on that port of 127.0.0.1, or on the next free one; port 0 takes any. Raises OSError
-    where none is free."""
+    """Return a listening socket on that port of 127.0.0.1, or on the next free one; port 0 takes any.
+
+    Raises OSError where none of the `MORE_PORTS` following ports is free.
+    """
     last = port if port == 0 else min(port + MORE_PORTS, 65_535)
     for number in range(port, last + 1):
         try:
@@ -48,15 +50,16 @@ def _listen(port: int) -> socket.socket:
 
 
 def silence_logger(name: str) -> logging.Logger:
-    """That logger, saying nothing: what a peer sends is written nowhere."""
+    """Return the logger of that name, disabled."""
+    # The libraries log parts of what a peer sent; such text must not reach a log or a terminal.
     logger = logging.getLogger(name)
     logger.propagate = False
     logger.disabled = True
     return logger
 
 
-async def watch_tokens(bus: Bus, tokens: TokenStore, gate: ConnectionLimits) -> None:
-    """End the connections of a token as soon as it is taken away; runs until cancelled."""
+async def watch_tokens(bus: Bus, tokens: TokenStore, limits: ConnectionLimits) -> None:
+    """Drop the connections of each token that is revoked. Runs until it is cancelled."""
     known = tokens.tokens()
     with bus.subscribe(frozenset((EventClass.AUDIT,))) as events:
         while True:
@@ -64,4 +67,4 @@ async def watch_tokens(bus: Bus, tokens: TokenStore, gate: ConnectionLimits) -> 
                 await anext(aiter(events))
             if (now := tokens.tokens()) != known:
                 known = now
-                gate.keep_only(now)
+                limits.keep_only(now)

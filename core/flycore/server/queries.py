@@ -1,4 +1,4 @@
-"""What one client reads of the kernel: a viewer everything, an agent only what is its own."""
+"""Queries of one client: a viewer reads everything, an agent only what belongs to it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ from flycore.rpc.methods import EVERYTHING, NARROWED, Method
 
 
 class Queries:
-    """Answers the methods of the table for one client. A method that is not defined here is the kernel's own
-    of the same name, its result narrowed as its row says."""
+    """Answers the methods of the table `rpc.methods` for one client.
+
+    A method that is not defined here is the kernel's method of the same name. Its result is reduced to what
+    `Method.agents_see` allows.
+    """
 
     def __init__(self, kernel: Kernel, caller: Caller, *, viewer: bool, paired: bool = False) -> None:
         self._kernel = kernel
@@ -33,7 +36,7 @@ class Queries:
         self._paired = paired
 
     async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
-        """Give the result of that method, as far as this client may see it."""
+        """Return the result of that method, reduced to what this client may see."""
         if method.agents_see == NARROWED:
             return await getattr(self, method.name)(*arguments)
         result = getattr(self._kernel, method.name)(*arguments)
@@ -48,32 +51,32 @@ class Queries:
         return self._viewer or caller_key == self._caller.key
 
     async def catalog(self) -> Catalog:
-        """Give the catalog; for an agent with what its quota leaves, and without the policy's rules."""
+        """Return the catalog. An agent gets it with what its quota leaves, and without the policy's rules."""
         if self._viewer:
             return self._kernel.catalog()
         return without_rules(self._kernel.catalog(self._caller.key))
 
     async def activity(self) -> tuple[Activity, ...]:
-        """List calls, those of earlier kernels too, for which this waits until they have been read."""
-        await self._kernel.past.ready()
+        """Return the calls that this client may see, with those of earlier kernels."""
+        await self._kernel.call_history.ready()  # a new kernel reads the earlier calls in the background
         return tuple(call for call in self._kernel.activity() if self._sees(call.caller.key))
 
     async def one_call(self, call_id: str) -> tuple[Activity, ...]:
-        """Give the call of that id; nothing where there is none to be seen."""
+        """Return the call of that id; empty where this client sees no such call."""
         return tuple(call for call in await self.activity() if call.call_id == call_id)
 
     async def picture(self, call_id: str, index: int) -> Picture | None:
-        """Give an image that a call made, one's own for an agent."""
+        """Return an image that a call made; None where this client may not see the call."""
         if not self._sees(self._kernel.caller_of(call_id)):
             return None
         return await self._kernel.picture(call_id, index)
 
     async def metrics(self) -> Metrics:
-        """Count calls: for an agent its own."""
+        """Return the counts of calls: of all calls for a viewer, of its own calls for an agent."""
         return await self._kernel.metrics("" if self._viewer else self._caller.key)
 
     async def asks(self) -> tuple[Ask, ...]:
-        """List approval requests, each without what this client may not see of it."""
+        """Return the approval requests that this client may see, each reduced by `redacted_ask`."""
         return tuple(
             redacted_ask(ask, viewer=self._viewer, approver=self._paired)
             for ask in self._kernel.asks()
@@ -81,20 +84,21 @@ class Queries:
         )
 
     async def one_ask(self, request_id: str) -> tuple[Ask, ...]:
-        """Give the request of that id, all for an empty one; nothing where there is none to be seen."""
+        """Return the request of that id, or all for an empty id; empty where this client sees none."""
         return tuple(ask for ask in await self.asks() if request_id in ("", ask.request.id))
 
     async def rules(self) -> tuple[StandingRule, ...]:
-        """List the rules of the person's own policy file; none for an agent."""
-        # The file is read for each answer, and it may lie on a slow disk.
+        """Return the rules of the person's own policy file; none for an agent."""
+        # Each answer reads the file, which may lie on a slow disk, so the event loop must not wait for it.
         return await anyio.to_thread.run_sync(self._kernel.rules) if self._viewer else ()
 
     async def panic(self) -> bool:
-        """Stop everything in this client's name. Everybody may; nothing over a connection releases it."""
+        """Stop everything in the name of this client. Return False where everything was stopped already."""
+        # Every client may stop everything. No message releases the stop: only the console does.
         return await self._kernel.panic(str(self._caller))
 
     async def tool_schema(self, tool: str) -> ToolSchema:
-        """Describe one tool. Raises msgspec.ValidationError where none has that name."""
+        """Return the schemas of one tool. Raises msgspec.ValidationError where no tool has that name."""
         catalog = self._kernel.catalog()
         view = catalog.capability(tool)
         if view is None:
@@ -112,28 +116,32 @@ class Queries:
 
 
 def redacted_ask(ask: Ask, *, viewer: bool, approver: bool = False) -> Ask:
-    """An ask as a paired console sees it, which is all of it, or as other programs may: the confirming
-    letter and what a mask hides are for the person's eyes alone, and which rules asked, what changed
-    meanwhile, and what the kernel read of a file, is not for agents."""
+    """Return an approval request as this client may see it.
+
+    A paired console sees all of it. Nobody else sees the letter that confirms an approval, cropped
+    screenshots, or values that a mask hides. Agents, in addition, do not see which rules asked, what changed
+    in the meantime, and what the kernel read from a file.
+    """
     if approver:
         return ask
-    asked, subject = ask.request.without_crops("it is shown in the console alone"), ask.request.subject
+    request, subject = ask.request.without_crops("it is shown only in the console"), ask.request.subject
     if not viewer and subject.preview is not None and subject.preview.file:
         subject = msgspec.structs.replace(subject, preview=None)
-    if asked.input_json != canonical_json(subject.input):
-        subject = msgspec.structs.replace(subject, input=_masked_input(asked.input_json))
-    request = msgspec.structs.replace(
-        asked,
-        letter="",
-        why=asked.why if viewer else (),
-        difference=asked.difference if viewer else (),
+    # `input_json` is the input with its secrets masked. Where it differs, the subject still has the secrets.
+    if request.input_json != canonical_json(subject.input):
+        subject = msgspec.structs.replace(subject, input=_masked_input(request.input_json))
+    redacted = msgspec.structs.replace(
+        request,
+        letter="",  # with the letter a program could type the person's confirmation
+        why=request.why if viewer else (),
+        difference=request.difference if viewer else (),
         subject=subject,
     )
-    return msgspec.structs.replace(ask, request=request)
+    return msgspec.structs.replace(ask, request=redacted)
 
 
 def _masked_input(text: str) -> JsonObject:
-    """The input as its card spells it; nothing where masking left no JSON."""
+    """Return the masked input as JSON; an empty object where masking left no valid JSON."""
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError:

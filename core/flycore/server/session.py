@@ -1,4 +1,7 @@
-"""One connection: reads messages and answers them. Only a paired console's decide anything (`approving`)."""
+"""The session of one connection: reads the messages of a client and answers them.
+
+Only the messages of a paired console decide anything (`console_session`).
+"""
 
 from __future__ import annotations
 
@@ -31,19 +34,19 @@ from flycore.server.tokens import TCP_DOOR, TokenStore
 
 Handler = Callable[[m.Envelope, Method, TaskGroup], Awaitable[None]]
 
-ONLY_LOCAL = "only a program of this user, over the Unix socket, may do that"
-OTHER_PROTOCOL = f"this door speaks {m.PROTOCOL}: restart the older of the two programs"
+ONLY_LOCAL = "only a program of this user may do this, over the Unix socket"
+OTHER_PROTOCOL = f"this server speaks {m.PROTOCOL}: restart the older of the two programs"
 
 
 class Connection(Protocol):
-    """What a session needs of a WebSocket."""
+    """The methods of a WebSocket that a session uses."""
 
     async def recv(self, *, decode: Literal[False]) -> bytes:
-        """The next message as it came, whatever its bytes; raises ConnectionClosed."""
+        """Return the next message as bytes. Raises ConnectionClosed."""
         ...
 
     async def send(self, message: str) -> None:
-        """Send one message; raises ConnectionClosed."""
+        """Send one message. Raises ConnectionClosed."""
         ...
 
     async def close(self) -> None:
@@ -51,14 +54,11 @@ class Connection(Protocol):
         ...
 
 
-def _matches(wanted: m.Subscribe, event: Event) -> bool:
-    """Whether the event is one of those; that some were lost is told to everybody."""
-    named = not wanted.classes or event.cls in wanted.classes
-    return event.type == MISSED or (named and (not wanted.types or event.type in wanted.types))
-
-
 class Session:
-    """The server's side of one connection. The caller is who the transport says, never who a message says."""
+    """The server side of one connection.
+
+    The caller is the one that the transport identified; no message can change it.
+    """
 
     def __init__(self, kernel: Kernel, connection: Connection, caller: Caller, pid: int = 0) -> None:
         self._kernel = kernel
@@ -86,10 +86,10 @@ class Session:
             "token.add": self._tokens,
             "token.revoke": self._tokens,
         }
-        """What the connection answers itself; the table's other messages go to Queries or to the approver."""
+        """Messages that the session answers itself. All others go to Queries or to the approver."""
 
     async def run(self) -> None:
-        """Serve until the peer leaves; its calls are cancelled, its requests withdrawn."""
+        """Serve until the peer disconnects, then cancel its calls and withdraw its approval requests."""
         with self._kernel.connection() as self._present, suppress(ConnectionClosed):
             await self._send_hello()
             try:
@@ -103,7 +103,7 @@ class Session:
                 self._console.close(self._caller)
 
     async def wait_until_answered(self) -> None:
-        """Wait until the peer has been told how each of its calls ended."""
+        """Wait until the result of every call of this connection has been sent."""
         await self._calls.wait_until_answered()
 
     async def _read(self, group: TaskGroup) -> None:
@@ -125,7 +125,7 @@ class Session:
             await self._error(message, m.ErrorCode.INVALID_ENVELOPE, OTHER_PROTOCOL)
         elif method is None:
             await self._error(message, m.ErrorCode.UNSUPPORTED_MESSAGE, "unknown message type")
-        elif not self._takes(method):
+        elif not self._accepts(method):
             await self._error(message, m.ErrorCode.UNAUTHORIZED, ONLY_LOCAL)
         else:
             try:
@@ -134,13 +134,14 @@ class Session:
                 await self._error(message, m.ErrorCode.INVALID_PAYLOAD, str(error))
 
     def handler_of(self, method: Method) -> Handler:
-        """Find what answers a message of the table."""
-        found = self._handlers.get(method.message)
-        return found or (self._decide if method.kind is Kind.DECISION else self._query)
+        """Return the handler that answers the message of that method."""
+        handler = self._handlers.get(method.message)
+        return handler or (self._decide if method.kind is Kind.DECISION else self._query)
 
-    def _takes(self, method: Method) -> bool:
-        """Whether such a message is taken from this caller at all. One that is known by a token and not by
-        its process is an agent: it reads what is its own and calls, nothing else."""
+    def _accepts(self, method: Method) -> bool:
+        """Return whether this caller may send the message of that method at all."""
+        # A caller over TCP is known by its token only, not by its process. It is an agent: it may read what
+        # belongs to it and call tools, and nothing else.
         return method.who is Who.TOKEN or self._caller.door != TCP_DOOR
 
     async def _send(self, kind: str, payload: object, answers: m.Envelope | None) -> None:
@@ -153,7 +154,7 @@ class Session:
 
     async def _send_hello(self) -> None:
         status = self._kernel.status()
-        commands = sorted(method.message for method in METHODS if self._takes(method))
+        commands = sorted(method.message for method in METHODS if self._accepts(method))
         hello = {
             "clientId": f"c{secrets.token_hex(4)}",
             "connectedAt": round(time.time(), 6),
@@ -166,7 +167,7 @@ class Session:
     async def _hello(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         hello = msgspec.convert(message.payload, m.Hello)
         if self._greeted:
-            await self._error(message, m.ErrorCode.UNAUTHORIZED, "a connection keeps the role it began with")
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, "a connection cannot change its role")
             return
         if hello.viewer and self._caller.door == TCP_DOOR:
             await self._error(message, m.ErrorCode.UNAUTHORIZED, ONLY_LOCAL)
@@ -216,26 +217,30 @@ class Session:
                     )
 
     def _should_send(self, event: Event) -> bool:
-        """Whether the peer has asked for it, and may see it: what concerns a call is for its caller."""
+        """Return whether the peer subscribed to the event and may see it."""
         call_id, about = event.payload.get("callId"), event.payload.get("about")
         if self._subscription is None or not _matches(self._subscription, event):
             return False
-        own = not isinstance(call_id, str) or self._kernel.caller_of(call_id) == self._caller.key
-        mine = not isinstance(about, str) or about == self._caller.key
-        return self._viewer or (own and mine)
+        # An agent sees events of its own calls and about itself, and events that concern no caller.
+        own_call = not isinstance(call_id, str) or self._kernel.caller_of(call_id) == self._caller.key
+        about_self = not isinstance(about, str) or about == self._caller.key
+        return self._viewer or (own_call and about_self)
 
     async def _call(self, message: m.Envelope, method: Method, group: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.ToolCall)
-        self._greeted = True  # who has called does not become a viewer, and so no console
+        # A client that called a tool must not become a viewer later: a viewer can become a console, which
+        # could approve the client's own calls.
+        self._greeted = True
         if self._viewer:
-            await self._error(message, m.ErrorCode.UNAUTHORIZED, "a viewer does not call tools")
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, "a viewer cannot call tools")
         elif not self._calls.accepts(message.id):
-            await self._error(message, m.ErrorCode.INVALID_PAYLOAD, "that id is in use, or too many calls")
+            problem = "this id is in use, or too many calls are running"
+            await self._error(message, m.ErrorCode.INVALID_PAYLOAD, problem)
         else:
             await self._calls.start(message, wanted, self._caller, group)
 
     async def _cancel(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
-        """A peer ends its own calls; a viewer, which is a person's command line, any."""
+        """End a call. An agent ends its own calls; a viewer, which is a person's command line, any call."""
         wanted = msgspec.convert(message.payload, m.ToolCancel)
         ended = self._kernel.cancel(wanted.call_id) if self._viewer else self._calls.cancel(wanted)
         await self._send("ack", {"cancelled": ended}, message)
@@ -245,7 +250,7 @@ class Session:
         return Queries(self._kernel, self._caller, viewer=self._viewer, paired=self._console.paired)
 
     async def _query(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
-        """Answer what the table names a method for."""
+        """Answer a read of the table, of `Queries` or of the kernel."""
         wanted = msgspec.convert(message.payload, method.payload)
         if method.who is Who.VIEWER and not self._viewer:
             await self._error(message, m.ErrorCode.UNAUTHORIZED, method.refusal)
@@ -268,7 +273,7 @@ class Session:
         await self._send("ack", msgspec.to_builtins(outcome), message)
 
     async def _tokens(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
-        """Only the command line, as a viewer, lets clients in; log and console say who it was."""
+        """Add or revoke a token. Only viewers may; the audit log and the console name the program."""
         if not self._viewer:
             await self._error(message, m.ErrorCode.UNAUTHORIZED, method.refusal)
             return
@@ -280,16 +285,27 @@ class Session:
         await self._send("ack", {"yielding": self._kernel.yield_root()}, message)
 
 
+def _matches(wanted: m.Subscribe, event: Event) -> bool:
+    """Return whether the subscription includes the event. The report of lost events goes to everybody."""
+    of_class = not wanted.classes or event.cls in wanted.classes
+    return event.type == MISSED or (of_class and (not wanted.types or event.type in wanted.types))
+
+
 def change_tokens(kernel: Kernel, kind: str, payload: JsonObject, caller: Caller) -> Outcome:
-    """Do what the message says, on behalf of `caller`, whom log and console name. Raises ValidationError."""
-    book, by = TokenStore.load(kernel.state_dir), f"flytui token, {caller}"
+    """Add or revoke a token on behalf of `caller`, whom the audit log and the console name.
+
+    `kind` is `token.add` or `token.revoke`. Raises msgspec.ValidationError for a wrong payload.
+    """
+    store, by = TokenStore.load(kernel.state_dir), f"flytui token, {caller}"
     try:
         if kind == "token.add":
             wanted = msgspec.convert(payload, m.TokenAdd)
-            book.add(wanted.name, wanted.digest, noted=lambda: kernel.token_changed(wanted.name, "made", by))
+            store.add(
+                wanted.name, wanted.digest, before_write=lambda: kernel.token_changed(wanted.name, "made", by)
+            )
             return Outcome(accepted=True)
         name = msgspec.convert(payload, m.TokenRevoke).name
-        if not book.revoke(name, noted=lambda: kernel.token_changed(name, "revoked", by)):
+        if not store.revoke(name, before_write=lambda: kernel.token_changed(name, "revoked", by)):
             return Outcome(accepted=False, why_not=f"there is no token {name[:40]}")
     except (TokenRefused, AuditUnwritable) as refused:
         return Outcome(accepted=False, why_not=str(refused))

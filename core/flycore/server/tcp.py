@@ -1,4 +1,4 @@
-"""The TCP door: WebSocket `flyflor.ws.v1` on loopback, for clients that bring a token."""
+"""The TCP server: WebSocket `flyflor.ws.v1` on loopback, for clients that present a token."""
 
 from __future__ import annotations
 
@@ -22,49 +22,50 @@ from flycore.server.tokens import TCP_DOOR, Token, TokenStore
 TCP_PORT = 8787
 WS_PATH = "/ws"
 MAX_TCP_MESSAGE_BYTES = 1024 * 1024
-"""Largest message taken: an input that a program of this user may hand over by file is larger."""
+"""Largest message that a client over TCP may send; less than over the Unix socket."""
 CLOSE_SECONDS = 2.0
+"""How long a closing handshake may take before the connection is dropped."""
 REVOKED_CLOSE_CODE = 4401
-"""Close code of a connection whose token was taken away."""
+"""Close code of a connection whose token was revoked."""
 
 
 class _TcpServer:
-    """Who comes in, and as whom."""
+    """Admits connections by their tokens and runs their sessions."""
 
     def __init__(
-        self, kernel: Kernel, tokens: TokenStore, gate: ConnectionLimits, port: int, group: TaskGroup
+        self, kernel: Kernel, tokens: TokenStore, limits: ConnectionLimits, port: int, group: TaskGroup
     ) -> None:
-        self._kernel, self._tokens, self._gate, self._port = kernel, tokens, gate, port
+        self._kernel, self._tokens, self._limits, self._port = kernel, tokens, limits, port
         self._group = group
         self._tokens_by_connection: dict[ServerConnection, Token] = {}
         self.sessions: set[Session] = set()
 
     def connections(self) -> type[ServerConnection]:
-        """Connections that this door counts."""
-        door = self
+        """Return a class of connections that count towards the limits from their first moment."""
+        server = self
 
         class Counted(PingLimitedConnection):
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 super().connection_made(transport)
-                door.opened(self)
+                server.opened(self)
 
             def connection_lost(self, exc: Exception | None) -> None:
-                door.closed(self)
+                server.closed(self)
                 super().connection_lost(exc)
 
         return Counted
 
     def opened(self, connection: ServerConnection) -> None:
-        """Somebody has connected."""
-        self._gate.opened(connection, connection.transport.abort)
+        """Count a new connection."""
+        self._limits.opened(connection, connection.transport.abort)
 
     def closed(self, connection: ServerConnection) -> None:
-        """The connection is gone."""
-        self._gate.closed(connection)
+        """Forget a connection that has ended."""
+        self._limits.closed(connection)
         self._tokens_by_connection.pop(connection, None)
 
     def admit(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Answer `/health`; refuse what must not come in before the upgrade."""
+        """Answer `/health`, or return the refusal of a request, before the upgrade to WebSocket."""
         headers = tuple(request.headers.raw_items())
         refused = refusal(
             headers,
@@ -78,16 +79,16 @@ class _TcpServer:
             return connection.respond(http.HTTPStatus.OK, "ok\n")
         token = self._tokens.find(bearer(headers) or "") if refused is None else None
         if refused is None and token is not None:
-            refused = self._gate.admit(connection, token, lambda: self._end(connection))
+            refused = self._limits.admit(connection, token, lambda: self._end(connection))
         if refused is None and token is not None:
             self._tokens_by_connection[connection] = token
             return None
         return _refusal_response(connection, refused or UNKNOWN_TOKEN)
 
     async def handle(self, connection: ServerConnection) -> None:
-        """Serve one connection that came in."""
+        """Serve one admitted connection."""
         token = self._tokens_by_connection.get(connection)
-        if token is None:  # it has left already
+        if token is None:  # the connection was lost between its admission and now
             return
         session = Session(self._kernel, connection, token.caller(TCP_DOOR))
         self.sessions.add(session)
@@ -97,7 +98,7 @@ class _TcpServer:
             self.sessions.remove(session)
 
     def _end(self, connection: ServerConnection) -> None:
-        self._group.start_soon(connection.close, REVOKED_CLOSE_CODE, "the token was taken away")
+        self._group.start_soon(connection.close, REVOKED_CLOSE_CODE, "the token was revoked")
 
 
 def _refusal_response(connection: ServerConnection, refused: Refusal) -> Response:
@@ -109,23 +110,27 @@ def _refusal_response(connection: ServerConnection, refused: Refusal) -> Respons
 
 @asynccontextmanager
 async def serve_tcp(
-    kernel: Kernel, tokens: TokenStore, port: int = TCP_PORT, *, gate: ConnectionLimits | None = None
+    kernel: Kernel, tokens: TokenStore, port: int = TCP_PORT, *, limits: ConnectionLimits | None = None
 ) -> AsyncIterator[str]:
-    """Serve the kernel on that port of loopback, or the next free one, until the block ends; then its calls
-    are ended, their callers told, and connections closed. Gives the address. Raises OSError where no port is
-    free."""
-    counted = gate or ConnectionLimits()
+    """Serve the kernel on that port of 127.0.0.1, or the next free one. Gives the address.
+
+    When the block ends, the kernel's calls are ended, their results sent and the connections closed. Raises
+    OSError where no port is free.
+    """
+    counted = limits or ConnectionLimits()
     listener = bind_loopback(port)
     bound = int(listener.getsockname()[1])
     address = f"ws://{LOOPBACK}:{bound}{WS_PATH}"
     async with anyio.create_task_group() as group:
-        door = _TcpServer(kernel, tokens, counted, bound, group)
+        sessions = _TcpServer(kernel, tokens, counted, bound, group)
         server = await serve(
-            door.handle,
+            sessions.handle,
             sock=listener,
-            create_connection=door.connections(),
-            process_request=door.admit,
-            write_limit=0,  # a message counts as sent when the peer has it, whatever becomes of this process
+            create_connection=sessions.connections(),
+            process_request=sessions.admit,
+            # With no write buffer of its own, `send` returns only after the operating system took the
+            # message: what was sent arrives even where this process is killed next.
+            write_limit=0,
             max_size=MAX_TCP_MESSAGE_BYTES,
             compression=None,
             server_header=None,
@@ -141,9 +146,9 @@ async def serve_tcp(
         finally:
             await kernel.stop()
             with anyio.move_on_after(CLOSE_SECONDS, shield=True):
-                for session in tuple(door.sessions):
+                for session in tuple(sessions.sessions):
                     await session.wait_until_answered()
-            counted.drop_half_open()
+            counted.drop_half_open()  # the server would wait for their handshakes
             server.close()
             with anyio.move_on_after(2 * CLOSE_SECONDS, shield=True):
                 await server.wait_closed()

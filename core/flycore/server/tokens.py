@@ -1,7 +1,7 @@
-"""Tokens: who may come in over TCP and HTTP, and under which name. A token itself is kept nowhere.
+"""Tokens of the clients that may connect over TCP and HTTP. Only the digest of a token is stored.
 
-The file is the truth, so that whoever reads the book reads the same: the holder of the root's lock writes it,
-and it is looked at again whenever it is another. A file that cannot be relied on admits nobody.
+The file is the only state, so that every process sees the same tokens. The process that holds the lock of
+the root writes it; every process reads it again when it changed. A file that is not safe admits nobody.
 """
 
 from __future__ import annotations
@@ -30,19 +30,18 @@ HTTP_DOOR = "http"
 MAX_BYTES = 1_048_576
 MAX_TOKENS = 256
 PREFIX = "flytui_"
-"""What every token begins with, so that one in a log or a repository is known for what it is."""
+"""The beginning of every token, by which people and scanners recognise one in a log or a repository."""
 SECRET_BYTES = 32
 GENERATION_DIGITS = 12
-"""Hexadecimal digits of a digest by which callers of one name are told apart; as a number it is exact in
-JSON."""
+"""Hexadecimal digits of a digest that distinguish callers of one name. 48 bits are exact as a JSON number."""
 MAX_PRESENTED_CHARS = 256
-"""Characters of what somebody presents; a longer one is none of ours."""
+"""Longest text that is compared with the tokens; no token is longer."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class Token(Value, frozen=True, kw_only=True):
-    """One client that may come in."""
+    """One client that may connect."""
 
     name: str
     digest: str
@@ -51,32 +50,34 @@ class Token(Value, frozen=True, kw_only=True):
     """Unix time, seconds."""
 
     def caller(self, door: str) -> Caller:
-        """Who calls with it. A token made anew under an old name is another caller: what the old one left
-        behind, a lease or a ticket, is not its. So a piece of its digest stands for when it began."""
+        """Return the caller that connects with this token through `door`."""
+        # A new token under an old name must be another caller, because it must not get the leases and
+        # tickets of the old one. A part of its digest takes the place of the start time of a process.
         return Caller(door=door, program=self.name, started=int(self.digest[:GENERATION_DIGITS], 16))
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """`Caller.key` of whoever comes with it, through any door."""
+        """`Caller.key` of the callers with this token, over TCP and over HTTP."""
         return tuple(self.caller(door).key for door in (TCP_DOOR, HTTP_DOOR))
 
 
 def new_token() -> str:
-    """A new token: 256 random bits."""
+    """Return a new token with 256 random bits."""
     return PREFIX + secrets.token_urlsafe(SECRET_BYTES)
 
 
 def digest_of(token: str) -> str:
-    """What is kept of a token."""
+    """Return the SHA-256 of a token in hexadecimal, which is what the file stores."""
+    # A plain hash is enough: a token is random, so that nobody can guess it from a list of words.
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _no_op() -> None:
-    """Nobody has to be told."""
+    """Do nothing."""
 
 
 class TokenStore:
-    """The tokens of one app root. Only the holder of the root's lock writes."""
+    """The tokens of one app root. Only the process that holds the lock of the root may write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -86,69 +87,78 @@ class TokenStore:
 
     @classmethod
     def load(cls, state_dir: Path) -> TokenStore:
-        """The book of that root. Never raises for what is there."""
+        """Return the store of that state folder. Raises nothing, whatever the file contains."""
         return cls(state_dir / TOKENS_FILE)
 
     @property
     def problem(self) -> str:
-        """Why the file cannot be relied on, and so nobody is admitted; empty where it can."""
+        """Why the file is not safe to use, so that nobody is admitted; empty where it is safe."""
         self._reload()
         return self._problem
 
     def tokens(self) -> tuple[Token, ...]:
-        """Every token as the file has them now, oldest first."""
+        """Return the tokens that the file has now, oldest first."""
         self._reload()
         return self._tokens
 
     def names(self) -> tuple[str, ...]:
-        """Their names."""
+        """Return the names of the tokens, oldest first."""
         return tuple(token.name for token in self.tokens())
 
     def new(self, name: str) -> str:
-        """Make a token and give it; nobody can be shown it again. Raises TokenRefused, OSError."""
+        """Make a token, store its digest and return it; it cannot be shown again.
+
+        Raises TokenRefused, and OSError where the file cannot be written.
+        """
         token = new_token()
         self.add(name, digest_of(token))
         return token
 
-    def add(self, name: str, digest: str, noted: Callable[[], None] = _no_op) -> Token:
-        """Admit the token of that digest under that name; `noted` is called when nothing stands against it,
-        and what it raises stops it. Raises TokenRefused, OSError."""
+    def add(self, name: str, digest: str, before_write: Callable[[], None] = _no_op) -> Token:
+        """Admit the token with that digest under that name.
+
+        `noted` is called after all checks and before the file is written; an exception of it stops the
+        change. Raises TokenRefused, and OSError where the file cannot be written.
+        """
         tokens = self._writable()
         if not _NAME.fullmatch(name):
             raise TokenRefused(
-                "a token's name is 1 to 32 of a-z 0-9 . _ - and begins with a letter or a digit"
+                "the name of a token has 1 to 32 of the characters a-z 0-9 . _ - "
+                "and begins with a letter or a digit"
             )
         if not _DIGEST.fullmatch(digest):
-            raise TokenRefused("a token is told by its SHA-256 in 64 hexadecimal digits")
+            raise TokenRefused("the digest of a token must be its SHA-256 in 64 hexadecimal digits")
         if name in {token.name for token in tokens}:
-            raise TokenRefused(f"there is a token {name} already: revoke it first, or choose another name")
+            raise TokenRefused(f"there is already a token {name}: revoke it first, or choose another name")
         if len(tokens) >= MAX_TOKENS:
-            raise TokenRefused(f"there are {MAX_TOKENS} tokens: revoke one first")
-        noted()
+            raise TokenRefused(f"there are {MAX_TOKENS} tokens already: revoke one first")
+        before_write()  # the audit log first: a change that cannot be recorded is not made
         made = Token(name=name, digest=digest, created_at=time.time())
         self._write((*tokens, made))
         return made
 
-    def revoke(self, name: str, noted: Callable[[], None] = _no_op) -> bool:
-        """Admit it no longer; False where there is none of that name. `noted` and errors as for `add`."""
+    def revoke(self, name: str, before_write: Callable[[], None] = _no_op) -> bool:
+        """Remove the token of that name; return False where there is none. `noted` and errors as in `add`."""
         tokens = self._writable()
-        left = tuple(token for token in tokens if token.name != name)
-        if len(left) == len(tokens):
+        remaining = tuple(token for token in tokens if token.name != name)
+        if len(remaining) == len(tokens):
             return False
-        noted()
-        self._write(left)
+        before_write()
+        self._write(remaining)
         return True
 
     def name_of(self, presented: str) -> str | None:
-        """Name of the token that was presented; None for anything else."""
+        """Return the name of the token `presented`; None where it is not known."""
         found = self.find(presented)
         return None if found is None else found.name
 
     def find(self, presented: str) -> Token | None:
-        """The token that was presented. Takes as long for any wrong one."""
+        """Return the token whose secret is `presented`; None where there is none."""
         if len(presented) > MAX_PRESENTED_CHARS:
             return None
         digest, found = digest_of(presented), None
+        # Every digest is compared in full, and the loop has no early end: the time says nothing of how
+        # much of a wrong token was right.
         for token in self.tokens():
             if hmac.compare_digest(token.digest, digest):
                 found = token
@@ -158,7 +168,7 @@ class TokenStore:
         tokens = self.tokens()
         if self._problem:
             raise TokenRefused(
-                f"{self.path} cannot be relied on: {self._problem}; remove it, then make new tokens"
+                f"{self.path} is not safe to use: {self._problem}; remove it, then make new tokens"
             )
         return tokens
 
@@ -168,7 +178,8 @@ class TokenStore:
         write_atomic(self.path, canonical_json(kept).encode("ascii") + b"\n")
 
     def _reload(self) -> None:
-        """Read the file again where it is another than the one read last."""
+        """Read the file again where it changed since it was last read."""
+        # O_NOFOLLOW: a link could lead to a file of another user. O_NONBLOCK: opening a pipe would wait.
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -194,18 +205,18 @@ class TokenStore:
         except (msgspec.DecodeError, UnicodeError):
             self._problem = "it is not a list of tokens"
             return
-        wrong = [
+        invalid = [
             item for item in found if not (_NAME.fullmatch(item.name) and _DIGEST.fullmatch(item.digest))
         ]
-        if wrong or len({item.name for item in found}) < len(found) or len(found) > MAX_TOKENS:
-            self._problem = "it has a token that is none, twice, or too many"
+        if invalid or len({item.name for item in found}) < len(found) or len(found) > MAX_TOKENS:
+            self._problem = "it has a token that is not valid, one name twice, or too many tokens"
             return
         self._tokens = found
 
 
 def _file_problem(facts: os.stat_result) -> str:
     if not stat.S_ISREG(facts.st_mode):
-        return "it is no file"
+        return "it is not a file"
     if facts.st_uid != os.geteuid() or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return "others may write it"
+        return "other users may write to it"
     return "it is too large" if facts.st_size > MAX_BYTES else ""

@@ -1,4 +1,4 @@
-"""The Unix socket door: WebSocket `flyflor.ws.v1`, for programs of the same user."""
+"""The Unix socket server: WebSocket `flyflor.ws.v1`, for programs of the same user."""
 
 from __future__ import annotations
 
@@ -25,21 +25,26 @@ from flycore.server.session import Session
 from flysafe.atomic import private_folder
 
 UNIX_DOOR = "socket"
-"""Also of calls made in the process of a provisional kernel: a ticket of one is found by the other."""
+"""`Caller.door` of clients over the socket, and of calls that the process of a provisional kernel makes
+itself: so a program gets the same tickets both ways."""
 CLOSE_SECONDS = 2.0
 """How long a closing handshake may take before the connection is dropped."""
 
 
 def _bind(path: Path) -> socket.socket:
-    """A listening socket at `path`, 0600. The caller holds the root's lock, so a socket that is there
-    already was left by a kernel that is gone. Raises UnsafeSocket where something else is there, OSError
-    where the folder cannot be trusted."""
+    """Return a listening socket at `path` with mode 0600.
+
+    Raises UnsafeSocket where `path` is something other than a socket, and OSError where others may write to
+    its folder.
+    """
     private_folder(path.parent)
+    # The caller holds the lock of the root, so a socket at this path was left by a kernel that ended.
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
             raise UnsafeSocket(str(path), "it is not a socket")
         path.unlink()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    # The mode must be right from the first moment; a chmod after `bind` would leave a gap.
     before = os.umask(0o177)
     try:
         listener.bind(str(path))
@@ -54,12 +59,12 @@ def _unbind(path: Path) -> None:
 
 
 async def _admit(connection: ServerConnection, request: Request) -> Response | None:
-    """Answer `/health`; refuse other users, browsers and other paths before the upgrade."""
+    """Answer `/health`; refuse other users, browsers and other paths before the upgrade to WebSocket."""
     raw = cast(socket.socket, connection.transport.get_extra_info("socket"))
     if not is_same_user(peer_credentials(raw)[1]):
-        return connection.respond(http.HTTPStatus.FORBIDDEN, "another user's socket\n")
+        return connection.respond(http.HTTPStatus.FORBIDDEN, "this socket belongs to another user\n")
     if request.headers.get("Origin") is not None:
-        return connection.respond(http.HTTPStatus.FORBIDDEN, "no browser is served here\n")
+        return connection.respond(http.HTTPStatus.FORBIDDEN, "browsers are not served\n")
     if request.path == "/health":
         return connection.respond(http.HTTPStatus.OK, "ok\n")
     if request.path != "/ws":
@@ -69,8 +74,10 @@ async def _admit(connection: ServerConnection, request: Request) -> Response | N
 
 @asynccontextmanager
 async def serve_unix(kernel: Kernel, path: Path) -> AsyncIterator[None]:
-    """Serve the kernel on `path` until the block ends; then the file is removed, the kernel's calls are
-    ended, their callers told, and connections closed."""
+    """Serve the kernel on the socket `path` until the block ends.
+
+    Then the socket is removed, the kernel's calls are ended, their results sent and the connections closed.
+    """
     sessions: set[Session] = set()
 
     async def handle(connection: ServerConnection) -> None:
@@ -88,7 +95,9 @@ async def serve_unix(kernel: Kernel, path: Path) -> AsyncIterator[None]:
         handle,
         sock=listener,
         create_connection=PingLimitedConnection,
-        write_limit=0,  # a message counts as sent when the peer has it, whatever becomes of this process
+        # With no write buffer of its own, `send` returns only after the operating system took the message:
+        # what was sent arrives even where this process is killed next.
+        write_limit=0,
         process_request=_admit,
         max_size=MAX_MESSAGE_BYTES,
         compression=None,
@@ -98,7 +107,7 @@ async def serve_unix(kernel: Kernel, path: Path) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        _unbind(path)
+        _unbind(path)  # first, so that no client connects to a kernel that is stopping
         await kernel.stop()
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
             for session in tuple(sessions):

@@ -124,7 +124,7 @@ def test_a_broken_file_admits_nobody_and_is_not_overwritten(
     assert book.name_of(token) is None
     assert book.problem
     for change in (lambda: book.new("other"), lambda: book.revoke("claude")):
-        with pytest.raises(TokenRefused, match="cannot be relied on"):
+        with pytest.raises(TokenRefused, match="is not safe to use"):
             change()
     assert file_of(tmp_path).read_bytes() == data
 

@@ -1,1 +1,1 @@
-"""The MCP door: the catalog as tools of the Model Context Protocol, each call through the same pipeline."""
+"""The MCP server: offers the catalog as tools of the Model Context Protocol."""

@@ -1,4 +1,4 @@
-"""MCP over streamable HTTP, as an ASGI application. Who may come in is decided before it (admission)."""
+"""MCP over streamable HTTP, as an ASGI application that runs behind `AuthMiddleware`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,17 @@ ClientFor = Callable[[str], Client]
 _LOG = logging.getLogger("flytui.http")
 
 
-def http_app(door_of: ClientFor, look: ReadImage) -> ASGIApp:
-    """Serves `/mcp`, for each caller, by the key that admission left, with a server and sessions of its own;
-    a request without one is refused. Needs the ASGI lifespan."""
+def http_app(client_for: ClientFor, read_image: ReadImage) -> ASGIApp:
+    """Return the application that serves `/mcp`. It needs the ASGI lifespan.
+
+    Each caller, known by the key that `AuthMiddleware` left in the scope, has a server and sessions of its
+    own. A request without such a key is refused.
+    """
+    # The SDK logs parts of what a peer sent; such text must not reach a log or a terminal.
     log = logging.getLogger("mcp")
     log.propagate = False
-    log.addHandler(logging.NullHandler())  # what a peer sends is written nowhere
-    servers = _Servers(door_of, look)
+    log.addHandler(logging.NullHandler())
+    servers = _Servers(client_for, read_image)
     return Starlette(
         routes=[Route(MCP_PATH, endpoint=servers)],
         lifespan=lambda _: servers.open(),
@@ -42,54 +46,56 @@ def http_app(door_of: ClientFor, look: ReadImage) -> ASGIApp:
 
 
 async def _internal_error(request: Request, problem: Exception) -> Response:
-    """A fault of our own: its sender is told no more than that, the log one line without anybody's data."""
-    _LOG.error("a request over HTTP met a fault of our own: %s", type(problem).__name__)
+    """Answer a request that met a programming error. Answer and log show none of the data involved."""
+    _LOG.error("an internal error ended a request over HTTP: %s", type(problem).__name__)
     error = {"code": INTERNAL_ERROR, "message": "internal error"}
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, 500, {"connection": "close"})
 
 
 class _Servers:
-    """One session manager for each token's name, opened when it first comes."""
+    """One session manager for each caller, started with the caller's first request."""
 
-    def __init__(self, door_of: ClientFor, look: ReadImage) -> None:
-        self._client_for, self._look = door_of, look
+    def __init__(self, client_for: ClientFor, read_image: ReadImage) -> None:
+        self._client_for, self._read_image = client_for, read_image
         self._managers: dict[str, StreamableHTTPSessionManager] = {}
         self._opening = anyio.Lock()
         self._group: TaskGroup
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Serve while the block runs; then every session ends, and every call under way."""
+        """Serve while the block runs. Then every session and every running call ends."""
         async with anyio.create_task_group() as group:
             self._group = group
             yield
             group.cancel_scope.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
-        token = scope.get("state", {}).get(CALLER_STATE_KEY)
-        if not isinstance(token, str) or not token:
+        """Serve one request."""
+        caller_key = scope.get("state", {}).get(CALLER_STATE_KEY)
+        if not isinstance(caller_key, str) or not caller_key:
             await PlainTextResponse("no token\n", 401)(scope, receive, send)
             return
-        gone = scope[DISCONNECTED] = anyio.Event()
+        disconnected = scope[DISCONNECTED] = anyio.Event()
 
-        async def heard() -> Message:
+        async def receive_and_watch() -> Message:
             message = await receive()
             if message["type"] == "http.disconnect":
-                gone.set()
+                disconnected.set()
             return message
 
-        manager = await self._manager(token)
-        await manager.handle_request(scope, heard, send)
+        manager = await self._manager(caller_key)
+        await manager.handle_request(scope, receive_and_watch, send)
 
-    async def _manager(self, token: str) -> StreamableHTTPSessionManager:
+    async def _manager(self, caller_key: str) -> StreamableHTTPSessionManager:
+        # Two first requests of one caller may arrive together; without the lock each would start a manager,
+        # and the sessions of one of them would be lost.
         async with self._opening:
-            if token not in self._managers:
-                server = build_server(self._client_for(token), self._look)
+            if caller_key not in self._managers:
+                server = build_server(self._client_for(caller_key), self._read_image)
                 manager = StreamableHTTPSessionManager(server, max_sessions=MAX_SESSIONS)
                 await self._group.start(_run_manager, manager)
-                self._managers[token] = manager
-            return self._managers[token]
+                self._managers[caller_key] = manager
+            return self._managers[caller_key]
 
 
 async def _run_manager(

@@ -1,4 +1,4 @@
-"""Reads the images that a call made, so that an agent can look at them."""
+"""Images among the artifacts of a call: reads them for the agent that made the call."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from flycore.registry.paths import RootPaths
 from flysafe.beneath import read_beneath
 
 MAX_IMAGE_BYTES = 5 * 1024 * 1024
-"""Of one image; a larger one is only named."""
+"""Largest image that is read; of a larger one the agent gets only the name."""
 MAX_BYTES_IN_ALL = 4 * MAX_IMAGE_BYTES
-"""Of all images of one result."""
+"""Bytes of all images of one result together."""
 
 
 class Image(NamedTuple):
-    """An image as MCP carries it."""
+    """An image in the form of an MCP content block."""
 
     data: str
     """Base64."""
@@ -27,27 +27,32 @@ class Image(NamedTuple):
 
 
 ReadImage = Callable[[Artifact, int], Image | None]
-"""Reads one artifact of at most that many bytes; None where it is no image, too large, gone, or lies where
-it may not. Blocks."""
+"""Reads one artifact of at most that many bytes, and blocks. Returns None where the artifact is not an image,
+is too large, no longer exists, or lies outside the folders that may be read."""
 
 
 def image_reader(places: RootPaths) -> ReadImage:
-    """Looks below the folder of artifacts and the project's, through no link: what the kernel checked when
-    the call ended may be another file now. What an image is, its first bytes say, not the tool."""
+    """Return a function that reads images below the folder of artifacts and the project's folder."""
+    # The kernel checked each artifact when the call ended, but another file may have its name by now.
+    # So the path is resolved again below these anchors, and no link is followed.
     anchors = (os.path.realpath(places.artifacts_dir), os.path.realpath(places.app_root))
 
-    def look(artifact: Artifact, limit: int) -> Image | None:
+    def read_image(artifact: Artifact, limit: int) -> Image | None:
         data = _read(anchors, artifact.path, min(limit, MAX_IMAGE_BYTES))
+        # The first bytes decide what the file is; the type that the tool reports is not trusted.
         mime_type = None if data is None else image_type(data)
         if data is None or mime_type is None:
             return None
         return Image(base64.b64encode(data).decode("ascii"), mime_type)
 
-    return look
+    return read_image
 
 
 def image_type(data: bytes) -> str | None:
-    """PNG, JPEG, GIF or WebP by its first bytes: what model APIs take."""
+    """Return the MIME type of PNG, JPEG, GIF or WebP data by its first bytes; None for anything else.
+
+    These are the types that the APIs of models accept.
+    """
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):

@@ -1,4 +1,7 @@
-"""Tool names as MCP clients see them: model APIs take only letters, digits, `_` and `-`, at most 64."""
+"""Tool names as MCP clients see them.
+
+The APIs of models accept only names of at most 64 letters, digits, `_` and `-`.
+"""
 
 from __future__ import annotations
 
@@ -12,66 +15,76 @@ from flycore.model.catalog import CapabilityView, Catalog
 
 MAX_NAME_CHARS = 64
 MAX_REMEMBERED = 4_096
-"""Names that are remembered for tools that are there no longer."""
-_HASHED = 8
-"""Hex digits that stand for what was cut from a longer name."""
+"""Names that stay reserved for tools that no longer exist."""
+_HASH_DIGITS = 8
+"""Hexadecimal digits of the hash that replaces the end of a long name."""
 RESERVED = ("glee_tool", "glee_tools_list", "glee_tool_create")
-"""Names that agents know already; no capability is given one."""
+"""Names that agents know already. No capability gets one of them."""
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 _SOURCES = ("builtin", "plan", "registry:user", "registry:project")
-"""Earlier ones keep the plain name on a collision; a source that is not here comes after these."""
+"""Sources in the order in which they keep the plain name on a collision; all other sources come after."""
 
 
 class Names:
-    """One MCP name for each capability. They depend on all capabilities, not on what is visible now: a tool
-    that becomes unavailable gives its name to no other, nor does one that goes."""
+    """The MCP name of each capability.
+
+    All capabilities have a name, not only those that are visible now. No other tool gets the name of a tool
+    that becomes unavailable or disappears: an agent that remembers the name would call the wrong tool.
+    """
 
     def __init__(self, tools: Iterable[str], before: Mapping[str, str] | None = None) -> None:
-        """`tools` in order: of two that would be given one name, the later gets `_2`. `before`: `tool_of` of
-        the names that were handed out until now; what they mean they mean still."""
+        """Name `tools` in their order. Where two would get the same name, the later one gets `_2`.
+
+        `before` is `tool_of` of the names that this server gave out earlier; those stay as they are.
+        """
         known = dict(before or {})
         self.name_of = {tool: name for name, tool in known.items()}
-        taken = {*RESERVED, *known}
+        used = {*RESERVED, *known}
         tools = tuple(tools)
         for tool in tools:
             if tool not in self.name_of:
-                known[_unique(mcp_spelling(tool), taken)] = tool
+                known[_unique(mcp_spelling(tool), used)] = tool
                 self.name_of[tool] = next(reversed(known))
-        there = frozenset(tools)
-        gone = [name for name, tool in known.items() if tool not in there]
-        for name in gone[: max(0, len(gone) - MAX_REMEMBERED)]:
+        present = frozenset(tools)
+        absent = [name for name, tool in known.items() if tool not in present]
+        # The oldest names go first. Without a bound, tools that come and go would fill the memory.
+        for name in absent[: max(0, len(absent) - MAX_REMEMBERED)]:
             del self.name_of[known.pop(name)]
         self.tool_of = known
 
-    def tool_for(self, called: str) -> str:
-        """The capability a client means: by the name that is listed, else by the name itself."""
-        return self.tool_of.get(called, called)
+    def tool_for(self, name: str) -> str:
+        """Return the capability with that MCP name. A name that is not an MCP name is returned as it is."""
+        return self.tool_of.get(name, name)
 
 
 def names_of_catalog(catalog: Catalog, before: Names | None = None) -> Names:
-    """Names for a catalog: what the kernel itself describes comes first, then by source, then by name.
-    `before`: what whoever asks was told last."""
+    """Return the names for a catalog.
+
+    Tools that the kernel describes come first, then the order is by source and by name. `before` are the
+    names that this server gave out earlier.
+    """
     tools = (view.capability.name for view in sorted(catalog.capabilities, key=_order))
     return Names(tools, before.tool_of if before is not None else None)
 
 
 def mcp_spelling(tool: str) -> str:
-    """The name in the characters that are allowed, not yet unique: `file.hash` is `file_hash`."""
+    """Return the name in the characters that are allowed, not yet unique: `file.hash` is `file_hash`."""
     plain = _OTHER.sub("_", tool)
     if len(plain) <= MAX_NAME_CHARS:
         return plain
-    return f"{plain[: MAX_NAME_CHARS - _HASHED - 1]}_{hashlib.sha256(tool.encode()).hexdigest()[:_HASHED]}"
+    digest = hashlib.sha256(tool.encode()).hexdigest()[:_HASH_DIGITS]
+    return f"{plain[: MAX_NAME_CHARS - _HASH_DIGITS - 1]}_{digest}"
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    """The name, or with the first number from 2 that nobody has; it is taken then."""
-    found, number = name, 1
-    while found in taken:
+def _unique(name: str, used: set[str]) -> str:
+    """Return the name, or the name with the lowest number from 2 that is free, and add it to `used`."""
+    unique, number = name, 1
+    while unique in used:
         number += 1
         end = f"_{number}"
-        found = name[: MAX_NAME_CHARS - len(end)] + end
-    taken.add(found)
-    return found
+        unique = name[: MAX_NAME_CHARS - len(end)] + end
+    used.add(unique)
+    return unique
 
 
 def _order(view: CapabilityView) -> tuple[bool, int, str, str]:
@@ -79,8 +92,7 @@ def _order(view: CapabilityView) -> tuple[bool, int, str, str]:
     return not view.capability.known, rank, view.source, view.capability.name
 
 
-# Tools under names that agents know from elsewhere, with the shapes they expect.
-
+# Two further tools, which agents know from other programs under these names and with these schemas.
 
 CALL_ALIAS = "glee_tool"
 LIST_ALIAS = "glee_tools_list"

@@ -1,4 +1,9 @@
-"""An output made to fit what an agent is meant to be handed, without changing its shape."""
+"""Results of calls as answers to `tools/call`, shortened where they are larger than an agent should get.
+
+A success holds the output as text and, where it is an object, as structured content. Every other outcome is a
+tool error (`isError`), also a call that waits for a person, because it has not run. Each answer has the
+kernel's own result under `_meta["flytui/result"]`.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +28,21 @@ _MIN_STRING_CHARS = 32
 
 
 def as_text(output: Json) -> str:
-    """The output as JSON for a model to read: letters beyond ASCII as themselves."""
+    """Return the output as JSON for a model to read. Letters beyond ASCII are not escaped."""
     return json.dumps(output, ensure_ascii=False)
 
 
 def size_of(output: Json) -> int:
-    """Bytes of its text."""
+    """Return the bytes of the output's text in UTF-8."""
     return len(as_text(output).encode("utf-8"))
 
 
 def fit_to_limit(output: Json, limit: int) -> Json:
-    """The output in at most `limit` bytes where that can be done: long strings lose their ends first, then
-    long lists, each shape kept. What is still too large after that, such as an object of very many keys, is
-    its text's beginning, a string. The value itself is not changed."""
+    """Return the output, shortened to at most `limit` bytes of text. The argument is not changed.
+
+    Long strings lose their ends first, then long lists; the shape stays. Where that is not enough, as for an
+    object with very many keys, the result is a string: the beginning of the output's text.
+    """
     if size_of(output) <= limit:
         return output
     longest = _MAX_STRING_CHARS
@@ -61,41 +68,36 @@ def _shorten(value: Json, longest: int, most: int | None) -> Json:
     return value
 
 
-# How a call ended, as `tools/call` answers it.
-#
-# A success holds the output as text and, where it is an object, as structured content; everything else is a
-# tool error (`isError`): a call that waits for a person as well, for nothing has run. The kernel's own words
-# are under `_meta["flytui/result"]`, in every answer.
-
-
 META = "flytui/result"
 MAX_VIOLATIONS = 50
 STDERR_TAIL = 2_000
 DEFAULT_LIMIT = 65_536
 _SCHEMA_MISMATCH = (
-    "the tool ran and answered, but its answer does not match its output schema; here it is, unchecked"
+    "the tool ran, but its output does not match its output schema; the output follows as it is"
 )
-_TOO_LARGE = (
-    "the tool ran, but its answer is too large to hand over in its schema's shape; here is its beginning"
-)
+_TOO_LARGE = "the tool ran, but its output is too large to keep the form of its schema; its beginning follows"
 
 
-def call_result(result: ToolResult, capability: Capability | None, look: ReadImage) -> CallToolResult:
-    """The result of a call of `capability`, None where the catalog has none of that name. Reads images, so
-    it blocks."""
+def call_result(result: ToolResult, capability: Capability | None, read_image: ReadImage) -> CallToolResult:
+    """Return the MCP answer for the result of a call. Blocks, because it reads images.
+
+    `capability` is None where the catalog has no tool of that name.
+    """
     if result.status is not Status.SUCCESS:
         return _error_result(result)
     output = fit_to_limit(result.output, capability.result_limit if capability else DEFAULT_LIMIT)
     cut = output is not result.output
     schema = output_schema_of(capability) if capability else None
+    # Shortening may break a minimum length or a pattern of the schema. Clients reject structured content
+    # that does not match, so it is sent only where it does.
     fits = schema is None or not check_output(schema, output)
     lines = [f"warning: {safe_text(warning)}" for warning in result.warnings]
     if cut:
-        lines.append("the output was larger than the tool's result limit and was cut where … stands")
+        lines.append("the output was larger than the result limit of the tool; … marks where it was cut")
     content: list[ContentBlock] = [] if fits else [_text(_TOO_LARGE if cut else _SCHEMA_MISMATCH)]
     content.append(_text(as_text(output)))
     content += [_text(line) for line in lines]
-    content += _files(result, look)
+    content += _files(result, read_image)
     return CallToolResult(
         content=content,
         structured_content=output if fits and isinstance(output, dict) else None,
@@ -105,12 +107,12 @@ def call_result(result: ToolResult, capability: Capability | None, look: ReadIma
 
 
 def text_result(output: Json) -> CallToolResult:
-    """Nothing but a value, as text."""
+    """Return an answer that is only a value, as text."""
     return CallToolResult(content=[_text(as_text(output))])
 
 
 def tool_error(code: str, message: str, hint: str = "") -> CallToolResult:
-    """A tool error that no call of the kernel's stands behind."""
+    """Return a tool error for a request that did not become a call of the kernel."""
     lines = [f"{code}: {safe_text(message)}", safe_text(hint)]
     error: JsonObject = {"code": code, "message": message, "hint": hint}
     return CallToolResult(
@@ -121,10 +123,10 @@ def tool_error(code: str, message: str, hint: str = "") -> CallToolResult:
 
 
 def _error_result(result: ToolResult) -> CallToolResult:
-    """Why there is no output: code, message, hint, and what of the details an agent can act on."""
+    """Return why there is no output: code, message, hint, and the details that an agent can act on."""
     error = result.error
     if error is None:
-        return tool_error(Code.FAILED, "the call ended without an answer")
+        return tool_error(Code.FAILED, "the call ended without a result")
     lines = [f"{error.code}: {error.message}", error.hint, *_details(result, error.details)]
     lines += [f"warning: {warning}" for warning in result.warnings]
     return CallToolResult(
@@ -152,23 +154,23 @@ def _violation(item: Json) -> str:
     return f"{item.get('pointer') or '(the input)'}: {item.get('message')}"
 
 
-def _files(result: ToolResult, look: ReadImage) -> list[ContentBlock]:
-    """Each file by its name; images as images too, as far as they go in."""
+def _files(result: ToolResult, read_image: ReadImage) -> list[ContentBlock]:
+    """Return one text block for each file, and an image block for each image within the limits."""
     blocks: list[ContentBlock] = []
-    left = MAX_BYTES_IN_ALL
+    bytes_left = MAX_BYTES_IN_ALL
     for artifact in result.artifacts:
         blocks.append(
             _text(safe_text(f"file: {artifact.path} ({artifact.mime_type}, {artifact.bytes} bytes)"))
         )
-        image = look(artifact, left)
+        image = read_image(artifact, bytes_left)
         if image is not None:
-            left -= len(image.data) * 3 // 4
+            bytes_left -= len(image.data) * 3 // 4  # Base64 spells 3 bytes with 4 characters
             blocks.append(ImageContent(data=image.data, mime_type=image.mime_type))
     return blocks
 
 
 def _meta(result: ToolResult) -> dict[str, Any]:
-    """The result without what is elsewhere in the answer."""
+    """Return the kernel's result without the parts that are elsewhere in the answer."""
     whole: dict[str, Any] = msgspec.to_builtins(result)
     for name in ("output", "stderrTail"):
         whole.pop(name)

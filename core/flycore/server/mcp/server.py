@@ -1,5 +1,8 @@
-"""The MCP server of one caller, for both eras of the protocol: sessions that begin with `initialize`, and
-requests that stand alone (2026)."""
+"""The MCP server of one caller.
+
+It serves both forms of the protocol: sessions that begin with `initialize`, and the single requests of the
+2026 protocol, which need no session.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +29,13 @@ from flycore.server.mcp.tool_list import CurrentTools
 SERVER_NAME = "flytui"
 INSTRUCTIONS = (
     "Tools of this project. Risky calls wait for a person, who sees the exact input and approves or denies "
-    "it; nothing you send decides that. A call that ends `approval-pending` has not run: make exactly the "
-    "same call again to take its place. A denial says why; do not repeat it unchanged."
+    "it; nothing you send decides that. A call that ends `approval-pending` has not run: to resume it, make "
+    "exactly the same call again. A denial says why; do not repeat a denied call unchanged."
 )
 MAX_SESSIONS = 256
-"""Sessions of the older era that one caller may have open."""
+"""Sessions that one caller may have open."""
 NOTIFY_SECONDS = 5.0
-"""How long a client may take to be told that the list has changed."""
+"""How long sending one `tools/list_changed` may take; a client that does not read is skipped then."""
 INTERNAL_FAULT = "internal error"
 _LOG = logging.getLogger("flytui.mcp")
 
@@ -41,7 +44,7 @@ ResultT = TypeVar("ResultT")
 
 
 class _Server(Server[dict[str, Any]]):
-    """Says that the list may change wherever a session begins, over HTTP too."""
+    """A server that always states that the list of tools may change. The SDK does not over HTTP."""
 
     def create_initialization_options(
         self,
@@ -49,26 +52,27 @@ class _Server(Server[dict[str, Any]]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """See Server."""
+        """Return the options of a new session, with `tools.listChanged` set."""
         options = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
 
 class Sessions:
-    """Clients of the older era, who are told of changes unasked. Telling one that has left does nothing, so
-    they are only bounded in number."""
+    """The sessions that get a notification when the list of tools changes."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[int, ServerSession] = OrderedDict()
 
     async def add(self, ctx: Any, params: NotificationParams) -> None:
-        """A client has said `notifications/initialized`."""
+        """Add the session that sent `notifications/initialized`."""
+        # The SDK does not report the end of a session. A notification to an ended one has no effect, so the
+        # only need is a bound on their number.
         self._open[id(ctx.session)] = ctx.session
         if len(self._open) > MAX_SESSIONS:
             self._open.popitem(last=False)
 
     async def notify(self) -> None:
-        """Tell all of them that the tools are others."""
+        """Send `notifications/tools/list_changed` to every session."""
         async with anyio.create_task_group() as group:
             for session in tuple(self._open.values()):
                 group.start_soon(_notify, session)
@@ -82,32 +86,32 @@ async def _notify(session: ServerSession) -> None:
 def _without_fault_details(
     handler: Callable[[Context, Params], Awaitable[ResultT]],
 ) -> Callable[[Context, Params], Awaitable[ResultT]]:
-    """The handler, whose faults of our own tell the client no more than that, and the log their type: the
-    SDK would send an exception's words, and log them."""
+    """Return a handler that answers unexpected exceptions with an internal error and logs only their type."""
+    # The SDK would send the text of the exception to the client and log it, and it may hold private data.
 
     async def handle(ctx: Context, params: Params) -> ResultT:
         try:
             return await handler(ctx, params)
         except MCPError:
             raise
-        except Exception as fault:  # noqa: BLE001 - whatever it is, its words stay in this process
-            _LOG.error("a request met a fault of our own: %s", _fault_type(fault))
+        except Exception as fault:  # noqa: BLE001 - whatever it is, its text stays in this process
+            _LOG.error("an internal error ended a request: %s", _fault_type(fault))
             raise MCPError(INTERNAL_ERROR, INTERNAL_FAULT) from None
 
     return handle
 
 
 def _fault_type(fault: BaseException) -> str:
-    """Type of the first fault in whatever groups it came in."""
+    """Return the type name of the exception, or of the first one inside an exception group."""
     while isinstance(fault, BaseExceptionGroup):
         fault = fault.exceptions[0]
     return type(fault).__name__
 
 
-def build_server(door: Client, look: ReadImage) -> Server[dict[str, Any]]:
-    """A server whose calls go through `door`. It follows the catalog for as long as it runs."""
-    listing, sessions, bus = CurrentTools(door), Sessions(), InMemorySubscriptionBus()
-    calls = ToolRequests(door, listing, look)
+def build_server(client: Client, read_image: ReadImage) -> Server[dict[str, Any]]:
+    """Return a server whose calls go through `client`. It follows the catalog while it runs."""
+    current_tools, sessions, bus = CurrentTools(client), Sessions(), InMemorySubscriptionBus()
+    requests = ToolRequests(client, current_tools, read_image)
 
     async def changed() -> None:
         await bus.publish(ToolsListChanged())
@@ -116,7 +120,7 @@ def build_server(door: Client, look: ReadImage) -> Server[dict[str, Any]]:
     @asynccontextmanager
     async def lifespan(_: Server[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
         async with anyio.create_task_group() as group:
-            group.start_soon(listing.watch, changed)
+            group.start_soon(current_tools.watch, changed)
             yield {}
             group.cancel_scope.cancel()
 
@@ -126,8 +130,8 @@ def build_server(door: Client, look: ReadImage) -> Server[dict[str, Any]]:
         title="flytui",
         instructions=INSTRUCTIONS,
         lifespan=lifespan,
-        on_list_tools=_without_fault_details(calls.list_tools),
-        on_call_tool=_without_fault_details(calls.call_tool),
+        on_list_tools=_without_fault_details(requests.list_tools),
+        on_call_tool=_without_fault_details(requests.call_tool),
         on_subscriptions_listen=ListenHandler(bus, max_subscriptions=MAX_SESSIONS),
     )
     server.add_notification_handler("notifications/initialized", NotificationParams, sessions.add)

@@ -1,4 +1,7 @@
-"""Which requests of one client over standard input wait for their answers: so many, and each id once."""
+"""MCP over standard input and output: one JSON-RPC message in each line.
+
+Nothing else is written to standard output.
+"""
 
 from __future__ import annotations
 
@@ -33,56 +36,23 @@ from flycore.server.mcp.server import build_server
 from flysafe.text import safe_text
 
 MAX_PENDING = 128
-"""Requests that a client may have under way, answers it has not read yet among them."""
-
-
-class PendingRequests:
-    """The requests that have come and are not answered. One that its client cancels is never answered."""
-
-    def __init__(self) -> None:
-        self._ids: set[str] = set()
-
-    def add_or_refuse(self, message: JSONRPCMessage) -> JSONRPCError | None:
-        """Why a message that has come is not taken; None where it is. Where its id is in use the refusal has
-        none: it would be taken for the other's answer."""
-        if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._ids.discard(str((message.params or {}).get("requestId")))
-        if not isinstance(message, JSONRPCRequest):
-            return None
-        if str(message.id) in self._ids:
-            error = ErrorData(code=INVALID_REQUEST, message="that id is in use")
-            return JSONRPCError(jsonrpc="2.0", id=None, error=error)
-        if len(self._ids) >= MAX_PENDING:
-            error = ErrorData(code=INTERNAL_ERROR, message=f"{MAX_PENDING} requests wait for their answers")
-            return JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
-        self._ids.add(str(message.id))
-        return None
-
-    def remove(self, message: JSONRPCMessage) -> None:
-        """A message has been written."""
-        if isinstance(message, JSONRPCResponse | JSONRPCError):
-            self._ids.discard(str(message.id))
-
-
-# MCP over standard input and output: one JSON-RPC message a line, and nothing else on standard output.
-
-
+"""Requests that a client may have open. A request stays open until its answer has been written."""
 MAX_LINE_BYTES = 4 * 1024 * 1024
 """Largest message a client may send."""
 READ_BYTES = 65_536
 WRITE_BYTES = 4_096
-"""A pipe that can be written to takes this much at once (POSIX PIPE_BUF)."""
+"""Bytes that a write to a ready pipe takes without blocking (PIPE_BUF of Linux)."""
 HANGUP_POLL_SECONDS = 1.0
 HANGUP_GRACE_SECONDS = 2.0
-"""What a client that has left may leave unread for so long."""
+"""How long reading goes on after the client closed its end."""
 
 Incoming = SessionMessage | Exception
 _LOG = logging.getLogger("mcp.flytui")
 
 
-async def serve_stdio(door: Client, look: ReadImage) -> None:
-    """Serve the client at the other end of standard input until it closes it."""
-    server = build_server(door, look)
+async def serve_stdio(client: Client, read_image: ReadImage) -> None:
+    """Serve the client at the other end of standard input until it closes that."""
+    server = build_server(client, read_image)
     with _log_to_stderr(), _private_pipes() as (source, sink):
         async with _streams(source, sink) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
@@ -90,8 +60,9 @@ async def serve_stdio(door: Client, look: ReadImage) -> None:
 
 @contextmanager
 def _private_pipes() -> Iterator[tuple[int, int]]:
-    """Descriptors of the client's two pipes. What else in this process reads standard input finds it empty,
-    and what is printed by mistake goes to standard error."""
+    """Move the client's pipes to private descriptors, and give (source, sink)."""
+    # A `print` by mistake would break the protocol, and a read of standard input would steal a message. So
+    # descriptor 0 becomes /dev/null and descriptor 1 standard error while the server runs.
     source, sink = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     try:
@@ -111,43 +82,74 @@ def _private_pipes() -> Iterator[tuple[int, int]]:
 async def _streams(
     source: int, sink: int
 ) -> AsyncIterator[tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]]:
-    taken, incoming = anyio.create_memory_object_stream[Incoming](0)
+    received, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, to_write = anyio.create_memory_object_stream[SessionMessage](0)
-    owed = PendingRequests()
+    pending = PendingRequests()
     async with anyio.create_task_group() as group:
-        group.start_soon(_read, source, owed, taken, outgoing.clone())
-        group.start_soon(_write, sink, owed, to_write)
+        group.start_soon(_read, source, pending, received, outgoing.clone())
+        group.start_soon(_write, sink, pending, to_write)
         with incoming, outgoing:
             yield incoming, outgoing
         group.cancel_scope.cancel()
 
 
+class PendingRequests:
+    """The open requests of one client. A request that the client cancels is not answered, and leaves."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+
+    def add_or_refuse(self, message: JSONRPCMessage) -> JSONRPCError | None:
+        """Add the message where it is a request. Return the error to send where it is refused."""
+        if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._ids.discard(str((message.params or {}).get("requestId")))
+        if not isinstance(message, JSONRPCRequest):
+            return None
+        if str(message.id) in self._ids:
+            # An error with this id would look like the answer to the other request, so it has no id.
+            error = ErrorData(code=INVALID_REQUEST, message="this id is in use")
+            return JSONRPCError(jsonrpc="2.0", id=None, error=error)
+        if len(self._ids) >= MAX_PENDING:
+            error = ErrorData(code=INTERNAL_ERROR, message=f"{MAX_PENDING} requests are already open")
+            return JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
+        self._ids.add(str(message.id))
+        return None
+
+    def remove(self, message: JSONRPCMessage) -> None:
+        """Remove the request that `message`, which has been written, answers."""
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            self._ids.discard(str(message.id))
+
+
 async def _read(
     source: int,
-    owed: PendingRequests,
-    taken: MemoryObjectSendStream[Incoming],
-    back: MemoryObjectSendStream[SessionMessage],
+    pending: PendingRequests,
+    received: MemoryObjectSendStream[Incoming],
+    answers: MemoryObjectSendStream[SessionMessage],
 ) -> None:
-    """Hand on each message; one that is none, or is one too many, is answered. Ends with the input, or where
-    a line is too long to be one of ours: what follows it could be read as anything."""
-    async with taken, back, anyio.create_task_group() as group:
+    """Pass on each message, and answer lines that are not messages and requests that are too many.
+
+    Ends with the input, or at a line that is too long.
+    """
+    async with received, answers, anyio.create_task_group() as group:
         group.start_soon(_cancel_after_hangup, source, group.cancel_scope)
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for line in _lines(source):
                 message = _parse(line)
                 refused = (
-                    message if isinstance(message, JSONRPCError) else owed.add_or_refuse(message.message)
+                    message if isinstance(message, JSONRPCError) else pending.add_or_refuse(message.message)
                 )
                 if refused is not None:
-                    await back.send(SessionMessage(refused))
+                    await answers.send(SessionMessage(refused))
                 elif isinstance(message, SessionMessage):
-                    await taken.send(message)
+                    await received.send(message)
         group.cancel_scope.cancel()
 
 
 async def _cancel_after_hangup(source: int, scope: anyio.CancelScope) -> None:
-    """End the scope some time after the client has closed its end, whatever is left to be read: one that
-    reads no answers holds up the reading, and so its end."""
+    """Cancel the scope `HANGUP_GRACE_SECONDS` after the client closed its end."""
+    # A client that does not read its answers stops the writer, and the writer stops the reader, which then
+    # never reaches the end of the input. So the hang-up is watched here, apart from reading.
     poll = select.poll()
     poll.register(source, select.POLLRDHUP)
     while not poll.poll(0):  # noqa: ASYNC110 - no loop waits for the other end alone, only for data as well
@@ -158,34 +160,36 @@ async def _cancel_after_hangup(source: int, scope: anyio.CancelScope) -> None:
 
 def _parse(line: bytes) -> SessionMessage | JSONRPCError:
     try:
-        said = read_strict(line)
-        message = jsonrpc_message_adapter.validate_python(said, by_name=False)
-        if not isinstance(message, JSONRPCNotification) or not isinstance(said, dict) or "id" not in said:
+        value = read_strict(line)
+        message = jsonrpc_message_adapter.validate_python(value, by_name=False)
+        # The SDK reads a request whose id has a wrong type as a notification, which is never answered.
+        if not isinstance(message, JSONRPCNotification) or not isinstance(value, dict) or "id" not in value:
             return SessionMessage(message)
-        error = ErrorData(code=INVALID_REQUEST, message="an id is a text or a whole number")
+        error = ErrorData(code=INVALID_REQUEST, message="an id must be a string or an integer")
     except StrictJsonError as problem:
         error = ErrorData(code=PARSE_ERROR, message=f"the line {problem.reason}")
     except ValidationError:
-        error = ErrorData(code=INVALID_REQUEST, message="the line is no JSON-RPC message")
+        error = ErrorData(code=INVALID_REQUEST, message="the line is not a JSON-RPC message")
     return JSONRPCError(jsonrpc="2.0", id=None, error=error)
 
 
 async def _lines(source: int) -> AsyncIterator[bytes]:
-    """Lines that hold something, without their newline. What stands behind the last newline is none."""
-    held = b""
+    """Yield each line that is not blank, without its newline. Text after the last newline is not a line."""
+    partial = b""
     while part := await _read_some(source):
-        *lines, held = (held + part).split(b"\n")
+        *lines, partial = (partial + part).split(b"\n")
         for line in lines:
             if line.strip():
                 yield line
-        if len(held) > MAX_LINE_BYTES:
-            _LOG.warning("ended: a message is at most %d MiB", MAX_LINE_BYTES // 1024 // 1024)
+        # The rest of a line that is too long could look like other messages, so reading ends here.
+        if len(partial) > MAX_LINE_BYTES:
+            _LOG.warning("ended: a message may have at most %d MiB", MAX_LINE_BYTES // 1024 // 1024)
             return
 
 
 async def _read_some(source: int) -> bytes:
-    """What there is to read, once there is something; empty at the end. Never blocks the loop."""
-    with suppress(PermissionError):  # a regular file can always be read
+    """Wait for input and return what is there; empty at the end. Never blocks the event loop."""
+    with suppress(PermissionError):  # epoll refuses regular files, which can always be read
         await anyio.wait_readable(source)
     try:
         return os.read(source, READ_BYTES)
@@ -194,32 +198,32 @@ async def _read_some(source: int) -> bytes:
 
 
 async def _write(
-    sink: int, owed: PendingRequests, to_write: MemoryObjectReceiveStream[SessionMessage]
+    sink: int, pending: PendingRequests, to_write: MemoryObjectReceiveStream[SessionMessage]
 ) -> None:
-    """Write each message as one line. A client that reads no more ends it; then there is nobody to tell."""
+    """Write each message as one line. Ends, without an error, when the client closed its end."""
     async with to_write:
         try:
             async for message in to_write:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await _write_all(sink, text.encode("utf-8") + b"\n")
-                owed.remove(message.message)
+                pending.remove(message.message)
         except OSError:
             return
 
 
 async def _write_all(sink: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        with suppress(PermissionError):  # a regular file can always be written
+    remaining = memoryview(data)
+    while remaining:
+        with suppress(PermissionError):  # epoll refuses regular files, which can always be written
             await anyio.wait_writable(sink)
-        left = left[os.write(sink, left[:WRITE_BYTES]) :]
+        remaining = remaining[os.write(sink, remaining[:WRITE_BYTES]) :]
 
 
 class _StderrHandler(logging.Handler):
-    """One safe line on standard error for each record."""
+    """Writes each log record as one line of safe text to standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See logging.Handler. A standard error that is gone takes nothing."""
+        """Write one record. A standard error that is closed is ignored."""
         try:
             os.write(2, f"flytui mcp: {safe_text(record.getMessage())}\n".encode(errors="replace"))
         except OSError:
@@ -228,7 +232,7 @@ class _StderrHandler(logging.Handler):
 
 @contextmanager
 def _log_to_stderr() -> Iterator[None]:
-    """What the SDK and the server warn of becomes prose."""
+    """Write the warnings of the SDK and of this server to standard error while the block runs."""
     handler = _StderrHandler(logging.WARNING)
     loggers = {logger: logger.propagate for logger in map(logging.getLogger, ("mcp", "flytui"))}
     for logger in loggers:

@@ -1,5 +1,4 @@
-"""Schemas as clients and model APIs take them: the same meaning, without a bare `true` or `false` in the
-place of a schema, which several of them refuse or read wrongly."""
+"""The tools that `tools/list` shows, made from the catalog and kept up to date."""
 
 from __future__ import annotations
 
@@ -20,13 +19,14 @@ from flycore.model.json import Json, JsonObject
 from flycore.rpc.methods import Client
 from flycore.server.mcp.names import ALIASES, Names, names_of_catalog
 
-_SCHEMA_MAP_KEYS = NAMED_SCHEMAS | {"definitions"}  # as drafts before 2020-12 name `$defs`
+_SCHEMA_MAP_KEYS = NAMED_SCHEMAS | {"definitions"}  # drafts of JSON Schema before 2020-12 call `$defs` so
 
 
 def without_boolean_schemas(schema: JsonObject) -> JsonObject:
-    """The schema with `{}` and `{"not": {}}` where it says `true` and `false`, at every depth.
+    """Return the schema with `{}` for each `true` and `{"not": {}}` for each `false`, at every depth.
 
-    `additionalProperties` and `unevaluated…` are left as they are: a boolean is what is usual there.
+    The meaning is the same, but several clients and APIs of models refuse boolean schemas or misread them.
+    `additionalProperties` and `unevaluated…` stay as they are, because booleans are usual there.
     """
     return {key: _member(key, value) for key, value in schema.items()}
 
@@ -51,9 +51,6 @@ def _schema(value: Json) -> Json:
     return without_boolean_schemas(value) if isinstance(value, dict) else value
 
 
-# The catalog as `tools/list` shows it.
-
-
 PAGE_SIZE = 500
 """Tools on one page of `tools/list`."""
 _CURSOR = "after:"
@@ -63,25 +60,25 @@ _NETWORK_CLASSES = frozenset(("network", "computer", "message"))
 
 
 class UnknownCursorError(ValueError):
-    """A cursor that this server has not handed out."""
+    """The cursor is not one that this server gave out."""
 
 
 @dataclass(frozen=True)
 class ToolList:
-    """One catalog as MCP shows it."""
+    """One state of the catalog in the form of `tools/list`."""
 
     catalog: Catalog
     names: Names = field(compare=False)
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
-        """Visible tools by name, the aliases among them."""
+        """The visible tools and the aliases, sorted by name."""
         visible = [tool_of(self, view) for view in self.catalog.capabilities if is_visible(view)]
         return tuple(sorted((*visible, *ALIASES), key=lambda tool: tool.name))
 
     @cached_property
     def descriptions(self) -> tuple[tuple[str, str], ...]:
-        """Name and description of each visible capability."""
+        """The name and the description of each visible capability."""
         return tuple(
             (self.names.name_of[view.capability.name], view.capability.description)
             for view in self.catalog.capabilities
@@ -89,8 +86,11 @@ class ToolList:
         )
 
     def page(self, cursor: str | None) -> tuple[list[Tool], str | None]:
-        """The tools behind `cursor` and the next one's; None for the first and after the last. A cursor
-        stays good when tools come and go meanwhile. Raises UnknownCursorError."""
+        """Return the page of tools after `cursor`, and the cursor of the next page.
+
+        The cursor is None for the first page, and after the last one. Raises UnknownCursorError.
+        """
+        # A cursor holds the last name of its page, not a position: it stays valid when tools come and go.
         if cursor is not None and not cursor.startswith(_CURSOR):
             raise UnknownCursorError(cursor[:200])
         names = [tool.name for tool in self.tools]
@@ -101,31 +101,31 @@ class ToolList:
 
 
 def tool_list_of(catalog: Catalog, before: Names | None = None) -> ToolList:
-    """The catalog with its names; `before` are those that were handed out until now."""
+    """Return the tool list of a catalog; `before` are the names that this server gave out earlier."""
     return ToolList(catalog, names_of_catalog(catalog, before))
 
 
 def is_visible(view: CapabilityView) -> bool:
-    """Whether agents are shown it: it works, and policy does not deny it whatever the input."""
+    """Return whether agents see the capability: it works, and policy does not deny it for every input."""
     return view.stability.effective in _USABLE and view.decision != Decision.DENY
 
 
-def tool_of(seen: ToolList, view: CapabilityView) -> Tool:
-    """One capability as a tool. A schema that is not of an object at its root, which MCP asks for, is left
-    out: the output comes as text then."""
+def tool_of(tool_list: ToolList, view: CapabilityView) -> Tool:
+    """Return one capability as an MCP tool."""
     capability = view.capability
     return Tool(
-        name=seen.names.name_of[capability.name],
+        name=tool_list.names.name_of[capability.name],
         title=capability.name,
         description=capability.description,
         input_schema=_input_schema(capability),
         output_schema=output_schema_of(capability),
-        annotations=_annotations(seen.catalog, view),
+        annotations=_annotations(tool_list.catalog, view),
     )
 
 
 def output_schema_of(capability: Capability) -> JsonObject | None:
-    """The schema that structured results are held against; None where there is none."""
+    """Return the schema that structured results must match; None where there is none."""
+    # MCP requires an object at the root of an output schema. Without a schema the output is sent as text.
     schema = capability.output_schema
     return without_boolean_schemas(schema) if schema.get("type") == "object" else None
 
@@ -148,44 +148,44 @@ def _annotations(catalog: Catalog, view: CapabilityView) -> ToolAnnotations:
     )
 
 
-# The list of tools as it is now, and the word that it has changed.
-
-
 RETRY_SECONDS = 0.5
-"""Before a kernel that went away is looked for again."""
+"""Pause before the server looks for the next kernel, after the last one ended."""
 _EVENT_CLASSES = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
 
 Changed = Callable[[], Awaitable[None]]
-"""Tells the clients that the list is another."""
+"""Notifies the clients that the list of tools changed."""
 
 
 class CurrentTools:
-    """Asks for the catalog only when it may have changed; while nothing watches it, every time."""
+    """The current tool list. It is cached while `watch` runs, and built at each use otherwise."""
 
-    def __init__(self, door: Client) -> None:
-        self._client = door
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._watched = False
         self._cached: ToolList | None = None
         self._last: ToolList | None = None
         self._generation = 0
-        """Grows with every word of a change: what was asked for before it is not kept."""
+        """Number of changes reported so far."""
 
     async def current(self) -> ToolList:
-        """The tools as they are. Raises FlyError where no kernel answers."""
-        held = self._cached
-        if held is not None and self._watched:
-            return held
-        moment = self._generation
+        """Return the current tool list. Raises FlyError where no kernel answers."""
+        if self._cached is not None and self._watched:
+            return self._cached
+        generation = self._generation
         catalog = await self._client.catalog()
         before = self._last.names if self._last is not None else None
         fresh = self._last = tool_list_of(catalog, before)
-        if moment == self._generation and self._watched:
+        # A change that was reported while the catalog was on its way may be missing in it.
+        if generation == self._generation and self._watched:
             self._cached = fresh
         return fresh
 
     async def last_known(self) -> ToolList:
-        """The same, or while no kernel answers what was known last: a call finds the next kernel, and is
-        judged by that one. Raises FlyError where nothing was ever known."""
+        """Return the current tool list, or the last one where no kernel answers.
+
+        A call can use it: the client looks for the next kernel, and that kernel checks the call. Raises
+        FlyError where there was no list yet.
+        """
         try:
             return await self.current()
         except FlyError:
@@ -194,8 +194,10 @@ class CurrentTools:
             return self._last
 
     async def watch(self, changed: Changed) -> None:
-        """Follow the kernel's catalog until cancelled, also from one kernel to the next. `changed` is awaited
-        when what is listed differs from what was listed before, not for other differences."""
+        """Follow the catalog of the kernel, and of the kernels after it, until cancelled.
+
+        Awaits `changed` when the visible tools changed, and not for other changes of the catalog.
+        """
         before: ToolList | None = None
         while True:
             try:
@@ -205,7 +207,7 @@ class CurrentTools:
                     async for _ in events:
                         before = await self._refresh(before, changed)
             except FlyError:
-                pass  # no kernel for now: whoever asks meanwhile is told so
+                pass  # there is no kernel now; requests get that error until there is one
             finally:
                 self._watched = False
             await anyio.sleep(RETRY_SECONDS)

@@ -151,7 +151,7 @@ async def test_an_id_in_use_is_refused_and_its_call_goes_on(root: Root) -> None:
         for again in (1, "1"):
             client.say("tools/call", {"name": "slow_free", "arguments": {}}, id=again)
             answer = await client.heard()
-            assert (answer["id"], answer["error"]["message"]) == (None, "that id is in use")
+            assert (answer["id"], answer["error"]["message"]) == (None, "this id is in use")
         (root.base / "go").touch()
         answer = await client.heard()
         assert (answer["id"], about_plain(answer)) == (1, "success")
@@ -174,7 +174,7 @@ async def test_a_message_that_is_too_large_ends_it_and_it_says_so(root: Root) ->
 
         await anyio.to_thread.run_sync(write)
         assert await client.ended() == 0
-        assert stderr.read() == b"flytui mcp: ended: a message is at most 4 MiB\n"
+        assert stderr.read() == b"flytui mcp: ended: a message may have at most 4 MiB\n"
         with suppress(BrokenPipeError):
             stdin.close()
 
