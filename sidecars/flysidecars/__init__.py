@@ -1,1 +1,1 @@
-"""The bundled sidecars: small programs that speak process-json and know nothing of the kernel."""
+"""The bundled sidecars: small programs that speak process-json and import nothing of the kernel."""

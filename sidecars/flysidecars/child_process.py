@@ -1,7 +1,7 @@
-"""Programs a sidecar starts and keeps: each in a session of its own, ended with everybody it has started.
+"""Programs that a sidecar starts and keeps running, and that it ends together with all their descendants.
 
-Whose a process is: it descends from the program, is in its session, or was started with its mark, which a
-double fork into another session does not shed. Linux: read from /proc.
+Each program gets a session of its own. A process belongs to the program's tree when it descends from the
+program, is in its session, or has the program's mark in its environment. This is read from /proc (Linux).
 """
 
 from __future__ import annotations
@@ -20,23 +20,27 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MARK = "FLYTUI_CHILD"
-"""The variable that carries the mark; whoever inherits the environment inherits it."""
+"""The environment variable that carries the mark. Every descendant inherits it with the environment."""
 GRACE_S = 2.0
-"""Between TERM and KILL."""
+"""Seconds between SIGTERM and SIGKILL."""
 KILL_PATIENCE_S = 2.0
+"""Seconds to wait for the processes to disappear after SIGKILL."""
 _PAUSE_S = 0.01
+# The kernel sets this for the sidecar itself. A program that the sidecar starts is not a tool of the kernel.
 _NOT_INHERITED = ("FLYTUI_TOOL_MODE",)
 
 
 class ChildProcess:
-    """A program that runs, with pipes for its three streams (stdin only where `talks`).
+    """A running program with pipes for stdout and stderr, and for stdin if `talks` is true.
 
-    Raises `ToolFailed` (`delegate-failed`) where it cannot be started. Whoever makes it calls `end`.
+    Raises `ToolFailed` (`delegate-failed`) if the program cannot be started. The owner calls `end`.
     """
 
     __slots__ = ("_mark", "_started", "popen")
 
     def __init__(self, argv: Sequence[str], folder: str | int, *, talks: bool) -> None:
+        # A process that forks twice and opens a new session has lost its parent and its session,
+        # but it keeps the environment: the mark finds it again.
         self._mark = f"{os.getpid()}-{os.urandom(8).hex()}"
         env = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
         cwd = folder if isinstance(folder, str) else f"/proc/self/fd/{folder}"
@@ -52,31 +56,34 @@ class ChildProcess:
                 start_new_session=True,
             )
         except (OSError, ValueError) as failed:
-            said = failed.strerror if isinstance(failed, OSError) else "an argument cannot be passed on"
-            raise ToolFailed("delegate-failed", f"{argv[0]} cannot be started: {said}") from failed
+            reason = failed.strerror if isinstance(failed, OSError) else "an argument cannot be passed on"
+            raise ToolFailed("delegate-failed", f"{argv[0]} cannot be started: {reason}") from failed
+        # A pid alone may be reused by another process; pid and start time together name one process.
         found = read_process(self.popen.pid)
         self._started = found.started if found else -1
 
     def end(self, grace_s: float = GRACE_S) -> int:
-        """End it and its tree: TERM, after `grace_s` seconds KILL. The program's exit code, negative for a
-        signal; -9 where the system does not let us end it."""
-        self.finish(grace_s)
+        """End the program and its tree: SIGTERM, then SIGKILL after `grace_s` seconds.
+
+        Returns the program's exit code, negative for a signal; -9 if the system does not let us end it.
+        """
+        self.end_tree(grace_s)
         code = self.popen.poll()
         return -signal.SIGKILL if code is None else code
 
-    def finish(self, grace_s: float = GRACE_S) -> None:
-        """End the tree as `end` does, and leave the program to be reaped by who waits for it."""
-        if not self._end_with(signal.SIGTERM, grace_s):
-            self._end_with(signal.SIGKILL, KILL_PATIENCE_S)
+    def end_tree(self, grace_s: float = GRACE_S) -> None:
+        """End the tree as `end` does, but do not reap the program: another thread waits for it."""
+        if not self._signal_until_gone(signal.SIGTERM, grace_s):
+            self._signal_until_gone(signal.SIGKILL, KILL_PATIENCE_S)
 
     def signal_tree(self, number: signal.Signals) -> None:
-        """Signal everybody of the tree, once."""
+        """Send a signal once to every process of the tree."""
         for process in _living(self.popen.pid, self._started, self._mark):
             send_signal(process, number, signal.SIGCONT)
 
     def exit_code(self, patience_s: float = 0.0) -> int | None:
-        """How the program itself has left, None where it still runs after `patience_s` seconds. It stays to
-        be reaped by `end`, so that its pid stays taken."""
+        """Return the program's exit code, negative for a signal; None if it still runs after `patience_s`
+        seconds. The program is not reaped."""
         if self.popen.returncode is not None:
             return self.popen.returncode
         descriptor = os.pidfd_open(self.popen.pid)
@@ -84,21 +91,24 @@ class ChildProcess:
             select.select((descriptor,), (), (), patience_s)
         finally:
             os.close(descriptor)
+        # WNOWAIT leaves the zombie to `end`: until it is reaped, no other process can get its pid, and the
+        # signals that `end` sends cannot reach a stranger.
         gone = os.waitid(os.P_PID, self.popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if gone is None:
             return None
         return gone.si_status if gone.si_code == os.CLD_EXITED else -gone.si_status
 
     def close(self) -> None:
-        """Close the pipes."""
+        """Close this end of the pipes."""
         for pipe in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
             if pipe is not None:
                 pipe.close()
 
-    def _end_with(self, number: signal.Signals, patience_s: float) -> bool:
-        """Signal everybody until nobody is left; whether that came about in time."""
+    def _signal_until_gone(self, number: signal.Signals, patience_s: float) -> bool:
+        """Signal each process of the tree once; True if none is left within `patience_s` seconds."""
         deadline = time.monotonic() + patience_s
         signalled: set[tuple[int, int]] = set()
+        # The tree is read again in each round: a process may fork between the reading and its signal.
         while living := _living(self.popen.pid, self._started, self._mark):
             for process in living:
                 if (process.pid, process.started) not in signalled:
@@ -111,7 +121,7 @@ class ChildProcess:
 
 
 def _living(leader: int, started: int, mark: str) -> list[Process]:
-    """Everybody of the tree who has not ended."""
+    """The processes of the tree that have not ended."""
     table = process_table()
     roots = [leader] if leader in table and table[leader].started == started else []
     wanted = f"{MARK}={mark}".encode()

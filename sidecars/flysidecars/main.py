@@ -1,4 +1,4 @@
-"""`flytui-sidecar NAME`: starts one bundled sidecar; imports only that one."""
+"""The command `flytui-sidecar NAME` starts one bundled sidecar and imports only that one's modules."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MODULES = {
     "xdotool": "flysidecars.computer.delegates.xdotool",
     "ydotool": "flysidecars.computer.delegates.ydotool",
 }
-"""Name on the command line to the module whose `sidecar` is served."""
+"""Maps the name on the command line to the module whose `sidecar` is served."""
 
 USAGE = "usage: flytui-sidecar NAME [--probe | --schema] | --list"
 
 
 def main() -> int:
-    """Serve the sidecar that the first argument names; 2 is a mistake in the command line."""
+    """Serve the sidecar that the first argument names. Returns the exit code: 2 for a wrong command line."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
         (sys.stdout if arguments else sys.stderr).write(USAGE + "\n")
@@ -42,6 +42,7 @@ def main() -> int:
 
 
 def _serve(module: str, arguments: list[str]) -> int:
+    # Imported here: a one-shot sidecar pays for its imports at every call, and --list needs none of them.
     from importlib import import_module
 
     from flysidecars.sdk import Sidecar

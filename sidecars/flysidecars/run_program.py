@@ -1,4 +1,4 @@
-"""Finding a program, and running it with bounded time and output."""
+"""Finds programs on PATH and runs them with a limit on time and on output."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 MAX_OUTPUT_BYTES = 256 * 1024
 _CHUNK = 65536
-_GLANCE_S = 0.1
-"""How often `heed` is asked while a program runs, seconds."""
+_CANCEL_CHECK_S = 0.1
+"""Seconds between two calls of `check_cancelled` while a program runs."""
 
 
 class ProgramResult:
-    """How a program ended. `code` is negative for a signal; `timed_out` and `too_much` mean that it
-    was ended from here."""
+    """The result of one run: exit code, stdout and stderr.
+
+    `code` is negative for a signal. `timed_out` and `too_much` (more output than allowed) mean that `run`
+    ended the program.
+    """
 
     __slots__ = ("code", "out", "stderr", "timed_out", "too_much")
 
@@ -35,16 +38,19 @@ class ProgramResult:
 
     @property
     def ok(self) -> bool:
-        """Whether it left by itself with 0."""
+        """Whether the program ended by itself with exit code 0."""
         return self.code == 0 and not self.timed_out and not self.too_much
 
     def stderr_text(self) -> str:
-        """The end of its stderr, as text."""
+        """The last 400 bytes of stderr as text."""
         return self.stderr[-400:].decode("utf-8", "replace").strip()
 
 
 def find_program(name: str) -> str | None:
-    """Absolute path of a program in one of the absolute folders of PATH."""
+    """The absolute path of a program, or None.
+
+    Relative folders of PATH are skipped: they would find programs of the folder that the project names.
+    """
     for folder in os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":"):
         path = os.path.join(folder, name)
         if folder.startswith("/") and os.path.isfile(path) and os.access(path, os.X_OK):
@@ -53,7 +59,7 @@ def find_program(name: str) -> str | None:
 
 
 def environment(*names: str) -> dict[str, str]:
-    """What a child is given of the environment: what every program may know, and `names`."""
+    """The environment for a child: the variables that every program may see, and those in `names`."""
     kept = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "FLYTUI_TOOL_MODE", "FLYTUI_CALL_ID", *names)
     return {name: os.environ[name] for name in kept if name in os.environ}
 
@@ -64,16 +70,17 @@ def run(
     limit_s: float,
     environment: Mapping[str, str],
     *,
-    most: int = MAX_OUTPUT_BYTES,
-    heed: Callable[[], None] | None = None,
-    keep: tuple[int, ...] = (),
+    max_output_bytes: int = MAX_OUTPUT_BYTES,
+    check_cancelled: Callable[[], None] | None = None,
+    inherited_fds: tuple[int, ...] = (),
 ) -> ProgramResult:
-    """Run a program to its end, in a process group of its own: `stdin` (bytes, or the descriptor of a file)
-    on its stdin, at most `limit_s` seconds and `most` bytes of output. Beyond either, and when `heed`, asked
-    every 0.1 s, raises, the group is killed; so is what is left of it at the end. `keep` are descriptors that
-    it inherits. Raises `OSError` where it cannot be started."""
+    """Run a program to its end in a process group of its own, and kill the group afterwards.
+
+    `stdin` is bytes to write, or the descriptor of a file. The program is killed after `limit_s` seconds,
+    after `max_output_bytes` bytes of output, or when `check_cancelled` raises, which is called every 0.1 s. It inherits the
+    descriptors in `inherited_fds`. Raises `OSError` if it cannot be started.
+    """
     import subprocess
-    import time
 
     given = stdin if isinstance(stdin, int) else subprocess.PIPE
     with subprocess.Popen(
@@ -83,41 +90,41 @@ def run(
         stderr=subprocess.PIPE,
         env=environment,
         process_group=0,
-        pass_fds=keep,
+        pass_fds=inherited_fds,
         bufsize=0,
     ) as process:
         deadline = time.monotonic() + limit_s
         try:
-            out, stderr = _gather(process, b"" if isinstance(stdin, int) else stdin, deadline, most, heed)
-            too_much = len(out) + len(stderr) > most
-            timed_out = not too_much and not _wait_for_exit(process, deadline, heed)
+            out, stderr = _gather(
+                process, b"" if isinstance(stdin, int) else stdin, deadline, max_output_bytes, check_cancelled
+            )
+            too_much = len(out) + len(stderr) > max_output_bytes
+            timed_out = not too_much and not _wait_for_exit(process, deadline, check_cancelled)
         finally:
             _kill_group(process)
     return ProgramResult(process.returncode, out, stderr, timed_out=timed_out, too_much=too_much)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End the group. Its leader is not reaped before, so the number is nobody else's."""
     import signal
     from contextlib import suppress
 
+    # The leader has not been reaped yet (`_has_exited` uses WNOWAIT), so its pid cannot be another group's.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _has_exited(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it has left, seen without reaping it."""
+    """Whether the program has exited. It is not reaped."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 
 def _wait_for_exit(
-    process: subprocess.Popen[bytes], deadline: float, heed: Callable[[], None] | None
+    process: subprocess.Popen[bytes], deadline: float, check_cancelled: Callable[[], None] | None
 ) -> bool:
-    import time
-
     while not _has_exited(process):
-        if heed is not None:
-            heed()
+        if check_cancelled is not None:
+            check_cancelled()
         if time.monotonic() > deadline:
             return False
         time.sleep(0.002)
@@ -128,13 +135,12 @@ def _gather(
     process: subprocess.Popen[bytes],
     stdin: bytes,
     deadline: float,
-    most: int,
-    heed: Callable[[], None] | None,
+    max_output_bytes: int,
+    check_cancelled: Callable[[], None] | None,
 ) -> tuple[bytes, bytes]:
-    """stdout and stderr up to their end, or the program's, or a little more than `most`, or the deadline,
-    while `stdin` is fed."""
+    """Write `stdin` and read stdout and stderr, until both end, the program exits, more than `max_output_bytes` bytes
+    were read, or the deadline has passed."""
     import selectors
-    import time
 
     if process.stdout is None or process.stderr is None:
         raise ValueError("the process was started without pipes")
@@ -146,8 +152,12 @@ def _gather(
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)
             selector.register(process.stdin, selectors.EVENT_WRITE, memoryview(stdin))
-        while open_pipes and len(out) + len(stderr) <= most and (left := deadline - time.monotonic()) > 0:
-            ready = selector.select(min(left, _GLANCE_S))
+        while (
+            open_pipes
+            and len(out) + len(stderr) <= max_output_bytes
+            and (left := deadline - time.monotonic()) > 0
+        ):
+            ready = selector.select(min(left, _CANCEL_CHECK_S))
             for key, _ in ready:
                 if isinstance(key.data, memoryview):
                     _write_stdin(selector, key)
@@ -156,15 +166,16 @@ def _gather(
                 else:
                     selector.unregister(key.fileobj)
                     open_pipes -= 1
-            if heed is not None:
-                heed()
+            if check_cancelled is not None:
+                check_cancelled()
+            # A grandchild may hold the pipes open after the program has exited: do not wait for it.
             if not ready and _has_exited(process):
                 break
     return bytes(out), bytes(stderr)
 
 
 def _write_stdin(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
-    """Write what the pipe takes; close it at the end, or where nobody reads."""
+    """Write as much as the pipe takes. Close it when all is written or the program has closed its end."""
     from selectors import EVENT_WRITE
     from typing import IO, cast
 
@@ -180,23 +191,24 @@ def _write_stdin(selector: selectors.BaseSelector, key: selectors.SelectorKey) -
         cast("IO[bytes]", key.fileobj).close()
 
 
-# Progress while another program works.
-
-
-EVERY_S = 2.0
+HEARTBEAT_S = 2.0
+"""Seconds between two progress events of `heartbeat`."""
 
 
 def heartbeat(call: Call, words: str) -> Callable[[], None]:
-    """What to ask while waiting: it says every 2 s for how many seconds the work goes on, and raises
-    `Cancelled` where nobody waits for it any more."""
-    began = told = time.monotonic()
+    """A function to call again and again while another program works, for example as `check_cancelled` of `run`.
+
+    It reports every 2 s as progress how many seconds have passed, with `words` as the message, and raises
+    `Cancelled` if the call was cancelled.
+    """
+    began = last_report = time.monotonic()
 
     def beat() -> None:
-        nonlocal told
+        nonlocal last_report
         call.raise_if_cancelled()
         now = time.monotonic()
-        if now - told >= EVERY_S:
-            told = now
+        if now - last_report >= HEARTBEAT_S:
+            last_report = now
             call.progress(int(now - began), message=words)
 
     return beat

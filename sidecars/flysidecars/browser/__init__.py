@@ -1,5 +1,5 @@
-"""A running browser, driven over the Chrome DevTools Protocol; none is started or installed here.
+"""Drives a browser that already runs, over the Chrome DevTools Protocol. No browser is started or installed.
 
-What decides whether an action may happen (which document this is, what lies at a point) is asked of the
-browser itself, never of a script in the page, which the page could answer as it likes.
+Facts on which an action depends (which document is loaded, which element lies at a point) come from the
+browser itself and not from a script in the page: the page could make a script return anything.
 """

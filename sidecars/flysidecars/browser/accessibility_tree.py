@@ -1,4 +1,4 @@
-"""The accessibility tree as a flat list in reading order: pure, from what the browser said of it."""
+"""Turns the browser's accessibility tree into a flat list of elements in reading order. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,38 +12,40 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_BYTES = 120_000
-"""JSON bytes of the listed elements; below the tool's result limit with room for address and title."""
+"""JSON bytes of the listed elements; below the tool's result limit, with room for address and title."""
 MAX_NODES = 5000
+"""Elements in a list."""
 MAX_TEXT = 1000
 """Characters of a name or a value."""
 MAX_DEPTH = 200
+"""The largest `depth` of an element; deeper elements are listed with this one."""
 _DROPPED = frozenset(("none", "generic", "InlineTextBox", "LineBreak", "ListMarker", "Iframe"))
-"""Roles of elements that say nothing of themselves; what is in them is listed."""
+"""Roles of elements that are not listed themselves; their children are."""
 _TRUE = ("disabled", "focused", "modal", "multiselectable", "readonly", "required", "selected", "busy")
 _TRISTATE = ("checked", "pressed", "expanded")
 _REF = re.compile(r"e([1-9][0-9]{0,9})-([0-9a-f]{8})")
 
 
 def document_mark(tab: str, loader: str) -> str:
-    """Eight hex digits for a document: another one after each navigation."""
+    """Eight hex digits that name a document. Each navigation gives the tab another mark."""
     from hashlib import sha256
 
     return sha256(f"{tab}\n{loader}".encode()).hexdigest()[:8]
 
 
 def make_ref(backend: int, mark: str) -> str:
-    """The stable name of an element: its number in the browser, and the document it was seen in."""
+    """The ref of an element: its backend node id in the browser and the mark of its document."""
     return f"e{backend}-{mark}"
 
 
 def parse_ref(target: str) -> tuple[int, str] | None:
-    """Number and document mark of a ref; None for anything else, which then is a CSS selector."""
+    """The backend node id and the document mark of a ref; None for any other text (a CSS selector)."""
     found = _REF.fullmatch(target)
     return (int(found[1]), found[2]) if found else None
 
 
 class TreeListing:
-    """Listed elements, and how many there are in all."""
+    """The listed elements, and how many the page has in all."""
 
     __slots__ = ("nodes", "total")
 
@@ -52,11 +54,14 @@ class TreeListing:
         self.total = total
 
 
-def listing(
+def list_elements(
     trees: list[list[JsonObject]], mark: str, *, limit: int = MAX_NODES, within: int | None = None
 ) -> TreeListing:
-    """The elements of each frame's tree, as the browser gave them; `within`: only that element and what is
-    in it. Frames follow the main one."""
+    """The elements of each frame's tree, the main frame first; at most `limit` of them and `MAX_BYTES`.
+
+    `trees` are the nodes that the browser returned for each frame. With `within`, a backend node id, only
+    that element and its descendants are listed.
+    """
     nodes: list[JsonObject] = []
     total, size = 0, 0
     for tree in trees:
@@ -69,7 +74,7 @@ def listing(
 
 
 class _TreeReader:
-    """One frame's tree on its way into the list."""
+    """Reads the elements of one frame's tree."""
 
     def __init__(self, tree: list[JsonObject], mark: str) -> None:
         self._by_id = {str(node.get("nodeId")): node for node in tree}
@@ -81,6 +86,8 @@ class _TreeReader:
             roots = [row for row in rows if row.get("parentId") is None]
         else:
             roots = [row for row in rows if row.get("backendDOMNodeId") == within]
+        # The tree comes from outside: a node may be its own descendant, and depth has no limit. So there is
+        # no recursion, and every node is read once.
         seen: set[str] = set()
         stack = [(row, 0, 0, "") for row in reversed(roots)]
         while stack:
@@ -91,7 +98,7 @@ class _TreeReader:
             seen.add(name)
             backend = row.get("backendDOMNodeId")
             here = backend if isinstance(backend, int) and _text(row, "role") != "StaticText" else owner
-            shown = self._shown(row, depth, here, said, whole=within is not None and backend == within)
+            shown = self._element(row, depth, here, said, whole=within is not None and backend == within)
             if shown is not None:
                 yield shown
                 said = f"{shown.get('name', '')}\n{shown.get('value', '')}".strip() or said
@@ -101,8 +108,11 @@ class _TreeReader:
             known = (self._by_id[str(child)] for child in inner if str(child) in self._by_id)
             stack.extend((child, deeper, here, said) for child in known)
 
-    def _shown(self, row: JsonObject, depth: int, here: int, said: str, *, whole: bool) -> JsonObject | None:
-        """The element as it is listed; None for what says nothing, or only what its parent's name says."""
+    def _element(
+        self, row: JsonObject, depth: int, here: int, said: str, *, whole: bool
+    ) -> JsonObject | None:
+        """The element as it is listed; None if it has no content of its own, or if the name of an element
+        around it (`said`) contains its text already."""
         role, name = _text(row, "role"), _text(row, "name")
         if not here or (not whole and (row.get("ignored") is True or role in _DROPPED)):
             return None

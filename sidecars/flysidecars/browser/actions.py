@@ -1,4 +1,4 @@
-"""The tools that act: open, navigate, click, type, evaluate."""
+"""The browser tools that act: open, navigate, click, type and evaluate."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-BY_KEYS = 1000
-"""Characters up to which a text is typed key by key; a longer one goes in line by line."""
+MAX_KEY_BY_KEY = 1000
+"""The longest text, in characters, that is typed key by key. A longer one is inserted line by line."""
 PROGRESS_CHARACTERS = 200
+"""Characters in one part of a text; a progress event follows each."""
 SCRIPT_S = 15.0
+"""The longest time that a script may run, seconds."""
 MAX_VALUE_BYTES = 1024 * 1024
 MAX_DEPTH = 50
+"""Levels of lists and objects in the value of a script."""
 MAX_TEXT = 20_000
+"""Characters of a text to type."""
 
 
 def open_tab(call: Call) -> JsonObject:
-    """Load an address in a new tab, which is the current one from then on; without success there is none."""
+    """Load an address in a new tab, which becomes the current one. If the load fails, the tab is closed."""
     url = web_address(call)
     endpoint = endpoint_of(call.config)
     tab = new_tab(endpoint)
@@ -31,7 +35,7 @@ def open_tab(call: Call) -> JsonObject:
     try:
         with attach(call, tab) as session:
             page = BrowserPage(session)
-            page.go(url)
+            page.load(url)
             kept = True
             return page.location()
     finally:
@@ -43,12 +47,12 @@ def navigate(call: Call) -> JsonObject:
     """Load an address in the current tab."""
     url = web_address(call)
     with current_page(call) as page:
-        page.go(url)
+        page.load(url)
         return page.location()
 
 
 def click(call: Call) -> JsonObject:
-    """Click the middle of an element that is really there and not covered."""
+    """Click the middle of an element that is visible and not covered by another one."""
     with current_page(call) as page:
         element = find_element(call, page)
         x, y = element.point()
@@ -68,7 +72,11 @@ def click(call: Call) -> JsonObject:
 
 
 def type_text(call: Call) -> JsonObject:
-    """Type a text into an element; the focus is looked at before each part."""
+    """Type a text into an element.
+
+    Raises `InvalidInput` for a text that is too long or holds control characters, and `ToolFailed`
+    (`focus-lost`, with the number of characters typed).
+    """
     text = call.text("text").replace("\r\n", "\n")
     if len(text) > MAX_TEXT:
         raise InvalidInput("text", f"at most {MAX_TEXT} characters are typed")
@@ -80,9 +88,10 @@ def type_text(call: Call) -> JsonObject:
         typed = 0
         for part in _parts(text):
             call.raise_if_cancelled()
-            if typed and not _still_there(page, element, settle=text[typed - 1] == "\n"):
+            # The page may move the focus while we type: the rest would go into another field.
+            if typed and not _focus_unchanged(page, element, settle=text[typed - 1] == "\n"):
                 raise ToolFailed("focus-lost", "the focus went elsewhere while typing", typed=typed)
-            _put(page.session, part, by_keys=len(text) <= BY_KEYS)
+            _send_keys(page.session, part, by_keys=len(text) <= MAX_KEY_BY_KEY)
             before, typed = typed, typed + len(part)
             if typed // PROGRESS_CHARACTERS > before // PROGRESS_CHARACTERS:
                 call.progress(typed, len(text), f"{typed} of {len(text)} characters")
@@ -91,7 +100,7 @@ def type_text(call: Call) -> JsonObject:
 
 
 def _parts(text: str) -> list[str]:
-    """The text in pieces of at most 200 characters; each newline is one of its own."""
+    """The text in parts of at most `PROGRESS_CHARACTERS`. Each newline is a part of its own."""
     parts: list[str] = []
     for index, line in enumerate(text.split("\n")):
         parts += ["\n"] if index else []
@@ -99,17 +108,17 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _still_there(page: BrowserPage, element: Element, *, settle: bool) -> bool:
-    """Whether keys still go there. `settle`: the last one may have begun to load another page."""
+def _focus_unchanged(page: BrowserPage, element: Element, *, settle: bool) -> bool:
+    """Whether keys still go to the element of the same document."""
     before = page.loader
-    if settle:
+    if settle:  # Enter may have begun to load another page
         page.settle()
     else:
         page.read_state()
     return page.loader == before and element.has_focus()
 
 
-def _put(session: TabSession, part: str, *, by_keys: bool) -> None:
+def _send_keys(session: TabSession, part: str, *, by_keys: bool) -> None:
     if part == "\n":
         enter: dict[str, Any] = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
         session.command("Input.dispatchKeyEvent", type="keyDown", text="\r", **enter)
@@ -124,7 +133,10 @@ def _put(session: TabSession, part: str, *, by_keys: bool) -> None:
 
 
 def evaluate(call: Call) -> JsonObject:
-    """Run a script in the page; the value of its last expression as JSON."""
+    """Run a script in the page and return the value of its last expression.
+
+    Raises `ToolFailed`: `script-failed`, `script-error` (the script raised), `too-big`.
+    """
     with current_page(call) as page:
         answer = _run(page.session, call.text("script"))
         thrown = answer.get("exceptionDetails")
@@ -148,7 +160,7 @@ def _run(session: TabSession, script: str) -> JsonObject:
             timeout=SCRIPT_S * 1000,
         )
     except CommandFailed as refused:
-        message = f"the script gave no value; one that runs longer than {SCRIPT_S:g} s is ended: {refused}"
+        message = f"the script returned no value (the limit is {SCRIPT_S:g} s): {refused}"
         raise ToolFailed("script-failed", message) from refused
 
 
@@ -167,6 +179,7 @@ def _script_error(page: BrowserPage, thrown: JsonObject) -> ToolFailed:
 def _check_size(value: object) -> None:
     import json
 
+    # Level by level and not by recursion: a page may return a value deeper than Python's stack.
     level: list[object] = [value]
     for _ in range(MAX_DEPTH):
         level = [

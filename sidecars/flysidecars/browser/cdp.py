@@ -1,4 +1,4 @@
-"""`browser.cdp`: a browser that runs already, over the Chrome DevTools Protocol."""
+"""The sidecar `browser.cdp`: tools for a browser that already runs, over the Chrome DevTools Protocol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TOOLS = ("open", "navigate", "snapshot", "screenshot", "click", "type", "evaluat
 
 @sidecar.probe
 def probe(question: Probe) -> JsonObject:
-    """Every tool stands on the endpoint: each says how to start a browser where none answers."""
+    """Report the same state for every tool: healthy if a browser answers at the endpoint."""
     from flysidecars.browser.endpoint import endpoint_of, require_browser
 
     state = healthy()
@@ -20,7 +20,7 @@ def probe(question: Probe) -> JsonObject:
     except Unavailable as missing:
         state = unavailable(missing.message, missing.remedy)
     except ToolFailed as refused:
-        state = unavailable(refused.message, str(refused.fields.get("remedy", "mend config.endpoint")))
+        state = unavailable(refused.message, str(refused.fields.get("remedy", "correct config.endpoint")))
     return {"tools": {f"browser.{tool}": state for tool in TOOLS}}
 
 

@@ -1,4 +1,4 @@
-"""One element: found by ref or CSS selector, brought into view, hit or focused; or refused, saying why."""
+"""Finds an element of the page by ref or CSS selector, brings it into view, and gives it the focus."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STALE_HINT = "take a new browser.snapshot"
+# `ownerDocument.hasFocus` says whether the window is in front, too; `contains` accepts a child with focus.
 HAS_FOCUS = """function () {
   const root = this.getRootNode();
   const focused = root.activeElement;
@@ -23,7 +24,7 @@ HAS_FOCUS = """function () {
 
 
 class Element:
-    """An element of the page, by its number in the browser."""
+    """An element of the page, by its backend node id in the browser."""
 
     __slots__ = ("backend", "page", "ref")
 
@@ -33,9 +34,10 @@ class Element:
         self.ref = make_ref(backend, document_mark(page.session.tab.id, page.loader))
 
     def point(self) -> tuple[float, float]:
-        """A point of the viewport, CSS pixels, at which the element itself lies, brought into view.
+        """Scroll the element into view and return a point of it, in CSS pixels of the viewport.
 
-        Raises `ToolFailed`: `not-visible`, `covered` (naming what lies over it).
+        A click at the point hits the element. Raises `ToolFailed`: `not-visible`, or `covered`, which names
+        the element that lies over it.
         """
         session = self.page.session
         session.command("Page.bringToFront")
@@ -50,21 +52,22 @@ class Element:
         own: set[int] | None = None
         over = 0
         for x, y in _middles(quads, width, height):
-            hit = self._at(x + scrolled[0], y + scrolled[1])
-            own = own if own is not None else self._numbers()
+            hit = self._node_at(x + scrolled[0], y + scrolled[1])
+            own = own if own is not None else self._own_numbers()
             if hit in own:
                 return x, y
             over = hit or over
         if over:
-            raise ToolFailed("covered", f"{self._words(over)} lies over the element: nothing was clicked")
+            raise ToolFailed("covered", f"{self._describe(over)} lies over the element: nothing was clicked")
         raise ToolFailed("not-visible", "no part of the element is in view")
 
     def focus(self) -> None:
-        """Give it the keyboard focus. Raises `ToolFailed` (`not-focusable`)."""
+        """Give the element the keyboard focus. Raises `ToolFailed` (`not-focusable`)."""
         session = self.page.session
         try:
             session.command("DOM.scrollIntoViewIfNeeded", backendNodeId=self.backend)
             session.command("Page.bringToFront")
+            # Without this the page has no focus while another window or tab of the user is in front.
             session.command("Emulation.setFocusEmulationEnabled", enabled=True)
             session.command("DOM.focus", backendNodeId=self.backend)
         except CommandFailed as refused:
@@ -73,7 +76,7 @@ class Element:
             raise ToolFailed("not-focusable", "the element did not keep the focus")
 
     def has_focus(self) -> bool:
-        """Whether keys would go to it, or to what is in it, now."""
+        """Whether the keyboard focus is on the element or inside it."""
         session = self.page.session
         try:
             answer = session.command("DOM.resolveNode", backendNodeId=self.backend)
@@ -87,9 +90,9 @@ class Element:
             return False
         return object_field(found, "result").get("value") is True
 
-    def _at(self, x: float, y: float) -> int:
-        """The number of the innermost element at a point of the document (not of the viewport, as everywhere
-        else in the protocol), 0 for none."""
+    def _node_at(self, x: float, y: float) -> int:
+        """The id of the innermost element at a point of the document; 0 for none."""
+        # This command counts from the document's corner; all others count from the viewport's.
         try:
             found = self.page.session.command("DOM.getNodeForLocation", x=int(x), y=int(y))
         except CommandFailed:
@@ -97,14 +100,14 @@ class Element:
         number = found.get("backendNodeId")
         return number if isinstance(number, int) else 0
 
-    def _numbers(self) -> set[int]:
-        """The element's number and those of everything in it."""
+    def _own_numbers(self) -> set[int]:
+        """The backend node ids of the element and of all its descendants."""
         described = self.page.session.command(
             "DOM.describeNode", backendNodeId=self.backend, depth=-1, pierce=True
         )
         return set(_all_numbers(object_field(described, "node")))
 
-    def _words(self, backend: int) -> str:
+    def _describe(self, backend: int) -> str:
         described = self.page.session.command("DOM.describeNode", backendNodeId=backend)
         node = object_field(described, "node")
         name = str(node.get("nodeName", "another element")).lower()[:60]
@@ -119,20 +122,23 @@ class Element:
 
 
 def find_element(call: Call, page: BrowserPage, key: str = "target") -> Element:
-    """The element that the input names; where a person approved one, only that. Raises `ToolFailed`:
-    `stale-target`, `no-such-target`, `ambiguous-target`, `target-changed`; `InvalidInput`."""
+    """The element that the input names at `key`.
+
+    Raises `InvalidInput` and `ToolFailed`: `stale-target`, `no-such-target`, `ambiguous-target`, and
+    `target-changed` if a person approved another element.
+    """
     target = call.text(key)
     ref = parse_ref(target)
     element = Element(page, ref[0]) if ref else Element(page, _selected(page, target, key))
     if ref and element.ref != target:
-        raise ToolFailed("stale-target", "the page is another one since that snapshot", remedy=STALE_HINT)
+        raise ToolFailed("stale-target", "the page has changed since that snapshot", remedy=STALE_HINT)
     try:
         page.session.command("DOM.describeNode", backendNodeId=element.backend)
     except CommandFailed as gone:
         raise ToolFailed("stale-target", "the element is gone from the page", remedy=STALE_HINT) from gone
     approved = object_field(call.raw, "target").get("ref")
     if approved and approved != element.ref:
-        raise ToolFailed("target-changed", "that is another element than the one that was approved")
+        raise ToolFailed("target-changed", "this is not the element that was approved")
     return element
 
 
@@ -142,7 +148,7 @@ def _selected(page: BrowserPage, selector: str, key: str) -> int:
     try:
         found = session.command("DOM.querySelectorAll", nodeId=root, selector=selector).get("nodeIds")
     except CommandFailed as refused:
-        raise InvalidInput(key, "neither a ref of browser.snapshot nor a CSS selector") from refused
+        raise InvalidInput(key, "is neither a ref of browser.snapshot nor a CSS selector") from refused
     numbers = found if isinstance(found, list) else []
     if not numbers:
         raise ToolFailed("no-such-target", "no element of the page matches that selector", remedy=STALE_HINT)
@@ -152,7 +158,7 @@ def _selected(page: BrowserPage, selector: str, key: str) -> int:
     node = object_field(session.command("DOM.describeNode", nodeId=numbers[0]), "node")
     backend = node.get("backendNodeId")
     if not isinstance(backend, int):
-        raise ToolFailed("no-such-target", "the element went away", remedy=STALE_HINT)
+        raise ToolFailed("no-such-target", "the element is gone", remedy=STALE_HINT)
     return backend
 
 
@@ -172,7 +178,7 @@ def _all_numbers(node: JsonObject) -> Iterator[int]:
 
 
 def _middles(quads: object, width: float, height: float) -> Iterator[tuple[float, float]]:
-    """The middle of what is in view of each of the element's boxes, the largest first."""
+    """The middle of the visible part of each of the element's boxes, the largest box first."""
     boxes = []
     for quad in quads if isinstance(quads, list) else ():
         if not isinstance(quad, list) or len(quad) != 8:

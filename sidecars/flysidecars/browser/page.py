@@ -1,4 +1,4 @@
-"""The page in a tab: which document it is, where it is, and loading another."""
+"""The page in a tab: its current document and address, and the loading of another address."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LOAD_S = 20.0
-"""Longest wait for a page to load."""
+"""The longest wait for a page to load, seconds."""
 SETTLE_S = 10.0
-"""Longest wait for a page that a click or a key has begun to load."""
+"""The longest wait for a page that a click or a key has begun to load, seconds."""
 TURN_S = 2.0
-"""Longest wait for the page to take its next turn."""
+"""The longest wait for one turn of the page's event loop, seconds."""
 MAX_URL = 8192
 MAX_TITLE = 1000
 
@@ -33,8 +33,11 @@ class BrowserPage:
         self.read_state()
 
     def read_state(self) -> None:
-        """See which document is there now. `frames`: the main frame's id, then those of its own process;
-        `loader` changes with each document of the main frame."""
+        """Read which document is loaded now, into `frames` and `loader`.
+
+        `frames` is the main frame's id, then the ids of the frames in the same process. `loader` is the id
+        of the main frame's document; each navigation gives a new one.
+        """
         tree = object_field(self.session.command("Page.getFrameTree"), "frameTree")
         main = object_field(tree, "frame")
         self.frames = list(_frames(tree))
@@ -42,7 +45,7 @@ class BrowserPage:
         self.session.frame = self.frames[0] if self.frames else ""
 
     def location(self) -> JsonObject:
-        """`url`, `title` and `tab` of what is shown now; `dialogs` where the page asked something."""
+        """`url`, `title` and `tab` of the current page, and `dialogs` if the page opened any."""
         history = self.session.command("Page.getNavigationHistory")
         entries, index = history.get("entries"), history.get("currentIndex")
         row: object = None
@@ -58,9 +61,11 @@ class BrowserPage:
             found["dialogs"] = self.session.dialogs
         return found
 
-    def go(self, url: str) -> None:
-        """Load an address and wait until it has loaded. Raises `ToolFailed`: `navigation-failed`,
-        `navigation-timeout`."""
+    def load(self, url: str) -> None:
+        """Load an address and wait until the document is complete.
+
+        Raises `ToolFailed`: `navigation-failed`, `navigation-timeout`.
+        """
         session, before = self.session, self.session.document
         answer = session.command("Page.navigate", limit_s=LOAD_S, url=url)
         error = answer.get("errorText")
@@ -78,8 +83,10 @@ class BrowserPage:
         return self.session.document != before and self.session.document in self.session.loaded
 
     def settle(self) -> None:
-        """Wait for a page that the last input has begun to load, as far as that has begun."""
+        """Wait until a page that the last input has begun to load is loaded. Returns at once if none is."""
         session = self.session
+        # A click may start the load only in the page's next turn, as a timer or a promise; after two turns
+        # the browser has reported it as scheduled or started.
         session.pause(TURN_S)
         session.pause(TURN_S)
         session.wait(lambda: not session.scheduled or session.loading, TURN_S)
@@ -98,7 +105,7 @@ def _frames(tree: JsonObject) -> Iterator[str]:
 
 
 def web_address(call: Call) -> str:
-    """The input's `url`; raises `InvalidInput` for anything but http, https and about:blank."""
+    """The input's `url`. Raises `InvalidInput` for anything but http, https and about:blank."""
     url = call.text("url")
     if len(url) > MAX_URL or not (url == "about:blank" or url.lower().startswith(("http://", "https://"))):
         raise InvalidInput(
@@ -109,9 +116,12 @@ def web_address(call: Call) -> str:
 
 @contextmanager
 def current_page(call: Call) -> Iterator[BrowserPage]:
-    """The page of the tab that was active last; where the kernel names one, of exactly that tab, and where
-    it names the address that a person saw, only while it still shows that. Raises `Unavailable`,
-    `ToolFailed` (`no-page`, `target-changed`)."""
+    """The page of the most recently active tab, for the block.
+
+    If the request has a `target` (the tab and the address that a person approved), it is the page of that
+    tab. Raises `Unavailable` and `ToolFailed`: `no-page`, and `target-changed` if the tab is gone or shows
+    another address.
+    """
     seen = object_field(call.raw, "target")
     with attach(call, _current(call, seen)) as session:
         page = BrowserPage(session)
@@ -127,5 +137,5 @@ def _current(call: Call, seen: JsonObject) -> Tab:
         if not tabs:
             raise ToolFailed("target-changed", "the tab that was approved is gone")
     if not tabs:
-        raise ToolFailed("no-page", "the browser shows no web page", remedy="open one: browser.open")
+        raise ToolFailed("no-page", "the browser shows no web page", remedy="open one with browser.open")
     return tabs[0]

@@ -1,8 +1,8 @@
-"""The tools that only look: snapshot and screenshot."""
+"""The browser tools that only read: snapshot and screenshot."""
 
 from __future__ import annotations
 
-from flysidecars.browser.accessibility_tree import MAX_NODES, document_mark, listing
+from flysidecars.browser.accessibility_tree import MAX_NODES, document_mark, list_elements
 from flysidecars.browser.element import find_element
 from flysidecars.browser.page import BrowserPage, current_page
 from flysidecars.browser.session import CommandFailed
@@ -11,8 +11,9 @@ from flysidecars.sdk.call import object_field
 
 MAX_FRAMES = 50
 MAX_SIDE = 16_384
-"""Pixels that a picture is high or wide at most; the browser draws no larger ones."""
-PICTURE_S = 20.0
+"""The largest width or height of a picture in pixels; the browser draws no larger ones."""
+SCREENSHOT_S = 20.0
+"""The longest wait for a picture, seconds."""
 
 
 def snapshot(call: Call) -> JsonObject:
@@ -21,7 +22,7 @@ def snapshot(call: Call) -> JsonObject:
     with current_page(call) as page:
         element = find_element(call, page) if call.optional_text("target") is not None else None
         mark = document_mark(page.session.tab.id, page.loader)
-        found = listing(
+        found = list_elements(
             list(_trees(page, element.backend if element and limit == 1 else None, only_root=limit == 1)),
             mark,
             limit=limit,
@@ -37,7 +38,7 @@ def snapshot(call: Call) -> JsonObject:
 
 
 def _trees(page: BrowserPage, backend: int | None, *, only_root: bool) -> list[list[JsonObject]]:
-    """The tree of each frame; of one element alone, or of the root alone, where no more is wanted."""
+    """The tree of each frame; with `backend`, that element alone; with `only_root`, the root alone."""
     session = page.session
     if only_root and backend is None:
         number = object_field(session.command("DOM.getDocument", depth=0), "root").get("backendNodeId")
@@ -50,7 +51,7 @@ def _trees(page: BrowserPage, backend: int | None, *, only_root: bool) -> list[l
         try:
             found = session.command("Accessibility.getFullAXTree", frameId=frame)
         except CommandFailed:
-            continue  # a frame that went away, or is another process's
+            continue  # the frame is gone, or belongs to another process
         trees.append(_rows(found.get("nodes")))
     return trees
 
@@ -60,7 +61,10 @@ def _rows(nodes: object) -> list[JsonObject]:
 
 
 def screenshot(call: Call) -> JsonObject:
-    """A PNG of what is in view, or of the page's whole length."""
+    """Take a PNG of the visible part of the page, or of the whole page with `fullPage`.
+
+    Raises `InvalidInput` and `ToolFailed`: `browser-failed`, `exists`, `outside-project`.
+    """
     import base64
     import os
 
@@ -73,10 +77,10 @@ def screenshot(call: Call) -> JsonObject:
     if path is None and not call.artifact_dir:
         raise ToolFailed("invalid-request", "the request names neither artifactDir nor a path")
     with current_page(call) as page:
-        clip = _whole(page) if call.input.get("fullPage") is True else {}
+        clip = _whole_page_clip(page) if call.input.get("fullPage") is True else {}
         taken = page.session.command(
             "Page.captureScreenshot",
-            limit_s=PICTURE_S,
+            limit_s=SCREENSHOT_S,
             format="png",
             captureBeyondViewport=bool(clip),
             **clip,
@@ -84,7 +88,7 @@ def screenshot(call: Call) -> JsonObject:
         where = page.location()
     picture = read_png(base64.b64decode(str(taken.get("data", ""))))
     if picture is None:
-        raise ToolFailed("browser-failed", "the browser gave no picture")
+        raise ToolFailed("browser-failed", "the browser returned no picture")
     if path is None:
         file = write_new(call.artifact_dir, "page.png", picture.png, PNG_MAGIC)
     else:
@@ -95,7 +99,7 @@ def screenshot(call: Call) -> JsonObject:
     return {**answer, **where, "artifacts": [artifact]}
 
 
-def _whole(page: BrowserPage) -> JsonObject:
+def _whole_page_clip(page: BrowserPage) -> JsonObject:
     size = object_field(page.session.command("Page.getLayoutMetrics"), "cssContentSize")
     clip: JsonObject = {"x": 0, "y": 0, "scale": 1}
     for key in ("width", "height"):

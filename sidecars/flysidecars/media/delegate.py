@@ -30,9 +30,9 @@ def ask_delegate(call: Call, engine: Engine, file: int | None = None) -> JsonObj
             encode(request) + b"\n",
             LIMIT_S,
             environment("XDG_RUNTIME_DIR", "PULSE_SERVER"),
-            most=MAX_ANSWER_BYTES,
-            heed=heartbeat(call, f"{engine} works"),
-            keep=() if file is None else (file,),
+            max_output_bytes=MAX_ANSWER_BYTES,
+            check_cancelled=heartbeat(call, f"{engine} works"),
+            inherited_fds=() if file is None else (file,),
         )
     except OSError as failed:
         raise _failed(engine, f"cannot be started: {failed.strerror}") from failed

@@ -51,7 +51,14 @@ def recognise(call: Call, program: str, picture: InputFile) -> JsonObject:
     language = choose_language(call.optional_text("language"), languages(program))
     argv = (program, "stdin", "stdout", "-l", language, "-c", "tessedit_create_tsv=1")
     beat = heartbeat(call, "tesseract reads")
-    ran = run(argv, picture.rewound(), TESSERACT_LIMIT_S, environment(*_KEPT), most=MAX_TSV_BYTES, heed=beat)
+    ran = run(
+        argv,
+        picture.rewound(),
+        TESSERACT_LIMIT_S,
+        environment(*_KEPT),
+        max_output_bytes=MAX_TSV_BYTES,
+        check_cancelled=beat,
+    )
     if not ran.ok:
         raise _failed(ran)
     text, confidence = read_tsv(ran.out.decode("utf-8", "replace"))
@@ -100,7 +107,14 @@ def transcribe(call: Call, program: str, recording: InputFile) -> JsonObject:
     language = call.optional_text("language")
     argv = (program, "-m", model, "-l", language or "auto", "-nt", "-np", "-f", "-")
     beat = heartbeat(call, "whisper.cpp listens")
-    ran = run(argv, recording.rewound(), WHISPER_LIMIT_S, environment(), most=MAX_TEXT_BYTES, heed=beat)
+    ran = run(
+        argv,
+        recording.rewound(),
+        WHISPER_LIMIT_S,
+        environment(),
+        max_output_bytes=MAX_TEXT_BYTES,
+        check_cancelled=beat,
+    )
     if not ran.ok:
         raise ToolFailed(
             "whisper-failed",

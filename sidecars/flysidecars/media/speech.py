@@ -79,7 +79,14 @@ def _say(call: Call, engine: Engine) -> tuple[str, ...]:
 
 def _speak(call: Call, argv: tuple[str, ...], text: str) -> ProgramResult:
     beat = heartbeat(call, "speaking")
-    return run(argv, text.encode(), LIMIT_S, environment(*_SOUND), most=MAX_WAV_BYTES, heed=beat)
+    return run(
+        argv,
+        text.encode(),
+        LIMIT_S,
+        environment(*_SOUND),
+        max_output_bytes=MAX_WAV_BYTES,
+        check_cancelled=beat,
+    )
 
 
 def _say_to_wav(call: Call, engine: Engine, text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""A small kit for writing sidecars; standard library and `flysafe` only.
+"""A small kit for writing sidecars. It imports only the standard library and `flysafe`.
 
     sidecar = Sidecar("utility.local")
 
@@ -6,10 +6,11 @@
     def file_hash(call: Call) -> JsonObject:
         return {"path": call.text("path")}
 
-The kit reads requests on stdin, one or as long as they come, answers probes and `--schema`, checks the
-input of typed functions, reports progress and turns failures into answers. Start-up is a cost paid at
-each call, so nothing here imports `typing`, `dataclasses`, `argparse` or `subprocess`, and threads only
-a process that stays.
+The kit reads requests from stdin (one, or one a line in a persistent process), answers probes and
+`--schema`, checks the input of typed functions, reports progress and turns failures into answers.
+
+A one-shot sidecar starts anew for each call. To keep the start fast, no module here imports `typing`,
+`dataclasses`, `argparse` or `subprocess`, and only `persistent` imports `threading`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One request, with typed access to what the caller sent."""
+"""A request, with typed access to the fields that the caller sent."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ JsonObject = dict[str, object]
 
 
 class Call:
-    """A parsed request. Input is data from outside: the accessors check type and range and raise
-    `InvalidInput`, whose message names the field."""
+    """A parsed request.
+
+    The input comes from outside and is not trusted: the accessors check type and range and raise
+    `InvalidInput`, which names the field. The constructor raises `ToolFailed` (`invalid-request`).
+    """
 
     __slots__ = (
         "artifact_dir",
@@ -44,55 +47,55 @@ class Call:
         self.request_id = _text_field(raw, "requestId")
         self.persistent = raw.get("persistent") is True
         """Whether this process stays for further requests."""
+        # Set by the thread that reads stdin, in a persistent process, while the tool runs.
         self.cancelled = False
-        """Whether the request was taken back meanwhile: a tool that takes long looks at it, or reports
-        progress."""
+        """Whether the caller has cancelled the request. A slow tool checks this, or reports progress."""
         if not self.tool:
             raise ToolFailed("invalid-request", "the request names no tool")
 
     @property
     def is_probe(self) -> bool:
-        """Whether the request only asks if the tool is well."""
+        """Whether the request only asks if the tool works."""
         return self.input == {"probe": True}
 
     def text(self, key: str) -> str:
-        """A string that has to be there."""
+        """A required string."""
         value = self.input.get(key)
         if not isinstance(value, str):
             raise InvalidInput(key, "a string is needed")
         return value
 
     def optional_text(self, key: str) -> str | None:
-        """A string, or None where the key is absent or null."""
+        """A string, or None if the key is absent or null."""
         return None if self.input.get(key) is None else self.text(key)
 
     def texts(self, key: str) -> list[str]:
-        """A list of strings that is not empty."""
+        """A required list of strings that is not empty."""
         value = self.input.get(key)
         if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
             raise InvalidInput(key, "a list of strings is needed")
         return value
 
     def choice(self, key: str, options: Collection[str], default: str | None = None) -> str:
-        """One of `options`; `default` where the key is absent."""
+        """A string out of `options`; `default` if the key is absent."""
         value = self.input.get(key, default)
         if not isinstance(value, str) or value not in options:
             raise InvalidInput(key, f"one of {', '.join(options)} is needed")
         return value
 
     def integer(self, key: str, low: int, high: int, default: int | None = None) -> int:
-        """A whole number from `low` to `high`; `default` where the key is absent."""
+        """A whole number from `low` to `high`; `default` if the key is absent."""
         value = self.input.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             raise InvalidInput(key, f"a whole number from {low} to {high} is needed")
         return value
 
     def delegate(self, name: str) -> tuple[str, ...] | None:
-        """The resolved command of a delegate, or None where none is configured."""
+        """The resolved command of a delegate, or None if none is configured."""
         return delegate_argv(self.delegates, name)
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
-        """Tell the caller how far the work is. Raises `Cancelled` where nobody waits for it any more."""
+        """Send the caller a progress event. Raises `Cancelled` if the request was cancelled."""
         self.raise_if_cancelled()
         event: JsonObject = {"event": "progress", "progress": progress}
         if total is not None:
@@ -102,19 +105,21 @@ class Call:
         self.out.send(event)
 
     def log(self, message: str, level: str = "info") -> None:
-        """Tell the caller something that is no result. Raises `Cancelled` as `progress` does."""
+        """Send the caller a log event. Raises `Cancelled` if the request was cancelled."""
         self.raise_if_cancelled()
         self.out.send({"event": "log", "level": level, "message": message})
 
     def raise_if_cancelled(self) -> None:
-        """Raise `Cancelled` where the request was taken back."""
+        """Raise `Cancelled` if the request was cancelled."""
         if self.cancelled:
             raise Cancelled
 
     def busy(self, busy: bool) -> None:
-        """Say that work goes on after the answer, or that it has ended: a process that is busy is not ended
-        for idleness. Said before the answer; may be said later, from another thread. Raises `Unavailable`
-        in a process of one call."""
+        """Report that work continues after the answer (`busy` true), or that it has ended.
+
+        The kernel does not end a busy process for idleness. Report true before the answer; another thread
+        may report false later. Raises `Unavailable` in a process that serves one call only.
+        """
         if not self.persistent:
             raise Unavailable(
                 "work that goes on after the answer needs a process that stays",
@@ -124,8 +129,10 @@ class Call:
 
 
 def delegate_argv(delegates: JsonObject, name: str) -> tuple[str, ...] | None:
-    """The `argv` of a delegate in a request's `delegates`; raises `ToolFailed` where it is no
-    non-empty list of strings."""
+    """The `argv` of the delegate `name` in a request's `delegates`; None if there is none.
+
+    Raises `ToolFailed` (`invalid-request`) if `argv` is not a list of strings or is empty.
+    """
     entry = delegates.get(name)
     if entry is None:
         return None
@@ -140,7 +147,8 @@ def _is_argument(part: object) -> bool:
 
 
 def object_field(raw: JsonObject, key: str) -> JsonObject:
-    """An object of the request, empty where it is absent or null; raises `ToolFailed` otherwise."""
+    """The object at `key`, empty if it is absent or null. Raises `ToolFailed` (`invalid-request`) for any
+    other value."""
     value = raw.get(key)
     if value is None:
         return {}

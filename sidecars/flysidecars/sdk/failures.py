@@ -1,9 +1,9 @@
-"""How a tool says that it did not do its work, and the answer that this becomes.
+"""The exceptions by which a tool reports a failure, and the answer document made of each.
 
-ToolFailed            any failure; `code` and the further fields reach the caller's `details`
-├── InvalidInput      the input cannot be acted on; names the field
-├── Cancelled         the caller does not wait any longer; raised by `progress` and `log`
-└── Unavailable       what the tool stands on is not there; carries the remedy
+ToolFailed            any failure; the caller finds `code` and the further fields in `details`
+├── InvalidInput      the tool cannot use the input; names the field
+├── Cancelled         the caller has cancelled the request; raised by `progress` and `log`
+└── Unavailable       a program, service or setting that the tool needs is missing; carries the remedy
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ToolFailed(Exception):
-    """A failure as a value of the protocol: code, sentence and further fields, all JSON."""
+    """A failure of a tool: reason code, message, and further fields that can be written as JSON."""
 
     def __init__(self, code: str, message: str, **fields: object) -> None:
         super().__init__(message)
@@ -25,20 +25,21 @@ class ToolFailed(Exception):
         self.fields = fields
 
     def answer(self) -> dict[str, object]:
-        """The answer document."""
+        """The answer document of this failure."""
+        # First, to lead the document; last, so that no further field can replace these three.
         own = {"ok": False, "code": self.code, "error": self.message}
         return own | self.fields | own
 
 
 class InvalidInput(ToolFailed):
-    """The input is not something the tool can act on."""
+    """The tool cannot use the field `field` of the input."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__("invalid-input", f"{field}: {message}", field=field)
 
 
 class Unavailable(ToolFailed):
-    """What the tool stands on is missing; `remedy` is the next action a person can take."""
+    """Something that the tool needs is missing. `remedy` tells the reader what to do about it."""
 
     def __init__(self, reason: str, remedy: str, **fields: object) -> None:
         super().__init__("unavailable", reason, remedy=remedy, **fields)
@@ -46,15 +47,19 @@ class Unavailable(ToolFailed):
 
 
 class Cancelled(ToolFailed):
-    """The request was taken back."""
+    """The caller has cancelled the request."""
 
     def __init__(self) -> None:
-        super().__init__("cancelled", "the request was taken back")
+        super().__init__("cancelled", "the request was cancelled")
 
 
 def answer_of(work: Callable[[], dict[str, object]]) -> dict[str, object]:
-    """The answer document: what the work returns, or the failure that it names."""
+    """The answer document: the fields that `work` returns, or the failure that it raises.
+
+    An `OSError` becomes the code `os-error` with the name of its `errno`. Other exceptions pass.
+    """
     try:
+        # `ok` comes twice for the same reason as in `ToolFailed.answer`.
         return {"ok": True} | work() | {"ok": True}
     except ToolFailed as failure:
         return failure.answer()

@@ -1,4 +1,8 @@
-"""Files below an anchor of the request, opened beneath a descriptor so that no link race leaves it."""
+"""Opens, creates and replaces files below the project folder or the artifact folder of a request.
+
+Every file is opened relative to a descriptor of that folder (`flysafe.beneath`), so that a symbolic link,
+or one that is swapped while the file is opened, cannot lead outside.
+"""
 
 from __future__ import annotations
 
@@ -14,40 +18,48 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# O_NONBLOCK: opening a FIFO would otherwise wait for a writer. O_NOCTTY: a terminal device must not become
+# the process's controlling terminal.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def open_project_file(call: Call, path: str) -> tuple[int, os.stat_result]:
-    """Open a regular file below the project for reading; the caller closes the descriptor.
+    """Open a regular file below the project for reading. Returns its descriptor, which the caller closes,
+    and its status.
 
-    `path` is relative to the project, or absolute and below it. Raises `ToolFailed`:
-    `outside-project` (through `..` or a link), `not-found`, `not-a-file` (a folder, device, pipe or
-    socket, which is neither read nor waited for), `not-readable`.
+    `path` is relative to the project, or absolute and below it. Raises `ToolFailed`: `outside-project`
+    (through `..` or a link), `not-found`, `not-a-file` (a folder, device, pipe or socket), `not-readable`.
     """
     descriptor = _open(call.project_dir, path, _READ, links=True)
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise ToolFailed("not-a-file", f"{path} is {_kind(status.st_mode)}, not a file", path=path)
+        raise ToolFailed("not-a-file", f"{path} is {_file_kind(status.st_mode)}, not a file", path=path)
     return descriptor, status
 
 
 def open_project(call: Call) -> int:
-    """A descriptor of the project folder; the caller closes it."""
+    """A descriptor of the project folder, which the caller closes. Raises `ToolFailed`."""
     if not os.path.isabs(call.project_dir):
         raise ToolFailed("invalid-request", "the request names no absolute folder to work in")
     return open_anchor(call.project_dir)
 
 
 def in_project(call: Call, path: str) -> str:
-    """`path` relative to the project; raises `ToolFailed` (`outside-project`) for an absolute one that does
-    not begin there. What it leads to is decided by who opens it."""
+    """`path` relative to the project. Raises `ToolFailed` (`outside-project`) for an absolute path that
+    does not begin with the project folder.
+
+    Only the text is checked. `..` and symbolic links are checked when the path is opened.
+    """
     return _relative(call.project_dir, path)
 
 
 def open_project_folder(call: Call, path: str, *, make: bool = False) -> int:
-    """A descriptor of a folder below the project; the caller closes it. With `make`, missing folders on the
-    way are made. Raises `ToolFailed`: `outside-project`, `not-found`, `not-readable`."""
+    """A descriptor of a folder below the project, which the caller closes.
+
+    With `make`, missing folders of the path are created. Raises `ToolFailed`: `outside-project`,
+    `not-found`, `not-readable`.
+    """
     if make:
         parts = [part for part in _relative(call.project_dir, path).split("/") if part not in ("", ".")]
         for length, name in enumerate(parts, 1):
@@ -66,10 +78,11 @@ def _make(call: Call, path: str, name: str) -> None:
 
 
 class NewFile:
-    """A file below the project that is there under its name only when the block ends well.
+    """A new file below the project, which gets its name only if the block ends without an exception.
 
-    `with NewFile(call, path) as file:` gives a binary file to write; missing folders are made. Raises
-    `ToolFailed`: `outside-project`, `exists` at the end where the name is taken. `path` is absolute after it.
+    `with NewFile(call, path) as file:` opens a binary file for writing and creates missing folders. Raises
+    `ToolFailed`: `outside-project`, and at the end of the block `exists` if the name is taken. Afterwards
+    `path` is absolute and `size` is the number of bytes.
     """
 
     def __init__(self, call: Call, path: str) -> None:
@@ -77,30 +90,31 @@ class NewFile:
         if self._name in ("", ".", ".."):
             raise ToolFailed("not-a-file", f"{path} names no file", path=path)
         self._folder = open_project_folder(call, folder or ".", make=True)
-        self._beside = f".flytui-{os.urandom(8).hex()}.part"
+        self._temporary_name = f".flytui-{os.urandom(8).hex()}.part"
         self.path = path
         self.size = 0
 
     def __enter__(self) -> BinaryIO:
-        """The file, empty and under a name of its own."""
+        """Create the file, empty and under a temporary name."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file = open(os.open(self._beside, flags, 0o666, dir_fd=self._folder), "wb")
+        self._file = open(os.open(self._temporary_name, flags, 0o666, dir_fd=self._folder), "wb")
         return self._file
 
     def __exit__(self, kind: object, *_: object) -> None:
-        """Give it its name, or leave nothing."""
+        """Give the file its name, or remove it."""
         try:
             self._file.close()
             if kind is None:
-                self._settle()
+                self._publish()
         finally:
-            os.unlink(self._beside, dir_fd=self._folder)
+            os.unlink(self._temporary_name, dir_fd=self._folder)
             os.close(self._folder)
 
-    def _settle(self) -> None:
-        self.size = os.stat(self._beside, dir_fd=self._folder).st_size
+    def _publish(self) -> None:
+        self.size = os.stat(self._temporary_name, dir_fd=self._folder).st_size
+        # A hard link fails if the name is taken, in one step; a rename would replace the other file.
         try:
-            os.link(self._beside, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            os.link(self._temporary_name, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         except FileExistsError as taken:
             raise ToolFailed("exists", f"{self.path} is there already", path=self.path) from taken
         self.path = os.path.join(os.readlink(f"/proc/self/fd/{self._folder}"), self._name)
@@ -109,23 +123,22 @@ class NewFile:
 def write_new(anchor: str, path: str, data: bytes, magic: bytes) -> str:
     """Write `data` to a file below `anchor` in one step and return its absolute path.
 
-    A file that is already there is replaced only where it begins with `magic`, so that a picture can
-    replace a picture and nothing else. Raises `ToolFailed`: `outside-project`, `not-found` (its
-    folder), `exists`.
+    An existing file is replaced only if it begins with `magic`, so that a picture can replace a picture
+    and nothing else. Raises `ToolFailed`: `outside-project`, `not-found` (its folder), `exists`.
     """
     folder_path, name = os.path.split(path)
     if name in ("", ".", ".."):
         raise ToolFailed("not-a-file", f"{path} names no file", path=path)
     folder = _open(anchor, folder_path or ".", _FOLDER, links=True)
     try:
-        _refuse_others(folder, name, path, magic)
+        _check_replaceable(folder, name, path, magic)
         _replace(folder, name, data)
         return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)
     finally:
         os.close(folder)
 
 
-def _refuse_others(folder: int, name: str, path: str, magic: bytes) -> None:
+def _check_replaceable(folder: int, name: str, path: str, magic: bytes) -> None:
     try:
         descriptor = os.open(name, _READ | os.O_NOFOLLOW, dir_fd=folder)
     except FileNotFoundError:
@@ -182,6 +195,6 @@ def _relative(anchor: str, path: str) -> str:
     raise ToolFailed("outside-project", f"{path} is outside the project", path=path)
 
 
-def _kind(mode: int) -> str:
+def _file_kind(mode: int) -> str:
     kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
     return next((word for test, word in kinds if test(mode)), "a device")

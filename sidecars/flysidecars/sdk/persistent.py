@@ -1,7 +1,7 @@
-"""The dialect `persistent`: requests and answers as lines, for as long as stdin stays open.
+"""The persistent protocol: one request or answer a line, until stdin ends.
 
-A thread reads stdin, so that a cancel is seen while a tool runs: it sets the call's `cancelled`, which the
-tool may look at and which its next `progress` or `log` raises. Tools themselves run one after the other.
+A thread reads stdin, so that a cancel message is seen while a tool runs: it sets `cancelled` of the call.
+The tool checks it, or its next `progress` or `log` raises `Cancelled`. The tools run one after the other.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ if TYPE_CHECKING:
 def serve(run: Callable[[Call], JsonObject], out: AnswerWriter, source: RequestReader, first: bytes) -> int:
     """Answer `first` and every line after it; returns the exit code when stdin has ended."""
     inbox = _RequestQueue(out)
-    inbox.take(first)
+    inbox.accept(first)
     Thread(target=inbox.read, args=(source,), daemon=True).start()
-    while (call := inbox.next()) is not None:
+    while (call := inbox.next_call()) is not None:
         out.send_bytes(_answer(run, call) + b"\n")
-        inbox.done()
+        inbox.forget_current()
     return 0
 
 
 class _RequestQueue:
-    """What was asked and is not answered yet."""
+    """The requests that are not answered yet. One thread adds them, the main thread takes them out."""
 
     def __init__(self, out: AnswerWriter) -> None:
         self._out = out
         self._lock = Lock()
-        self._asked: SimpleQueue[Call | None] = SimpleQueue()
+        self._queue: SimpleQueue[Call | None] = SimpleQueue()
         self._calls: dict[str, Call] = {}
-        self._now = ""
+        self._current_id = ""
 
     def read(self, source: RequestReader) -> None:
-        """Take lines until stdin ends. What was asked by then is still answered."""
+        """Accept lines until stdin ends. The requests accepted by then are still answered."""
         try:
             while line := source.line():
-                self.take(line)
+                self.accept(line)
         except ToolFailed as failure:
             self._out.send(failure.answer())
-        self._asked.put(None)
+        self._queue.put(None)
 
-    def take(self, line: bytes) -> None:
-        """A request, or the cancel of one; a cancel of what is not asked means nothing."""
+    def accept(self, line: bytes) -> None:
+        """Add a request, or cancel one. A cancel of an unknown or answered request has no effect."""
         if not line.strip():
             return
         try:
@@ -66,38 +66,40 @@ class _RequestQueue:
         except ToolFailed as failure:
             self._out.send(failure.answer() | _id_of(line))
             return
+        # Registered before it is queued, so that the main thread cannot answer it first and leave it here.
         with self._lock:
             self._calls[call.request_id] = call
-        self._asked.put(call)
+        self._queue.put(call)
 
-    def next(self) -> Call | None:
-        """Wait for the next request; None when there is none any more."""
-        call = self._asked.get()
-        self._now = "" if call is None else call.request_id
+    def next_call(self) -> Call | None:
+        """Wait for the next request; None after the last one."""
+        call = self._queue.get()
+        self._current_id = "" if call is None else call.request_id
         return call
 
-    def done(self) -> None:
-        """The request that `next` gave is answered."""
+    def forget_current(self) -> None:
+        """Remove the request that `next_call` returned last: it is answered."""
         with self._lock:
-            self._calls.pop(self._now, None)
+            self._calls.pop(self._current_id, None)
 
 
 def _answer(run: Callable[[Call], JsonObject], call: Call) -> bytes:
-    """The answer's line. A tool's bug is an answer, too: the next call is another tool's."""
+    """The answer as a line of JSON. Every exception becomes an answer."""
     name = {"requestId": call.request_id}
     try:
         call.raise_if_cancelled()
         return encode(answer_of(lambda: run(call)) | name)
-    except Exception as bug:  # noqa: BLE001 - between one broken tool and everybody else's calls
+    except Exception as bug:  # noqa: BLE001 - a bug in one tool must not end the process for the others
         sys.excepthook(type(bug), bug, bug.__traceback__)
+        # The cancel of a call that had not begun; `answer_of` handles those that a tool raises.
         if isinstance(bug, ToolFailed):
             return encode(bug.answer() | name)
-        said = f"{type(bug).__name__}: {bug}"
-        return encode(ToolFailed("internal", said).answer() | name)
+        message = f"{type(bug).__name__}: {bug}"
+        return encode(ToolFailed("internal", message).answer() | name)
 
 
 def _id_of(line: bytes) -> JsonObject:
-    """The id of a request that is none, where it can be read."""
+    """The `requestId` field of an invalid request; empty if there is none that can be read."""
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):

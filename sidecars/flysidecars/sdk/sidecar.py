@@ -1,9 +1,9 @@
-"""Registration of tools, and the run of one call.
+"""Registers the tools of a sidecar and runs their calls.
 
-A bug in a tool is not dressed up: its traceback goes to stderr and the program exits 1, which the
-runner reports as `failed`, `exit` with the end of stderr (a process that stays answers `internal`, and
-serves the next call). Failures that a tool names (`ToolFailed`)
-and those of the operating system are answers.
+A `ToolFailed` or an `OSError` becomes an answer. Any other exception is a bug: in a one-shot process its
+traceback goes to stderr and the program exits with 1, which the kernel reports as `failed` with the
+code `exit` and the end of stderr; a persistent process answers with the code `internal` and serves the
+next call.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function", bound=Callable[..., object])
     Tool = Callable[[Call], JsonObject]
-    """Does the work and returns the fields of the answer, without `ok`."""
+    """Does the work of a call and returns the fields of the answer, without `ok`."""
 
 ANY_TOOL = "*"
-"""Registered under this name, a function takes every tool that has none of its own."""
+"""A function registered under this name serves every tool that has no function of its own."""
 
 
 class Probe:
-    """What a sidecar knows when it is asked whether it is well. By `--probe` there is no request:
-    `delegates` is None, which means not known, and `config` is empty."""
+    """The settings that a probe function may use.
+
+    With `--probe` there is no request: `delegates` is None, which means unknown, and `config` is empty.
+    """
 
     __slots__ = ("config", "delegates")
 
@@ -39,24 +41,24 @@ class Probe:
 
 
 def _takes_call(function: FunctionType) -> bool:
-    """Whether it is written for one `Call`, not for the fields of an input."""
+    """Whether the function takes one `Call` instead of the fields of the input."""
     code = function.__code__
     only = code.co_argcount == 1 and not code.co_kwonlyargcount
     return only and function.__annotations__.get(code.co_varnames[0]) in (Call, "Call", None)
 
 
 def healthy() -> JsonObject:
-    """A tool that is well, in a probe's answer."""
+    """The state of a tool that works, for a probe's answer."""
     return {"status": "healthy"}
 
 
 def unavailable(reason: str, remedy: str, code: str = "tool-unavailable") -> JsonObject:
-    """A tool that is not there, in a probe's answer."""
+    """The state of a tool that cannot work, for a probe's answer, with the reason and the remedy."""
     return {"status": "unavailable", "code": code, "reason": reason, "remedy": remedy}
 
 
 class Sidecar:
-    """The tools of one program."""
+    """A sidecar program: its tools, its probe, and the loop that answers requests."""
 
     __slots__ = ("_probe", "_schemas", "_tools", "name")
 
@@ -67,10 +69,11 @@ class Sidecar:
         self._probe: Callable[[Probe], JsonObject] | None = None
 
     def tool(self, name: str) -> Callable[[Function], Function]:
-        """Offer a function as the tool `name`; `ANY_TOOL` takes what nothing else does.
+        """Register a function as the tool `name`, or as the fallback with `ANY_TOOL`.
 
-        A function of one `Call` reads its input itself. Any other is typed: its parameters are the fields
-        of the input, checked by their annotations; one annotated `Call` is given the call. See `typed`.
+        A function with one parameter of type `Call` reads the input itself. The parameters of any other
+        function are the fields of the input, which `typed_tools` checks against their annotations; a
+        parameter annotated `Call` receives the call.
         """
 
         def register(function: Function) -> Function:
@@ -92,18 +95,21 @@ class Sidecar:
         return as_tool(function, schema)
 
     def probe(self, function: Callable[[Probe], JsonObject]) -> Callable[[Probe], JsonObject]:
-        """Register what answers probes: it returns the fields of the answer (`tools`, `status`) or
-        raises `Unavailable`. Without one, every tool is healthy."""
+        """Register the function that answers probes. It returns the fields of the answer (`tools`,
+        `status`) or raises `Unavailable`. Without such a function every tool is healthy."""
         self._probe = function
         return function
 
     def answer_probe(self) -> int:
-        """Answer `--probe`, which reads no stdin; returns the exit code."""
-        return _answer(claim_stdout(), lambda _: self._ask(Probe({}, None)))
+        """Answer `--probe`, which does not read stdin. Returns the exit code."""
+        return _answer(claim_stdout(), lambda _: self._answer_probe_fields(Probe({}, None)))
 
     def answer_request(self) -> int:
-        """Answer what stdin asks: one request up to the end of file, or, where the first line says that
-        the process stays, a request a line. Returns the exit code: 0 where the one answer is `ok`."""
+        """Answer the request on stdin, which ends with the end of file.
+
+        If the first line is a request with `persistent`, stdin holds one request a line instead. Returns
+        the exit code: 0 if the one answer is `ok`, and at the end of a persistent process.
+        """
         out, source = claim_stdout(), RequestReader()
         try:
             first = source.line()
@@ -117,26 +123,26 @@ class Sidecar:
         return _answer(out, lambda out: self._run(Call(parse_request(first + source.rest()), out)))
 
     def answer_schema(self) -> int:
-        """Answer `--schema`: the tools as a registry describes them."""
+        """Answer `--schema` with the tools in the form of a registry entry. Returns the exit code."""
         tools = [schema for name, schema in self._schemas.items() if name != ANY_TOOL]
         claim_stdout().send({"name": self.name, "tools": tools})
         return 0
 
     def main(self, arguments: Sequence[str]) -> int:
-        """Answer as the command line asks, `--probe`, `--schema` or nothing; returns the exit code."""
+        """Answer as the arguments say (`--probe`, `--schema` or none). Returns the exit code."""
         if "--probe" in arguments:
             return self.answer_probe()
         return self.answer_schema() if "--schema" in arguments else self.answer_request()
 
     def _run(self, call: Call) -> JsonObject:
         if call.is_probe:
-            return self._ask(Probe(call.config, call.delegates))
+            return self._answer_probe_fields(Probe(call.config, call.delegates))
         tool = self._tools.get(call.tool) or self._tools.get(ANY_TOOL)
         if tool is None:
             raise ToolFailed("not-found", f"{self.name} has no tool {call.tool}", tools=sorted(self._tools))
         return tool(call)
 
-    def _ask(self, probe: Probe) -> JsonObject:
+    def _answer_probe_fields(self, probe: Probe) -> JsonObject:
         if self._probe is not None:
             return self._probe(probe)
         return {"tools": {name: healthy() for name in self._tools if name != ANY_TOOL}}

@@ -1,8 +1,8 @@
-"""A typed function as a tool: its annotations are the input's schema, and what comes is checked by them.
+"""Turns a typed function into a tool: its annotations give the input's schema, and each input is checked
+against that.
 
-Understood are `str`, `int`, `float`, `bool`, `object`, `list[…]`, `dict[str, …]`, `Literal[…]`, each also
-`| None`, as written or as types. The annotations are read as text, so that `typing` need not be imported;
-none is ever evaluated.
+The annotations may be `str`, `int`, `float`, `bool`, `object`, `list[...]`, `dict[str, ...]` and
+`Literal[...]`, each also with `| None`. They are read as text and never evaluated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ONLY_SYNTAX = 0x400  # ast.PyCF_ONLY_AST, without the import
 _NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 _NAMES |= {"list": "array", "dict": "object", "JsonObject": "object"}
-_WORDS = {
+_TYPE_NAMES = {
     "string": "a string",
     "integer": "a whole number",
     "number": "a number",
@@ -31,7 +31,10 @@ _WORDS = {
 
 
 def input_schema(function: FunctionType) -> JsonObject:
-    """JSON Schema of its input. Raises TypeError for a parameter without an annotation that is understood."""
+    """The JSON Schema of the function's input.
+
+    Raises `TypeError` for a parameter with no annotation, or with one that is not supported.
+    """
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     defaults: JsonObject = dict(function.__kwdefaults__ or {})
@@ -42,7 +45,7 @@ def input_schema(function: FunctionType) -> JsonObject:
         annotation = function.__annotations__.get(name)
         if annotation is Call or annotation == "Call":
             continue
-        schema = _schema(_written(annotation), f"{function.__name__}({name})")
+        schema = _schema(_annotation_text(annotation), f"{function.__name__}({name})")
         if defaults.get(name) is not None:
             schema["default"] = defaults[name]
         properties[name] = schema
@@ -51,26 +54,28 @@ def input_schema(function: FunctionType) -> JsonObject:
 
 
 def as_tool(function: FunctionType, schema: JsonObject) -> Callable[[Call], JsonObject]:
-    """The function as a tool: its input checked, a result that is no object put into `result`."""
-    wants = [name for name, kind in function.__annotations__.items() if kind is Call or kind == "Call"]
+    """A tool that checks the input, calls the function, and puts a result that is no object into the field
+    `result`."""
+    call_names = [name for name, kind in function.__annotations__.items() if kind is Call or kind == "Call"]
 
     def tool(call: Call) -> JsonObject:
         check(call.input, schema, "")
-        result = function(**call.input, **dict.fromkeys(wants, call))
+        result = function(**call.input, **dict.fromkeys(call_names, call))
         return result if isinstance(result, dict) else {"result": result}
 
     return tool
 
 
 def check(value: object, schema: JsonObject, field: str) -> None:
-    """Raises `InvalidInput`, naming the field, where the value does not fit a schema made here."""
+    """Raise `InvalidInput`, which names the field, if the value does not match a schema of
+    `input_schema`."""
     options = schema.get("enum")
     if isinstance(options, list) and value not in options:
         raise InvalidInput(field, f"one of {', '.join(map(str, options))} is needed")
     kinds = schema.get("type", [])
-    wanted = [str(kind) for kind in kinds] if isinstance(kinds, list) else [str(kinds)]
-    if wanted and not any(_is(value, kind) for kind in wanted):
-        raise InvalidInput(field, f"{' or '.join(_WORDS[kind] for kind in wanted)} is needed")
+    types = [str(kind) for kind in kinds] if isinstance(kinds, list) else [str(kinds)]
+    if types and not any(_has_type(value, kind) for kind in types):
+        raise InvalidInput(field, f"{' or '.join(_TYPE_NAMES[kind] for kind in types)} is needed")
     items, extra = schema.get("items"), schema.get("additionalProperties")
     if isinstance(value, list) and isinstance(items, dict):
         for number, item in enumerate(value):
@@ -85,7 +90,7 @@ def _check_fields(value: JsonObject, schema: JsonObject, extra: object, field: s
         return
     for name in required:
         if name not in value:
-            raise InvalidInput(f"{field}{name}", f"{_needed(properties[name])} is needed")
+            raise InvalidInput(f"{field}{name}", f"{_field_description(properties[name])} is needed")
     for name, item in value.items():
         inside = properties.get(name, extra)
         if inside is False:
@@ -94,12 +99,13 @@ def _check_fields(value: JsonObject, schema: JsonObject, extra: object, field: s
             check(item, inside, f"{field}{'.' if field else ''}{name}")
 
 
-def _needed(schema: JsonObject) -> str:
+def _field_description(schema: JsonObject) -> str:
     kind = schema.get("type")
-    return _WORDS[kind] if isinstance(kind, str) else "a value"
+    return _TYPE_NAMES[kind] if isinstance(kind, str) else "a value"
 
 
-def _is(value: object, kind: str) -> bool:
+def _has_type(value: object, kind: str) -> bool:
+    # First: in Python a bool is an int, too.
     if isinstance(value, bool):
         return kind == "boolean"
     match kind:
@@ -117,49 +123,47 @@ def _is(value: object, kind: str) -> bool:
             return kind == "null" and value is None
 
 
-def _written(annotation: object) -> str:
+def _annotation_text(annotation: object) -> str:
     if isinstance(annotation, str):
         return annotation
     return annotation.__name__ if type(annotation) is type else str(annotation)
 
 
 def _schema(text: str, where: str) -> JsonObject:
-    found = _of(compile(text, where, "eval", _ONLY_SYNTAX).body)
+    found = _node_schema(compile(text, where, "eval", _ONLY_SYNTAX).body)
     if found is None:
-        raise TypeError(f"{where}: the annotation {text} is not understood; use str, int, list[str], …")
+        raise TypeError(
+            f"{where}: the annotation {text} is not supported; use str, int or list[str], for example"
+        )
     return found
 
 
-def _of(node: ast.expr) -> JsonObject | None:
-    """The schema of an annotation's syntax; None where it is not understood."""
+def _node_schema(node: ast.expr) -> JsonObject | None:
+    """The schema of an annotation's syntax tree; None if it is not supported."""
+    # By the node's class name: an import of `ast` would slow the start of every call.
     match type(node).__name__, node:
         case "Name" | "Attribute", _:
             name = getattr(node, "id", None) or getattr(node, "attr", "")
             return {} if name in ("object", "Any") else {"type": _NAMES[name]} if name in _NAMES else None
         case "BinOp", _:
-            left, right = _of(node.left), node.right  # type: ignore[attr-defined]
+            left, right = _node_schema(node.left), node.right  # type: ignore[attr-defined]
             is_null = getattr(right, "value", "") is None
             kind = left.get("type") if left else None
             return {**left, "type": [kind, "null"]} if left and is_null and isinstance(kind, str) else None
         case "Subscript", _:
-            return _of_subscript(node.value, node.slice)  # type: ignore[attr-defined]
+            return _subscript_schema(node.value, node.slice)  # type: ignore[attr-defined]
         case _:
             return None
 
 
-def _of_subscript(value: ast.expr, inside: ast.expr) -> JsonObject | None:
+def _subscript_schema(value: ast.expr, inside: ast.expr) -> JsonObject | None:
     name = getattr(value, "id", None) or getattr(value, "attr", "")
     parts = getattr(inside, "elts", [inside])
     if name == "Literal":
         return {"enum": [getattr(part, "value", None) for part in parts]}
-    schema = _of(parts[-1])
+    schema = _node_schema(parts[-1])
     if schema is None or name not in ("list", "dict"):
         return None
-    return (
-        {"type": "array", "items": schema}
-        if name == "list"
-        else {
-            "type": "object",
-            "additionalProperties": schema or True,
-        }
-    )
+    if name == "list":
+        return {"type": "array", "items": schema}
+    return {"type": "object", "additionalProperties": schema or True}

@@ -1,8 +1,4 @@
-"""The two ends of the pipe: requests in, event lines and answers out.
-
-`claim_stdout` keeps the real stdout to itself and points descriptor 1 at stderr, so that a library
-which prints cannot spoil the answer.
-"""
+"""Reads requests from stdin and writes events and answers to stdout."""
 
 from __future__ import annotations
 
@@ -14,12 +10,15 @@ from _thread import allocate_lock
 from flysidecars.sdk.failures import ToolFailed
 
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
+"""Bytes of one request; a larger one is answered with `invalid-request`."""
 _CHUNK = 256 * 1024
 
 
 class AnswerWriter:
-    """Writes JSON lines to the caller, whole ones from whatever thread. A caller that has gone away ends
-    the program quietly."""
+    """Writes JSON lines to the caller. Any thread may write: lines are never mixed.
+
+    If the caller has closed its end of the pipe, the program exits with 1.
+    """
 
     __slots__ = ("_lock", "descriptor")
 
@@ -28,39 +27,44 @@ class AnswerWriter:
         self._lock = allocate_lock()
 
     def send(self, document: dict[str, object]) -> None:
-        """Write one document as one line, ASCII only, so that it is safe wherever it is shown."""
+        """Write one document as one line of ASCII, which holds no control characters."""
         self.send_bytes(encode(document) + b"\n")
 
     def send_bytes(self, data: bytes) -> None:
         """Write all of `data`."""
         view = memoryview(data)
         with self._lock:
-            while view:
+            while view:  # a pipe may take only a part at once
                 try:
                     view = view[os.write(self.descriptor, view) :]
                 except BrokenPipeError:
-                    os._exit(1)
+                    os._exit(1)  # nobody reads any more; sys.exit would end this thread only
 
     def restore(self) -> None:
-        """Give descriptor 1 back, for a program that replaces this one."""
+        """Make descriptor 1 the real stdout again, for a program that replaces this one by `exec`."""
         os.dup2(self.descriptor, 1)
 
 
 def claim_stdout() -> AnswerWriter:
-    """Take stdout for answers; everything else that prints goes to stderr. A stdin that was closed is an
-    empty one from here on: its number would else become that of stdout's copy."""
+    """Reserve stdout for answers and return their writer. Everything else that prints goes to stderr.
+
+    A stdin that was closed is replaced by an empty one.
+    """
     try:
         os.fstat(0)
     except OSError:
+        # With descriptor 0 free, os.dup below would return 0 and the answers' pipe would be read as stdin.
         os.open(os.devnull, os.O_RDONLY)
     sys.stdout.flush()
+    # A library that prints must not spoil the answer: its descriptor 1 is stderr from here on.
     descriptor = os.dup(1)
     os.dup2(2, 1)
     return AnswerWriter(descriptor)
 
 
 def encode(document: dict[str, object]) -> bytes:
-    """JSON as the protocol reads it: no NaN, no lone surrogates (each becomes `?`)."""
+    """The document as JSON in ASCII. A lone surrogate becomes `?`. Raises `ValueError` for NaN and infinity,
+    which the protocol does not allow."""
     line = json.dumps(document, allow_nan=False)
     if "\\ud" in line:
         whole = json.dumps(document, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
@@ -69,7 +73,8 @@ def encode(document: dict[str, object]) -> bytes:
 
 
 class RequestReader:
-    """Reads stdin. Raises `ToolFailed` (`invalid-request`) for more than 64 MiB at once."""
+    """Reads requests from a descriptor. Raises `ToolFailed` (`invalid-request`) for one of more than
+    `MAX_REQUEST_BYTES`."""
 
     __slots__ = ("_buffer", "_descriptor", "_ended")
 
@@ -79,7 +84,7 @@ class RequestReader:
         self._ended = False
 
     def line(self) -> bytes:
-        """The next line with its newline, the last one perhaps without; empty at the end."""
+        """The next line with its newline; the last line may have none. Empty at the end of the file."""
         scanned = 0
         while (end := self._buffer.find(b"\n", scanned)) < 0:
             scanned = len(self._buffer)
@@ -88,7 +93,7 @@ class RequestReader:
         return self._cut(end + 1)
 
     def rest(self) -> bytes:
-        """All there is up to the end of file."""
+        """Everything up to the end of the file."""
         while self._more():
             continue
         return self._cut(len(self._buffer))
@@ -108,7 +113,8 @@ class RequestReader:
 
 
 def is_persistent(line: bytes) -> bool:
-    """Whether the first line is a request to a process that stays."""
+    """Whether the first line is a request to a persistent process."""
+    # Most first lines are one-shot requests, perhaps of many MiB: do not parse those twice.
     if b'"persistent"' not in line:
         return False
     try:
@@ -118,7 +124,7 @@ def is_persistent(line: bytes) -> bool:
 
 
 def parse_request(data: bytes) -> dict[str, object]:
-    """The request. Raises `ToolFailed` (`invalid-request`) for anything that is not one JSON object."""
+    """The request as a dict. Raises `ToolFailed` (`invalid-request`) for anything but one JSON object."""
     try:
         document = json.loads(data, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as broken:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flysidecars.sdk import JsonObject, Probe, ToolFailed, Unavailable, healthy, unavailable
 from flysidecars.sdk.call import delegate_argv
-from flysidecars.utility.tasks.settings import NO_TASKS, Settings
+from flysidecars.utility.tasks.settings import NO_TASKS_ALLOWED, TaskSettings
 
 NO_SERVER = (
     "no language server is configured",
@@ -27,9 +27,9 @@ def _tasks(question: Probe) -> JsonObject:
     if question.delegates is None or delegate_argv(question.delegates, "task") is not None:
         return healthy()
     try:
-        Settings(question.config)
+        TaskSettings(question.config)
     except Unavailable as missing:
         return unavailable(missing.message, missing.remedy)
     except ToolFailed as broken:
-        return unavailable(broken.message, NO_TASKS[1])
+        return unavailable(broken.message, NO_TASKS_ALLOWED[1])
     return healthy()

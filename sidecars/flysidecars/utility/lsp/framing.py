@@ -27,19 +27,19 @@ def encode(message: JsonObject) -> bytes:
     return b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
-class Frames:
+class MessageReader:
     """Cuts a stream into messages."""
 
-    __slots__ = ("_buffer", "_wanted")
+    __slots__ = ("_buffer", "_body_bytes")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._wanted = -1
+        self._body_bytes = -1
 
     @property
     def partial(self) -> bool:
         """Whether a message has begun and is not whole."""
-        return self._wanted >= 0 or bool(self._buffer)
+        return self._body_bytes >= 0 or bool(self._buffer)
 
     def feed(self, data: bytes) -> list[JsonObject]:
         """The messages that are whole now. Raises `Broken`."""
@@ -52,13 +52,13 @@ class Frames:
         return found
 
     def _next(self) -> JsonObject | None:
-        if self._wanted < 0 and not self._header():
+        if self._body_bytes < 0 and not self._header():
             return None
-        if len(self._buffer) < self._wanted:
+        if len(self._buffer) < self._body_bytes:
             return None
-        body = bytes(self._buffer[: self._wanted])
-        del self._buffer[: self._wanted]
-        self._wanted = -1
+        body = bytes(self._buffer[: self._body_bytes])
+        del self._buffer[: self._body_bytes]
+        self._body_bytes = -1
         return _message(body)
 
     def _header(self) -> bool:
@@ -71,7 +71,7 @@ class Frames:
             if len(self._buffer) > MAX_HEADER_BYTES:
                 raise FramingError(f"a header is longer than {MAX_HEADER_BYTES} bytes")
             return False
-        self._wanted = _length(bytes(self._buffer[:end]))
+        self._body_bytes = _length(bytes(self._buffer[:end]))
         del self._buffer[: end + 4]
         return True
 

@@ -55,7 +55,7 @@ class DocumentPositions:
         self._roots = {os.path.normpath(call.project_dir), os.path.realpath(call.project_dir)}
         self._texts: dict[str, list[str]] = {}
 
-    def know(self, path: str, text: str) -> None:
+    def add_text(self, path: str, text: str) -> None:
         """The text of a file, so that it is not read again."""
         self._texts[path] = text.split("\n")
 

@@ -26,7 +26,7 @@ def symbols_of(result: object, places: DocumentPositions, path: str | None) -> l
     """The symbols of `textDocument/documentSymbol` (nested or flat, all in `path`) or of
     `workspace/symbol` (those below the project)."""
     found: list[JsonObject] = []
-    waiting = [(item, "", 0) for item in reversed(_list(result))]
+    waiting = [(item, "", 0) for item in reversed(_dicts(result))]
     while waiting:
         item, container, depth = waiting.pop()
         row = _symbol(item, container, places, path)
@@ -34,14 +34,14 @@ def symbols_of(result: object, places: DocumentPositions, path: str | None) -> l
             found.append(row)
         name = str(item.get("name", ""))[:_NAME]
         if depth < _DEPTH:
-            waiting += [(child, name, depth + 1) for child in reversed(_list(item.get("children")))]
+            waiting += [(child, name, depth + 1) for child in reversed(_dicts(item.get("children")))]
     return found
 
 
 def diagnostics_of(items: object, places: DocumentPositions, path: str) -> list[JsonObject]:
     """The findings of one file."""
     found: list[JsonObject] = []
-    for item in _list(items):
+    for item in _dicts(items):
         message = item.get("message")
         if isinstance(message, dict):
             message = message.get("value")
@@ -58,12 +58,12 @@ def diagnostics_of(items: object, places: DocumentPositions, path: str) -> list[
     return found
 
 
-def in_order(rows: list[JsonObject]) -> list[JsonObject]:
+def sorted_rows(rows: list[JsonObject]) -> list[JsonObject]:
     """Sorted by path and place; those without a place first."""
     return sorted(rows, key=lambda row: (str(row.get("path")), _number(row, "line"), _number(row, "column")))
 
 
-def bounded(name: str, rows: list[JsonObject]) -> JsonObject:
+def bounded_answer(name: str, rows: list[JsonObject]) -> JsonObject:
     """The answer, with as many rows as fit, and `truncated` where some do not."""
     kept: list[JsonObject] = []
     size = 0
@@ -99,7 +99,7 @@ def _start(span: JsonObject) -> JsonObject:
     return {key: value for key, value in span.items() if key in ("line", "column")}
 
 
-def _list(value: object) -> list[JsonObject]:
+def _dicts(value: object) -> list[JsonObject]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 

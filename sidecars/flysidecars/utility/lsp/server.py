@@ -9,7 +9,7 @@ import time
 
 from flysidecars.child_process import ChildProcess
 from flysidecars.sdk import Call, JsonObject, ToolFailed
-from flysidecars.utility.lsp.framing import Frames, FramingError, encode
+from flysidecars.utility.lsp.framing import MessageReader, FramingError, encode
 from flysidecars.utility.lsp.positions import path_of
 from flysidecars.utility.lsp.server_requests import answer_request
 
@@ -17,15 +17,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-MAX_UNASKED = 20_000
+MAX_UNREQUESTED = 20_000
 """Messages of one call that answer nothing; more is a flood."""
 MAX_PUBLISHED = 2_000
 """Files whose published findings are kept; the oldest go."""
 STDERR_TAIL = 4096
-LEAVING_S = 0.5
+EXIT_WAIT_S = 0.5
 """Between the end of the pipes of a server that leaves and its end."""
 _CHUNK = 65_536
-_HEED_S = 0.1
+_CANCEL_CHECK_S = 0.1
 """How often a call that waits looks whether it was taken back."""
 
 
@@ -40,15 +40,15 @@ class LanguageServer:
         self.capabilities: JsonObject = {}
         self.published: dict[str, object] = {}
         """Absolute path of a file to the findings that were last published of it."""
-        self.moved_at = 0.0
+        self.last_update = 0.0
         """Monotonic seconds of the last of them, or of the end of the last work."""
         self.working: set[str] = set()
         """Tokens of work the server says it is at."""
         self.broken = False
         self._answers: dict[int, JsonObject] = {}
-        self._frames = Frames()
+        self._frames = MessageReader()
         self._last = 0
-        self._unasked = 0
+        self._unrequested = 0
         self._outgoing = bytearray()
         self._stderr = bytearray()
         self._child = ChildProcess(argv, folder, talks=True)
@@ -64,9 +64,9 @@ class LanguageServer:
         for descriptor in (self._stdout, self._stderr_fd):
             self._selector.register(descriptor, selectors.EVENT_READ)
 
-    def begin(self) -> None:
+    def begin_call(self) -> None:
         """A new call: what was said unasked before counts no more."""
-        self._unasked = 0
+        self._unrequested = 0
 
     def notify(self, method: str, params: JsonObject) -> None:
         """Send what needs no answer, with the next wait."""
@@ -79,14 +79,14 @@ class LanguageServer:
         body: JsonObject = {"id": number, "method": method}
         self._outgoing += encode(body if params is None else body | {"params": params})
         if not self.wait(call, lambda: number in self._answers, deadline):
-            raise self._failed("server-timeout", f"{self.name} has not answered {method} in time", method)
+            raise self._break("server-timeout", f"{self.name} has not answered {method} in time", method)
         answer = self._answers.pop(number)
         error = answer.get("error")
         if error is None:
             return answer.get("result")
         said = error.get("message") if isinstance(error, dict) else None
         sentence = f"{self.name} answers {method} with an error: {said if isinstance(said, str) else ''}"
-        raise self._told("server-error", sentence[:400], method)
+        raise self._failure("server-error", sentence[:400], method)
 
     def wait(self, call: Call, done: Callable[[], bool], deadline: float) -> bool:
         """Listen until `done`, or until `deadline` (monotonic seconds); whether it is done."""
@@ -95,7 +95,7 @@ class LanguageServer:
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
-            self._listen(min(left, _HEED_S))
+            self._transfer(min(left, _CANCEL_CHECK_S))
         return True
 
     def end(self) -> None:
@@ -105,7 +105,7 @@ class LanguageServer:
         self._child.end()
         self._child.close()
 
-    def leave(self, call: Call, deadline: float) -> None:
+    def shut_down(self, call: Call, deadline: float) -> None:
         """Ask it to leave, as the protocol has it, and end what is left. Never raises for what it does."""
         try:
             if not self.broken:
@@ -117,16 +117,16 @@ class LanguageServer:
         finally:
             self.end()
 
-    def _listen(self, seconds: float) -> None:
+    def _transfer(self, seconds: float) -> None:
         if self._outgoing and self._stdin not in self._selector.get_map():
             self._selector.register(self._stdin, selectors.EVENT_WRITE)
         for key, _ in self._selector.select(seconds):
             if key.fd == self._stdin:
                 self._write()
             elif key.fd == self._stderr_fd:
-                self._hear_stderr()
+                self._read_stderr()
             else:
-                self._hear()
+                self._read_stdout()
 
     def _write(self) -> None:
         try:
@@ -134,12 +134,12 @@ class LanguageServer:
         except BlockingIOError:
             return
         except OSError as closed:
-            raise self._dead() from closed
+            raise self._closed_pipes() from closed
         del self._outgoing[:done]
         if not self._outgoing:
             self._selector.unregister(self._stdin)
 
-    def _hear_stderr(self) -> None:
+    def _read_stderr(self) -> None:
         try:
             chunk = os.read(self._stderr_fd, _CHUNK)
         except BlockingIOError:
@@ -149,37 +149,37 @@ class LanguageServer:
         self._stderr += chunk
         del self._stderr[:-STDERR_TAIL]
 
-    def _hear(self) -> None:
+    def _read_stdout(self) -> None:
         chunk = os.read(self._stdout, _CHUNK)
         if not chunk:
-            raise self._dead()
+            raise self._closed_pipes()
         try:
             for message in self._frames.feed(chunk):
-                self._take(message)
+                self._handle(message)
         except FramingError as broken:
-            raise self._failed("delegate-failed", f"{self.name}: {broken}") from broken
+            raise self._break("delegate-failed", f"{self.name}: {broken}") from broken
 
-    def _take(self, message: JsonObject) -> None:
+    def _handle(self, message: JsonObject) -> None:
         method, number = message.get("method"), message.get("id")
         if isinstance(number, int) and method is None and number == self._last:
             self._answers = {number: message}
             return
-        self._unasked += 1
-        if self._unasked > MAX_UNASKED:
+        self._unrequested += 1
+        if self._unrequested > MAX_UNREQUESTED:
             raise FramingError("it floods: too many messages that nobody asked for")
         if isinstance(method, str) and number is not None:
             self._outgoing += encode(answer_request(message, self.settings, self.folders))
         elif method == "textDocument/publishDiagnostics":
-            self._published(message.get("params"))
+            self._store_diagnostics(message.get("params"))
         elif method == "$/progress":
             self._progress(message.get("params"))
 
-    def _published(self, params: object) -> None:
+    def _store_diagnostics(self, params: object) -> None:
         path = path_of(params.get("uri")) if isinstance(params, dict) else None
         if isinstance(params, dict) and path is not None:
             self.published.pop(path, None)
             self.published[path] = params.get("diagnostics")
-            self.moved_at = time.monotonic()
+            self.last_update = time.monotonic()
             if len(self.published) > MAX_PUBLISHED:
                 del self.published[next(iter(self.published))]
 
@@ -190,25 +190,25 @@ class LanguageServer:
         token = str(params.get("token"))[:200]
         if value.get("kind") == "end":
             self.working.discard(token)
-            self.moved_at = time.monotonic()
+            self.last_update = time.monotonic()
         elif len(self.working) < 1000:
             self.working.add(token)
 
-    def _dead(self) -> ToolFailed:
+    def _closed_pipes(self) -> ToolFailed:
         half = " in the middle of a message" if self._frames.partial else ""
-        self._hear_stderr()
-        return self._failed("delegate-failed", f"{self.name} has closed its pipes{half}", gone=True)
+        self._read_stderr()
+        return self._break("delegate-failed", f"{self.name} has closed its pipes{half}", gone=True)
 
-    def _failed(self, code: str, message: str, method: str = "", *, gone: bool = False) -> ToolFailed:
+    def _break(self, code: str, message: str, method: str = "", *, gone: bool = False) -> ToolFailed:
         """It can be asked nothing more."""
-        exit_code = self._child.exit_code(LEAVING_S if gone else 0.0)
+        exit_code = self._child.exit_code(EXIT_WAIT_S if gone else 0.0)
         self.broken = True
-        failure = self._told(code, message, method)
+        failure = self._failure(code, message, method)
         if exit_code is not None:
             failure.fields["serverExitCode"] = exit_code
         return failure
 
-    def _told(self, code: str, message: str, method: str) -> ToolFailed:
+    def _failure(self, code: str, message: str, method: str) -> ToolFailed:
         fields: JsonObject = {"delegate": "lsp", "stderrTail": self._stderr.decode("utf-8", "replace")}
         if method:
             fields["method"] = method

@@ -6,7 +6,7 @@ from __future__ import annotations
 from flysidecars.sdk import JsonObject
 
 _METHOD_NOT_FOUND = -32601
-_NOTHING = frozenset(
+_NULL_RESULTS = frozenset(
     (
         "client/registerCapability",
         "client/unregisterCapability",
@@ -34,7 +34,7 @@ def answer_request(request: JsonObject, settings: JsonObject, folders: list[Json
         return answer | {"result": {"applied": False, "failureReason": "this client only reads"}}
     if method == "window/showDocument":
         return answer | {"result": {"success": False}}
-    if method in _NOTHING:
+    if method in _NULL_RESULTS:
         return answer | {"result": None}
     return answer | {"error": {"code": _METHOD_NOT_FOUND, "message": "this client does not know that"}}
 

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-FIRST_WORD_S = 10.0
+FIRST_DIAGNOSTICS_S = 10.0
 """A server that publishes findings and has said nothing for so long, nor is at work, has nothing to say."""
 QUIET_S = 0.5
 """Findings are whole when nothing was published, and no work ended, for so long."""
@@ -77,7 +77,7 @@ def language_of(path: str) -> str:
     return _LANGUAGES.get(ending, ending or "plaintext")
 
 
-def start(call: Call, argv: Sequence[str], own: JsonObject, deadline: float) -> LanguageServer:
+def start_server(call: Call, argv: Sequence[str], own: JsonObject, deadline: float) -> LanguageServer:
     """A server that is ready for the project. `own` is `config.lsp` of the entry. Raises `ToolFailed`."""
     settings = object_field(own, "settings")
     call.progress(0, message=f"starting {os.path.basename(argv[0])}")
@@ -128,14 +128,14 @@ def wait_for_diagnostics(
     """The findings a server publishes of the open document at the absolute `path`, and whether it had said
     all it had to say before the time was up."""
     server.published.pop(path, None)
-    give_up = time.monotonic() + FIRST_WORD_S
+    give_up = time.monotonic() + FIRST_DIAGNOSTICS_S
     call.progress(0, message=f"waiting for the findings of {server.name}")
 
     def settled() -> bool:
         now = time.monotonic()
         if server.working:
             return False
-        return now - server.moved_at >= QUIET_S if path in server.published else now > give_up
+        return now - server.last_update >= QUIET_S if path in server.published else now > give_up
 
     done = server.wait(call, settled, deadline)
     said = path in server.published

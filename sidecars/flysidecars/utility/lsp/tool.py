@@ -12,8 +12,8 @@ from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed, Unavaila
 from flysidecars.sdk.call import object_field
 from flysidecars.sdk.paths import in_project
 from flysidecars.utility.lsp.positions import DocumentPositions, read_text, uri_of
-from flysidecars.utility.lsp.results import bounded, diagnostics_of, in_order, symbols_of
-from flysidecars.utility.lsp.session import open_document, start, wait_for_diagnostics
+from flysidecars.utility.lsp.results import bounded_answer, diagnostics_of, sorted_rows, symbols_of
+from flysidecars.utility.lsp.session import open_document, start_server, wait_for_diagnostics
 from flysidecars.utility.probe import NO_SERVER
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT_MS = 25_000
 """For a whole call; less than the 30 s after which an entry's calls are ended by default."""
-LEAVE_S = 2.0
+SHUTDOWN_S = 2.0
 MAX_WARM = 4
 
 _Key = tuple[str, ...]
@@ -38,17 +38,19 @@ def lsp_symbols(call: Call) -> JsonObject:
         raise InvalidInput("path", "a path or a query is needed")
     _argv(call)
     if path is None:
-        return _with_server(call, lambda server, deadline: _find(call, server, str(query), deadline))
+        return _with_server(
+            call, lambda server, deadline: _project_symbols(call, server, str(query), deadline)
+        )
     document = _Document(call, path)
 
     def ask(server: LanguageServer, deadline: float) -> JsonObject:
-        _offers(server, "documentSymbolProvider", "the symbols of a file")
+        _require(server, "documentSymbolProvider", "the symbols of a file")
         with open_document(server, document.path, document.uri, document.text):
             params = {"textDocument": {"uri": document.uri}}
             result = server.request(call, "textDocument/documentSymbol", params, deadline)
-        rows = in_order(symbols_of(result, document.places, document.path))
+        rows = sorted_rows(symbols_of(result, document.places, document.path))
         wanted = (query or "").casefold()
-        return bounded("symbols", [row for row in rows if wanted in str(row["name"]).casefold()])
+        return bounded_answer("symbols", [row for row in rows if wanted in str(row["name"]).casefold()])
 
     return _with_server(call, ask)
 
@@ -66,8 +68,8 @@ def lsp_diagnostics(call: Call) -> JsonObject:
                 items, settled = (result.get("items") if isinstance(result, dict) else None), True
             else:
                 items, settled = wait_for_diagnostics(call, server, document.absolute, deadline)
-        rows = in_order(diagnostics_of(items, document.places, document.path))
-        return bounded("diagnostics", rows) | {"settled": settled}
+        rows = sorted_rows(diagnostics_of(items, document.places, document.path))
+        return bounded_answer("diagnostics", rows) | {"settled": settled}
 
     return _with_server(call, ask)
 
@@ -81,16 +83,16 @@ class _Document:
         self.uri = uri_of(self.absolute)
         self.text = read_text(call, path)
         self.places = DocumentPositions(call)
-        self.places.know(self.path, self.text)
+        self.places.add_text(self.path, self.text)
 
 
-def _find(call: Call, server: LanguageServer, query: str, deadline: float) -> JsonObject:
-    _offers(server, "workspaceSymbolProvider", "symbols of the whole project")
+def _project_symbols(call: Call, server: LanguageServer, query: str, deadline: float) -> JsonObject:
+    _require(server, "workspaceSymbolProvider", "symbols of the whole project")
     result = server.request(call, "workspace/symbol", {"query": query}, deadline)
-    return bounded("symbols", symbols_of(result, DocumentPositions(call), None))
+    return bounded_answer("symbols", symbols_of(result, DocumentPositions(call), None))
 
 
-def _offers(server: LanguageServer, capability: str, what: str) -> None:
+def _require(server: LanguageServer, capability: str, what: str) -> None:
     if not server.capabilities.get(capability):
         raise ToolFailed("not-offered", f"{server.name} does not offer {what}", delegate="lsp")
 
@@ -109,16 +111,16 @@ def _with_server(call: Call, ask: Callable[[LanguageServer, float], JsonObject])
         except ToolFailed as failed:
             if failed.code != "delegate-failed":
                 raise
-    server = start(call, argv, own, deadline)
+    server = start_server(call, argv, own, deadline)
     try:
         answer = ask(server, deadline)
     except BaseException:
         server.end()
         raise
     if call.persistent:
-        _keep(key, server)
+        _keep_warm(key, server)
     else:
-        server.leave(call, time.monotonic() + LEAVE_S)
+        server.shut_down(call, time.monotonic() + SHUTDOWN_S)
     return answer
 
 
@@ -131,7 +133,7 @@ def _argv(call: Call) -> tuple[str, ...]:
 
 def _ask_warm(key: _Key, ask: Callable[[LanguageServer, float], JsonObject], deadline: float) -> JsonObject:
     server = _warm.pop(key)
-    server.begin()
+    server.begin_call()
     try:
         return ask(server, deadline)
     finally:
@@ -141,7 +143,7 @@ def _ask_warm(key: _Key, ask: Callable[[LanguageServer, float], JsonObject], dea
             _warm[key] = server
 
 
-def _keep(key: _Key, server: LanguageServer) -> None:
+def _keep_warm(key: _Key, server: LanguageServer) -> None:
     if not _warm:
         atexit.register(_end_all)
     _warm[key] = server

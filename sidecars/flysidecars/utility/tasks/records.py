@@ -18,7 +18,7 @@ from flysidecars.sdk.paths import open_project_folder
 from flysidecars.utility.tasks.ring_buffer import RingBuffer
 
 FOLDER = ".flyflor/tasks"
-KEPT = 50
+MAX_RECORDS = 50
 """Records kept; older ones of tasks that have ended go."""
 STREAMS = ("stdout", "stderr")
 MAX_LOG_BYTES = 64 * 1024 * 1024
@@ -45,11 +45,11 @@ class TaskRecord:
             json.dump(self.fields, file)
         os.rename("record.new", "record.json", src_dir_fd=self.folder, dst_dir_fd=self.folder)
 
-    def new_ring(self, stream: str, size: int) -> RingBuffer:
+    def create_log(self, stream: str, size: int) -> RingBuffer:
         """An empty log; its descriptor lives as long as this process."""
         return RingBuffer(os.open(stream, _NEW, 0o600, dir_fd=self.folder), size)
 
-    def log(self, stream: str, offset: int | None, most: int) -> tuple[int, bytes, int]:
+    def read_log(self, stream: str, offset: int | None, most: int) -> tuple[int, bytes, int]:
         """Offset and bytes of a log, and how many there were in all."""
         descriptor = _regular("r", os.open(stream, os.O_RDONLY | _OLD, dir_fd=self.folder))
         try:
@@ -58,7 +58,7 @@ class TaskRecord:
         finally:
             os.close(descriptor)
 
-    def lock(self) -> int:
+    def acquire_lock(self) -> int:
         """Hold the lock, for as long as the descriptor is open."""
         descriptor = os.open("lock", _NEW, 0o600, dir_fd=self.folder)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -124,7 +124,7 @@ def all_records(call: Call) -> list[TaskRecord]:
         return []
     found: list[TaskRecord] = []
     try:
-        for name in sorted(_names(tasks), key=_number, reverse=True)[:KEPT]:
+        for name in sorted(_names(tasks), key=_number, reverse=True)[:MAX_RECORDS]:
             try:
                 found.append(_read(tasks, name))
             except (OSError, ToolFailed):
@@ -173,7 +173,7 @@ def _regular(name: str, descriptor: int) -> int:
 
 def _prune(tasks: int) -> None:
     """Remove the oldest records of tasks that have ended."""
-    for name in sorted(_names(tasks), key=_number, reverse=True)[KEPT - 1 :]:
+    for name in sorted(_names(tasks), key=_number, reverse=True)[MAX_RECORDS - 1 :]:
         record = TaskRecord(_open(tasks, name), name)
         try:
             if record.is_locked():

@@ -34,18 +34,18 @@ class RingBuffer:
         os.pwrite(self._descriptor, kept[len(first) :], 0)
         os.pwrite(self._descriptor, self.total.to_bytes(_COUNT, "big"), self._size)
 
-    def read(self, offset: int | None, most: int) -> tuple[int, bytes]:
+    def read(self, offset: int | None, max_bytes: int) -> tuple[int, bytes]:
         """At most `most` bytes from `offset`, or from the oldest kept if that is later; the last ones where
         no offset is given. With the offset at which they begin."""
         oldest = max(0, self.total - self._size)
-        begin = max(oldest, self.total - most if offset is None else min(offset, self.total))
-        length = min(most, self.total - begin)
+        begin = max(oldest, self.total - max_bytes if offset is None else min(offset, self.total))
+        length = min(max_bytes, self.total - begin)
         at = begin % self._size
         first = os.pread(self._descriptor, min(length, self._size - at), at)
         return begin, first + os.pread(self._descriptor, length - len(first), 0)
 
 
-def ring_text(begin: int, data: bytes, *, whole: bool, cut: bool) -> tuple[int, str, int]:
+def decode_part(begin: int, data: bytes, *, whole: bool, cut: bool) -> tuple[int, str, int]:
     """Where the text begins, the text, and where to go on. With `cut` what is left of a character that began
     earlier is left out; unless `whole`, a character that is not complete yet is left for the next time."""
     start = 0

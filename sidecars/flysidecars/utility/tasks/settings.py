@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from flysidecars.sdk import JsonObject, ToolFailed, Unavailable
 
-NO_TASKS = (
+NO_TASKS_ALLOWED = (
     "no command is allowed to run in the background",
     'set config.tasks of the entry, such as {"allow": [["make"], ["npm", "run"]]}: how commands may begin',
 )
 """Why, and what to do."""
-DEFAULT_MOST = 8
+DEFAULT_MAX_TASKS = 8
 DEFAULT_LOG_BYTES = 256 * 1024
 
 
-class Settings:
+class TaskSettings:
     """Raises `Unavailable` where nothing is allowed, `ToolFailed` (`invalid-config`) for what cannot be
     read."""
 
     def __init__(self, config: JsonObject) -> None:
         own = config.get("tasks")
         if own is None:
-            raise Unavailable(*NO_TASKS)
+            raise Unavailable(*NO_TASKS_ALLOWED)
         if not isinstance(own, dict):
             raise ToolFailed("invalid-config", "config.tasks: an object is needed")
         self.allow = _allowed(own.get("allow"))
-        self.most = _count(own, "most", DEFAULT_MOST, 64)
+        self.max_tasks = _count(own, "most", DEFAULT_MAX_TASKS, 64)
         self.log_bytes = _count(own, "logBytes", DEFAULT_LOG_BYTES, 64 * 1024 * 1024)
         if not self.allow:
-            raise Unavailable(*NO_TASKS)
+            raise Unavailable(*NO_TASKS_ALLOWED)
 
     def check(self, command: list[str]) -> None:
         """Raises `ToolFailed` (`not-allowed`) for a command that begins with none of what is allowed."""

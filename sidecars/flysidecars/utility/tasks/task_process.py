@@ -32,28 +32,28 @@ class TaskProcess:
     ) -> None:
         self.child = child
         self.record = record
-        self.over = Event()
+        self.ended = Event()
         self._stopped = False
         self._on_end = on_end
-        self._lock = record.lock()
-        self._rings = {name: record.new_ring(name, int(str(record.fields["logBytes"]))) for name in STREAMS}
+        self._lock = record.acquire_lock()
+        self._rings = {name: record.create_log(name, int(str(record.fields["logBytes"]))) for name in STREAMS}
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Listen, in a thread of its own."""
         Thread(target=self._run, daemon=True).start()
 
     def stop(self, grace_s: float = GRACE_S) -> None:
         """End it and everybody it started, and wait until that is written down."""
         self._stopped = True
-        self.child.finish(grace_s)
-        self.over.wait(KILL_PATIENCE_S + _LEFTOVER_GRACE_S)
+        self.child.end_tree(grace_s)
+        self.ended.wait(KILL_PATIENCE_S + _LEFTOVER_GRACE_S)
 
     def _run(self) -> None:
         try:
             try:
-                self._listen()
+                self._read_until_exit()
             finally:
-                self.child.finish(_LEFTOVER_GRACE_S)
+                self.child.end_tree(_LEFTOVER_GRACE_S)
             self._drain()
         finally:
             self._close()
@@ -69,9 +69,9 @@ class TaskProcess:
             self.record.close()
             os.close(self._lock)
             self._on_end(self)
-            self.over.set()
+            self.ended.set()
 
-    def _listen(self) -> None:
+    def _read_until_exit(self) -> None:
         """Until the program itself has left."""
         leader = os.pidfd_open(self.child.popen.pid)
         try:
@@ -83,7 +83,7 @@ class TaskProcess:
                 while True:
                     ready = [key for key, _ in selector.select()]
                     for key in ready:
-                        if key.fd != leader and not _take(key.fd, key.data):
+                        if key.fd != leader and not _copy_to_log(key.fd, key.data):
                             selector.unregister(key.fd)
                     if any(key.fd == leader for key in ready):
                         return
@@ -94,7 +94,7 @@ class TaskProcess:
         for descriptor, ring in self._pipes():
             for _ in range(_DRAIN_CHUNKS):
                 try:
-                    if not _take(descriptor, ring):
+                    if not _copy_to_log(descriptor, ring):
                         break
                 except BlockingIOError:
                     break
@@ -109,7 +109,7 @@ class TaskProcess:
         ]
 
 
-def _take(descriptor: int, ring: RingBuffer) -> bool:
+def _copy_to_log(descriptor: int, ring: RingBuffer) -> bool:
     """Move what is there into the log; False at the end of the stream."""
     data = os.read(descriptor, _CHUNK)
     ring.write(data)

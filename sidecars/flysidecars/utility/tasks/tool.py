@@ -12,8 +12,8 @@ from flysidecars.run_program import find_program
 from flysidecars.sdk import Call, JsonObject, ToolFailed, Unavailable
 from flysidecars.sdk.paths import open_project, open_project_file
 from flysidecars.utility.tasks.records import STREAMS, all_records, find_record, new_record, now
-from flysidecars.utility.tasks.ring_buffer import ring_text
-from flysidecars.utility.tasks.settings import Settings
+from flysidecars.utility.tasks.ring_buffer import decode_part
+from flysidecars.utility.tasks.settings import TaskSettings
 from flysidecars.utility.tasks.task_process import TaskProcess
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_OUTPUT_BYTES = 64 * 1024
 """Of one answer."""
-LEAVING_GRACE_S = 0.4
+EXIT_GRACE_S = 0.4
 """Between TERM and KILL where this process leaves: it has a second."""
 _SHOWN_WORDS = 32
 _SHOWN_WORD = 400
@@ -40,7 +40,7 @@ def task_background(call: Call) -> JsonObject:
         from flysidecars.media.engines import Engine
 
         return ask_delegate(call, Engine("delegate", "task", delegate))
-    settings = Settings(call.config)
+    settings = TaskSettings(call.config)
     if not call.persistent:
         raise Unavailable(
             "a task needs a process that stays",
@@ -50,22 +50,22 @@ def task_background(call: Call) -> JsonObject:
         case "start":
             return _start(call, settings)
         case "status" if call.optional_text("id") is None:
-            return {"tasks": [_closing(call, record) for record in all_records(call)]}
+            return {"tasks": [_facts_and_close(call, record) for record in all_records(call)]}
         case "status":
-            return _closing(call, find_record(call, call.text("id")))
+            return _facts_and_close(call, find_record(call, call.text("id")))
         case "output":
             return _output(call)
         case _:
             return _stop(call)
 
 
-def _start(call: Call, settings: Settings) -> JsonObject:
+def _start(call: Call, settings: TaskSettings) -> JsonObject:
     command = call.texts("command")
     settings.check(command)
     argv = [_program(call, command[0]), *command[1:]]
     with _lock:
-        if len(_running) >= settings.most:
-            raise ToolFailed("too-many", f"{settings.most} tasks run already", running=len(_running))
+        if len(_running) >= settings.max_tasks:
+            raise ToolFailed("too-many", f"{settings.max_tasks} tasks run already", running=len(_running))
         call.busy(True)
         try:
             task = _launch(call, argv, command, settings)
@@ -75,11 +75,11 @@ def _start(call: Call, settings: Settings) -> JsonObject:
         atexit.unregister(_end_all)
         atexit.register(_end_all)
         _running[_key(call, task.record.name)] = task
-    task.begin()
+    task.start()
     return _facts(call, task.record)
 
 
-def _launch(call: Call, argv: list[str], command: list[str], settings: Settings) -> TaskProcess:
+def _launch(call: Call, argv: list[str], command: list[str], settings: TaskSettings) -> TaskProcess:
     record = new_record(call)
     record.save(
         id=record.name,
@@ -126,10 +126,12 @@ def _output(call: Call) -> JsonObject:
     offset = None if call.input.get("offset") is None else call.integer("offset", 0, 1 << 53)
     try:
         facts = _facts(call, record)
-        begin, data, total = record.log(stream, offset, MAX_OUTPUT_BYTES)
+        begin, data, total = record.read_log(stream, offset, MAX_OUTPUT_BYTES)
         at_end = begin + len(data) >= total
         cut = begin > 0 and begin != offset
-        begin, text, following = ring_text(begin, data, whole=at_end and facts["state"] != "running", cut=cut)
+        begin, text, following = decode_part(
+            begin, data, whole=at_end and facts["state"] != "running", cut=cut
+        )
         facts |= {"stream": stream, "offset": begin, "nextOffset": following, "output": text}
         return facts
     finally:
@@ -144,13 +146,13 @@ def _stop(call: Call) -> JsonObject:
         call.log(f"ending {name}")
         task.stop()
     record = find_record(call, name)
-    facts = _closing(call, record)
+    facts = _facts_and_close(call, record)
     if facts["state"] == "running":
         raise ToolFailed("not-stopped", f"{name} belongs to another caller, who can stop it", id=name)
     return facts
 
 
-def _closing(call: Call, record: TaskRecord) -> JsonObject:
+def _facts_and_close(call: Call, record: TaskRecord) -> JsonObject:
     try:
         return _facts(call, record)
     finally:
@@ -164,7 +166,7 @@ def _facts(call: Call, record: TaskRecord) -> JsonObject:
     state = fields["state"]
     own = _key(call, record.name) in _running
     if state == "running" and not own and not record.is_locked():
-        record.fields = fields = _again(call, record)
+        record.fields = fields = _read_fields_again(call, record)
         state = "lost" if fields["state"] == "running" else fields["state"]
     facts: JsonObject = {"id": record.name, "state": state, "exitCode": fields.get("exitCode")}
     facts |= {"command": words[:_SHOWN_WORDS], "startedAt": str(fields.get("startedAt"))}
@@ -173,7 +175,7 @@ def _facts(call: Call, record: TaskRecord) -> JsonObject:
     return facts
 
 
-def _again(call: Call, record: TaskRecord) -> JsonObject:
+def _read_fields_again(call: Call, record: TaskRecord) -> JsonObject:
     """The fields as they are now: a task may have ended between two looks."""
     again = find_record(call, record.name)
     again.close()
@@ -190,4 +192,4 @@ def _end_all() -> None:
     for task in tasks:
         task.child.signal_tree(signal.SIGTERM)
     for task in tasks:
-        task.stop(LEAVING_GRACE_S)
+        task.stop(EXIT_GRACE_S)
