@@ -1,4 +1,4 @@
-"""What runs and what ran lately: the list that the Activity screen shows and cancel works on."""
+"""The activity log: the calls under way, which can be cancelled, and the latest finished ones."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from flycore.model.events import Event, EventClass, Publish
 FINISHED_KEPT = 500
 """Finished calls kept in memory; the audit log has all of them."""
 FINISHED_BYTES = 8 * 1024 * 1024
-"""Of all their inputs and outputs together; the oldest go first."""
+"""Bytes of all finished calls together; the oldest are dropped first."""
 SHOWN_BYTES = 256 * 1024
-"""Of one input, output or set of details; what is larger was the caller's to keep."""
+"""Bytes of one input, output or set of details; a larger one is left out, for the caller has it."""
 
 
 class ActivityLog:
-    """Calls under way with the scope that ends each, and the latest finished ones."""
+    """The calls under way, each with the scope that cancels it, and the latest finished ones."""
 
     def __init__(self, clock: Clock, publish: Publish) -> None:
         self._clock = clock
@@ -35,7 +35,7 @@ class ActivityLog:
         self._finished_bytes = 0
 
     def begin(self, request: CallRequest, scope: anyio.CancelScope, input_text: str) -> None:
-        """A call has arrived; cancelling `scope` ends it."""
+        """Add a call that has arrived; cancelling `scope` ends it."""
         self._running[request.call_id] = Activity(
             call_id=request.call_id,
             tool=request.tool,
@@ -52,12 +52,13 @@ class ActivityLog:
         self._publish_event("call.started", request.call_id, tool=request.tool)
 
     def show_input(self, call_id: str, sidecar: str, input_text: str) -> None:
-        """The input as checked, with secrets masked."""
+        """Set the call's validated input, with secrets masked."""
         self._change(call_id, sidecar=sidecar, input_text=input_text)
 
     def progress(self, progress: Progress) -> None:
-        """A call has moved."""
+        """Set the call's phase and progress, and publish them."""
         activity = self._running.get(progress.call_id)
+        # A sidecar's last event may arrive after its call has ended.
         if activity is None:
             return
         starts = progress.phase is Phase.RUNNING and activity.running_since is None
@@ -66,7 +67,7 @@ class ActivityLog:
         self._publish_event("call.progress", progress.call_id, phase=progress.phase.value)
 
     def finish(self, result: ToolResult) -> None:
-        """A call has ended."""
+        """Move the call to the finished ones, and publish its end."""
         activity = self._running.pop(result.call_id, None)
         self._scopes.pop(result.call_id, None)
         self._panicked.discard(result.call_id)
@@ -86,7 +87,7 @@ class ActivityLog:
         self._publish_event("call.finished", result.call_id, status=result.status.value)
 
     def cancel(self, call_id: str) -> bool:
-        """End a call that is under way; False when there is none."""
+        """Cancel the call; False where no such call is under way."""
         scope = self._scopes.get(call_id)
         if scope is None:
             return False
@@ -94,8 +95,10 @@ class ActivityLog:
         return True
 
     def stop(self, *, asking: bool) -> tuple[str, ...]:
-        """Panic: end the calls under way; those that wait for a person only with `asking`, because their
-        requests are settled first. Ids of the calls that are ending."""
+        """Cancel the calls under way because of a panic, and return their ids. Calls that wait for a person
+        are cancelled only with `asking`."""
+        # Without `asking` the requests themselves are settled by the panic: a call that was cancelled first
+        # would withdraw its request, and the log would not say that the panic ended it.
         stopped = [
             call_id
             for call_id, activity in self._running.items()
@@ -107,32 +110,32 @@ class ActivityLog:
         return tuple(stopped)
 
     def stopped_by_panic(self, call_id: str) -> bool:
-        """Whether the call is ending because everything was stopped."""
+        """Whether the call ends because of a panic."""
         return call_id in self._panicked
 
     async def wait_until_ended(self, call_ids: Iterable[str]) -> None:
-        """Wait until these calls have ended, their processes too."""
+        """Wait until these calls and their processes have ended."""
         for call_id in tuple(call_ids):
             if (end := self._ends.get(call_id)) is not None:
                 await end.wait()
 
     def all(self) -> tuple[Activity, ...]:
-        """Under way first, then finished, newest first."""
+        """All calls: those under way, then the finished ones, each newest first."""
         finished = (activity for activity, _ in reversed(self._finished.values()))
         return (*reversed(self._running.values()), *finished)
 
     def find(self, call_id: str) -> Activity | None:
-        """The call, under way or ended; None where it is not known any more."""
+        """The call, under way or finished; None where it is not kept any more."""
         kept = self._finished.get(call_id)
         return self._running.get(call_id) or (kept[0] if kept is not None else None)
 
     def caller_of(self, call_id: str) -> str:
-        """Key of whose call it is or was; empty where it is not known any more."""
+        """The key of the call's caller; empty where the call is not kept any more."""
         activity = self.find(call_id)
         return activity.caller.key if activity is not None else ""
 
     def running(self) -> int:
-        """How many calls are under way."""
+        """The number of calls under way."""
         return len(self._running)
 
     def _keep(self, activity: Activity) -> None:
@@ -156,7 +159,7 @@ class ActivityLog:
 
 
 def _bounded(result: ToolResult) -> ToolResult:
-    """The result with what is too large left out, and that said."""
+    """The result without an output or details that are too large, with a warning for each."""
     warnings = result.warnings
     output, error = result.output, result.error
     if _is_large(output):

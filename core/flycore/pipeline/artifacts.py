@@ -1,9 +1,4 @@
-"""The folder each call has for files it makes: private, kept when something is in it.
-
-Removing a folder costs several times what renaming one does on a journaling file system, and most calls
-leave theirs as they found it. So a folder that is still empty becomes the next call's, under its name. One
-that a process which stays may still hold open becomes only that of a call to such a process of the same key.
-"""
+"""Artifact folders: each call gets a private folder for the files it makes, kept when something is in it."""
 
 from __future__ import annotations
 
@@ -13,11 +8,15 @@ from collections.abc import Hashable
 from pathlib import Path
 
 MOST_SPARE = 64
-"""Empty folders kept for later calls; as many as usually run at once."""
+"""How many empty folders are kept for later calls: more than usually run at once."""
 
 
 class ArtifactFolders:
-    """Hands out folders below `parent`."""
+    """Hands out folders below `parent`. A folder that is still empty after its call is renamed for a later
+    one."""
+
+    # Most calls leave their folder empty, and on a journaling file system removing a folder costs several
+    # times what renaming one does.
 
     def __init__(self, parent: Path) -> None:
         self._parent = os.fspath(parent)
@@ -25,39 +24,41 @@ class ArtifactFolders:
         self._count = 0
 
     def take(self, call_id: str, whose: Hashable = None) -> str:
-        """An empty folder of that name, for its user alone. `whose`: who may still hold it open after the
-        call; None for nobody. Raises OSError."""
+        """An empty folder of that name, with access for this user alone. `whose` is the key of the process
+        that may still have it open after the call; None for nobody. Raises OSError."""
         path = os.path.join(self._parent, call_id)
         while spare := self._pop(whose):
             try:
                 os.rename(spare, path)
             except OSError:
-                continue  # somebody tidied up
+                continue  # somebody else removed it: the next spare one, or a new one
             return path
         os.makedirs(self._parent, stat.S_IRWXU, exist_ok=True)
         os.mkdir(path, stat.S_IRWXU)
         return path
 
     def give_back(self, path: str, *, settled: bool, whose: Hashable = None) -> None:
-        """The call is over. `settled`: nobody but `whose` is left who could still write there; without that
-        an empty folder is removed and not used again."""
+        """Take back the folder of a call that has ended. `settled` says that nobody but `whose` can still
+        write there; without it an empty folder is removed."""
         try:
+            # A persistent process may still have the folder open: its later files would otherwise appear in
+            # the folder of another caller's call. So the folder goes only to calls of the same key.
             if settled and self._count < MOST_SPARE and _is_new(path):
                 self._spare.setdefault(whose, []).append(path)
                 self._count += 1
             else:
                 os.rmdir(path)
         except OSError:
-            return  # something is in it, or it is gone
+            return  # rmdir refuses a folder with files in it, which is kept; or somebody else removed it
 
     def close(self) -> None:
-        """Remove what is left over."""
+        """Remove the spare folders."""
         for whose in tuple(self._spare):
             while spare := self._pop(whose):
                 self.give_back(spare, settled=False)
 
     def _pop(self, whose: Hashable) -> str:
-        """A spare folder of theirs; empty where there is none."""
+        """A spare folder of that key; empty where there is none."""
         spares = self._spare.get(whose)
         if not spares:
             return ""
@@ -69,7 +70,7 @@ class ArtifactFolders:
 
 
 def _is_new(path: str) -> bool:
-    """Whether it is as `take` made it. Raises OSError."""
+    """Whether the folder is as `take` made it: empty, with the same mode and owner. Raises OSError."""
     about = os.lstat(path)
     own = stat.S_IFDIR | stat.S_IRWXU
     return about.st_mode == own and about.st_uid == os.geteuid() and not os.listdir(path)

@@ -1,4 +1,4 @@
-"""Step 5: whether calls are taken at all: not while everything is stopped, nor from a paused caller."""
+"""Steps 5 and 8: whether calls are admitted at all, and on whose authority this call may run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flycore.sandbox.secret_masks import Masks
 
 
 def admission_refusal(admission: AdmissionContext, call: Call) -> Rejection | None:
-    """Why the call is not taken; None where it is."""
+    """The rejection of a call while everything is stopped or its caller is paused; else None."""
     if admission.stopped():
         return panic_rejection(admission.app_root, began=False)
     if paused := admission.loops.refusal(call.request.caller.key):
@@ -34,7 +34,7 @@ def admission_refusal(admission: AdmissionContext, call: Call) -> Rejection | No
 
 
 def panic_rejection(app_root: Path, *, began: bool) -> Rejection:
-    """How a call ends by panic: refused, or, where it had begun, broken off."""
+    """The end of a call by panic: denied, or failed where the tool had begun to run."""
     hint = f"a person has to release it: flytui --root {app_root}, then ctrl+o"
     if began:
         return failed(Code.PANIC, "everything was stopped while this ran; it may have acted in part", hint)
@@ -42,27 +42,24 @@ def panic_rejection(app_root: Path, *, began: bool) -> Rejection:
 
 
 def quota_rejection(over: QuotaRefusal) -> Rejection:
-    """How a call ends that its caller has no quota left for."""
+    """The end of a call whose caller has used up its quota."""
     return denied(Code.QUOTA, over.message, freeInSeconds=over.free_in)
 
 
-# Step 6: a person decides, or a lease they gave earlier does. What comes out is a grant, not a yes.
-
-
 PrepareAgain = Callable[[JsonObject], Awaitable[Prepared | Rejection]]
-"""Checks and prepares the same call with another input."""
+"""Validates and prepares the same call with another input."""
 
 RETRY_AFTER_MS = 1_000
-"""What a caller with a ticket is told to wait: the same call then waits for the person again."""
+"""How long a caller with a ticket should wait before it makes the same call again."""
 
 
 class Authorization(Value, frozen=True, kw_only=True):
-    """That a call may run, and on whose word."""
+    """The permission for a call to run, with its source."""
 
     authority: str
     """A policy rule's place, `lease ID` or `request ID`."""
     grant_id: str = ""
-    """Of the grant that is redeemed right before the spawn; empty where policy allows."""
+    """The grant that is redeemed right before the spawn; empty where policy allows the call."""
     edited: JsonObject | None = None
     """The input that was approved, where a person has changed it."""
 
@@ -70,16 +67,19 @@ class Authorization(Value, frozen=True, kw_only=True):
 async def authorize(
     context: AskContext, call: Call, prepared: Prepared, again: PrepareAgain, difference: tuple[str, ...] = ()
 ) -> Authorization | Rejection:
-    """Whether the prepared call may run: by policy, by a lease, or after a person was asked. `again`
-    prepares the call with another input, should the person change it."""
+    """Whether the prepared call may run: by policy, by a lease, or because a person approves it. `again`
+    prepares the call with another input, for a person who changes it."""
     if prepared.verdict.decision is Decision.ALLOW:
         return Authorization(authority="policy " + ", ".join(rule.where for rule in prepared.verdict.rules))
     group = prepared.target.capability.exclusive or ""
     grant = context.queue.use_lease(call.request.call_id, prepared.subject, prepared.risk, group)
     if grant is not None:
         return Authorization(authority=f"lease {grant.lease}", grant_id=grant.id)
+    # The card shows how a person answered the same call earlier today, which is known once the log has been
+    # read.
     await context.past.ready()
     card = await with_screenshots(context.desktop, make_request(context, call, prepared, difference))
+    # A call that comes back with a decided ticket needs no console: the decision is kept in the queue.
     there = await context.approver_within(call.request.wait_approver_ms)
     if not there and not context.queue.has_answer_for(card):
         return _no_approver(context, "this call needs a person's approval and no console is open")
@@ -106,6 +106,7 @@ async def _ask_person(
         patience = None if wait_ms is None else wait_ms / 1000
         ask = await context.queue.ask(card, patience=patience, revise=revise)
     finally:
+        # A cancelled call leaves `ask` unset: its request is withdrawn, and the log says so.
         call.end_wait(began)
         took_ms = int((context.clock.monotonic() - began) * 1000)
         settled = ask or Ask(request=card, state=RequestState.WITHDRAWN, code=Code.WITHDRAWN)
@@ -115,17 +116,18 @@ async def _ask_person(
         edited = ask.request.subject.input if ask.request.edited else None
         return Authorization(authority=f"request {ask.request.id}", grant_id=card.id, edited=edited)
     if ask.code is Code.NO_APPROVER:
-        return _no_approver(context, "the console was closed before anyone decided; the call did not run")
+        return _no_approver(context, "the console was closed before a person decided; the call did not run")
     return _pending(ask) if ask.state is RequestState.WAITING else _denial(context, ask)
 
 
 def _pending(ask: Ask) -> Rejection:
-    """The caller is given up on for now: the request waits on, and the same call comes back for it."""
+    """The end of a call whose caller waits no longer. The request stays in the queue, and the same call, made
+    again, takes it up."""
     return Rejection(
         status=Status.PENDING,
         code=Code.APPROVAL_PENDING,
         message="a person has not decided yet; nothing has run",
-        hint="make the same call again: it takes this one's place, or runs once it was approved",
+        hint="make the same call again: it waits in place of this one, or runs once a person has approved it",
         details={
             "ticket": ask.request.id,
             "expiresAt": ask.request.expires_at,
@@ -140,12 +142,14 @@ def _no_approver(context: AskContext, message: str) -> Rejection:
 
 
 def record_decision(audit: AuditLog, ask: Ask, call_id: str, took_ms: int, masks: Masks) -> None:
-    """Write what became of a request, for the call that waited for it; where none did, when it is decided.
-    Synced where a person decided: nothing follows from the rest, and a flood of it would hold up others."""
+    """Write the end of a request to the log, for the call that waited for it, or for none. Raises
+    AuditUnwritable."""
     request = msgspec.structs.replace(ask.request, call_id=call_id)
     fields = audit_events.approval_decided(request, ask.state, ask.answer, by=ask.decided_by, took_ms=took_ms)
     if ask.code is not None:
         fields["code"] = ask.code.value
+    # A person's decision is synced to disk before anything follows from it. Nothing follows from the other
+    # ends, and a sync for each of them would let one caller's flood of requests delay all others.
     audit.append(audit_events.APPROVAL_DECIDED, masks.json(fields), sync=ask.decided_by != "")
 
 
@@ -153,7 +157,7 @@ def _denial(context: AskContext, ask: Ask) -> Rejection:
     reason = ask.answer.reason if ask.answer else ""
     match ask.code:
         case Code.QUEUE_FULL:
-            return denied(Code.QUEUE_FULL, "too many requests wait for a person already", "try again later")
+            return denied(Code.QUEUE_FULL, "too many requests already wait for a person", "try again later")
         case Code.PAUSED:
             return denied(Code.PAUSED, "paused after three denials in a row", "try again in a minute")
         case Code.PANIC:
@@ -162,7 +166,7 @@ def _denial(context: AskContext, ask: Ask) -> Rejection:
             return failed(
                 Code.APPROVAL_TIMEOUT,
                 "nobody answered in time: this is not a refusal",
-                "call again when someone is there",
+                "call again when a person is there",
             )
         case Code.WITHDRAWN:
             return denied(Code.WITHDRAWN, "the request was withdrawn")
@@ -176,7 +180,7 @@ def _denial(context: AskContext, ask: Ask) -> Rejection:
 def make_request(
     context: AskContext, call: Call, prepared: Prepared, difference: tuple[str, ...]
 ) -> ApprovalRequest:
-    """The card's content. Times and letters are stamped by the queue."""
+    """The content of the card, with secrets masked. The queue sets its times and its confirmation letters."""
     request, entry = call.request, prepared.target.entry
     shown = prepared.masks.json(prepared.input)
     return ApprovalRequest(

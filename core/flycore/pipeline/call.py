@@ -1,4 +1,4 @@
-"""Why a call ends before it runs: a value that every step may return instead of going on."""
+"""One call under way: its times and progress, its record in the log, and the value that ends it early."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flycore.sandbox.secret_masks import Masks
 
 
 class Rejection(Value, frozen=True, kw_only=True):
-    """The call ends here, with this status and error."""
+    """The reason why a call ends early. Every step may return one instead of going on."""
 
     status: Status
     code: str
@@ -27,25 +27,22 @@ class Rejection(Value, frozen=True, kw_only=True):
 
 
 def denied(code: Code, message: str, hint: str = "", **details: Json) -> Rejection:
-    """A refusal: somebody or something said no."""
+    """The rejection of a call that a person, a rule or a limit refused."""
     return Rejection(status=Status.DENIED, code=code, message=message, hint=hint, details=dict(details))
 
 
 def failed(code: Code, message: str, hint: str = "", **details: Json) -> Rejection:
-    """A failure that is nobody's decision."""
+    """The rejection of a call that failed without anybody's decision."""
     return Rejection(status=Status.FAILED, code=code, message=message, hint=hint, details=dict(details))
-
-
-# One call on its way: what it has waited, and how it tells where it stands.
 
 
 OnProgress = Callable[[Progress], None]
 OnCancellable = Callable[[], Awaitable[None]]
-"""Awaited once the call can be cancelled, before anything of it happens."""
+"""Is awaited once the call can be cancelled, before its first step."""
 
 
 class Call:
-    """A call under way. `waited_ms` is time spent on people and other callers, not on running."""
+    """A call under way. `waited_ms` is the time that it waited for people and for other calls."""
 
     def __init__(
         self, request: CallRequest, clock: Clock, book: ActivityLog, tell: OnProgress | None
@@ -53,7 +50,7 @@ class Call:
         self.request = request
         self.waited_ms = 0
         self.edited = False
-        """Whether a person has changed its input."""
+        """Whether a person has changed the input."""
         self._ran_from: float | None = None
         self._clock = clock
         self._book = book
@@ -62,7 +59,7 @@ class Call:
     def report(
         self, phase: Phase, message: str = "", progress: float | None = None, total: float | None = None
     ) -> None:
-        """Say where the call stands, to whoever watches and to the caller."""
+        """Report the call's progress to the activity log and to the caller."""
         if phase is Phase.RUNNING and self._ran_from is None:
             self._ran_from = self._clock.monotonic()
         step = Progress(
@@ -74,20 +71,20 @@ class Call:
 
     @property
     def began(self) -> bool:
-        """Whether it has begun to run."""
+        """Whether the tool has begun to run."""
         return self._ran_from is not None
 
     @property
     def ran_ms(self) -> int:
-        """How long ago it began to run, 0 where it has not."""
+        """Milliseconds since the tool began to run; 0 where it has not."""
         return 0 if self._ran_from is None else int((self._clock.monotonic() - self._ran_from) * 1000)
 
     def show_input(self, sidecar: str, input_text: str) -> None:
-        """Put the checked input, secrets masked, where people watch."""
+        """Show the validated input in the activity log. `input_text` has its secrets masked."""
         self._book.show_input(self.request.call_id, sidecar, input_text)
 
     def start_wait(self) -> float:
-        """A moment to hand to `end_wait`."""
+        """The present time, in seconds, to be handed to `end_wait`."""
         return self._clock.monotonic()
 
     def end_wait(self, began: float) -> None:
@@ -95,21 +92,22 @@ class Call:
         self.waited_ms += int((self._clock.monotonic() - began) * 1000)
 
 
-# What is written and shown of a call that has arrived, and kept for the loop guard.
-
-
 class RecordedInput(Value, frozen=True, kw_only=True):
-    """The input as it was written down; empty where the call ended before."""
+    """The input as the log has it; empty where the call ended before it was recorded."""
 
     input_digest: str = ""
     shown: str = ""
-    """Canonical JSON, secrets masked."""
+    """Canonical JSON with secrets masked."""
 
 
 def record_call(audit: AuditLog, call: Call, input: JsonObject, masks: Masks, sidecar: str) -> RecordedInput:
-    """Write the call down with this input and show it to whoever watches. Raises AuditUnwritable."""
+    """Write the call's arrival with this input to the log, and show the input in the activity log.
+
+    Raises AuditUnwritable.
+    """
     text = canonical_json(input)
     masked = masks.json(input)
+    # The digest is over the input before masking, so that it equals the one that the start line names.
     over = text_digest(text)
     fields = audit_events.tool_called(call.request, masked, input_digest=over)
     audit.append(audit_events.TOOL_CALLED, masks.json(fields))
@@ -119,7 +117,7 @@ def record_call(audit: AuditLog, call: Call, input: JsonObject, masks: Masks, si
 
 
 def attempt_of(call: Call, arrival: RecordedInput, result: ToolResult) -> Attempt:
-    """What the loop guard is told of the call; nothing in it holds a secret."""
+    """What the loop guard counts of the call. It holds no secret."""
     error = result.error
     return Attempt(
         caller=call.request.caller,

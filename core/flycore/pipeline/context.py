@@ -1,4 +1,5 @@
-"""What the steps of a call get, one value for each kind of step, so that a signature says what it can do."""
+"""The dependencies of a call's steps, one value for each kind of step, so that a signature shows what it can
+do."""
 
 from __future__ import annotations
 
@@ -30,11 +31,11 @@ from flycore.runners.pool import ProcessPool
 
 
 class Slot(Protocol):
-    """Where a call is run that gets no process of its own."""
+    """A place at a persistent process or at an MCP server, for one call."""
 
     @property
     def key(self) -> Hashable:
-        """Whose files its process may hold open; None where it is handed none."""
+        """The key of the process, which may keep the call's files open; None where it is handed none."""
         ...
 
     async def call(self, job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
@@ -43,28 +44,29 @@ class Slot(Protocol):
 
 
 class McpSlots(Protocol):
-    """The sessions with MCP servers."""
+    """The sessions with MCP servers, each with a place for some calls."""
 
     async def ready(self, tool: str) -> None:
-        """Wait, bounded, for the first list of the server that the tool's name points to."""
+        """Wait, for a bounded time, for the first tool list of the server that the tool's name points to."""
         ...
 
     def hold(
         self, sidecar: str, asked: McpCall, waits: Callable[[str], None]
     ) -> AbstractAsyncContextManager[Slot]:
-        """Have a place for one call for the block; `waits` is told why that takes waiting."""
+        """Hold a place for one call while the block runs. `waits` is called with the reason, where that takes
+        waiting."""
         ...
 
 
 class PastCalls(Protocol):
-    """What the log says of earlier calls."""
+    """The decisions on earlier calls, as the log has them."""
 
     async def ready(self) -> None:
         """Wait until the log has been read."""
         ...
 
     def checks(self, subject: Subject) -> Checks:
-        """How a person answered the same call today."""
+        """How a person answered the same call earlier today."""
         ...
 
 
@@ -79,12 +81,12 @@ class JudgeContext:
     desktop: Desktop
     seat: Callable[[], ProtectedWindows]
     note_rules: Callable[[tuple[MatchedRule, ...]], None]
-    """Receives the rules by which each call was judged."""
+    """Is called with the rules by which each call was judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionContext:
-    """What decides whether calls are taken at all, whatever they would do."""
+    """What decides whether calls are admitted at all, whatever they would do."""
 
     app_root: Path
     stopped: Callable[[], bool]
@@ -95,7 +97,7 @@ class AdmissionContext:
 
 @dataclass(frozen=True, slots=True)
 class AskContext:
-    """What asking a person takes."""
+    """What the step that asks a person needs."""
 
     app_root: Path
     clock: Clock
@@ -104,7 +106,7 @@ class AskContext:
     past: PastCalls
     desktop: Desktop
     approver_within: Callable[[int], Awaitable[bool]]
-    """Whether a console can decide, waiting so many milliseconds at most for one to open."""
+    """Whether a console can decide; waits for one to open, at most so many milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class SlotContext:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What starting a sidecar takes."""
+    """What the step that starts a sidecar needs."""
 
     ground: RootEnvironment
     state: CurrentState
@@ -129,12 +131,12 @@ class RunContext:
     hands: DesktopControl
     seat: Callable[[], ProtectedWindows]
     note_run: Callable[[str, str, str, str], None]
-    """Receives how each run ended: sidecar, code (empty for success), message, stderr tail."""
+    """Is called with the outcome of each run: sidecar, code (empty for success), message, stderr tail."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineContext:
-    """The values of all steps; only the pipeline itself, and a plan's run, see them together."""
+    """The dependencies of all steps. Only the pipeline itself and the run of a plan see them together."""
 
     clock: Clock
     audit: AuditLog

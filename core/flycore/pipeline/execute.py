@@ -1,4 +1,4 @@
-"""What a sidecar is handed: the program that was sealed, or its copy, and the request's line."""
+"""Step 13: write the start line, run exactly the sealed programs, check the output."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ from flycore.sandbox.seals import SealBrokenError, materialise
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """What is executed: the programs themselves, or their copies."""
+    """The programs that are executed: the sealed ones themselves, or their copies in the content store."""
 
     program: ResolvedProgram
     delegates: dict[str, ResolvedProgram]
 
 
 async def materialise_programs(run: RunContext, prepared: Prepared) -> Programs:
-    """Exactly the programs that were sealed. A package is read in a worker thread. Raises SealBrokenError."""
+    """The programs exactly as they were sealed. Raises SealBrokenError where one is not that any more."""
     if prepared.target.entry.url:
         return Programs(prepared.sealed.program, {})
     seals = (prepared.seal, *(item.seal for item in prepared.delegates))
+    # A package is copied file by file the first time: in a worker thread, so that the event loop goes on.
     if any(seal.kind is SealKind.PACKAGE for seal in seals):
         return await anyio.to_thread.run_sync(_materialised, run, prepared)
     return _materialised(run, prepared)
@@ -61,9 +62,10 @@ def _materialised(run: RunContext, prepared: Prepared) -> Programs:
 def build_job(
     run: RunContext, request: CallRequest, prepared: Prepared, runs: Programs, artifacts: str
 ) -> ProcessJsonJob:
-    """The run, with `artifacts` as the folder for its files."""
+    """The job for the runner, with `artifacts` as the folder for the files that the call makes."""
     entry = prepared.target.entry
     limit = entry.timeout_ms
+    # A caller can only shorten the time limit, because the entry's limit is part of what was trusted.
     if request.timeout_ms is not None:
         limit = max(1, min(limit, request.timeout_ms))
     return ProcessJsonJob(
@@ -85,7 +87,8 @@ def build_job(
 
 
 def _sidecar_context(run: RunContext, prepared: Prepared) -> JsonObject:
-    """What the sidecar is told besides the input: what was approved to be hit, and what never to touch."""
+    """Further keys of the request: the window or page that was approved as the target, and the windows and
+    processes of the consoles, which the sidecar must not touch."""
     words: JsonObject = {}
     desktop, seen = prepared.target.entry.permissions.desktop, prepared.preview
     if desktop:
@@ -106,7 +109,7 @@ def _page(seen: Preview) -> JsonObject:
 def _job_environment(
     run: RunContext, call_id: str, prepared: Prepared, program: ResolvedProgram
 ) -> dict[str, str]:
-    """The environment that was prepared; its search path leads into the copy, not beside it."""
+    """The prepared environment; for a copied program one whose search path leads to the copy."""
     if program is prepared.sealed.program:
         return prepared.environment
     entry = prepared.target.entry
@@ -115,35 +118,43 @@ def _job_environment(
     )
 
 
-# Steps 9 to 11: the start line, the spawn, the check of what came back.
-
-
 async def execute(
     run: RunContext, call: Call, prepared: Prepared, permit: Authorization, place: Slot | None
 ) -> RunOutcome | Rejection:
-    """Write the start line, run the sidecar, check its output; at `place`, or in a process of its own. A
-    start line that cannot be written raises AuditUnwritable and nothing runs. Where the decision is all that
-    was asked for, it is the answer."""
+    """Write the start line, run the sidecar, check its output.
+
+    The call runs at `place`, or in a process of its own where that is None. For an agent's own tool nothing
+    runs, and the outcome is the decision. Raises AuditUnwritable where the start line cannot be written; then
+    nothing has run.
+    """
     if prepared.target.decided:
         _record_start(run, call, prepared, permit)
         return allowed_outcome(prepared.input)
     try:
         artifacts = run.folders.take(call.request.call_id, place.key if place is not None else None)
     except OSError as error:
-        hint = "make room there, or see to it that flytui may write there"
+        hint = "make room there, or give flytui the right to write there"
         return failed(
-            Code.SPAWN, f"no folder for the call's files: {error.strerror}", hint, path=error.filename
+            Code.SPAWN,
+            f"the folder for the call's files cannot be made: {error.strerror}",
+            hint,
+            path=error.filename,
         )
+    # False until the run has ended with nobody left: an exception leaves it unknown who may still write
+    # there.
     settled = False
     try:
         runs = await materialise_programs(run, prepared)
+        # The start line comes after the copy, which may fail, and before the spawn: whatever may have acted
+        # has its line on disk, and a line without an end means that the outcome is not known.
         _record_start(run, call, prepared, permit)
         job = build_job(run, call.request, prepared, runs, artifacts)
-        with run.hands.on() if _controls_desktop(prepared) else nullcontext():
+        # A tool that can press keys could press the approving ones: meanwhile no console takes an approval.
+        with run.hands.call_running() if _controls_desktop(prepared) else nullcontext():
             outcome = await _call(run, prepared, place, job, _on_event(call, prepared))
         settled = outcome.survivors == 0
     except SealBrokenError as error:
-        hint = "make room for its copy, or find out what changes the program, then call again"
+        hint = "make room for its copy, or find out what changes the program; then call again"
         return failed(Code.SPAWN, f"the program could not be copied as it was sealed: {error}", hint)
     finally:
         run.folders.give_back(artifacts, settled=settled, whose=place.key if place is not None else None)
@@ -153,23 +164,27 @@ async def execute(
 async def _call(
     run: RunContext, prepared: Prepared, place: Slot | None, job: ProcessJsonJob, tell: OnEvent
 ) -> RunOutcome:
-    """Run it. Where a process that stays died over a tool that only reads, once more in a new one.
+    """Run the job. Where a persistent process died during a call that only reads, run it once more in a new
+    process.
 
-    Raises SealBrokenError where the program is another by then.
+    Raises SealBrokenError where the program has changed by then.
     """
     if place is None:
         stays = prepared.target.entry.kind is Kind.PERSISTENT
         return await (call_alone(job, tell) if stays else call_sidecar(job, tell))
     outcome = await place.call(job, tell)
+    # A tool that does more than read may have acted before its process died: only a person can know whether
+    # to repeat that.
     if outcome.code != Code.CRASHED or not prepared.target.capability.read_only:
         return outcome
     await materialise_programs(run, prepared)
     again = await place.call(job, tell)
-    return again.with_warnings((f"{outcome.message}; it only reads, so it was asked again in a new process",))
+    return again.with_warnings((f"{outcome.message}; it only reads, so it ran again in a new process",))
 
 
 def _controls_desktop(prepared: Prepared) -> bool:
-    """Whether the tool could press the keys that approve: by its name, or because it has the desktop."""
+    """Whether the tool could press the keys that approve a call: by its name, or because its entry has the
+    desktop permission."""
     target = prepared.target
     return controls_desktop(target.capability.name) or target.entry.permissions.desktop
 
@@ -198,7 +213,7 @@ def _on_event(call: Call, prepared: Prepared) -> OnEvent:
 
 
 def _validate_output(prepared: Prepared, outcome: RunOutcome) -> RunOutcome:
-    """An output that does not fit its schema is delivered, with a warning."""
+    """The outcome, with a warning for each way in which the output does not fit its schema."""
     if outcome.status is not Status.SUCCESS:
         return outcome
     schema = prepared.target.capability.output_schema

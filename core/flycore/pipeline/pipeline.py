@@ -1,5 +1,23 @@
-"""Around every call, a plan's as well: it can be cancelled from here on, and whatever happens, it ends as one
-result with its line in the log."""
+"""The call pipeline: every step of a call, in the order in which the steps run.
+
+1. resolve    The tool's name leads to a sidecar that may be called.
+2. validate   The input fits the tool's schema; its defaults are filled in.
+3. record     The log has the call as it arrived, whatever becomes of it.
+4. prepare    The programs are sealed, policy judges the call (a denial ends it), the target is read.
+5. admit      Not everything is stopped, and the caller is not paused.
+6. quota      The caller may make one more call.
+7. page       The page that a browser tool acts on is read.
+8. authorize  Policy allows the call, a lease covers it, or a person approves it.
+9. edit       An input that the person has changed is validated and prepared like any other.
+10. slot      The call has its exclusive group, and its place at a process or server that serves several.
+11. compare   What would run now is what was approved; else step 8 asks once more, with the difference.
+12. redeem    The grant is used up.
+13. execute   The log has the start on disk, the program is started, its output is checked.
+14. result    Secrets are masked, and the catalog learns how the sidecar did.
+
+`run_guarded` runs around all steps, those of a plan as well: the call can be cancelled from there on, and
+however it ends, it gives one `ToolResult` and writes the last line of the log.
+"""
 
 from __future__ import annotations
 
@@ -43,33 +61,49 @@ from flycore.pipeline.targets.page import with_page_target
 from flycore.pipeline.validate import NO_JSON, is_json, validate_input
 from flycore.sandbox.secret_masks import Masks
 
+LINES_LOGGED = 100
+"""Lines of a difference that go into the log; the card shows all of them."""
+ROUNDS = 2
+"""How often a person is asked about one call: once, and once more if something changed after the answer."""
+
+
+async def run_call(
+    context: PipelineContext, request: CallRequest, tell: OnProgress | None, announce: OnCancellable | None
+) -> ToolResult:
+    """Run one call; see `run_guarded` for how it ends."""
+    call = Call(request, context.clock, context.activity, tell)
+    return await run_guarded(context, call, _ToolRun(context, call), announce)
+
 
 class CallRun(Protocol):
-    """One call's way, and what is known when it ends, which may be anywhere."""
+    """One run of a call or of a plan, with what is known of it when it ends, which may be at any step."""
 
     masks: Masks
 
     prepared: Prepared | None
-    """What a sidecar was to be started with; None for a plan, and before it is known."""
+    """What the sidecar was to be started with; None for a plan, and before step 4."""
 
     async def result(self) -> ToolResult:
-        """Walk to the end. Raises AuditUnwritable."""
+        """Take all steps. Raises AuditUnwritable."""
         ...
 
     def ended(self, stop: Rejection) -> ToolResult:
-        """The result of a call that ends here."""
+        """The result of a call that ends at the present step."""
         ...
 
     def attempt(self, result: ToolResult) -> Attempt:
-        """What the loop guard is told of the call; nothing in it holds a secret."""
+        """What the loop guard counts of the call. It holds no secret."""
         ...
 
 
 async def run_guarded(
     context: PipelineContext, call: Call, walk: CallRun, announce: OnCancellable | None
 ) -> ToolResult:
-    """How the call ended. Every end is a ToolResult, a fault of our own as well; only cancelling from outside
-    raises, after the call's tree has ended and its line is written."""
+    """Run a call within a scope that can cancel it, and give its result.
+
+    Every end is a ToolResult, an internal error as well. Only a cancellation from outside raises, after the
+    call's process tree has ended and its line in the log is written.
+    """
     request = call.request
     result: ToolResult | None = None
     try:
@@ -82,14 +116,17 @@ async def run_guarded(
                 context.admission.loops.record(walk.attempt(result))
             except AuditUnwritable as error:
                 result = walk.ended(_unwritable(error))
-            except Exception as error:  # noqa: BLE001 - between one broken call and everybody else's
+            except Exception as error:  # noqa: BLE001 - one broken call must not end the others
                 result = walk.ended(_fault(error))
     finally:
+        # A cancellation leaves `result` unset, whether it came from the activity's scope, which swallows
+        # it, or from outside, which goes on after this block. The line is written here for both.
         if result is None:
             stop = failed(Code.CANCELLED, "the call was cancelled")
             if context.activity.stopped_by_panic(request.call_id):
                 stop = panic_rejection(context.admission.app_root, began=call.began)
             result = walk.ended(stop)
+        # The log comes first: whoever waits for the call's end may read the log as soon as it has ended.
         result = _recorded(context, call, result, walk)
         context.activity.finish(result)
     return result
@@ -100,7 +137,8 @@ def _recorded(context: PipelineContext, call: Call, result: ToolResult, walk: Ca
         outputs = context.run.state.world.settings.audit_outputs
         finish.record_result(context.audit, call, result, walk.prepared, walk.masks, outputs=outputs)
     except AuditUnwritable as error:
-        return finish.with_warning(result, f"the audit log did not take this result: {error}")
+        # The call has already run: its result is worth more to the caller than an error about the log.
+        return finish.with_warning(result, f"this result could not be written to the audit log: {error}")
     return result
 
 
@@ -108,7 +146,7 @@ def _fault(error: Exception) -> Rejection:
     return Rejection(
         status=Status.FAILED,
         code=Code.FAILED,
-        message=f"a fault inside flytui ({type(error).__name__}); the call may have run",
+        message=f"an internal error of flytui ({type(error).__name__}); the call may have run",
         hint="flytui audit tail shows how far it came; please report it",
         details={"code": "internal"},
     )
@@ -118,48 +156,14 @@ def _unwritable(error: AuditUnwritable) -> Rejection:
     return failed(
         Code.FAILED,
         "nothing runs while the audit log cannot be written",
-        "make room or mend the log: flytui audit verify",
+        "make room on the disk, or find out what is wrong with the log: flytui audit verify",
         fault="audit-unwritable",
         cause=error.cause,
     )
 
 
-# The call pipeline: every step of a call, in the order in which they run.
-#
-# 1. resolve   the tool's name leads to a sidecar that may be called
-# 2. validate  the input fits the tool's schema; its defaults are filled in
-# 3. record    the log has the call as it arrived, whatever becomes of it
-# 4. prepare   programs are sealed, policy judges (a denial ends here), the target is looked at
-# 5. admit     not everything is stopped, and the caller is not paused
-# 6. quota     the caller may make one more call
-# 7. page      the page that a browser tool acts on is looked at
-# 8. authorize policy allows the call, a lease covers it, or a person approves it
-# 9. edit      an input that the person has changed is checked and prepared like any
-# 10. slot      the call has its exclusive group, and its place at a process or server that serves several
-# 11. compare   what would run now is what was approved; else step 8 asks once more, with the difference
-# 12. redeem    the grant is used up
-# 13. execute   the log has the start on disk, the program is started, its output is checked
-# 14. result    secrets are masked, and the catalog learns how the sidecar did
-#
-# `run_guarded` is around all of them: it writes the last line of the log, however the call ends.
-
-
-LINES_LOGGED = 100
-"""Lines of a difference in the log; the card has all of them."""
-ROUNDS = 2
-"""How often a call is asked for: once, and once more when something changed after the first answer."""
-
-
-async def run_call(
-    context: PipelineContext, request: CallRequest, tell: OnProgress | None, announce: OnCancellable | None
-) -> ToolResult:
-    """Run one call; see `run_guarded` for how it ends."""
-    call = Call(request, context.clock, context.activity, tell)
-    return await run_guarded(context, call, _ToolRun(context, call), announce)
-
-
 class _ToolRun:
-    """One call of a tool, and what was known of it when it ended."""
+    """One call of a tool, with what is known of it at the step where it ends."""
 
     def __init__(self, context: PipelineContext, call: Call) -> None:
         self._context = context
@@ -170,11 +174,11 @@ class _ToolRun:
         self._arrival = RecordedInput()
 
     def attempt(self, result: ToolResult) -> Attempt:
-        """What the loop guard counts of the call; nothing in it holds a secret."""
+        """What the loop guard counts of the call. It holds no secret."""
         return attempt_of(self._call, self._arrival, result)
 
     def ended(self, stop: Rejection) -> ToolResult:
-        """The result of a call that ends here."""
+        """The result of a call that ends at the present step."""
         return finish.rejected(self._call, stop, self.sidecar, self.masks)
 
     async def result(self) -> ToolResult:
@@ -183,50 +187,60 @@ class _ToolRun:
         return self.ended(end) if isinstance(end, Rejection) else end
 
     async def _admitted(self) -> ToolResult | Rejection:
-        """Steps 1 to 6, and with the quota taken the others."""
+        """Take steps 1 to 6, then the others while the quota counts the call as running."""
         context, call, tool = self._context, self._call, self._call.request.tool
-        # 1. resolve: the tools of an MCP server are known only once it has listed them.
+        # 1. resolve, after a bounded wait: the tools of an MCP server are known only once it has listed them.
         await context.slots.upstreams.ready(tool)
         target = self._resolved()
-        # 2. validate, before anything is judged: what is approved is the input with its defaults.
+        # 2. validate, before anything is judged: policy and people see the input with its defaults filled in,
+        # because that is what the program gets and what the digest covers.
         if not is_json(call.request.input):
             self._record({})
             return failed(Code.INVALID_INPUT, NO_JSON)
         checked = self._validated(target, call.request.input)
-        # 3. record, before the steps that take time: a call that hangs there is seen in the log.
+        # 3. record, before the steps that take time: a call that hangs in one of them is seen in the log.
+        # It comes after step 1 because the masks of the entry are needed before anything of the input is
+        # written.
         self._record(call.request.input if isinstance(checked, Rejection) else checked)
-        # 4. prepare: needs the seal for policy, and policy before anybody is asked.
+        # 4. prepare, before anybody is asked: policy judges by the seal, and a person is not asked about a
+        # call that policy denies.
         prepared = await self._prepared(target, checked)
-        # 5. admit, after policy: a caller that is paused still learns that policy denies the call.
+        # 5. admit, after policy: a caller that is paused still learns that policy denies the call. Any other
+        # rejection of step 4 gives way to the stop or pause, which is why nothing runs at present.
         shut = admission_refusal(context.admission, call)
         if isinstance(prepared, Rejection):
             return prepared if prepared.code == Code.POLICY else shut or prepared
         if shut is not None:
             return shut
         context.judge.note_rules(prepared.verdict.rules)
-        # 6. quota, last of what may refuse without a person: calls that end before do not count.
+        # 6. quota, last of the steps that refuse without a person: calls that ended earlier do not count.
         key, step = call.request.caller.key, call.request.step is not None
-        # An agent's own tool counts as low risk: its session is one long shell.
+        # A tool of the agent itself counts as low risk: most of them are shell commands, rated high, and
+        # the limit of high-risk calls in a session would end every longer session.
         risk = Risk.LOW if prepared.target.decided else prepared.risk
         over = context.admission.quota.admit(key, risk, step=step)
         if over is not None:
             return quota_rejection(over)
-        with nullcontext() if step else context.admission.quota.running(key):  # a step runs within its plan
+        # A step is not counted as running: its plan is, and a caller with a limit of one could never finish
+        # a plan.
+        with nullcontext() if step else context.admission.quota.running(key):
             return await self._approved(prepared)
 
     async def _approved(self, prepared: Prepared) -> ToolResult | Rejection:
-        """Steps 7 to 11, a second time where something changed meanwhile; once it is approved the rest."""
+        """Take steps 7 to 11, steps 8 to 11 once more where something changed meanwhile, then the others."""
         context, call = self._context, self._call
-        # 7. page, only once the call is taken: looking starts a program, and refused calls start none.
+        # 7. page, only once the call is admitted: reading a page starts a program, and refused calls start
+        # none.
         prepared = await self._with_page(prepared)
         changed = SubjectDiff()
         for _ in range(ROUNDS):
-            # 8. authorize
+            # 8. authorize, before the slot: a request that waits for a person holds up no other call.
             again = partial(self._with_input, prepared.target, prepared.preview)
             granted = await authorize(context.ask, call, prepared, again, changed.lines)
             if isinstance(granted, Rejection):
                 return granted
-            # 9. edit: the approval is of the edited input, so that is what runs or is compared.
+            # 9. edit, before the slot and the comparison: the approval is of the edited input, so that is
+            # the input to compare and to run.
             if granted.edited is not None:
                 call.edited = True
                 edited = await again(granted.edited)
@@ -234,39 +248,47 @@ class _ToolRun:
                     return edited
                 prepared = self.prepared = edited
             async with AsyncExitStack() as slots:
-                # 10. slot, after the approval: nobody else waits for the group while a person thinks.
+                # 10. slot, after the approval: no other call waits for the group while a person decides.
+                # The grant's clock is paused meanwhile, else it could expire in the queue.
                 place, waited = await acquire_slot(context.slots, call, prepared, granted.grant_id, slots)
-                # 11. compare, with the slot held: from here to the start nothing is waited for.
+                # 11. compare, while the slot is held: a comparison before the wait would say nothing about
+                # what changed during it. Without a person and without a wait no time has passed since step
+                # 4.
                 asked_or_waited = bool(granted.grant_id) or waited
                 now = await self._prepared_again(prepared) if asked_or_waited else prepared
                 if isinstance(now, Prepared) and _covers(prepared, now):
                     return await self._run(prepared, granted, place)
+                # The grant is for something that will not run; the slot is given up before anybody is asked
+                # again.
                 context.slots.grants.void(granted.grant_id)
                 if isinstance(now, Rejection):
                     return now
             changed = diff_subjects(prepared, now)
             self._record_stale(prepared, now, changed)
             prepared = now
-        hint = f"last of all: {', '.join(changed.names)}"
-        return denied(Code.APPROVAL_STALE, "it kept changing after it was approved", hint)
+        hint = f"the last change was in: {', '.join(changed.names)}"
+        return denied(Code.APPROVAL_STALE, "the call changed again after each approval", hint)
 
     async def _run(
         self, prepared: Prepared, granted: Authorization, place: Slot | None
     ) -> ToolResult | Rejection:
-        """Steps 12 to 14."""
+        """Take steps 12 to 14."""
         context, call = self._context, self._call
-        # 12. redeem, right before the start: a lease may be revoked, and everything stopped, until here.
+        # 12. redeem, right before the start: until here a lease may be revoked and everything may be
+        # stopped. A panic voids grants as well, so a grant that fails while everything is stopped is
+        # reported as panic.
         if granted.grant_id:
             redeemed = context.slots.grants.redeem(granted.grant_id, prepared.subject_digest)
             if not redeemed.accepted and not context.admission.stopped():
                 return denied(Code.APPROVAL_STALE, redeemed.why_not)
         if context.admission.stopped():
             return panic_rejection(context.admission.app_root, began=False)
-        # 13. execute
+        # 13. execute: the start line is on disk before the program starts, so that after a crash of the
+        # kernel the log names every call that may have acted.
         outcome = await execute(context.run, call, prepared, granted, place)
         if isinstance(outcome, Rejection):
             return outcome
-        # 14. result
+        # 14. result, with the masks of the call that ran: everything the tool wrote may hold its secrets.
         result = finish.completed(call, prepared, outcome)
         message = result.error.message if result.error is not None else ""
         if prepared.target.sidecar is not None:
@@ -277,12 +299,13 @@ class _ToolRun:
         return result
 
     def _resolved(self) -> Target | Rejection:
-        """The tool's sidecar, with the masks over its secrets: they count for whatever is said from here."""
+        """Find the tool's sidecar, and set the masks over its secrets."""
         judge = self._context.judge
         world, tool = judge.state.world, self._call.request.tool
         view = world.index.get(tool)
         self.sidecar = view.sidecar if view is not None else None
         entry = world.entries.get(self.sidecar or "")
+        # The masks are set even where the tool may not be called: the rejection and the log quote the input.
         if entry is not None:
             self.masks = masks_for(entry, judge.ground.environ)
         return resolve(world, tool, judge.blocks)
@@ -305,7 +328,7 @@ class _ToolRun:
         return prepared
 
     async def _prepared_again(self, prepared: Prepared) -> Prepared | Rejection:
-        """The same call as it would run now, by the world and the files of this moment."""
+        """The same call as it would run now, with the present state of the root and the present files."""
         judge = self._context.judge
         target = resolve(judge.state.world, self._call.request.tool, judge.blocks)
         again = await self._prepared(target, prepared.input, prepared.preview)
@@ -314,7 +337,7 @@ class _ToolRun:
     async def _with_input(
         self, target: Target, earlier: Preview | None, input: JsonObject
     ) -> Prepared | Rejection:
-        """The same call with an input of the person's, checked like any."""
+        """The same call with the input that a person wrote, checked like any other input."""
         if not is_json(input):
             return failed(Code.INVALID_INPUT, NO_JSON)
         checked = validate_input(target.capability, input, self.masks)
@@ -349,5 +372,5 @@ class _ToolRun:
 
 
 def _covers(approved: Prepared, now: Prepared) -> bool:
-    """Whether a decision on the one is a decision on the other."""
+    """Whether the decision on `approved` holds for `now`: the same subject, at no higher risk."""
     return approved.subject_digest == now.subject_digest and approved.risk.at_least(now.risk)

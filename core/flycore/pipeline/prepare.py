@@ -1,4 +1,8 @@
-"""Step 1: which sidecar offers the tool, and is it well enough to be called."""
+"""Steps 1 and 4: find the sidecar that offers a tool, seal its programs, judge the call, bind it to a digest.
+
+`resolve` and `prepare` run again after a person has approved the call and after every wait. Equal subject
+digests mean that what was approved is what runs.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +55,7 @@ from flycore.sandbox.tree_digest import UnsealableError
 
 CALLABLE = (Effective.AVAILABLE, Effective.DEGRADED)
 MOST_NAMED = 20
-"""Names of available tools listed with `not-found`."""
+"""How many names of available tools a `not-found` error lists."""
 
 
 class Target(Value, frozen=True, kw_only=True):
@@ -62,18 +66,18 @@ class Target(Value, frozen=True, kw_only=True):
 
     @property
     def decided(self) -> bool:
-        """Whether the call ends with the decision: an agent's own tool, which nothing of ours runs."""
+        """Whether the call ends with the decision: an agent's own tool, which flytui does not run."""
         return self.capability.name in AGENT_ACTIONS
 
     @property
     def sidecar(self) -> str | None:
-        """Id of the sidecar that runs it, None where none does."""
+        """The id of the sidecar that runs the tool; None for an agent's own tool."""
         return None if self.decided else self.entry.id
 
 
 def resolve(world: RootState, tool: str, blocks: ToolBlockStore) -> Target | Rejection:
-    """The target, or why there is none: not found, blocked, denied by policy, or unavailable with its
-    first reason. The blocks are asked themselves: the catalog follows them a moment later."""
+    """Find the target, or give the reason why there is none: not found, blocked, denied by policy, or
+    unavailable with its first reason."""
     if tool in AGENT_ACTIONS:
         return _agent_call(tool, blocks)
     view = callable_view(world, tool, blocks)
@@ -84,10 +88,12 @@ def resolve(world: RootState, tool: str, blocks: ToolBlockStore) -> Target | Rej
 
 
 def callable_view(world: RootState, tool: str, blocks: ToolBlockStore) -> CapabilityView | Rejection:
-    """The tool as the catalog has it, or why it cannot be called; see `resolve`."""
+    """The tool as the catalog has it, or the reason why it cannot be called."""
     view = world.index.get(tool)
     if view is None:
         return _not_found(world, tool)
+    # The block store is asked itself: the catalog is rebuilt a moment after a person blocks a tool, and a
+    # call in that moment must not run.
     if blocks.block_for(tool) is not None and view.stability.effective in CALLABLE:
         return _blocked(tool)
     return view if view.stability.effective in CALLABLE else _not_callable(view)
@@ -119,7 +125,8 @@ def _not_found(world: RootState, tool: str) -> Rejection:
 
 
 def _server_problem(world: RootState, tool: str) -> str:
-    """Why nothing is known of the MCP server that the name points to; empty where it is, or there is none."""
+    """Why the tools of the MCP server that the name points to are not known; empty where they are known, or
+    where the name points to no server."""
     view = world.catalog.sidecar(tool.rpartition(".")[0])
     if view is None or view.entry.kind is not Kind.MCP or view.entry.tools or not view.stability.reasons:
         return ""
@@ -147,27 +154,28 @@ def _not_callable(view: CapabilityView) -> Rejection:
     )
 
 
-# Step 3: following the entry's programs to files, and sealing what they are.
+# Step 4: the entry's programs are resolved to files, and the files are sealed.
 
 
 class Sealed(Value, frozen=True, kw_only=True):
-    """The programs of an entry, and what is sealed of each."""
+    """The programs of an entry, with the seal of each."""
 
     program: ResolvedProgram
     seal: Seal
     delegates: tuple[SealedDelegate, ...]
     delegate_programs: dict[str, ResolvedProgram]
-    """Where each delegate leads, by name."""
+    """The program of each delegate, by the delegate's name."""
 
     def delegate_digests(self) -> dict[str, str]:
-        """What an approval is bound to of each delegate, by name."""
+        """The digest of each delegate that an approval is bound to, by the delegate's name."""
         return {item.name: digest([list(item.argv), item.seal.digest]) for item in self.delegates}
 
 
 async def seal_entry(ground: RootEnvironment, world: RootState, target: Target) -> Sealed | Rejection:
-    """Follow and seal the entry's command and every delegate that resolves. Packages are looked at beside
-    the loop: reading one for the first time takes as long as its size asks for."""
+    """Resolve and seal the entry's command and every delegate that resolves."""
     packages = ground.places.app_root / PACKAGES
+    # A package is a folder of any size, and its first seal reads all of it: in a worker thread, so that the
+    # event loop goes on. Without packages every seal is of a few files, most of them remembered.
     if packages.is_dir():
         return await anyio.to_thread.run_sync(_sealed, ground, world, target, packages)
     return _sealed(ground, world, target, packages)
@@ -192,8 +200,8 @@ def _sealed(ground: RootEnvironment, world: RootState, target: Target, packages:
                 programs[name] = followed
                 delegates.append(SealedDelegate(name=name, argv=followed.argv, seal=seal(followed)))
     except UnsealableError as error:
-        hint = 'mend that, or set "seal": "in-place" to be asked each time'
-        return failed(Code.SPAWN, f"it cannot be sealed: {error.filename} {error.strerror}", hint)
+        hint = 'change that, or set "seal": "in-place" in the entry: then you are asked about every call'
+        return failed(Code.SPAWN, f"the program cannot be sealed: {error.filename} {error.strerror}", hint)
     except OSError as error:
         return failed(Code.SPAWN, f"the program cannot be read: {error.strerror}", path=str(error.filename))
     return Sealed(program=program, seal=own, delegates=tuple(delegates), delegate_programs=programs)
@@ -208,9 +216,9 @@ def _unresolved(program: ResolvedProgram) -> Rejection:
     )
 
 
-# Calls that end with the decision: the agent has a tool of its own, and asks only whether it may use it.
+# Step 4 for an agent's own tool: the agent runs it itself and asks only whether it may.
 #
-# Nothing is started, sealed or confined here, and the card says so. The answer names the input it is for.
+# Nothing is started, sealed or confined here, and the card says so.
 
 
 NOT_OURS = "it runs in the agent itself, not sandboxed and not sealed by flytui"
@@ -229,7 +237,8 @@ AGENT_SANDBOX = SandboxReport(
 
 
 def agent_program(entry: SidecarEntry) -> Sealed:
-    """What stands in the place of a sealed program: the definition of the capabilities, and who runs them."""
+    """The stand-in for a sealed program. Its digest is that of the built-in entry, so that an approval ends
+    with the definition that it was given for."""
     program = ResolvedProgram(
         state=PathState.RESOLVED, mode="path", base=Anchor.APP, declared=AGENT_ITSELF, path=AGENT_ITSELF
     )
@@ -238,14 +247,11 @@ def agent_program(entry: SidecarEntry) -> Sealed:
 
 
 def allowed_outcome(input: JsonObject) -> RunOutcome:
-    """The answer: the only one there is, bound to that input."""
+    """The outcome of a call that was allowed, with the digest of the input that it was allowed for."""
     return RunOutcome(status=Status.SUCCESS, output={"decision": "allow", "input": digest(input)})
 
 
-# Steps 2 to 5: the checked input, the sealed program, the verdict, and the digest over all of it.
-#
-# `prepare` is asked twice for a call that was approved: before the person is asked and again before
-# the spawn. Equal subject digests mean that what was approved is what runs.
+# Step 4: the validated input, the sealed programs, the verdict, and the digest over all of it.
 
 
 class Prepared(Value, frozen=True, kw_only=True):
@@ -259,20 +265,20 @@ class Prepared(Value, frozen=True, kw_only=True):
     secrets: dict[str, str]
     preview: Preview | None
     page_title: str = ""
-    """Of the page that a browser tool acts on; no part of the subject."""
+    """The title of the page that a browser tool acts on; it is no part of the subject."""
     diff: tuple[str, ...] = ()
-    """What the change would make of the file that `preview` names."""
+    """The change that the call would make to the file that `preview` names, as lines of a diff."""
     risk: Risk
     verdict: Verdict
     subject: Subject
     subject_digest: str
     input_digest: str
     masks: Masks
-    """Replaces the secrets this call injects."""
+    """Replaces the secrets that this call injects."""
 
     @property
     def seal(self) -> Seal:
-        """What was sealed of the program."""
+        """The seal of the program."""
         return self.sealed.seal
 
     @property
@@ -288,10 +294,12 @@ async def prepare(
     input: JsonObject,
     earlier: Preview | None = None,
 ) -> Prepared | Rejection:
-    """Seal the programs, ask policy, look at the target; or say what is missing or denied.
+    """Seal the programs, ask policy, read the target; or give the reason why the call ends.
 
-    `earlier` is the target as it was seen when the call arrived.
+    `earlier` is the target as it was when the call arrived.
     """
+    # The state is read once: registry, settings and policy of one moment belong together, and another state
+    # may replace them while this function waits.
     world, entry = context.state.world, target.entry
     sealed = agent_program(entry) if target.decided else await seal_entry(context.ground, world, target)
     if isinstance(sealed, Rejection):
@@ -302,6 +310,8 @@ async def prepare(
         return _secret_missing(missing)
     sandbox = _report(target, seal)
     now = context.clock.now()
+    # Policy comes after the seal, because its rules tell the programs of this distribution from others, and
+    # before the target is read: nothing of the screen is read for a call that is denied.
     risk, verdict = judge(world, target, input, seal, sandbox, caller=request.caller, now=now)
     if verdict.decision is Decision.DENY:
         return _denied(context, verdict)
@@ -347,7 +357,7 @@ def _child_environment(
     program: ResolvedProgram,
     secrets: Mapping[str, str],
 ) -> dict[str, str]:
-    """The child's; none where nothing is started."""
+    """The environment of the child process; empty where none is started."""
     if target.decided:
         return {}
     return child_environment(
@@ -363,7 +373,7 @@ def _report(target: Target, seal: Seal) -> SandboxReport:
 
 
 class _TargetView(Value, frozen=True, kw_only=True):
-    """What the call would act on."""
+    """The window or file that the call would act on."""
 
     preview: Preview | None = None
     diff: tuple[str, ...] = ()
@@ -372,8 +382,11 @@ class _TargetView(Value, frozen=True, kw_only=True):
 async def _read_target(
     context: JudgeContext, target: Target, input: JsonObject, earlier: Preview | None, verdict: Verdict
 ) -> _TargetView | Rejection:
-    """Look at the window, or at the file that an agent would change itself; not where nobody judges it."""
+    """Read the window that the call would act on, or the file that an agent would change itself. The file is
+    read only where a person is asked."""
     tool = target.capability.name
+    # The path is the agent's choice and may lie on a file system that answers slowly: the event loop does not
+    # wait for it.
     if tool == EDIT and verdict.decision is Decision.ASK:
         seen = await anyio.to_thread.run_sync(read_file_target, input, context.ground.places.app_root)
         return _TargetView(preview=seen.preview, diff=seen.diff)
@@ -383,7 +396,8 @@ async def _read_target(
 
 
 def _entry_digest(target: Target) -> str:
-    """The entry, with what its MCP server says of the tool: a yes holds for both or for neither."""
+    """The digest of the entry together with the MCP server's definition of the tool: an approval ends when
+    either changes."""
     definition = target.capability.definition
     return digest([target.entry.digest, definition]) if definition else target.entry.digest
 
@@ -403,7 +417,7 @@ def judge(
     caller: Caller,
     now: float,
 ) -> tuple[Risk, Verdict]:
-    """How risky this call is, and what policy says of it."""
+    """The risk of this call, and the verdict of policy."""
     found = evaluate(
         world.policy,
         target.capability,
@@ -425,7 +439,7 @@ def _denied(context: JudgeContext, verdict: Verdict) -> Rejection:
 
 
 def masks_for(entry: SidecarEntry, environ: Mapping[str, str]) -> Masks:
-    """Masks over the secrets the entry declares."""
+    """Masks over the secrets that the entry declares."""
     return Masks(declared_secrets(entry.permissions, environ)[0])
 
 
@@ -435,5 +449,5 @@ def _secret_missing(missing: dict[str, str]) -> Rejection:
         status=Status.UNAVAILABLE,
         code=ReasonCode.SECRET_MISSING,
         message=f"declared secrets are not there: {names}",
-        hint="set them in the environment flytui is started from",
+        hint="set them in the environment that you start flytui from",
     )

@@ -1,4 +1,4 @@
-"""Step 12: the one shape of a result, with every injected secret masked, and its audit line."""
+"""Step 14: the result of a call, with every injected secret masked, and its line in the audit log."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from flycore.sandbox.secret_masks import Masks
 
 
 def rejected(call: Call, stop: Rejection, sidecar: str | None, masks: Masks) -> ToolResult:
-    """The result of a call that did not run, or not to its end. What it says may quote an input or a
-    file's name."""
+    """The result of a call that did not run, or not to its end."""
+    # The message may quote the input or a file's name, and either may hold a secret.
     error = CallError(
         code=stop.code,
         message=masks.text(stop.message),
@@ -35,7 +35,8 @@ def rejected(call: Call, stop: Rejection, sidecar: str | None, masks: Masks) -> 
 
 
 def completed(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult:
-    """The result of a call that ran, with injected secrets masked in everything the tool said."""
+    """The result of a call that ran, with injected secrets masked in everything that the tool wrote."""
+    # `cut`: the runner shortens messages, details and stderr, and may have cut through a secret.
     masks = prepared.masks
     error = None
     if outcome.status is not Status.SUCCESS:
@@ -64,7 +65,8 @@ def completed(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult
 
 
 def _masked(artifact: Artifact, masks: Masks) -> Artifact:
-    """Names are chosen by the tool, too; a file whose name was masked is found by looking."""
+    """The artifact with secrets masked in its name, which the tool chose. Its file keeps the name: a person
+    finds it in the folder."""
     return msgspec.structs.replace(
         artifact, path=masks.text(artifact.path), mime_type=masks.text(artifact.mime_type)
     )
@@ -73,7 +75,8 @@ def _masked(artifact: Artifact, masks: Masks) -> Artifact:
 def record_result(
     audit: AuditLog, call: Call, result: ToolResult, prepared: Prepared | None, masks: Masks, *, outputs: bool
 ) -> None:
-    """Write how the call ended; with `outputs` what the tool answered as well."""
+    """Write the end of the call to the log; with `outputs` the tool's output as well. Raises
+    AuditUnwritable."""
     fields = audit_events.tool_executed(
         result,
         call.request.caller,

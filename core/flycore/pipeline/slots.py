@@ -1,4 +1,4 @@
-"""Step 7: the exclusive group, kept for a caller by a lease, held by one call at a time."""
+"""Step 10: an approved call waits for its exclusive group and for its place at a process or MCP server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flycore.runners.pool import ProcessKey
 
 
 async def enter_group(slots: SlotContext, call: Call, group: str, stack: AsyncExitStack) -> bool:
-    """Hold the group until `stack` is closed; whether that took waiting."""
+    """Hold the group until `stack` is closed. Returns whether that took waiting."""
     caller = call.request.caller.key
     began, waited = call.start_wait(), False
     while True:
@@ -25,6 +25,8 @@ async def enter_group(slots: SlotContext, call: Call, group: str, stack: AsyncEx
         await slots.leases.wait_until_free(group, caller)
         async with AsyncExitStack() as entered:
             await entered.enter_async_context(slots.groups.acquire(group, call.request.call_id))
+            # Another caller may have got a lease on the group while this call waited for the lock: then the
+            # lock is released, so that the lease's own calls can run, and the wait begins again.
             if slots.leases.reserving_lease(group, caller) is None:
                 stack.push_async_callback(entered.pop_all().aclose)
                 break
@@ -33,11 +35,11 @@ async def enter_group(slots: SlotContext, call: Call, group: str, stack: AsyncEx
 
 
 def _report_wait(slots: SlotContext, call: Call, group: str) -> bool:
-    """Tell for whom the call waits; False where it does not have to."""
+    """Report what the call waits for; False where it does not have to wait."""
     lease = slots.leases.reserving_lease(group, call.request.caller.key)
     if lease is not None:
         until = f"until {_time_of_day(lease.expires_at)}" if lease.expires_at else "until it leaves"
-        words = f"waiting: a lease keeps the group {group} for {lease.caller}, {until}"
+        words = f"waiting: a lease reserves the group {group} for {lease.caller}, {until}"
     elif slots.groups.busy(group):
         words = f"waiting: another call holds the group {group}"
     else:
@@ -50,27 +52,26 @@ def _time_of_day(unix: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(unix))
 
 
-# Which calls go to a process that stays, and the place they wait for.
-#
-# A secret would outlive its call in such a process, a permission that depends on the input would outlive that
-# input, and one that works on the desktop could press keys at a later card: those get a process of their own.
-
-
 _INPUT_REFERENCE = "${input."
 
 
 async def acquire_slot(
     slots: SlotContext, call: Call, prepared: Prepared, grant_id: str, stack: AsyncExitStack
 ) -> tuple[Slot | None, bool]:
-    """Hold the tool's exclusive group, and a place at a process of the call's key or at its MCP server's
-    session, for as long as `stack` is open. Gives the place, None where the call gets a process of its own,
-    and whether that took waiting, while the grant's clock stood still."""
+    """Hold the tool's exclusive group, and a place at a persistent process or at an MCP server's session, for
+    as long as `stack` is open.
+
+    Returns the place, None where the call gets a process of its own, and whether that took waiting.
+    """
     group = prepared.target.capability.exclusive
     waited = False
+    # A grant is good for a minute; waiting for another caller's call must not use that up.
     with slots.grants.paused(grant_id):
-        # A step of a plan that holds the group already would wait for its own plan for ever.
+        # A step whose plan holds the group already would wait for its own plan for ever.
         if group is not None and not slots.groups.holder(group, call.request.parent_call_id):
             waited = await enter_group(slots, call, group, stack)
+        # The group comes first, for every call: two calls that took group and process in different orders
+        # would wait for each other for ever.
         place, in_line = await _take_process_slot(slots, call, prepared, stack)
     return place, waited or in_line
 
@@ -103,24 +104,27 @@ async def _take_process_slot(
 
 
 def mcp_call_of(prepared: Prepared) -> McpCall:
-    """What the call asks of its MCP server: exactly what was approved."""
+    """The call to the MCP server, with the digests of what was approved."""
     capability = prepared.target.capability
     return McpCall(tool=capability.upstream, definition=capability.definition, program=prepared.seal.digest)
 
 
 def uses_persistent_process(prepared: Prepared) -> bool:
-    """Whether the call may go to a process that serves more than one."""
+    """Whether the call may go to a process that serves more than one call."""
     entry = prepared.target.entry
     permissions = entry.permissions
+    # A secret would outlive its call in such a process, and a process that has the desktop could press keys
+    # while a later card waits for an approval.
     if entry.kind is not Kind.PERSISTENT or permissions.secrets or permissions.desktop:
         return False
     if controls_desktop(prepared.target.capability.name):
         return False
+    # A permission that depends on the input would hold for later inputs as well.
     return not any(_INPUT_REFERENCE in path for path in (*permissions.read, *permissions.write))
 
 
 def instance_key(prepared: Prepared) -> ProcessKey:
-    """Whom the process serves: all of it is part of what an approval is bound to."""
+    """The key of the process that may serve the call. All of it is part of what an approval is bound to."""
     subject = prepared.subject
     return ProcessKey(
         sidecar=prepared.target.entry.id,
@@ -133,6 +137,6 @@ def instance_key(prepared: Prepared) -> ProcessKey:
 
 
 def key_is_current(world: RootState, key: ProcessKey) -> bool:
-    """Whether a process of that key may serve another call: its entry is in force, enabled and trusted."""
+    """Whether a process of that key may serve another call: its entry is unchanged, enabled and trusted."""
     entry = world.entries.get(key.sidecar)
     return entry is not None and entry.enabled and entry.digest == key.entry and entry.id in world.trusted

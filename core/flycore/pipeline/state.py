@@ -1,4 +1,4 @@
-"""What the kernel knows of its root: what does not change while it runs, and what it knows at one moment."""
+"""The state of one root: the environment, fixed while a kernel runs, and the state that is replaced."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flycore.sandbox.seals import Distribution, is_bundled
 
 @dataclass(frozen=True, slots=True)
 class RootEnvironment:
-    """What does not change while a kernel runs: where it is and what it can reach."""
+    """What does not change while a kernel runs: its paths, its environment variables, its distribution."""
 
     places: RootPaths
     environ: Mapping[str, str]
@@ -29,7 +29,7 @@ class RootEnvironment:
     def resolve(
         self, registry: Registry, entry: SidecarEntry, command: str, args: tuple[str, ...]
     ) -> ResolvedProgram:
-        """Where a command of that entry leads on this machine."""
+        """The program that a command of that entry leads to on this machine."""
         return resolve_program(
             command,
             args,
@@ -48,72 +48,70 @@ class RootEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class RootState:
-    """Registry, catalog, policy and settings that belong together. A call takes it once per look."""
+    """Registry, catalog, policy and settings of one moment, which belong together."""
 
     registry: Registry
     catalog: Catalog
     policy: Policy
     settings: Settings
     programs: Mapping[str, ResolvedProgram]
-    """Sidecar id to its followed command."""
+    """Sidecar id to the program that its command leads to."""
     trusted: frozenset[str]
     index: Mapping[str, CapabilityView] = field(default_factory=dict)
-    """Tool name to its view."""
+    """Tool name to its view in the catalog."""
     entries: Mapping[str, SidecarEntry] = field(default_factory=dict)
-    """Sidecar id to its entry."""
+    """Sidecar id to its entry in the registry."""
 
 
 class CurrentState:
-    """The world as it is now, for everybody who reads it. One writer replaces it, whole."""
+    """Holds the present root state for all its readers. One writer replaces it as a whole."""
 
     def __init__(self, world: RootState) -> None:
         self._world = world
 
     @property
     def world(self) -> RootState:
-        """Read it once for one look: the next read may give another."""
+        """The present state. A function reads it once: the next read may give another state, and parts of two
+        states do not fit together."""
         return self._world
 
     def replace(self, world: RootState) -> None:
-        """Calls find this one from now on."""
+        """Make `world` the present state. Calls under way see it from their next read on."""
         self._world = world
 
 
-# Limits that follow the settings: read at each use, so that a change counts without a restart.
-
-
 class LiveLimits:
-    """What queue and quota hold callers to, as the user's settings say now. Lowered, they refuse what
-    comes next and take nothing back."""
+    """The limits of queue and quota as the user's settings have them now, read at each use, so that a change
+    counts without a restart. A limit that was lowered refuses what comes next and ends nothing."""
 
     def __init__(self, state: CurrentState) -> None:
         self._state = state
 
     @property
     def per_caller(self) -> int:
-        """Requests of one caller that may wait."""
+        """How many requests of one caller may wait for a person."""
         return self._state.world.settings.queue_per_caller
 
     @property
     def total(self) -> int:
-        """Requests that may wait."""
+        """How many requests may wait for a person in all."""
         return self._state.world.settings.queue_total
 
     def timeout(self, risk: Risk) -> float:
-        """Seconds a request of that risk waits."""
+        """How long a request of that risk waits for a person, in seconds."""
         return self._state.world.settings.approval_times.of(risk) / 1000
 
     @property
     def calls_per_minute(self) -> int:
-        """Calls of one caller."""
+        """How many calls of one caller may begin within a minute."""
         return self._state.world.settings.calls_per_minute
 
     @property
     def running(self) -> int:
-        """Calls of one caller at once."""
+        """How many calls of one caller may run at once."""
         return self._state.world.settings.running
 
     @property
     def high_risk_per_session(self) -> int:
-        """High-risk calls of one caller's process."""
+        """How many high-risk calls one process of a caller may make."""
         return self._state.world.settings.high_risk_per_session

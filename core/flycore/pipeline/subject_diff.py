@@ -1,4 +1,4 @@
-"""What changed about a call between two looks at it: all that an approval is bound to, side by side."""
+"""The difference between a call as it was approved and as it would run now, for log and card."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from flycore.model.program import Seal
 from flycore.pipeline.prepare import Prepared
 
 DIGEST_SHOWN = 8
-"""Characters of a digest that stands for what a mask hides."""
+"""How many characters of a digest are shown for a value that a mask hides."""
 
 
 class SubjectDiff(Value, frozen=True, kw_only=True):
-    """`things` for a sentence, `lines` for the card: `- /pointer: before` and `+ /pointer: after`."""
+    """What differs: `names` for a sentence, `lines` for the card, `- /pointer: before` and `+ /pointer:
+    after`."""
 
     names: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
@@ -23,19 +24,21 @@ class SubjectDiff(Value, frozen=True, kw_only=True):
 
 def diff_subjects(before: Prepared, after: Prepared) -> SubjectDiff:
     """Everything that differs in what the two would run, for whom and under which rules. Where subjects or
-    risks differ there is at least one line; secrets that either call injects are masked."""
+    risks differ there is at least one line. Secrets that either call injects are masked."""
     old, new = _document(before), _document(after)
     things = [name for name in old if json_difference(old[name], new[name])]
     lines: list[str] = []
     for name in things:
         was, is_now = ({name: after.masks.json(before.masks.json(look[name]))} for look in (old, new))
+        # Two values that differ only within a secret look the same once it is masked: digests show the
+        # change.
         shown = json_difference(was, is_now)
         lines += shown or json_difference({name: _hidden(old[name])}, {name: _hidden(new[name])})
     return SubjectDiff(names=tuple(things), lines=tuple(lines))
 
 
 def _document(prepared: Prepared) -> JsonObject:
-    """What the subject's digest is over, spelt out where the subject has only digests."""
+    """The parts of the subject, written out in full where the subject has only digests."""
     subject = prepared.subject
     delegates: JsonObject = {
         item.name: {"argv": list(item.argv), **_seal(item.seal)} for item in prepared.delegates
@@ -63,7 +66,7 @@ def _document(prepared: Prepared) -> JsonObject:
 
 
 def _definition(capability: Capability) -> Json:
-    """How an MCP server describes the tool."""
+    """The definition of the tool by its MCP server; None for any other tool."""
     if not capability.definition:
         return None
     return {
@@ -114,5 +117,5 @@ def _seal(seal: Seal) -> JsonObject:
 
 
 def _hidden(value: Json) -> Json:
-    """In place of two values that look the same once their secrets are masked."""
+    """The beginning of the value's digest, shown instead of a value that is masked."""
     return f"{MASK} (sha256 {digest(value)[:DIGEST_SHOWN]})"

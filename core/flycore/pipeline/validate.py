@@ -1,7 +1,5 @@
-"""What is wrong with an input or output, in words that hold no piece of a secret.
-
-A violation quotes the start of a value; a secret that was cut there is no spelling that could be masked.
-"""
+"""Step 2: validate an input against the tool's schema. Messages about violations hold no piece of a
+secret."""
 
 from __future__ import annotations
 
@@ -23,13 +21,14 @@ MASKED_VALUE_MESSAGE = "does not fit; its value is a secret"
 def redacted_violations(
     found: tuple[Violation, ...], value: Json, masks: Masks, check: Callable[[Json], tuple[Violation, ...]]
 ) -> tuple[Violation, ...]:
-    """The violations `found` in `value`; where one might quote a secret, only its place.
-
-    `check` is asked once more about the masked value: what it says of that quotes nothing but masks.
-    """
+    """The violations `found` in `value`; of one that might quote a secret only the place. `check` is the
+    function that found them."""
     masked = masks.json(value)
     if not found or masked == value:
         return found
+    # A violation quotes only the start of a value. A secret that was cut there matches no spelling that
+    # could be masked, so the masked value is checked once more: what is found there as well quotes nothing
+    # but masks.
     harmless = set(check(masked))
     return tuple(
         item
@@ -39,14 +38,11 @@ def redacted_violations(
     )
 
 
-# Step 1: the input against the tool's schema, with defaults filled.
-
-
-NO_JSON = "the input is no JSON: it holds NaN, an infinity, half a character, or is nested too deeply"
+NO_JSON = "the input is not JSON: it holds NaN, an infinity or half a character, or it is nested too deeply"
 
 
 def is_json(input: JsonObject) -> bool:
-    """Whether it has a canonical form."""
+    """Whether the input has a canonical form, over which a digest can be made."""
     try:
         canonical_json(input)
     except (ValueError, TypeError, RecursionError):
@@ -55,11 +51,11 @@ def is_json(input: JsonObject) -> bool:
 
 
 def validate_input(capability: Capability, input: JsonObject, masks: Masks) -> JsonObject | Rejection:
-    """The input with defaults filled, or every violation. It is a copy: whoever called may still change
-    what was handed in."""
+    """The input with defaults filled in, or the rejection with every violation."""
     schema = capability.input_schema
     filled, found = check_input(schema, input)
     if not found:
+        # The caller still has the original and may change it while a person reads the card.
         copy: JsonObject = msgspec.to_builtins(filled)
         return copy
     return input_rejection(
@@ -68,7 +64,8 @@ def validate_input(capability: Capability, input: JsonObject, masks: Masks) -> J
 
 
 def input_rejection(capability: Capability, violations: tuple[Violation, ...], masks: Masks) -> Rejection:
-    """The end of a call whose input does not fit."""
+    """The rejection of a call whose input does not fit. The message names the first ten violations, the
+    details all of them."""
     listed: list[Json] = [
         {"pointer": item.pointer, "message": masks.text(item.message)} for item in violations
     ]

@@ -234,8 +234,8 @@ async def unseen(shop: Shop, kernel: Kernel) -> str:
 @pytest.mark.parametrize(
     ("rule", "why"),
     [
-        ({"tool": "nothing", "decision": "allow", "because": ""}, "does not allow unasked"),
-        ({**LOOKING, "decision": "ask"}, "does not allow unasked"),
+        ({"tool": "nothing", "decision": "allow", "because": ""}, "without an approval"),
+        ({**LOOKING, "decision": "ask"}, "without an approval"),
         ({**LOOKING, "decision": "deny"}, "cannot be called"),
         ({**LOOKING, "decision": "deny", "when": {"required": ["target"]}}, "policy denies"),
     ],

@@ -57,8 +57,8 @@ class Stage:
 
     async def reread(self, kernel: Kernel) -> None:
         """Files were changed: wait until they count."""
-        kernel._upkeep.reload()
-        await kernel._upkeep.refresh()
+        kernel._refresher.reload()
+        await kernel._refresher.refresh()
 
     def report(self, permissions: Permissions, limits: Limits, *, bundled: bool) -> SandboxReport:
         """The sandbox as it is found now."""

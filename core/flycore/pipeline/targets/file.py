@@ -1,7 +1,5 @@
-"""What a change would make of a file, as lines of a diff: pure functions of its text and the change.
-
-Bounded work whatever the text: where two texts share too many lines to compare them in little time, the part
-between their common beginning and end is shown whole, as taken away and as put there.
+"""The file that an agent wants to change, as a target: the kernel reads it before a person is asked, shows
+the change as lines of a diff, and binds the approval to the file as it was read.
 """
 
 from __future__ import annotations
@@ -22,17 +20,21 @@ from flycore.model.base import Value
 from flycore.model.json import Json, JsonObject, StrictJsonError, read_strict
 
 AROUND = 3
-"""Unchanged lines shown before and after a change."""
+"""How many unchanged lines are shown before and after a change."""
 MOST_PAIRS = 20_000
-"""Pairs of equal lines up to which two texts are compared line by line."""
+"""Up to how many pairs of equal lines two texts are compared line by line."""
+MOST_FILE_BYTES = 4 * 1024 * 1024
+"""The largest file that is read."""
+NEW_FILE = "new"
+"""Stands in place of the digest of a file that does not exist yet."""
 
 
 class ChangeDoesNotFit(Exception):
-    """The change does not fit the text; the sentence says why."""
+    """The change does not fit the text; the message says why."""
 
 
 def apply_change(before: str, change: JsonObject) -> str:
-    """The text after `edits` or with `content`. Raises Unfit."""
+    """The text after the change's `edits`, or its `content`. Raises ChangeDoesNotFit."""
     content, edits = change.get("content"), change.get("edits")
     if isinstance(content, str):
         return content
@@ -44,7 +46,7 @@ def apply_change(before: str, change: JsonObject) -> str:
 
 def _edited(text: str, edit: Json, number: int) -> str:
     if not isinstance(edit, dict):
-        raise ChangeDoesNotFit(f"edit {number} is none")
+        raise ChangeDoesNotFit(f"edit {number} is not an object")
     old, new = str(edit.get("old", "")), str(edit.get("new", ""))
     if not old:
         if text:
@@ -52,15 +54,15 @@ def _edited(text: str, edit: Json, number: int) -> str:
         return new
     found = text.count(old)
     if not found:
-        raise ChangeDoesNotFit(f"what edit {number} replaces does not stand in the file")
+        raise ChangeDoesNotFit(f"the text that edit {number} replaces is not in the file")
     if found > 1 and edit.get("all") is not True:
-        raise ChangeDoesNotFit(f"what edit {number} replaces stands in the file {found} times")
+        raise ChangeDoesNotFit(f"the text that edit {number} replaces is in the file {found} times")
     return text.replace(old, new)
 
 
 def diff_lines(before: str, after: str) -> tuple[str, ...]:
-    """`@@ line N`, then lines that begin with a space, `-` or `+`; empty where nothing changes. A text that
-    does not end with a newline is told from one that does."""
+    """The difference: `@@ line N`, then lines that begin with a space, `-` or `+`; empty where nothing
+    changes. A text that does not end with a newline differs from one that does."""
     old, new = _lines(before), _lines(after)
     return tuple(_hunks(old, new, _changes(old, new)))
 
@@ -85,6 +87,9 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[LineRange]:
     if not left and not right:
         return []
     spans = [(0, len(left), 0, len(right))]
+    # SequenceMatcher takes time in proportion to the pairs of equal lines: a file of thousands of equal
+    # lines would hold up the kernel. Above the bound the changed part is shown whole, once as removed and
+    # once as added.
     counts = Counter(right)
     if sum(counts[line] for line in left) <= MOST_PAIRS:
         codes = SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
@@ -106,29 +111,20 @@ def _hunks(old: Sequence[str], new: Sequence[str], spans: list[LineRange]) -> It
         yield from (f" {line}" for line in old[b:shown])
 
 
-# The file that an agent wants to change, read by the kernel before anyone is asked: what the change makes of
-# it is shown as a diff, and the approval holds for the file as it was read.
-
-
-MOST_FILE_BYTES = 4 * 1024 * 1024
-"""Of a file that is looked at."""
-NEW_FILE = "new"
-"""In the place of a digest where there is no such file."""
-
-
 class FileTarget(Value, frozen=True, kw_only=True):
-    """The file as it was, and what the change would make of it."""
+    """The file as it was read, and the change that the call would make to it."""
 
     preview: Preview
     diff: tuple[str, ...] = ()
 
 
 def read_file_target(input: JsonObject, root: Path) -> FileTarget:
-    """Look at the file of an `agent.edit`. A path that is not absolute starts at `cwd`, else at `root`. What
-    cannot be read, or does not fit, is said in the preview: the person decides on the input alone then."""
+    """Read the file of an `agent.edit`. A relative path starts at `cwd`, or at `root` where there is none.
+    Where the file cannot be read or the change does not fit, the preview says why, and the person decides on
+    the input alone."""
     given, cwd = str(input.get("path", "")), input.get("cwd")
     if "\0" in given or (isinstance(cwd, str) and "\0" in cwd):
-        return FileTarget(preview=Preview(file=given, unread="the path holds a NUL"))
+        return FileTarget(preview=Preview(file=given, unread="the path holds a NUL character"))
     path = os.path.realpath(root / (cwd if isinstance(cwd, str) else "") / given)
     try:
         data = _read(path)
@@ -140,9 +136,12 @@ def read_file_target(input: JsonObject, root: Path) -> FileTarget:
 
 
 def _read(path: str) -> bytes:
-    """The bytes of a regular file. Raises OSError; opens nothing that could wait or be changed by opening."""
+    """The bytes of a regular file. Raises OSError."""
+    # The type is checked before the open as well: opening a device can have an effect, such as rewinding a
+    # tape.
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise OSError(errno.EINVAL, "it is no regular file")
+    # Without O_NONBLOCK the open would wait for a writer, if the file became a FIFO after the check.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -168,7 +167,7 @@ def _file_target(path: str, digest: str, data: bytes, input: JsonObject) -> File
 def _texts(data: bytes, input: JsonObject) -> tuple[str, str]:
     """The text before and after the change, of the file or of a notebook's cell.
 
-    Raises Unfit, StrictJsonError and UnicodeDecodeError.
+    Raises ChangeDoesNotFit, StrictJsonError and UnicodeDecodeError.
     """
     cell = input.get("cell")
     if not isinstance(cell, dict):
@@ -183,10 +182,10 @@ def _texts(data: bytes, input: JsonObject) -> tuple[str, str]:
 
 
 def _source(notebook: Json, wanted: Json) -> str:
-    """Text of the cell of that id."""
+    """The text of the cell with that id. Raises ChangeDoesNotFit where there is none."""
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     for cell in cells if isinstance(cells, list) else []:
         if isinstance(cell, dict) and cell.get("id") == wanted and wanted is not None:
             source = cell.get("source")
             return "".join(map(str, source)) if isinstance(source, list) else str(source)
-    raise ChangeDoesNotFit("the notebook has no cell of that id")
+    raise ChangeDoesNotFit("the notebook has no cell with that id")

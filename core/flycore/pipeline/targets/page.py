@@ -1,9 +1,7 @@
-"""What a browser tool would act on: read by the kernel, before anyone is asked, through `browser.snapshot` of
-the same entry, run as it was sealed.
+"""Step 7: the page or element that a browser tool would act on.
 
-Nothing is looked at for a call that policy allows or denies: nobody judges it. A look is no call: nobody is
-asked for it, so it is taken only where policy would not forbid it and either allows it or finds a program of
-this distribution that holds nothing to give away. It is noted in the log as the kernel's own.
+The kernel reads it before a person is asked, through `browser.snapshot` of the same entry, run as it was
+sealed.
 """
 
 from __future__ import annotations
@@ -37,11 +35,11 @@ PAGE_TOOLS = (*ELEMENT_TOOLS, "browser.navigate", "browser.evaluate")
 SNAPSHOT_MS = 5000
 MAX_ANSWER_BYTES = 128 * 1024
 TAB_GONE = "target-changed"
-"""The sidecar's code where the tab that was meant is gone."""
+"""The sidecar's error code where the tab that the call named is gone."""
 
 
 class PageTarget(Value, frozen=True, kw_only=True):
-    """What a look found. The title takes no part in what is approved: pages change theirs by themselves."""
+    """The page that was read. Its title is no part of what is approved: pages change theirs by themselves."""
 
     preview: Preview
     title: str = ""
@@ -54,9 +52,13 @@ async def with_page_target(
     prepared: Prepared,
     earlier: Preview | None = None,
 ) -> Prepared:
-    """The call with what it would act on, or why that is not known; unchanged for tools that act on no page.
-    `earlier` is what was seen when the call arrived: then that tab is looked at again, whichever is active
-    by now."""
+    """The call with the page that it would act on, or with the reason why that is not known; unchanged for
+    tools that act on no page.
+
+    `earlier` is the page that was read when the call arrived: then that tab is read again, not the one that
+    is active now.
+    """
+    # Reading starts a program. For a call that policy allows or denies no person would see what was read.
     if request.tool not in PAGE_TOOLS or prepared.verdict.decision is not Decision.ASK:
         return prepared
     target = prepared.input.get("target") if request.tool in ELEMENT_TOOLS else None
@@ -65,7 +67,7 @@ async def with_page_target(
     if isinstance(snapshot, str):
         seen = _unknown_page(snapshot)
     elif not _record_look(run.audit, request, snapshot.entry.id, prepared.seal.digest):
-        seen = _unknown_page("nothing is run while the audit log cannot be written")
+        seen = _unknown_page("nothing runs while the audit log cannot be written")
     else:
         seen = await _page_target(run, request, prepared, snapshot, asked, earlier.tab if earlier else "")
     subject = msgspec.structs.replace(prepared.subject, preview=seen.preview)
@@ -81,7 +83,11 @@ async def with_page_target(
 def _may_look(
     context: JudgeContext, request: CallRequest, prepared: Prepared, asked: JsonObject
 ) -> Target | str:
-    """The tool to look with, or why there is no look."""
+    """The tool that reads the page, or the reason why the page is not read.
+
+    The snapshot runs without a person's approval. So it runs only where policy does not deny it, and either
+    allows it or the program belongs to this distribution and has neither secrets nor delegates.
+    """
     world, entry = context.state.world, prepared.target.entry
     view = callable_view(world, SNAPSHOT, context.blocks)
     if isinstance(view, Rejection):
@@ -90,7 +96,7 @@ def _may_look(
     if view.sidecar != entry.id or not view.capability.read_only:
         return f"{SNAPSHOT} is offered by another entry"
     if entry.permissions.desktop:
-        return "its entry has the desktop, and runs for nobody but who was approved"
+        return "its entry has the desktop permission, and runs only for calls that were approved"
     now = context.clock.now()
     _, verdict = judge(
         world, snapshot, asked, prepared.seal, prepared.sandbox, caller=request.caller, now=now
@@ -99,12 +105,12 @@ def _may_look(
         return f"policy denies {SNAPSHOT}"
     plain = not entry.delegates and not entry.permissions.secrets
     if verdict.decision is Decision.ASK and not (prepared.seal.kind is SealKind.BUNDLED and plain):
-        return f"that would take {SNAPSHOT} of this entry, which policy does not allow unasked"
+        return f"policy does not allow {SNAPSHOT} of this entry without an approval"
     return snapshot
 
 
 def _record_look(audit: AuditLog, request: CallRequest, sidecar: str, seal: str) -> bool:
-    fields = audit_events.kernel_looked(request, look=SNAPSHOT, sidecar=sidecar, seal=seal)
+    fields = audit_events.preview_read(request, look=SNAPSHOT, sidecar=sidecar, seal=seal)
     try:
         audit.append(audit_events.KERNEL_LOOKED, fields)
     except AuditUnwritable:
@@ -115,6 +121,7 @@ def _record_look(audit: AuditLog, request: CallRequest, sidecar: str, seal: str)
 async def _page_target(
     run: RunContext, request: CallRequest, prepared: Prepared, snapshot: Target, asked: JsonObject, tab: str
 ) -> PageTarget:
+    # No artifact folder: a snapshot makes no files, and nothing it wrote would be handed on.
     try:
         runs = await materialise_programs(run, prepared)
     except SealBrokenError as error:
@@ -128,12 +135,14 @@ async def _page_target(
         extra={"target": {"tab": tab}} if tab else {},
     )
     outcome = await _run_snapshot(job, snapshot.entry.kind)
+    # The tab was closed since the call arrived: the active one is read instead, so that the comparison of
+    # step 11 shows the person which page the call would act on now.
     if tab and outcome.details.get("code") == TAB_GONE:
         outcome = await _run_snapshot(replace(job, extra={}), snapshot.entry.kind)
     if outcome.status is not Status.SUCCESS:
         return _unknown_page(prepared.masks.text(outcome.message))
     if check_output(snapshot.capability.output_schema, outcome.output):
-        return _unknown_page(f"{SNAPSHOT} answered what does not fit its schema")
+        return _unknown_page(f"the answer of {SNAPSHOT} does not fit its schema")
     seen = read_page(prepared.masks.json(outcome.output), element="target" in asked)
     return seen if isinstance(seen, PageTarget) else _unknown_page(seen)
 
@@ -143,9 +152,10 @@ async def _run_snapshot(job: ProcessJsonJob, kind: Kind) -> RunOutcome:
 
 
 def read_page(answer: Json, *, element: bool) -> PageTarget | str:
-    """What a snapshot of one element says of it, or of the page alone; else what it lacks."""
+    """The element, or the page alone, that a snapshot describes; else the reason why the answer is of no
+    use."""
     if not isinstance(answer, dict):
-        return f"{SNAPSHOT} answered no object"
+        return f"the answer of {SNAPSHOT} is not an object"
     url, tab, title = _text(answer, "url"), _text(answer, "tab"), _text(answer, "title")
     if not url or not tab:
         return f"{SNAPSHOT} names no tab with an address"
@@ -167,4 +177,4 @@ def _text(holder: JsonObject, key: str) -> str:
 
 
 def _unknown_page(why: str) -> PageTarget:
-    return PageTarget(preview=Preview(unseen=why or "it does not say why"))
+    return PageTarget(preview=Preview(unseen=why or "no reason was given"))

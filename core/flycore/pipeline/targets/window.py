@@ -1,8 +1,5 @@
-"""Pictures for a card: the screen where a pointer would act, or the window that keys would go to.
-
-They are taken when a card is made, for the person's eyes alone: pixels change by themselves, so they take
-no part in what is approved, and they leave the kernel's process neither by the socket nor into a file.
-"""
+"""The window that a pointer or keyboard tool would act on, as a target, with a screenshot of it for the
+card."""
 
 from __future__ import annotations
 
@@ -28,41 +25,43 @@ POINTER_TOOL = "computer.mouse"
 
 
 class Screenshot(Value, frozen=True, kw_only=True):
-    """A part of the screen; `cross` is the pixel of the picture that is meant."""
+    """A picture of a part of the screen; `cross` is the pixel that the pointer would act on."""
 
     picture: Picture
     cross: tuple[int, int] | None = None
 
 
 class DesktopUnreadable(Exception):
-    """The display cannot be asked; the text says why and what to install."""
+    """The display cannot be read; the message says why and what to install."""
 
 
 class ScreenCamera(Protocol):
-    """Takes pictures of the display. Raises DesktopUnreadable."""
+    """Takes pictures of the display. Every method raises DesktopUnreadable."""
 
     async def shot_at(self, x: int, y: int) -> Screenshot:
-        """The screen round a point."""
+        """The part of the screen around the point."""
         ...
 
     async def shot_of(self, window_id: int) -> Screenshot:
-        """A window as it is on the screen, with whatever covers it."""
+        """The part of the screen that the window covers, with whatever lies over it."""
         ...
 
 
 def point_of(input: JsonObject, x: str = "x", y: str = "y") -> tuple[int, int] | None:
-    """The point of the screen that the input names under these keys."""
+    """The point of the screen that the input has under these keys; None where it has no integers there."""
     across, down = input.get(x), input.get(y)
     return (across, down) if type(across) is int and type(down) is int else None
 
 
 async def with_screenshots(camera: ScreenCamera, request: ApprovalRequest) -> ApprovalRequest:
-    """The request with its pictures; where none can be taken, with why not."""
+    """The request with its pictures; where none can be taken, with the reason why not."""
+    # Pixels change by themselves, so pictures are no part of the subject. They may show anything on the
+    # screen, so only paired consoles get them, and no file does.
     subject = request.subject
     if subject.preview is None or subject.preview.of_page or subject.preview.file:
         return request
     if subject.preview.unchecked:
-        return msgspec.structs.replace(request, no_crop="Wayland lets nobody look at windows")
+        return msgspec.structs.replace(request, no_crop="on Wayland no program can read other windows")
     try:
         shots = await _screenshots(camera, request.tool, subject.input, subject.preview)
     except DesktopUnreadable as error:
@@ -77,7 +76,7 @@ async def with_screenshots(camera: ScreenCamera, request: ApprovalRequest) -> Ap
 async def _screenshots(
     camera: ScreenCamera, tool: str, input: JsonObject, preview: Preview
 ) -> list[Screenshot]:
-    """Round the point, for a drag round both; without one, of the window."""
+    """The screen around the point, for a drag around both points; without a point, the window."""
     start = point_of(input) if tool == POINTER_TOOL else None
     if start is None:
         return [await camera.shot_of(int(preview.window_id))]
@@ -93,7 +92,7 @@ WINDOW_TOOLS = (POINTER_TOOL, "computer.keyboard")
 
 
 class Window(Value, frozen=True, kw_only=True):
-    """A window as the display knows it."""
+    """A window of the display."""
 
     id: int
     title: str
@@ -101,7 +100,7 @@ class Window(Value, frozen=True, kw_only=True):
 
 
 class ProtectedWindows(Value, frozen=True, kw_only=True):
-    """Windows and processes of the open consoles, which no tool may touch."""
+    """The windows and processes of the open consoles, which no tool may act on."""
 
     window_ids: tuple[int, ...] = ()
     pids: tuple[int, ...] = ()
@@ -112,18 +111,18 @@ class ProtectedWindows(Value, frozen=True, kw_only=True):
 
 
 class Desktop(ScreenCamera, Protocol):
-    """Reads the display. Raises DesktopUnreadable."""
+    """Reads the display. Every method raises DesktopUnreadable."""
 
     async def focused(self) -> Window | None:
         """The window that has the keyboard focus."""
         ...
 
     async def window(self, window_id: int) -> Window | None:
-        """The window of that id, None when it is gone."""
+        """The window with that id; None where it is gone."""
         ...
 
     async def under(self, x: int, y: int) -> tuple[Window, ...]:
-        """The windows that hold a point of the screen, outermost first."""
+        """The windows that contain a point of the screen, outermost first."""
         ...
 
     async def windows(self) -> tuple[Window, ...]:
@@ -132,7 +131,8 @@ class Desktop(ScreenCamera, Protocol):
 
 
 def find_window(named: str, windows: tuple[Window, ...]) -> Window | str:
-    """The window that `named` means: an id, an exact title, or a part of just one title; else why not."""
+    """The window that `named` means: an id, an exact title, or a part of just one title; else a sentence that
+    says why there is none."""
     wanted = named.strip()
     by_id = [window for window in windows if wanted in (str(window.id), hex(window.id))]
     exact = [window for window in windows if window.title == named]
@@ -147,8 +147,9 @@ def find_window(named: str, windows: tuple[Window, ...]) -> Window | str:
 
 
 def accepts_unchecked(entry: SidecarEntry, environ: Mapping[str, str]) -> bool:
-    """Whether the entry acts on whatever has the focus: it says so in `config.allowUncheckedTarget`, which is
-    part of what was trusted, and the session is Wayland, where no window can be looked at."""
+    """Whether the entry may act on whatever has the focus: its `config.allowUncheckedTarget`, which is part
+    of what was trusted, says so, and the session is Wayland, where no program can read the windows of
+    others."""
     config = entry.config
     wayland = bool(environ.get("WAYLAND_DISPLAY")) and config.get("session") != "x11"
     return wayland and config.get("allowUncheckedTarget") is True
@@ -165,9 +166,9 @@ async def take_preview(
 ) -> Preview | Rejection | None:
     """The target of a pointer or keyboard action; None for tools that have none.
 
-    `earlier` is what was seen when the call arrived: then that window is looked at again, whichever has
-    the focus by now (whoever approved has just used the console's). A console's own window, or none at
-    all, stops the call before anyone is asked. With `unchecked` nobody looks, and the preview says so.
+    `earlier` is the target that was read when the call arrived: then the same window is read again. A
+    console's own window as the target, or no window at all, ends the call before a person is asked. With
+    `unchecked` no window is read, and the preview says so.
     """
     if tool not in WINDOW_TOOLS:
         return None
@@ -179,20 +180,21 @@ async def take_preview(
         point = point_of(input) if tool == POINTER_TOOL else None
         over = await _windows_over(desktop, window, point, earlier) if isinstance(window, Window) else ()
     except DesktopUnreadable as error:
-        return failed(Code.FAILED, str(error), "flytui doctor says what this machine lacks")
+        return failed(Code.FAILED, str(error), "flytui doctor shows what this machine lacks")
     if isinstance(window, str):
         return failed(Code.INVALID_INPUT, f"name a window: {window}", "computer.window lists them")
+    # A tool that acts on a console's window could press the keys that approve its next call.
     if seat.contains(window):
         return failed(
             Code.INVALID_INPUT,
-            "name a window: the one meant is the console's own, which no tool may touch",
+            "name another window: this one is the console's own, which no tool may act on",
             "computer.window lists the others",
         )
     if any(seat.contains(other) for other in over):
         return failed(
             Code.INVALID_INPUT,
             "the console's own window lies over that point",
-            "bring the window that is meant to the front first: computer.window, focus",
+            "bring the target window to the front first: computer.window, focus",
         )
     front = next((other for other in reversed(over) if other.title), None)
     return Preview(
@@ -207,9 +209,10 @@ async def take_preview(
 async def _windows_over(
     desktop: Desktop, window: Window, point: tuple[int, int] | None, earlier: Preview | None
 ) -> tuple[Window, ...]:
-    """What lies at the point in place of the window that is meant. Later the same one is looked at again:
-    whoever approved has brought the console to the front, and the window itself is raised before the
-    action."""
+    """The windows that lie over the target window at the point; empty where none does."""
+    # The person who approved has brought the console to the front, so what lies over the point now says
+    # nothing about the action, before which the target window is raised. Only the window seen at first is
+    # read again.
     if earlier is not None:
         again = await desktop.window(int(earlier.over_id)) if earlier.over_id else None
         return (again,) if again is not None else ()
@@ -220,6 +223,7 @@ async def _windows_over(
 
 
 async def _target_window(desktop: Desktop, named: str | None, earlier: Preview | None) -> Window | str:
+    # The focus counts only when the call arrives: the person who approved has just used the console's window.
     if earlier is not None:
         return await desktop.window(int(earlier.window_id)) or "the one that was meant is gone"
     if named is None:
@@ -227,20 +231,17 @@ async def _target_window(desktop: Desktop, named: str | None, earlier: Preview |
     return find_window(named, await desktop.windows())
 
 
-# Reads an X11 display through `x11_look`, one process a question. Reads only.
-
-
 SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin"
 PASSED = ("DISPLAY", "XAUTHORITY", "HOME", "LANG")
 HELPER_MS = 3_000
 HELPER_BYTES = 8 * 1_048_576
-"""Holds as many windows as are listed, each with the longest title that is."""
+"""Room for as many windows as the helper lists, each with the longest title."""
+# Isolated mode: neither a folder of the project nor an environment variable changes what the helper imports.
 HELPER = (sys.executable, "-I", "-m", x11_helper.__name__)
-"""Isolated: neither a folder nor a variable of the project changes what it imports."""
 
 
 class _HelperAnswer(msgspec.Struct, frozen=True):
-    """The line `x11_look` prints."""
+    """The line that `x11_helper` prints."""
 
     windows: tuple[Window, ...] = ()
     width: int = 0
@@ -249,33 +250,33 @@ class _HelperAnswer(msgspec.Struct, frozen=True):
 
 
 class X11Desktop:
-    """The display that the kernel's environment names."""
+    """Reads the X11 display that the kernel's environment names, one helper process for each question."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = {name: environ[name] for name in PASSED if name in environ}
 
     async def focused(self) -> Window | None:
-        """See Desktop."""
+        """The window that has the keyboard focus."""
         return _first((await self._look("focused"))[0].windows)
 
     async def windows(self) -> tuple[Window, ...]:
-        """See Desktop."""
+        """All visible windows that have a title."""
         return (await self._look("listed"))[0].windows
 
     async def window(self, window_id: int) -> Window | None:
-        """See Desktop."""
+        """The window with that id; None where it is gone."""
         return _first((await self._look("known", window_id))[0].windows)
 
     async def under(self, x: int, y: int) -> tuple[Window, ...]:
-        """See Desktop."""
+        """The windows that contain a point of the screen, outermost first."""
         return (await self._look("under", x, y))[0].windows
 
     async def shot_at(self, x: int, y: int) -> Screenshot:
-        """See Desktop."""
+        """The part of the screen around the point."""
         return self._shot(*await self._look("point", x, y))
 
     async def shot_of(self, window_id: int) -> Screenshot:
-        """See Desktop."""
+        """The part of the screen that the window covers."""
         return self._shot(*await self._look("window", window_id))
 
     def _shot(self, seen: _HelperAnswer, pixels: bytes) -> Screenshot:
@@ -287,19 +288,19 @@ class X11Desktop:
             raise DesktopUnreadable(str(error)) from error
 
     async def _look(self, *words: object) -> tuple[_HelperAnswer, bytes]:
-        """What `x11_look` prints: its line, and what follows."""
+        """The helper's answer: its line, and the pixels after it."""
         done = await self._run((*HELPER, *map(str, words)))
         if done.exit_code != 0:
             said = done.stderr_tail.decode("utf-8", "replace").strip().split("\n")[0]
-            raise DesktopUnreadable(said or "the display could not be looked at")
+            raise DesktopUnreadable(said or "the display could not be read")
         line, _, pixels = done.stdout.partition(b"\n")
         try:
             return msgspec.json.decode(line, type=_HelperAnswer), pixels
         except msgspec.MsgspecError as error:
-            raise DesktopUnreadable("the display could not be looked at") from error
+            raise DesktopUnreadable("the display could not be read") from error
 
     async def _run(self, argv: tuple[str, ...]) -> ChildExit:
-        """Run a program that looks, within its time."""
+        """Run the helper within its time limit."""
         if "DISPLAY" not in self._environ:
             raise DesktopUnreadable("DISPLAY is not set, so there is no X11 display to look at")
         spec = SpawnSpec(

@@ -1,5 +1,5 @@
-"""Looks at an X11 display from a process of its own, so that a server that hangs or an error that Xlib
-ends its program for costs the kernel nothing.
+"""The program that reads an X11 display for the kernel, in a process of its own: a server that hangs, or an
+error for which Xlib ends its program, does not end or delay the kernel.
 
 Its arguments are a question and numbers:
 
@@ -7,12 +7,12 @@ Its arguments are a question and numbers:
     listed           the visible windows that have a title
     known ID         that window, if there is one
     under X Y        the windows under the point, outermost first
-    point X Y        a picture of the screen round the point
+    point X Y        a picture of the screen around the point
     window ID        a picture of that window
 
-Prints one line of JSON: `windows`, each with id, title and pid, or what a picture needs; after that of a
-picture come its pixels, row by row, 3 bytes each. Ends 1 with a sentence on standard error where it cannot
-look.
+It prints one line of JSON: `windows`, each with id, title and pid, or the `width`, `height` and `cross` of a
+picture; the pixels of a picture follow that line, row by row, 3 bytes each. Where it cannot read the display
+it exits with 1 and a sentence on standard error.
 """
 
 from __future__ import annotations
@@ -24,20 +24,19 @@ from typing import NamedTuple
 from flysafe.x11_reader import DisplayUnavailable, X11Reader
 
 MOST_SIZE = (96, 48)
-"""Largest picture, width and height in pixels."""
+"""Width and height of the largest picture, in pixels: about as many as a card has room for."""
 POINT_AREA = (192, 96)
-"""How much of the screen is shown round a point."""
-
-
+"""Width and height of the part of the screen that is shown around a point, in pixels."""
 MAX_LISTED_TITLE = 4096
+"""Characters of the longest title of a window that is listed."""
 
 
 class DisplayUnreadable(Exception):
-    """Why the display cannot be looked at."""
+    """The display cannot be read; the message says why."""
 
 
 class Box(NamedTuple):
-    """A rectangle of the screen, in its pixels."""
+    """A rectangle of the screen, in pixels."""
 
     left: int
     top: int
@@ -45,7 +44,7 @@ class Box(NamedTuple):
     height: int
 
     def within(self, outer: Box) -> Box:
-        """The part that lies in the other."""
+        """The part of the box that lies in `outer`."""
         left, top = max(self.left, outer.left), max(self.top, outer.top)
         right = min(self.left + self.width, outer.left + outer.width)
         bottom = min(self.top + self.height, outer.top + outer.height)
@@ -53,7 +52,7 @@ class Box(NamedTuple):
 
 
 def area_round_point(x: int, y: int, screen: Box) -> Box:
-    """What is shown round a point: at the screen's edge it is moved, not cut."""
+    """The part of the screen that is shown around a point. At the screen's edge it is moved, not cut."""
     width, height = min(POINT_AREA[0], screen.width), min(POINT_AREA[1], screen.height)
     left = min(max(x - width // 2, screen.left), screen.left + screen.width - width)
     top = min(max(y - height // 2, screen.top), screen.top + screen.height - height)
@@ -61,13 +60,13 @@ def area_round_point(x: int, y: int, screen: Box) -> Box:
 
 
 def scaled(width: int, height: int) -> tuple[int, int]:
-    """The size within MOST that keeps the shape; nothing is made larger."""
+    """The size within MOST_SIZE that keeps the shape. No picture is made larger."""
     times = min(1.0, MOST_SIZE[0] / width, MOST_SIZE[1] / height)
     return max(1, round(width * times)), max(1, round(height * times))
 
 
 def _shown(what: str, numbers: list[int], screen: Box) -> Box:
-    """The part of the screen that is asked for."""
+    """The part of the screen that the question is about."""
     if what == "window":
         with X11Reader() as display:
             found = display.window(*numbers)
@@ -85,7 +84,7 @@ def _shown(what: str, numbers: list[int], screen: Box) -> Box:
 
 
 def _picture(what: str, numbers: list[int]) -> tuple[dict[str, object], bytes]:
-    """A picture's line and pixels."""
+    """The line and the pixels of a picture."""
     from mss import MSS, ScreenShotError
     from PIL import Image
 
@@ -107,13 +106,13 @@ def _picture(what: str, numbers: list[int]) -> tuple[dict[str, object], bytes]:
 
 
 def _windows(what: str, numbers: list[int]) -> dict[str, object]:
-    """The line about windows."""
+    """The line that lists windows."""
     with X11Reader() as display:
         match what:
             case "focused":
                 found = [display.focused_window() or display.window(display.focused())]
             case "listed":
-                # A title has no limit of its own: one program must not make the whole list too long to read.
+                # X11 has no limit for a title: one program could make the list longer than the kernel reads.
                 found = [one for one in display.visible_windows() if len(one.title) <= MAX_LISTED_TITLE]
             case "known":
                 found = [display.window(*numbers)]
@@ -124,7 +123,7 @@ def _windows(what: str, numbers: list[int]) -> dict[str, object]:
 
 
 def main(arguments: list[str]) -> int:
-    """Look, and print what was seen."""
+    """Read what the arguments ask for, print it, and return the exit code."""
     what, *words = arguments
     numbers = [int(word) for word in words]
     try:
