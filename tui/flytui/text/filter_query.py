@@ -77,7 +77,7 @@ class Query:
         """Whether every term holds, words as they stand."""
         return all(term.holds(item) for term in self.terms)
 
-    def explicit_states(self, items: Sequence[FilterItem]) -> list[int]:
+    def matching_indices(self, items: Sequence[FilterItem]) -> list[int]:
         """Indices of the rows that match, in their order. A word that no row has is looked for loosely."""
         left = list(range(len(items)))
         for term in self.terms:

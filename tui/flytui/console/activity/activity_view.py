@@ -1,15 +1,13 @@
-"""The Activity list: running calls first, then finished ones; `k` ends one, after asking."""
+"""The Activity view: the list of calls, and the call under the cursor below it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.widgets import Input
 
 from flycore.model.call import Activity
 from flycore.model.enums import Phase
@@ -26,13 +24,13 @@ from flytui.console.activity.call_screen import CallScreen
 from flytui.console.catalog.catalog_rows import Heading
 from flytui.console.screens.base import PressAgainScreen
 from flytui.console.state import ConsoleState, Topic
+from flytui.console.widgets.filter_line import FilterLineView
 from flytui.console.widgets.lines import LineBar, LineView
-from flytui.console.widgets.text_input import FilterInput
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import StyledLine, StyledText, Tone, line, span, truncated, wrapped
 
 MIN_LINES_FOR_DETAILS = 26
-"""From so many lines the call under the cursor is shown below the list."""
+"""From this height, in lines, the call under the cursor is shown below the list."""
 _EMPTY = (
     "No calls yet.",
     "Calls of agents, of flytui call and of any other door run here, each with its caller and its outcome.",
@@ -46,8 +44,10 @@ _TRY = (
 )
 
 
-class ActivityView(Vertical):
-    """Calls, running and finished."""
+class ActivityView(FilterLineView):
+    """The list of calls. Running calls come first, then finished ones."""
+
+    ACTIONS_OFF_WHILE_TYPING = ("filter", "cancel", "copy")
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", show=False, priority=True, id="activity.filter"),
@@ -66,65 +66,59 @@ class ActivityView(Vertical):
         ("activity.clear", "clear it"),
     ]
 
-    def __init__(self, desk: ConsoleState, *, id: str) -> None:
-        super().__init__(id=id)
-        self._desk = desk
+    def __init__(self, state: ConsoleState, *, id: str) -> None:
         self._list = CallList(id="call-rows")
+        super().__init__(
+            self._list,
+            id=id,
+            filter_id="activity-filter",
+            placeholder="tool, caller, state: all these words, !not this one · Enter keeps · Esc clears",
+        )
+        self._state = state
         self._empty = LineView(self._empty_lines, id="calls-empty")
         self._titles = LineBar(self._title_lines, id="call-titles")
         self._details = LineView(self._detail_lines, id="call-below")
         self._details.can_focus = False
         self._details_key = ""
-        self._filter = ""
         self._match_count = 0
-        self._box = FilterInput(
-            id="activity-filter",
-            placeholder="tool, caller, state: all these words, !not this one · Enter keeps · Esc clears",
-            select_on_focus=False,
-        )
 
     def compose(self) -> ComposeResult:
-        """The list and the call under its cursor, or what will appear there."""
-        yield self._box
+        """Place the list and the call under its cursor, or the text for an empty list."""
+        yield self.filter_input
         yield self._titles
         yield self._list
         yield self._details
         yield self._empty
 
     def on_mount(self) -> None:
-        """Elapsed times are drawn as they run."""
-        self._box.display = False
+        """Draw the elapsed times every second."""
         self.set_interval(1.0, self._tick)
         self.changed(frozenset((Topic.ACTIVITY,)))
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """A call started, moved or ended."""
+        """Show fresh values."""
         if Topic.CATALOG in topics:
             self._empty.rebuild()
         if Topic.ACTIVITY not in topics:
             return
-        self._show()
+        self.apply_filter()
 
-    @property
-    def typing(self) -> bool:
-        """Whether keys go to the filter line, where letters are text."""
-        return self.screen.focused is self._box
-
-    def _show(self) -> None:
-        now = self._desk.now()
-        calls = matching_calls(self._desk.activity, self._filter)
+    def apply_filter(self) -> None:
+        """Show the calls that the filter lets through."""
+        now = self._state.now()
+        calls = matching_calls(self._state.activity, self.filter_text)
         running = [CallRow(call, now) for call in calls if call.result is None]
         finished = [CallRow(call, now) for call in calls if call.result is not None]
         heading = [Heading("finished")] if running and finished else []
         self._match_count = len(calls)
-        self._list.set_rows([*running, *heading, *finished], narrowed=bool(self._filter))
+        self._list.set_rows([*running, *heading, *finished], narrowed=bool(self.filter_text))
         self._list.display = bool(calls)
         self._empty.display = not calls
         self._update_layout()
         self._empty.rebuild()
 
     def on_resize(self) -> None:
-        """The call under the cursor is shown where there is room."""
+        """Show the call under the cursor where there is room."""
         self._update_layout()
 
     def _update_layout(self) -> None:
@@ -142,64 +136,36 @@ class ActivityView(Vertical):
 
     def _detail_lines(self, width: int) -> Sequence[StyledLine]:
         row = self._list.row
-        return call_lines(row.call, self._desk.now(), width) if isinstance(row, CallRow) else []
+        return call_lines(row.call, self._state.now(), width) if isinstance(row, CallRow) else []
 
     def _title_lines(self, width: int) -> Sequence[StyledLine]:
         if not self._match_count:
             return []
         titles = call_columns([span(title, Tone.DIM) for title in COLUMN_TITLES], width - 4)
         rows = [truncated((StyledText("  "), *titles, span("HOW IT GOES", Tone.DIM)), width)]
-        if self._filter and not self.typing:
-            count = f"{self._match_count} of {len(self._desk.activity)} calls"
-            words = f" {count} · filter: {self._filter} · Esc clears"
+        if self.filter_text and not self.typing:
+            count = f"{self._match_count} of {len(self._state.activity)} calls"
+            words = f" {count} · filter: {self.filter_text} · Esc clears"
             rows.insert(0, truncated(line(span(words, Tone.ACCENT)), width))
         return rows
 
     def focus_here(self) -> None:
-        """Where keys go when this screen is shown."""
+        """Give the keys to the list."""
         self.screen.set_focus(self._list)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """In the filter line letters are text."""
-        return not (self.typing and action in ("filter", "cancel", "copy"))
-
-    def action_filter(self) -> None:
-        """Write words that calls must hold; the focus moves before the next key is looked at."""
-        self._box.display = True
-        self.screen.set_focus(self._box)
+    def filter_line_toggled(self) -> None:
+        """Draw the titles again: they name the filter while its line is closed."""
         self._titles.redraw()
-
-    def action_clear(self) -> None:
-        """No filter."""
-        self._box.value = ""
-        self._close_filter()
-
-    @on(Input.Changed, "#activity-filter")
-    def _on_filter_changed(self, event: Input.Changed) -> None:
-        event.stop()
-        self._filter = event.value.strip()
-        self._show()
-
-    @on(Input.Submitted, "#activity-filter")
-    def _close_filter(self) -> None:
-        self._box.display = False
-        self.screen.set_focus(self._list)
-        self._titles.redraw()
-
-    @on(events.DescendantFocus)
-    @on(events.DescendantBlur)
-    def _on_focus_moved(self) -> None:
-        self.post_message(LineBar.Stale())
 
     def action_copy(self) -> None:
-        """This call as JSON, to the terminal's clipboard."""
+        """Copy the call under the cursor to the terminal's clipboard, as JSON."""
         row = self._list.row
         if isinstance(row, CallRow):
             self.app.copy_to_clipboard(call_json(row.call))
             self._show_notice("the call was copied as JSON")
 
     def action_cancel(self) -> None:
-        """Ask, then end the call and its whole process tree."""
+        """Ask the person, then end the call and its whole process tree."""
         row = self._list.row
         if not isinstance(row, CallRow):
             return
@@ -208,28 +174,28 @@ class ActivityView(Vertical):
             self._show_notice(f"{call.tool} has ended already")
             return
 
-        def answered(again: bool | None) -> None:
-            if again:
+        def on_answer(confirmed: bool | None) -> None:
+            if confirmed:
                 self.run_worker(self._cancel_call(call), group="cancel")
 
         started = call.phase is Phase.RUNNING
         state = "Its processes end; it may be half done." if started else "It has not started."
         question = (f"Cancel {call.tool}?", f"{call.caller} asked for it. {state}")
-        keys = self._desk.keys.keys_for("activity.cancel")
+        keys = self._state.keys.keys_for("activity.cancel")
         self.app.push_screen(
-            PressAgainScreen(keys, question, "cancels the call", "leaves it running"), answered
+            PressAgainScreen(keys, question, "cancels the call", "leaves it running"), on_answer
         )
 
     async def _cancel_call(self, call: Activity) -> None:
         try:
-            ended = await self._desk.client.cancel(call.call_id)
+            ended = await self._state.client.cancel(call.call_id)
         except FlyError as error:
             self._show_notice(f"not cancelled: {error}")
         else:
             self._show_notice(f"{call.tool} {'cancelled' if ended else 'had ended already'}")
 
     def _show_notice(self, notice: str) -> None:
-        self._desk.notice = notice
+        self._state.notice = notice
         self.post_message(LineBar.Stale())
 
     @on(VirtualList.Chosen)
@@ -238,22 +204,22 @@ class ActivityView(Vertical):
         row = self._list.row
         if not isinstance(row, CallRow):
             return
-        self.app.push_screen(CallScreen(self._desk, row.call))
+        self.app.push_screen(CallScreen(self._state, row.call))
 
     def _tick(self) -> None:
-        if self.display and any(call.result is None for call in self._desk.activity):
+        if self.display and any(call.result is None for call in self._state.activity):
             self.changed(frozenset((Topic.ACTIVITY,)))
 
     def _empty_lines(self, width: int) -> Sequence[StyledLine]:
-        if self._desk.activity:
-            told = line(span(f" No call holds all of: {self._filter}"))
-            return [(), *wrapped([told, line(span(" Esc clears the filter", Tone.DIM))], width, 1)]
-        texts = (*_EMPTY, *(_TRY if self._desk.offers(TRY_TOOL) else ()))
+        if self._state.activity:
+            nothing = line(span(f" No call matches: {self.filter_text}"))
+            return [(), *wrapped([nothing, line(span(" Esc clears the filter", Tone.DIM))], width, 1)]
+        texts = (*_EMPTY, *(_TRY if self._state.offers(TRY_TOOL) else ()))
         return [(), *wrapped([line(span(f" {text}")) for text in texts], width, 1)]
 
 
 class CallList(VirtualList, inherit_bindings=False):
-    """Here `k` cancels, so it does not move the cursor."""
+    """The list of calls. Its `k` cancels a call and does not move the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", "Up", show=False, id="list.up"),

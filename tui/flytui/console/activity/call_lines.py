@@ -1,4 +1,4 @@
-"""One call, in full: what went in, what came out, how it was confined, how long it took. Pure."""
+"""The lines about one call: its full page, its progress, and its row in the list of calls."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 
 from flycore.model.call import Activity, ToolResult
 from flycore.model.enums import Phase
+from flytui.text.filter_query import parse_word_filter
 from flytui.text.labels import PHASE_LABELS, STATUS_LABELS, duration, json_text, label_span, milliseconds_text
 from flytui.text.lines import (
     StyledLine,
@@ -27,14 +28,16 @@ from flytui.text.lines import (
 
 _LABEL_CELLS = 12
 MAX_SECTION_LINES = 60
-"""Of an input or output beside everything else about its call; views of their own show all of it."""
+"""Lines of an input or output on the page of its call; a view of its own shows all of it."""
 MAX_SECTION_CHARACTERS = 6_000
+"""The same limit in characters, since one line may be very long."""
 BAR_CELLS = 12
-LIVE_CELLS = 3
+MOVING_CELLS = 3
+"""Of a bar without a share, the part that moves by one cell each second."""
 
 
 def call_lines(call: Activity, now: float, width: int) -> list[StyledLine]:
-    """The page for one call; `now` in Unix seconds."""
+    """The page of one call; `now` is in Unix seconds."""
     result = call.result
     state = label_span(STATUS_LABELS[result.status]) if result else label_span(PHASE_LABELS[call.phase])
     rows: list[StyledLine] = [
@@ -67,7 +70,7 @@ def call_lines(call: Activity, now: float, width: int) -> list[StyledLine]:
 
 
 def plan_words(call: Activity) -> str:
-    """The plan's call and where the step stands in it; empty for what is no step."""
+    """The call id of the plan and the number of the step in it; empty for a call outside a plan."""
     return " · ".join(part for part in (call.parent_call_id, str(call.step or "")) if part)
 
 
@@ -82,8 +85,9 @@ def _timing_lines(result: ToolResult, width: int) -> Iterator[StyledLine]:
         "sandbox", result.sandbox.value if result.sandbox else "nothing ran", width, _LABEL_CELLS
     )
     if result.exit_code is not None:
-        killed = f"signal {-result.exit_code}" if result.exit_code < 0 else str(result.exit_code)
-        yield from labelled("exit", killed, width, _LABEL_CELLS)
+        # As `subprocess` reports it: minus the number of the signal that ended the process.
+        status = f"signal {-result.exit_code}" if result.exit_code < 0 else str(result.exit_code)
+        yield from labelled("exit", status, width, _LABEL_CELLS)
 
 
 def _result_lines(result: ToolResult, width: int) -> Iterator[StyledLine]:
@@ -115,7 +119,7 @@ def _section(title: str, text: str, width: int) -> list[StyledLine]:
 
 
 def input_text(call: Activity) -> str:
-    """Canonical JSON spread over lines; anything else as it is."""
+    """The input as JSON over several lines, or as it is where it is no JSON."""
     try:
         return json_text(json.loads(call.input_text))
     except (ValueError, RecursionError):
@@ -127,15 +131,15 @@ def call_json(call: Activity) -> str:
     return msgspec.json.format(msgspec.json.encode(call), indent=2).decode()
 
 
-def _shortened(text: str, rest: str) -> str:
-    """As much of the text as stands well beside other things."""
+def _shortened(text: str, hint: str) -> str:
+    """The beginning of a long text, with a hint where to see all of it."""
     lines = text[:MAX_SECTION_CHARACTERS].split("\n")
     whole = len(text) <= MAX_SECTION_CHARACTERS and len(lines) <= MAX_SECTION_LINES
-    return text if whole else "\n".join([*lines[:MAX_SECTION_LINES], f"… {rest}"])
+    return text if whole else "\n".join([*lines[:MAX_SECTION_LINES], f"… {hint}"])
 
 
 def elapsed(call: Activity, now: float) -> str:
-    """Running: since when; ended: how long it ran and how long it waited before."""
+    """How long a call has been running, or how long an ended call ran and waited before."""
     if call.result is not None:
         waited = (
             f" +{milliseconds_text(call.result.waited_ms)} wait" if call.result.waited_ms >= 1_000 else ""
@@ -146,7 +150,7 @@ def elapsed(call: Activity, now: float) -> str:
 
 
 def remaining(call: Activity, now: float) -> float | None:
-    """Seconds that a running call still takes if it goes on as it went; None where nobody can say."""
+    """The seconds that a running call still takes at its speed so far; None where that is not known."""
     progress = call.progress
     if call.result is not None or progress is None or call.running_since is None:
         return None
@@ -157,21 +161,21 @@ def remaining(call: Activity, now: float) -> float | None:
 
 
 def progress_line(call: Activity, now: float) -> StyledLine:
-    """How far a running call is: a bar with what remains where it says so, else one that is seen to live;
-    then its message."""
+    """The progress of a running call: a bar with the time left, or a moving bar where the tool reports no share;
+    then the message."""
     progress = call.progress
     if call.result is not None or call.phase is not Phase.RUNNING:
         return (span(progress.message, Tone.DIM),) if progress is not None and progress.message else ()
     message = span(progress.message if progress is not None else "", Tone.DIM)
     if progress is None or progress.progress is None or not progress.total or progress.total <= 0:
-        at = int(now) % (BAR_CELLS - LIVE_CELLS + 1)
-        after = BAR_CELLS - LIVE_CELLS - at
-        live = (
+        at = int(now) % (BAR_CELLS - MOVING_CELLS + 1)
+        after = BAR_CELLS - MOVING_CELLS - at
+        moving = (
             StyledText("─" * at, Tone.DIM),
-            StyledText("━" * LIVE_CELLS, Tone.ACCENT),
+            StyledText("━" * MOVING_CELLS, Tone.ACCENT),
             StyledText("─" * after, Tone.DIM),
         )
-        return (*live, StyledText("  "), message)
+        return (*moving, StyledText("  "), message)
     share = max(0.0, min(1.0, progress.progress / progress.total))
     filled = round(share * BAR_CELLS)
     bar = (StyledText("━" * filled, Tone.ACCENT), StyledText("─" * (BAR_CELLS - filled), Tone.DIM))
@@ -181,7 +185,7 @@ def progress_line(call: Activity, now: float) -> StyledLine:
 
 
 def state_line(call: Activity, now: float) -> StyledLine:
-    """State, time and progress or error code: what stays in sight in every view."""
+    """The line above every view of a call: its state, its time, and its progress or error code."""
     result = call.result
     state = label_span(STATUS_LABELS[result.status]) if result else label_span(PHASE_LABELS[call.phase])
     code = result.error.code if result is not None and result.error is not None else ""
@@ -196,7 +200,7 @@ def state_line(call: Activity, now: float) -> StyledLine:
     )
 
 
-# A call as a row of the list, and which calls a filter lets through. Pure.
+# The row of a call in the list, and the calls that match a filter.
 
 
 COLUMN_TITLES = ("STATE", "TOOL", "TIME", "CALLER")
@@ -204,7 +208,7 @@ COLUMN_TITLES = ("STATE", "TOOL", "TIME", "CALLER")
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """A call in the list."""
+    """The row of a call in the list."""
 
     call: Activity
     now: float
@@ -215,7 +219,7 @@ class CallRow:
         return self.call.call_id
 
     def draw(self, width: int) -> StyledLine:
-        """State, tool, time, caller, and how far it is or how it ended."""
+        """Draw state, tool, time, caller, and the progress or the error."""
         call = self.call
         cells = (
             _state_span(call),
@@ -235,21 +239,18 @@ class CallRow:
 
 
 def call_columns(cells: Sequence[StyledText], width: int) -> StyledLine:
-    """State, tool, time and, where there is room, caller, each in its column."""
+    """The cells of state, tool, time and caller in their columns; the caller only where there is room."""
     sizes = (13, 20, 9) if width < 90 else (13, 20, 16, 20 if width < 116 else 28)
     return table_row(((cell,) for cell in cells), sizes)
 
 
 def matching_calls(calls: Sequence[Activity], words: str) -> list[Activity]:
-    """Calls that hold every word in their state, tool, sidecar, caller, id or error; `!word` must be in none
-    of these."""
-    wanted = [(word.removeprefix("!").casefold(), word.startswith("!")) for word in words.split()]
-    wanted = [(word, absent) for word, absent in wanted if word]
-    if not wanted:
+    """The calls that contain every word in their state, tool, sidecar, caller, id or error, and no `!word` in
+    any of these."""
+    if not words:
         return list(calls)
-    return [
-        call for call in calls if all((word in _searched_text(call)) is not absent for word, absent in wanted)
-    ]
+    wanted = parse_word_filter(words, str.casefold)
+    return [call for call in calls if wanted.matches(_searched_text(call))]
 
 
 def _state_span(call: Activity) -> StyledText:
@@ -258,7 +259,7 @@ def _state_span(call: Activity) -> StyledText:
 
 def _searched_text(call: Activity) -> str:
     error = call.result.error if call.result is not None else None
-    said_of = (
+    texts = (
         _state_span(call).text,
         call.phase.value,
         call.result.status.value if call.result is not None else "",
@@ -270,4 +271,4 @@ def _searched_text(call: Activity) -> str:
         call.parent_call_id,
         f"{error.code} {error.message}" if error is not None else "",
     )
-    return "\n".join(said_of).casefold()
+    return "\n".join(texts).casefold()

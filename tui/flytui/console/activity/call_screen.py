@@ -1,4 +1,4 @@
-"""One call over the whole screen, in the ways of looking at it that suit what it gave."""
+"""The screen of one call, with the views that suit its output."""
 
 from __future__ import annotations
 
@@ -38,14 +38,16 @@ from flytui.text.half_blocks import picture_lines
 from flytui.text.labels import json_text
 from flytui.text.lines import StyledLine, StyledText, Tone, keys_fitting, line, span, truncated, wrap
 
-_BY_ROWS = (CallView.TREE, CallView.TABLE)
-_COLOURFUL = ("256", "truecolor")
+_ROW_VIEWS = (CallView.TREE, CallView.TABLE)
+"""Views that are lists of rows; the others are lines."""
+_COLOUR_SYSTEMS = ("256", "truecolor")
+"""Colour systems of Rich with enough colours for a picture."""
 _NO_PICTURE = "cannot be shown: it is gone, damaged, too large, or no image"
 
 
 class CallScreen(PageScreen):
-    """Follows its call while that runs; what it shows first is chosen again when the call ends, unless the
-    person has chosen."""
+    """Shows one call and follows it while it runs. When the call ends, the view that suits its output is shown,
+    unless the person chose one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
@@ -58,8 +60,8 @@ class CallScreen(PageScreen):
         Binding("left,h", "inside(False)", "Close", show=False, id="call.close"),
     ]
 
-    def __init__(self, desk: ConsoleState, call: Activity) -> None:
-        super().__init__(desk, call.tool, self._lines, copy=lambda: call_json(self._call))
+    def __init__(self, state: ConsoleState, call: Activity) -> None:
+        super().__init__(state, call.tool, self._lines, copy=lambda: call_json(self._call))
         self._call = call
         self._view = first_view(call)
         self._chosen = False
@@ -70,26 +72,26 @@ class CallScreen(PageScreen):
         self._table: list[TableRow] = []
 
     def compose(self) -> ComposeResult:
-        """Header, state, views, then lines or rows."""
-        yield LineBar(lambda width: header_lines(self._desk, self._heading, width), id="header")
+        """Place the header, the state, the views, and the lines or rows of the current view."""
+        yield LineBar(lambda width: header_lines(self._state, self._heading, width), id="header")
         yield LineBar(
-            lambda width: [truncated(state_line(self._call, self._desk.now()), width)], id="call-state"
+            lambda width: [truncated(state_line(self._call, self._state.now()), width)], id="call-state"
         )
         yield LineBar(self._view_lines, id="call-views")
         yield LineBar(self._column_lines, id="call-columns")
         yield self._rows
         yield self._page
-        yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield LineBar(lambda width: alert_lines(self._state, width), id="alert")
         yield LineBar(self._keys, id="keys")
 
     def on_mount(self) -> None:
-        """Time passes on the page of a call that runs."""
+        """Draw the elapsed time every second."""
         self.set_interval(1.0, self._tick)
         self._use_call(self._call)
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """The call moved or ended."""
-        calls = self._desk.activity if Topic.ACTIVITY in topics else ()
+        """Show the call again after it changed."""
+        calls = self._state.activity if Topic.ACTIVITY in topics else ()
         fresh = next((call for call in calls if call.call_id == self._call.call_id), self._call)
         if fresh is not self._call:
             ended = self._call.result is None and fresh.result is not None
@@ -101,12 +103,12 @@ class CallScreen(PageScreen):
             bar.redraw()
 
     def on_resize(self) -> None:
-        """A picture is made for the room there is."""
+        """Draw a picture again for its new size."""
         if self._view is CallView.PICTURE:
             self._page.rebuild()
 
     def action_show(self, name: str) -> None:
-        """Another way of looking, where it has something to show."""
+        """Show a view, if it has something to show."""
         view = CallView[name]
         if view in views_of(self._call):
             self._view, self._chosen = view, True
@@ -114,13 +116,13 @@ class CallScreen(PageScreen):
             self._use_call(self._call)
 
     def action_turn(self, by: int) -> None:
-        """The next way of looking, or the one before."""
+        """Show the next view or the one before."""
         views = views_of(self._call)
         here = views.index(self._view) if self._view in views else 0
         self.action_show(views[(here + by) % len(views)].name)
 
     def action_inside(self, opens: bool) -> None:
-        """In the tree: open the row, or close it and then what it is in; else the next or last picture."""
+        """Open or close a row of the tree, or show the next picture or the one before."""
         if self._view is CallView.PICTURE:
             self._image = (self._image + (1 if opens else -1)) % len(images_of(self._call))
             self._use_call(self._call)
@@ -135,8 +137,8 @@ class CallScreen(PageScreen):
                 self._rows.action_move(parent_of(self._tree, at) - at)
 
     @on(VirtualList.Chosen)
-    def _open(self, event: VirtualList.Chosen) -> None:
-        """Enter opens and closes; what has no inside is shown whole."""
+    def _on_row_opened(self, event: VirtualList.Chosen) -> None:
+        """Open or close a row of the tree; show any other row as a whole on a page."""
         event.stop()
         row = event.rows.row
         if isinstance(row, TreeNode) and row.can_open:
@@ -150,20 +152,21 @@ class CallScreen(PageScreen):
 
     def _show_whole(self, title: str, text: str) -> None:
         parts = text_paragraphs([("", text)])
-        self.app.push_screen(PageScreen(self._desk, title, lambda width: LazyLines(parts, width)))
+        self.app.push_screen(PageScreen(self._state, title, lambda width: LazyLines(parts, width)))
 
     def _toggle(self, at: int) -> None:
         self._tree = with_toggled(self._tree, at)
         self._rows.set_rows(self._tree)
 
     def _use_call(self, call: Activity) -> None:
-        """Show the call in the view that is on."""
+        """Show the call in the current view."""
         if self._view not in views_of(call):
             self._view = CallView.CALL
         output = call.result.output if call.result is not None else None
-        by_rows = self._view in _BY_ROWS
+        by_rows = self._view in _ROW_VIEWS
         self._rows.display, self._page.display = by_rows, not by_rows
         if self._view is CallView.TREE:
+            # The rows stay the same when the call is fetched again: what the person opened stays open.
             self._tree = self._tree or tree_of(output)
             self._rows.set_rows(self._tree)
         elif self._view is CallView.TABLE:
@@ -183,7 +186,7 @@ class CallScreen(PageScreen):
 
     async def _fetch_picture(self, index: int) -> None:
         try:
-            self._pictures[index] = await self._desk.client.picture(self._call.call_id, index)
+            self._pictures[index] = await self._state.client.picture(self._call.call_id, index)
         except FlyError:
             self._pictures[index] = None
         self._page.rebuild()
@@ -210,7 +213,7 @@ class CallScreen(PageScreen):
                 tail = call.result.stderr_tail if call.result is not None else ""
                 return LazyLines(text_paragraphs([("", tail.rstrip("\n"))]), width)
             case _:
-                return call_lines(call, self._desk.now(), width)
+                return call_lines(call, self._state.now(), width)
 
     def _picture_lines(self, width: int) -> Sequence[StyledLine]:
         images = images_of(self._call)
@@ -223,7 +226,7 @@ class CallScreen(PageScreen):
         picture = self._pictures[index]
         if picture is None:
             return [*rows, line(span(f" {_NO_PICTURE}", Tone.WARN))]
-        colours = not self.app.no_color and self.app.console.color_system in _COLOURFUL
+        colours = not self.app.no_color and self.app.console.color_system in _COLOUR_SYSTEMS
         if not colours:
             rows += wrap(line(span(" no colours here: characters show how light it is", Tone.DIM)), width, 1)
         room = self._page.scrollable_content_region.height - len(rows)
@@ -241,7 +244,7 @@ class CallScreen(PageScreen):
         parts: list[StyledText] = []
         for view in views_of(self._call):
             here = view is self._view
-            key = self._desk.keys.label(f"call.{view.name.lower()}")
+            key = self._state.keys.label(f"call.{view.name.lower()}")
             parts += [StyledText("  " if parts else " "), span(key, Tone.KEY), StyledText(" ")]
             parts.append(
                 StyledText(f"[{view.title}]" if here else view.title, Tone.STRONG if here else Tone.DIM)
@@ -258,4 +261,4 @@ class CallScreen(PageScreen):
             pairs[:0] = [("←→", "other pictures")]
         else:
             pairs[:0] = [("↑↓ PgUp PgDn", "scroll")]
-        return [keys_fitting(self._desk.keys.hints(pairs), width)]
+        return [keys_fitting(self._state.keys.hints(pairs), width)]

@@ -1,4 +1,7 @@
-"""Long text as lines that are made when they are looked at: a megabyte costs what is on screen. Pure."""
+"""The views of a call's output: which ones there are, long texts, tables and trees.
+
+Lines and rows are made when they are drawn, so that a large output costs only what is on screen.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,7 @@ from flytui.text.lines import StyledLine, StyledText, Tone, padded, span, trunca
 
 
 class LazyLines(Sequence[StyledLine]):
-    """Paragraphs cut into lines of at most `width` cells. A character beyond ASCII may take two cells, so a
-    line with one of those is cut at half as many characters."""
+    """Paragraphs as a sequence of lines of at most `width` cells, which are cut when they are read."""
 
     def __init__(self, paragraphs: Iterable[tuple[str, Tone]], width: int) -> None:
         self._width = max(8, width - 1)
@@ -30,6 +32,7 @@ class LazyLines(Sequence[StyledLine]):
         self._ends = list(accumulate(counts))
 
     def _step(self, text: str) -> int:
+        # A character outside ASCII may take two cells. To measure every character would cost the whole text.
         return self._width if text.isascii() else self._width // 2
 
     def __len__(self) -> int:
@@ -40,7 +43,7 @@ class LazyLines(Sequence[StyledLine]):
     @overload
     def __getitem__(self, at: slice) -> list[StyledLine]: ...
     def __getitem__(self, at: int | slice) -> StyledLine | list[StyledLine]:
-        """The line at a place; a slice makes those lines."""
+        """The line at an index, or the lines of a slice."""
         if isinstance(at, slice):
             return [self[place] for place in range(*at.indices(len(self)))]
         place = at + len(self) if at < 0 else at
@@ -54,7 +57,7 @@ class LazyLines(Sequence[StyledLine]):
 
 
 def text_paragraphs(texts: Iterable[tuple[str, str]]) -> list[tuple[str, Tone]]:
-    """Texts with real line breaks, each under its heading where it has one; safe to draw."""
+    """The lines of the texts, each text below its heading where it has one. They are safe to draw."""
     made: list[tuple[str, Tone]] = []
     for heading, text in texts:
         if heading:
@@ -64,18 +67,18 @@ def text_paragraphs(texts: Iterable[tuple[str, str]]) -> list[tuple[str, Tone]]:
     return made
 
 
-# Which ways of looking at a call there are, and which one suits what it gave best. Pure.
+# The views of a call, and the view that suits its output best.
 
 
 SHORT_LINES = 16
-"""An output of so few lines is read beside everything else about its call."""
+"""An output of at most this many lines is shown on the page of its call and not as a tree."""
 MAX_COLUMNS = 24
 _MAX_DEPTH = 64
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 class CallView(Enum):
-    """A way of looking at a call: its key and its title."""
+    """A view of a call, with its key and its title."""
 
     CALL = ("o", "Call")
     PICTURE = ("p", "Picture")
@@ -87,17 +90,17 @@ class CallView(Enum):
 
     @property
     def key(self) -> str:
-        """The key that shows it."""
+        """The key that shows the view."""
         return self.value[0]
 
     @property
     def title(self) -> str:
-        """Its name on the line of views."""
+        """The name of the view."""
         return self.value[1]
 
 
 def views_of(call: Activity) -> tuple[CallView, ...]:
-    """Those that have something to show."""
+    """The views that have something to show for the call."""
     result = call.result
     output = result.output if result is not None else None
     has = {
@@ -113,7 +116,7 @@ def views_of(call: Activity) -> tuple[CallView, ...]:
 
 
 def first_view(call: Activity) -> CallView:
-    """What a person wants to see first: a picture as a picture, rows as a table, prose as prose."""
+    """The view that is shown first: a picture, else a table, else a text, else a tree for a long output."""
     output = call.result.output if call.result is not None else None
     if images_of(call):
         return CallView.PICTURE
@@ -125,14 +128,14 @@ def first_view(call: Activity) -> CallView:
 
 
 def images_of(call: Activity) -> tuple[tuple[int, Artifact], ...]:
-    """The call's images with their places among its artifacts."""
+    """The images of the call with their indices among its artifacts."""
     artifacts = call.result.artifacts if call.result is not None else ()
     return tuple((at, item) for at, item in enumerate(artifacts) if item.mime_type.lower() in _IMAGES)
 
 
 def table_of(output: Json) -> list[JsonObject]:
-    """The rows of an output that is a list of flat objects, or has exactly one such list besides
-    the files it made; else none."""
+    """The rows of an output that is a list of flat objects, or that has exactly one such list apart from its
+    artifacts; empty for any other output."""
     if isinstance(output, dict):
         lists = [value for key, value in output.items() if key != "artifacts" and _is_rows(value)]
         output = lists[0] if len(lists) == 1 else None
@@ -164,49 +167,50 @@ def _is_rows(value: Json) -> bool:
 
 
 def _mostly_text(output: Json) -> bool:
-    """Whether one string with lines in it is most of what there is."""
+    """Whether one text of several lines is at least half of the output's text."""
     sizes = [(len(text), "\n" in text) for _, text in texts_of(output)]
     longest, lines = max(sizes, default=(0, False))
     return lines and longest * 2 >= sum(size for size, _ in sizes)
 
 
 def _exceeds_lines(value: Json, budget: int = SHORT_LINES) -> bool:
-    """Whether it takes more lines than that when it is spread out; looks no further than needed."""
-    count, waiting = 0, [value]
-    while waiting and count <= budget:
-        item = waiting.pop()
+    """Whether the value takes more than `budget` lines when it is spread out. It stops reading at that point."""
+    count, pending = 0, [value]
+    while pending and count <= budget:
+        item = pending.pop()
         count += 2 if isinstance(item, dict | list) else 1
         if isinstance(item, dict):
-            waiting.extend(list(item.values())[: budget + 1])
+            pending.extend(list(item.values())[: budget + 1])
         elif isinstance(item, list):
-            waiting.extend(item[: budget + 1])
+            pending.extend(item[: budget + 1])
     return count > budget
 
 
-# Flat objects as a table: columns as wide as what is in them, rows drawn when they are on screen. Pure.
+# Flat objects as a table, with columns as wide as their contents.
 
 
 SAMPLED_ROWS = 200
-"""Rows that decide how wide the columns are and which there are."""
+"""The first rows, which decide which columns there are and how wide they are."""
 MAX_COLUMN_CELLS = 40
-_MAX_COLUMNS_SHOWN = 200
+_MAX_CELL_CHARACTERS = 200
+"""Characters of a text that are drawn in a cell, before it is cut to the width of its column."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumns:
-    """Names and cells of the columns, in the order in which the rows first had them."""
+    """The columns of a table, in the order in which the rows name them first."""
 
     names: tuple[str, ...]
     widths: tuple[int, ...]
     numbers: tuple[bool, ...]
-    """Whether a column holds nothing but numbers, which stand at the right."""
+    """Whether a column holds only numbers, which are aligned to the right."""
 
     def titles(self, width: int) -> StyledLine:
-        """The line of names."""
+        """The line of column names."""
         return self._row([span(name, Tone.DIM) for name in self.names], width)
 
     def row(self, item: JsonObject, width: int) -> StyledLine:
-        """One object."""
+        """The line of one object."""
         return self._row([span(_cell(item.get(name))) for name in self.names], width)
 
     def _row(self, cells: Sequence[StyledText], width: int) -> StyledLine:
@@ -219,7 +223,7 @@ class TableColumns:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """An object of the output."""
+    """An object of the output as a row."""
 
     at: int
     item: JsonObject
@@ -227,19 +231,19 @@ class TableRow:
 
     @property
     def key(self) -> str:
-        """Its place in the list."""
+        """The index in the list, as text."""
         return str(self.at)
 
     def draw(self, width: int) -> StyledLine:
-        """Its cells."""
+        """Draw the cells."""
         return self.columns.row(self.item, width)
 
 
 def columns_of(rows: Sequence[JsonObject]) -> TableColumns:
     """The columns that suit the first rows."""
-    seen = rows[:SAMPLED_ROWS]
-    names = tuple(dict.fromkeys(name for row in seen for name in row))
-    cells = {name: [row[name] for row in seen if name in row] for name in names}
+    sample = rows[:SAMPLED_ROWS]
+    names = tuple(dict.fromkeys(name for row in sample for name in row))
+    cells = {name: [row[name] for row in sample if name in row] for name in names}
     return TableColumns(
         names,
         tuple(
@@ -251,7 +255,7 @@ def columns_of(rows: Sequence[JsonObject]) -> TableColumns:
 
 
 def table_rows(rows: Sequence[JsonObject]) -> list[TableRow]:
-    """All rows, with the columns they share."""
+    """All rows with their common columns."""
     columns = columns_of(rows)
     return [TableRow(at, item, columns) for at, item in enumerate(rows)]
 
@@ -259,42 +263,43 @@ def table_rows(rows: Sequence[JsonObject]) -> list[TableRow]:
 def _cell(value: Json) -> str:
     if value is None:
         return ""
-    return value[:_MAX_COLUMNS_SHOWN] if isinstance(value, str) else json.dumps(value)
+    return value[:_MAX_CELL_CHARACTERS] if isinstance(value, str) else json.dumps(value)
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-# JSON as a tree of rows: only what is open exists, so that a large output costs what is looked at. Pure.
+# JSON as a tree of rows. Only the rows of open nodes exist.
 
 
 GROUP_SIZE = 500
-"""More children than that are put into groups of so many."""
+"""Children of a node that has more of them are put into groups of this size."""
 MAX_TREE_TEXT = 400
-"""Characters of a string on its row; it is opened for the rest."""
-_OPEN_AT_FIRST = 60
+"""Characters of a text that are drawn on its row; Enter shows all of it."""
+_MAX_ROWS_AT_FIRST = 60
+"""Nodes are opened at first as long as the tree has at most this many rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """One place in the output. `key` is its JSON pointer as a fragment; a group's ends with its start."""
+    """A row of the tree. `key` is its JSON pointer as a fragment; the key of a group ends with its first index."""
 
     key: str
     label: str
     value: Any
     depth: int
     group: tuple[int, int] | None = None
-    """Of a group: from which child to which, the end left out."""
+    """The first child of a group and the child after its last one; None for any other node."""
     open: bool = False
 
     @property
     def can_open(self) -> bool:
-        """Whether there is something inside."""
+        """Whether the node has children."""
         return isinstance(self.value, dict | list) and bool(self.value)
 
     def draw(self, width: int) -> StyledLine:
-        """A sign for open or closed, its name, and its value or how much is inside."""
+        """Draw the sign for open or closed, the name, and the value or the number of children."""
         sign = ("▾ " if self.open else "▸ ") if self.can_open else "  "
         label = (span(self.label, Tone.ACCENT), StyledText(": ", Tone.DIM)) if self.label else ()
         return truncated((StyledText("  " * self.depth + sign, Tone.DIM), *label, self._value_span()), width)
@@ -314,20 +319,21 @@ class TreeNode:
 
 
 def tree_of(value: Json) -> list[TreeNode]:
-    """The rows at first: what is on top, opened as far as it is short."""
+    """The rows of a new tree: the root is open, and so are nodes with few children."""
     root = TreeNode("#", "", value, 0)
     if not root.can_open:
         return [root]
     rows = with_toggled([root], 0)
+    # From the last row to the first, since an opened node moves the rows behind it.
     for at in range(len(rows) - 1, 0, -1):
         size = len(rows[at].value) if rows[at].can_open else 0
-        if 0 < size <= _OPEN_AT_FIRST - len(rows):
+        if 0 < size <= _MAX_ROWS_AT_FIRST - len(rows):
             rows = with_toggled(rows, at)
     return rows
 
 
 def with_toggled(rows: list[TreeNode], at: int) -> list[TreeNode]:
-    """The rows after the one at `at` was opened or closed; the same rows where nothing is inside."""
+    """The rows with the node at `at` opened or closed; the same rows where it has no children."""
     node = rows[at]
     if not node.can_open:
         return rows
@@ -340,13 +346,13 @@ def with_toggled(rows: list[TreeNode], at: int) -> list[TreeNode]:
 
 
 def parent_of(rows: list[TreeNode], at: int) -> int:
-    """The row that the row at `at` is inside of; itself on top."""
+    """The index of the row that contains the row at `at`; `at` itself for the root."""
     above = (place for place in range(at - 1, -1, -1) if rows[place].depth < rows[at].depth)
     return next(above, at)
 
 
 def children_of(node: TreeNode) -> list[TreeNode]:
-    """What is directly inside, in groups where that is much."""
+    """The children of a node, in groups where there are too many."""
     value = node.value
     count = len(value)
     first, last = node.group or (0, count)

@@ -1,4 +1,4 @@
-"""The Audit screen: the log as it grows, newest last, with its state on top."""
+"""The Audit screen shows the log as it grows, newest line last, and above it whether the log is whole."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import anyio
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.widgets import Input
 
 from flycore.client.audit_reader import parse_record
 from flycore.model.audit import Verification
@@ -29,19 +27,23 @@ from flytui.console.audit.log_lines import (
 )
 from flytui.console.screens.base import PageScreen
 from flytui.console.state import ConsoleState, Topic
+from flytui.console.widgets.filter_line import FilterLineView
 from flytui.console.widgets.lines import LineBar, LineView
-from flytui.console.widgets.text_input import FilterInput
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import StyledLine, StyledText, Tone, span, truncated
 
 MAX_LINES_ON_LOOP = 2_000
-"""Lines that the filter looks through on the loop."""
+"""New lines that the filter searches on the event loop; more of them go to a thread. So many take a few
+milliseconds."""
 POLL_SECONDS = 1.0
-"""Between two looks at a log of which no event has told."""
+"""The time between two reads of the log. Some lines come without an event of the kernel."""
 
 
-class AuditView(Vertical):
-    """Reads nothing before it is shown for the first time; then follows the log while it is shown."""
+class AuditView(FilterLineView):
+    """The lines of the log. It reads nothing before it is shown for the first time, and follows the log while
+    it is shown."""
+
+    ACTIONS_OFF_WHILE_TYPING = ("filter", "fatigue", "verify", "copy")
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", show=False, priority=True, id="audit.filter"),
@@ -59,59 +61,52 @@ class AuditView(Vertical):
     ]
     TYPING_KEYS: ClassVar[list[tuple[str, str]]] = [("Enter", "keep the filter"), ("audit.clear", "clear it")]
 
-    def __init__(self, desk: ConsoleState, *, id: str) -> None:
-        super().__init__(id=id)
-        self._desk = desk
+    def __init__(self, state: ConsoleState, *, id: str) -> None:
+        self._list = VirtualList(id="audit-rows")
+        super().__init__(
+            self._list,
+            id=id,
+            filter_id="audit-filter",
+            placeholder="words that must all occur, !word must not · Enter keeps · Esc clears",
+        )
+        self._state = state
         self._buffer = LineBuffer()
         self._matches: list[int] | None = None
-        self._filter = ""
         self._opened = self._reading = self._checking = False
         self._again = self._read_once = False
         self._verification: Verification | None = None
-        self._box = FilterInput(
-            id="audit-filter",
-            placeholder="words that must all occur, !word must not · Enter keeps · Esc clears",
-            select_on_focus=False,
-        )
-        self._state = LineBar(self._state_lines, id="audit-state")
+        self._verification_bar = LineBar(self._state_lines, id="audit-state")
         self._titles = LineBar(self._title_lines, id="audit-titles")
-        self._list = VirtualList(id="audit-rows")
         self._empty = LineView(self._empty_lines, id="audit-empty")
 
     def compose(self) -> ComposeResult:
-        """Filter line, state, column titles, lines."""
-        yield self._box
-        yield self._state
+        """Place the filter line, the state of the log, the column titles and the lines."""
+        yield self.filter_input
+        yield self._verification_bar
         yield self._titles
         yield self._list
         yield self._empty
 
     def on_mount(self) -> None:
-        """Start without the filter line."""
-        self._box.display = False
+        """Look for new lines from time to time."""
         self.set_interval(POLL_SECONDS, self._poll)
         self._show()
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """Something happened, so the log has grown."""
+        """Read the log: whatever happened added lines to it."""
         if topics:
             self._poll()
 
     def focus_here(self) -> None:
-        """Where keys go when this screen is shown."""
+        """Give the keys to the lines. The first time, check the chain too."""
         self.screen.set_focus(self._list)
         if not self._opened:
             self._opened = True
             self.action_verify()
         self._poll()
 
-    @property
-    def typing(self) -> bool:
-        """Whether keys go to the filter line, where letters are text."""
-        return self.screen.focused is self._box
-
     def _poll(self) -> None:
-        if not self._opened or not self.display or self._desk.audit_reader is None:
+        if not self._opened or not self.display or self._state.audit_reader is None:
             return
         if self._reading:
             self._again = True
@@ -120,14 +115,14 @@ class AuditView(Vertical):
         self.run_worker(self._read(), group="audit-read")
 
     async def _read(self) -> None:
-        """Take in what has come; once more where something came meanwhile."""
-        ledger = self._desk.audit_reader
+        reader = self._state.audit_reader
         try:
-            while ledger is not None:
+            while reader is not None:
+                # An event that came while the log was being read may stand for a line behind what was read.
                 self._again = False
-                fresh = await ledger.read_new()
+                fresh = await reader.read_new()
                 if fresh.replaced:
-                    self._buffer, self._matches = LineBuffer(), [] if self._filter else None
+                    self._buffer, self._matches = LineBuffer(), [] if self.filter_text else None
                 first, self._read_once = not self._read_once, True
                 self._buffer.dropped += fresh.skipped
                 if fresh.lines or fresh.replaced or first:
@@ -140,109 +135,82 @@ class AuditView(Vertical):
             self._reading = False
 
     def _append(self, lines: Sequence[bytes]) -> None:
-        """New lines at the end; a cursor that stands on the last line stays on the last."""
-        shelf, before = self._buffer, self._buffer.dropped
+        """Add new lines at the end. A cursor on the last line moves to the new last line."""
+        buffer, before = self._buffer, self._buffer.dropped
         tail = self._list.cursor >= self._list.row_count - 1
-        shelf.add(lines)
-        count, gone = len(shelf.lines), shelf.dropped - before
+        buffer.add(lines)
+        count, gone = len(buffer.lines), buffer.dropped - before
         if self._matches is not None and len(lines) <= MAX_LINES_ON_LOOP:
             kept = [place - gone for place in self._matches if place >= gone]
             start = max(0, count - len(lines))
-            self._matches = [*kept, *matching_places(shelf.lines, self._filter, start, count)]
+            self._matches = [*kept, *matching_places(buffer.lines, self.filter_text, start, count)]
         elif self._matches is not None:
-            self.run_worker(self._apply_filter(self._filter), group="audit-choose", exclusive=True)
+            self.apply_filter()
         self._show()
         if tail:
             self._list.action_edge(True)
 
     def _show(self) -> None:
-        shelf = self._buffer
-        rows = AuditRows(shelf.lines, shelf.dropped, self._matches)
-        self._list.set_rows(rows, narrowed=bool(self._filter))
+        buffer = self._buffer
+        rows = AuditRows(buffer.lines, buffer.dropped, self._matches)
+        self._list.set_rows(rows, narrowed=bool(self.filter_text))
         self._list.display, self._empty.display = bool(rows), not rows
         self._empty.rebuild()
-        self._state.redraw()
+        self._verification_bar.redraw()
         self._titles.redraw()
 
-    @on(events.DescendantFocus)
-    @on(events.DescendantBlur)
-    def _on_focus_moved(self) -> None:
-        self.post_message(LineBar.Stale())
+    def apply_filter(self) -> None:
+        """Choose the lines in a worker; a worker of an earlier filter is cancelled."""
+        self.run_worker(self._choose_lines(self.filter_text), group="audit-choose", exclusive=True)
 
-    @on(Input.Changed, "#audit-filter")
-    def _on_filter_changed(self, event: Input.Changed) -> None:
-        event.stop()
-        self._filter = event.value.strip()
-        self.run_worker(self._apply_filter(self._filter), group="audit-choose", exclusive=True)
-
-    async def _apply_filter(self, words: str) -> None:
-        """Look through all lines, beside the loop."""
-        shelf, dropped, count = self._buffer, self._buffer.dropped, len(self._buffer.lines)
+    async def _choose_lines(self, words: str) -> None:
+        buffer, dropped, count = self._buffer, self._buffer.dropped, len(self._buffer.lines)
         found: list[int] = []
         if words:
-            found = await anyio.to_thread.run_sync(matching_places, shelf.lines, words, 0, count)
-        if words != self._filter or shelf is not self._buffer:
+            found = await anyio.to_thread.run_sync(matching_places, buffer.lines, words, 0, count)
+        if words != self.filter_text or buffer is not self._buffer:
             return
-        gone = shelf.dropped - dropped
+        # While the thread searched, lines were added at the end, and old ones dropped from the beginning.
+        gone = buffer.dropped - dropped
         kept = [place - gone for place in found if place >= gone]
-        since = matching_places(shelf.lines, words, max(0, count - gone), len(shelf.lines)) if words else []
+        since = matching_places(buffer.lines, words, max(0, count - gone), len(buffer.lines)) if words else []
         self._matches = [*kept, *since] if words else None
         self._show()
         if words:
             self._list.action_edge(True)
 
-    @on(Input.Submitted, "#audit-filter")
-    def _on_filter_submitted(self) -> None:
-        self._box.display = False
-        self.screen.set_focus(self._list)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """In the filter line letters are text."""
-        return not (self.typing and action in ("filter", "fatigue", "verify", "copy"))
-
-    def action_filter(self) -> None:
-        """Write words that lines must hold; the focus moves before the next key is looked at."""
-        self._box.display = True
-        self.screen.set_focus(self._box)
-
-    def action_clear(self) -> None:
-        """No filter."""
-        self._box.value = ""
-        self._box.display = False
-        self.screen.set_focus(self._list)
-
     def action_verify(self) -> None:
-        """Check the chain from its beginning, beside the loop."""
-        if not self._checking and self._desk.audit_reader is not None:
+        """Check the chain from its beginning, in a worker."""
+        if not self._checking and self._state.audit_reader is not None:
             self._checking = True
-            self._state.redraw()
+            self._verification_bar.redraw()
             self.run_worker(self._verify(), group="audit-verify")
 
     async def _verify(self) -> None:
-        ledger = self._desk.audit_reader
+        reader = self._state.audit_reader
         try:
-            self._verification = await ledger.verify() if ledger is not None else None
+            self._verification = await reader.verify() if reader is not None else None
         finally:
             self._checking = False
-            self._state.redraw()
+            self._verification_bar.redraw()
 
     def action_fatigue(self) -> None:
-        """Whether a person is asked too much."""
+        """Show how much the person is asked."""
         self.run_worker(self._show_prompt_load(), group="audit-fatigue", exclusive=True)
 
     async def _show_prompt_load(self) -> None:
-        if self._desk.audit_reader is None:
+        if self._state.audit_reader is None:
             return
         try:
-            report = await self._desk.audit_reader.approval_report()
+            report = await self._state.audit_reader.approval_report()
         except OSError as error:
             self._show_notice(f"the log cannot be read: {error.strerror}")
             return
         title = "How much you are asked"
-        self.app.push_screen(PageScreen(self._desk, title, lambda width: prompt_load_lines(report, width)))
+        self.app.push_screen(PageScreen(self._state, title, lambda width: prompt_load_lines(report, width)))
 
     def action_copy(self) -> None:
-        """This line as JSON, to the terminal's clipboard."""
+        """Copy the line under the cursor to the terminal's clipboard, as JSON."""
         row = self._list.row
         if isinstance(row, AuditRow):
             self.app.copy_to_clipboard(_as_json(row))
@@ -254,7 +222,7 @@ class AuditView(Vertical):
         row = self._list.row
         if isinstance(row, AuditRow):
             page = PageScreen(
-                self._desk,
+                self._state,
                 f"Line {parse_record(row.raw).get('seq', '?')}",
                 lambda width: fields_lines(row.raw, width),
                 copy=lambda: _as_json(row),
@@ -262,17 +230,17 @@ class AuditView(Vertical):
             self.app.push_screen(page)
 
     def _show_notice(self, notice: str) -> None:
-        self._desk.notice = notice
+        self._state.notice = notice
         self.post_message(LineBar.Stale())
 
     def _state_lines(self, width: int) -> Sequence[StyledLine]:
-        shelf = self._buffer
-        count = len(shelf.lines) if self._matches is None else len(self._matches)
-        kept = f", {shelf.dropped:,} older ones not shown" if shelf.dropped else ""
-        return verification_lines(self._verification, self._checking, count, kept, width)
+        buffer = self._buffer
+        count = len(buffer.lines) if self._matches is None else len(self._matches)
+        older = f", {buffer.dropped:,} older ones not shown" if buffer.dropped else ""
+        return verification_lines(self._verification, self._checking, count, older, width)
 
     def _empty_lines(self, width: int) -> Sequence[StyledLine]:
-        return empty_lines(known=self._read_once, filtered=bool(self._filter))
+        return empty_lines(known=self._read_once, filtered=bool(self.filter_text))
 
     def _title_lines(self, width: int) -> Sequence[StyledLine]:
         cells = [span(title, Tone.DIM) for title in COLUMN_TITLES[:-1]]

@@ -12,6 +12,7 @@ from typing import overload
 from flycore.client.audit_reader import MAX_LINES, line_text, parse_record
 from flycore.model.audit import ApprovalMetrics, ApprovalReport, Verification
 from flycore.model.json import Json
+from flytui.text.filter_query import parse_word_filter
 from flytui.text.labels import json_text, milliseconds_text, plural
 from flytui.text.lines import (
     StyledLine,
@@ -132,21 +133,20 @@ class AuditRows(Sequence[AuditRow]):
 
 
 def matching_places(lines: Sequence[bytes], words: str, start: int, stop: int) -> list[int]:
-    """Places, from `start` to before `stop`, of lines that hold every word; `!word` must not
-    occur. Letters' case does not count; the chain's own members are not looked at."""
-    wanted = [_escaped_word(word) for word in words.split() if not word.startswith("!")]
-    unwanted = [_escaped_word(word[1:]) for word in words.split() if word.startswith("!") and len(word) > 1]
+    """The places from `start` to before `stop` of the lines that contain every word and no `!word`. Upper and
+    lower case are the same. The hashes of the chain are not searched."""
+    wanted = parse_word_filter(words, _escaped_word)
     places: list[int] = []
     for place, raw in enumerate(islice(lines, start, stop), start):
+        # The hashes of the chain end every line. A short word would match their digits by chance.
         end = raw.rfind(b',"prev":')
-        text = (raw if end < 0 else raw[:end]).lower()
-        if all(word in text for word in wanted) and not any(word in text for word in unwanted):
+        if wanted.matches((raw if end < 0 else raw[:end]).lower()):
             places.append(place)
     return places
 
 
 def _escaped_word(word: str) -> bytes:
-    """The word as the log spells it."""
+    """The word as the log spells it: JSON in ASCII, in lower case."""
     return json.dumps(word)[1:-1].lower().encode("ascii")
 
 

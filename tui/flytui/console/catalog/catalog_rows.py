@@ -1,9 +1,13 @@
-"""What stands beside a tool but is no part of the catalog: its calls, and the leases that hold for it."""
+"""The rows of the Catalog: their values, their columns, their order and their groups.
+
+Rows are made once for each catalog, and drawn or searched only when they are needed.
+"""
 
 from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -19,31 +23,42 @@ from flycore.model.question import TrustItem
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import ProbeEvidence, Reason, Stability
 from flytui.text.filter_query import BLOCKED, CHANGED, FilterItem, is_blocked, listed_sidecar, listed_tool
-from flytui.text.labels import CHANGED_LABEL as CHANGED_WORD
-from flytui.text.labels import RISK_LABELS, STATE_LABELS, age, duration, label_span, milliseconds_text
+from flytui.text.labels import (
+    CHANGED_LABEL,
+    RISK_LABELS,
+    STATE_LABELS,
+    age,
+    duration,
+    label_span,
+    milliseconds_text,
+)
 from flytui.text.lines import StyledLine, StyledText, Tone, line, span, table_row, truncated, width_of
 
-_PROGRAM = ("- /program", "+ /program")
+_PROGRAM_LINES = ("- /program", "+ /program")
+"""How a line of a request's difference begins that is about the program."""
 
 
 @dataclass(slots=True, eq=False)
 class RowAnnotations:
-    """Rows look here when they are drawn, so that a lease or a call makes no row anew."""
+    """Facts about tools that are no part of the catalog: their calls and their leases.
+
+    A row reads them while it is drawn, so that a lease or a call does not make new rows.
+    """
 
     now: Callable[[], float] = time.time
     """Unix seconds."""
     metrics: Mapping[str, ToolMetrics] = field(default_factory=dict)
-    """By tool."""
+    """Metrics by tool."""
     leases: Mapping[str, tuple[Lease, ...]] = field(default_factory=dict)
-    """By tool, those that cover it."""
+    """The leases that cover a tool, by tool."""
 
     @property
     def leased_tools(self) -> frozenset[str]:
-        """Tools that a lease is held for."""
+        """The tools that a lease covers."""
         return frozenset(self.leases)
 
     def lease_text(self, tool: str) -> str:
-        """`lease 4:10`, the longest; `lease` alone for one that lasts until its caller has gone."""
+        """The longest lease of a tool as `lease 4:10`, or `lease` for one that lasts until its caller ends."""
         ends = [lease.expires_at for lease in self.leases.get(tool, ())]
         if UNTIL_LEFT in ends:
             return "lease"
@@ -52,7 +67,7 @@ class RowAnnotations:
 
 
 def leases_by_tool(catalog: Catalog, leases: Iterable[Lease]) -> dict[str, tuple[Lease, ...]]:
-    """Each lease with the tools it covers: its own, or all of its sidecar's exclusive group."""
+    """The leases by tool. A lease covers its own tool, or all tools of an exclusive group of its sidecar."""
     found: dict[str, tuple[Lease, ...]] = {}
     for lease in leases:
         for tool in _covered_tools(catalog, lease):
@@ -61,8 +76,8 @@ def leases_by_tool(catalog: Catalog, leases: Iterable[Lease]) -> dict[str, tuple
 
 
 def drifted_tools(asks: Iterable[Ask]) -> dict[str, tuple[str, ...]]:
-    """Tools whose last request said that another program would run than was approved before, with what
-    it said. Requests come as the client gives them: waiting ones by age, then ended ones."""
+    """The tools whose latest request reported another program than the one approved before, with the lines of
+    that difference."""
     newest: dict[str, Ask] = {}
     for ask in asks:
         known = newest.get(ask.request.tool)
@@ -71,7 +86,7 @@ def drifted_tools(asks: Iterable[Ask]) -> dict[str, tuple[str, ...]]:
     return {
         tool: ask.request.difference
         for tool, ask in newest.items()
-        if any(line.startswith(_PROGRAM) for line in ask.request.difference)
+        if any(line.startswith(_PROGRAM_LINES) for line in ask.request.difference)
     }
 
 
@@ -87,7 +102,7 @@ def _covered_tools(catalog: Catalog, lease: Lease) -> list[str]:
     ] or [lease.tool]
 
 
-# Why a row is not simply well, and the key or the words that lead out of it. Pure.
+# The reason why a tool is not well, and the key or the words for the way out.
 
 
 _CHANGED = "changed since it was approved"
@@ -99,24 +114,25 @@ _FIX_KEYS = {
     FixKind.PROBE: "R",
     FixKind.INIT: "i",
 }
-"""The shortest way to each kind of fix from the Catalog."""
+"""The key of the Catalog for each kind of fix."""
 _FIX_WORDS = {FixKind.ENABLE: "enable", FixKind.TRUST: "trust", FixKind.PROBE: "probe again"}
-"""Short words for what needs no details; the others have their own."""
+"""Short words for fixes without details; the others bring their own words."""
 
 
 class ReasonSummary(NamedTuple):
-    """Why, and what to press or do."""
+    """The reason of a row, and what to press or do about it."""
 
     why: str
     key: str = ""
     words: str = ""
     more: int = 0
-    """Further reasons."""
+    """The number of further reasons."""
     brief: str = ""
-    """`why` where there is little room."""
+    """A shorter `why` for narrow windows; empty where there is none."""
 
     def fitting(self, room: int) -> StyledLine:
-        """All of it; else in brief; else the key without its words, which still tells of a way out."""
+        """The line in at most `room` cells: all of it, otherwise with the brief reason, otherwise without the words
+        after the key, since the key alone still shows that there is a way out."""
         key = (span(self.key, Tone.KEY), StyledText(" ")) if self.key else ()
         out: StyledLine = (
             (StyledText(" · ", Tone.DIM), *key, span(self.words, Tone.DIM)) if self.words else ()
@@ -127,20 +143,20 @@ class ReasonSummary(NamedTuple):
             if width_of(row) <= room:
                 return (*row, *more)
         if not self.key or width_of(row[:3]) > room:
-            return row if room >= _BRIEF else row[:1]
-        return row if room - width_of(row[:3]) >= _WORTH else row[:3]
+            return row if room >= MIN_CELLS_FOR_REMEDY else row[:1]
+        return row if room - width_of(row[:3]) >= MIN_CELLS_FOR_WORDS else row[:3]
 
 
-_WORTH = 6
-"""Cells below which cut words say nothing."""
-_BRIEF = 30
-"""Cells below which the reason stands alone: of the way out only a word or two would be left."""
+MIN_CELLS_FOR_WORDS = 6
+"""With fewer cells, words are cut so short that nobody understands them."""
+MIN_CELLS_FOR_REMEDY = 30
+"""With fewer cells only the reason is shown, since one or two words would be left of the remedy."""
 
 
 def summarise_reason(
     reasons: tuple[Reason, ...], entry: SidecarEntry | None, summary: str, *, changed: bool
 ) -> ReasonSummary:
-    """The first reason; what the tool does where there is none."""
+    """The summary of the first reason; what the tool does where there is no reason."""
     if changed:
         return ReasonSummary(_CHANGED, "D", "difference", len(reasons), "changed")
     if not reasons:
@@ -156,25 +172,25 @@ def summarise_reason(
     return ReasonSummary(why, _FIX_KEYS[fix.kind], _FIX_WORDS.get(fix.kind, fix.words), more, brief)
 
 
-# A row's cells, and which columns a width has room for. Pure.
+# The cells of a row, and the columns that a width has room for.
 
 
 LONG_NAMES_WIDTH = 140
 """From this width, in cells, names have longer columns."""
 ALL_COLUMNS_WIDTH = 110
-"""From this width every column is there."""
+"""From this width, in cells, every column is there."""
 POLICY_COLUMN_WIDTH = 68
-"""From this width POLICY is."""
+"""From this width, in cells, the column POLICY is there."""
 COLUMN_NAMES = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "PROBE", "CALLS/ERR")
 _LAST_COLUMN = "WHY / FIX"
 
 
 class RowCells(NamedTuple):
-    """What one row has to say."""
+    """The values in the cells of one row."""
 
     state: tuple[str, Tone]
     tool: str
-    """`""` for a sidecar that offers none."""
+    """Empty for a sidecar that offers no tool."""
     sidecar: str
     version: str
     risk: Risk | None
@@ -185,13 +201,13 @@ class RowCells(NamedTuple):
 
 
 def column_titles(width: int) -> StyledLine:
-    """The columns' names, over rows drawn for the same width."""
+    """The line of column titles above rows of the same width."""
     row = _in_columns({name: (span(name, Tone.DIM),) for name in COLUMN_NAMES}, width)
     return (*row, span(_LAST_COLUMN, Tone.DIM))
 
 
 def row_line(cells: RowCells, now: float, width: int) -> StyledLine:
-    """The columns that fit, why and the way out last; `now` in Unix seconds."""
+    """The row with the columns that fit, then the reason and the way out; `now` is in Unix seconds."""
     risk = label_span(RISK_LABELS[cells.risk]) if cells.risk else span("–", Tone.DIM)
     row = _in_columns(
         {
@@ -218,14 +234,14 @@ def _tool_cell(cells: RowCells) -> StyledLine:
 
 
 def _probe_text(probe: ProbeEvidence | None, now: float) -> str:
-    """How long ago, and how long it took."""
+    """How long ago the probe was, and how long it took."""
     if probe is None or not probe.at:
         return "–"
     return f"{age(now - probe.at):<3} {milliseconds_text(probe.duration_ms)}"
 
 
 def _calls_cell(metrics: ToolMetrics | None) -> StyledText:
-    """Calls, and of them those that failed by themselves."""
+    """The number of calls, and how many of them failed in the tool."""
     if metrics is None or not metrics.calls:
         return StyledText("–", Tone.DIM)
     return StyledText(f"{metrics.calls}/{metrics.failed}", Tone.WARN if metrics.failed else Tone.PLAIN)
@@ -247,12 +263,12 @@ def _column_sizes(width: int) -> dict[str, int]:
     return {"STATE": 13, "TOOL": 18}
 
 
-# The catalog as rows: made once for each catalog, drawn and looked through only when asked. Pure.
+# The rows.
 
 
 @dataclass(slots=True, eq=False)
 class CatalogRow:
-    """A tool, or a sidecar that offers none. What it shows is found out when it is drawn."""
+    """A tool, or a sidecar that offers no tool."""
 
     key: str
     tool: str
@@ -260,31 +276,31 @@ class CatalogRow:
     view: CapabilityView | None
     offered_by: SidecarView | None
     changed: bool
-    """Its entry or program is not the one that was trusted or approved."""
+    """Whether its entry or program differs from what was trusted or approved."""
     leased: bool
     annotations: RowAnnotations
     stability: Stability
-    """The snapshot of the tool, or of the sidecar without tools."""
+    """The state of the tool, or of the sidecar without tools."""
     part: int
-    """0 what something offers, 1 a sidecar without tools, 2 what nothing offers."""
+    """0 for a tool that a sidecar offers, 1 for a sidecar without tools, 2 for a tool that nothing offers."""
     _listed: FilterItem | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
-        """What the row is called: the tool's name, or the sidecar's id."""
+        """The name of the tool, or the id of the sidecar."""
         return self.tool or self.sidecar
 
     @property
     def state(self) -> tuple[str, Tone]:
-        """Glyph and word."""
+        """The state as glyph and word, with its tone."""
         if self.changed:
-            return CHANGED_WORD
-        said = STATE_LABELS[self.stability.effective]
-        return (said[0], Tone.DIM) if self.stability.discovery is Discovery.MISSING else said
+            return CHANGED_LABEL
+        label = STATE_LABELS[self.stability.effective]
+        return (label[0], Tone.DIM) if self.stability.discovery is Discovery.MISSING else label
 
     @property
     def policy(self) -> str:
-        """`ask`, `allow`, `deny`, `blocked`, or how long a lease holds; `""` where nothing offers it."""
+        """`ask`, `allow`, `deny`, `blocked`, or the time a lease has left; empty where nothing offers the tool."""
         if self.view is None or self.stability.effective is Effective.DISABLED:
             return ""
         if is_blocked(self.stability):
@@ -293,7 +309,7 @@ class CatalogRow:
 
     @property
     def listed(self) -> FilterItem:
-        """The row as a filter sees it."""
+        """The row as the filter searches it."""
         if self._listed is None:
             if self.view is not None:
                 self._listed = listed_tool(self.view, changed=self.changed, leased=self.leased)
@@ -302,7 +318,7 @@ class CatalogRow:
         return self._listed
 
     def draw(self, width: int) -> StyledLine:
-        """The columns that fit, the reason last."""
+        """Draw the columns that fit, the reason last."""
         reasons = self.stability.reasons
         summary = self.view.capability.summary if self.view else ""
         entry = self.offered_by.entry if self.offered_by else None
@@ -322,13 +338,13 @@ class CatalogRow:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A line between groups; never under the cursor."""
+    """A heading between groups of rows. The cursor skips it."""
 
     text: str
     key: str = ""
 
     def draw(self, width: int) -> StyledLine:
-        """The text and a rule to the edge."""
+        """Draw the text and a rule to the edge."""
         title = span(f"── {self.text} ", Tone.DIM)
         return truncated((title, StyledText("─" * max(0, width - len(title.text)), Tone.DIM)), width)
 
@@ -337,10 +353,10 @@ CatalogRows = tuple[CatalogRow, ...]
 
 
 class Grouping(Enum):
-    """What stands together."""
+    """How the rows are grouped."""
 
     FAMILY = "family"
-    """The part of a tool's name before the first dot."""
+    """By the part of a tool's name before the first dot."""
     SIDECAR = "sidecar"
 
 
@@ -348,19 +364,19 @@ def rows_of(
     catalog: Catalog,
     changed: frozenset[str],
     before: Mapping[str, CatalogRow],
-    beside: RowAnnotations | None = None,
+    annotations: RowAnnotations | None = None,
     drifted: frozenset[str] = frozenset(),
 ) -> CatalogRows:
-    """Tools that something offers, by name; then sidecars without tools; then what nothing offers.
+    """The rows of a catalog: offered tools by name, then sidecars without tools, then tools that nothing offers.
 
-    `changed` are sidecars whose entry waits for trust again, `drifted` tools whose program or definition is
-    not the one that was approved. `before` are rows by key: a row whose values are equal is taken over as it
-    is.
+    `changed` names the sidecars whose entry waits for trust again, `drifted` the tools whose program or
+    definition differs from the approved one. `before` are the last rows by key: a row with equal values is
+    used again.
     """
-    beside = beside or RowAnnotations()
+    annotations = annotations or RowAnnotations()
     sidecars = {view.id: view for view in catalog.sidecars}
     changed |= {view.id for view in catalog.sidecars if view.changed}
-    leased = beside.leased_tools
+    leased = annotations.leased_tools
     parts: tuple[list[CatalogRow], ...] = ([], [], [])
     for view in catalog.capabilities:
         name, by, stability = view.capability.name, view.sidecar or "", view.stability
@@ -374,7 +390,7 @@ def rows_of(
             sidecars.get(by),
             is_changed,
             name in leased,
-            beside,
+            annotations,
             stability,
             part,
         )
@@ -383,7 +399,8 @@ def rows_of(
     for own in catalog.sidecars:
         if own.id not in offering:
             key = f"sidecar {own.id}"
-            made = CatalogRow(key, "", own.id, None, own, own.id in changed, False, beside, own.stability, 1)
+            is_changed = own.id in changed
+            made = CatalogRow(key, "", own.id, None, own, is_changed, False, annotations, own.stability, 1)
             parts[1].append(_reuse_row(before.get(key), made))
     for rows in parts:
         rows.sort(key=lambda row: row.tool or row.sidecar)
@@ -391,7 +408,7 @@ def rows_of(
 
 
 def changed_parts(catalog: Catalog, trust: Iterable[TrustItem]) -> tuple[frozenset[str], frozenset[str]]:
-    """What waits for trust again: the sidecars whose entry does, and single tools of MCP servers."""
+    """What waits for trust again: sidecars with a changed entry, and single tools of MCP servers."""
     servers = {item.sidecar for item in trust if item.tools}
     tools = frozenset(
         view.capability.name
@@ -403,19 +420,20 @@ def changed_parts(catalog: Catalog, trust: Iterable[TrustItem]) -> tuple[frozens
 
 
 def by_key(rows: Iterable[CatalogRow]) -> dict[str, CatalogRow]:
-    """Rows by their key."""
+    """The rows by their key."""
     return {row.key: row for row in rows}
 
 
 def sorted_rows(rows: CatalogRows, grouping: Grouping) -> CatalogRows:
-    """The rows in the order they are shown in."""
+    """The rows in the order of a grouping."""
     if grouping is Grouping.FAMILY:
         return rows
     return tuple(sorted(rows, key=lambda row: (row.part, row.sidecar)))
 
 
 def with_headings(rows: Sequence[CatalogRow], grouping: Grouping) -> list[CatalogRow | Heading]:
-    """A heading before each group. By family the name says it, so only the last two have one."""
+    """The rows with a heading before each group. Grouped by family only the last two groups have one, since the
+    tool names show the family."""
     shown: list[CatalogRow | Heading] = []
     middle, last = (bisect_left(rows, part, key=lambda row: row.part) for part in (1, 2))
     if grouping is Grouping.FAMILY:
@@ -430,13 +448,10 @@ def with_headings(rows: Sequence[CatalogRow], grouping: Grouping) -> list[Catalo
 
 
 def state_counts(rows: CatalogRows) -> str:
-    """`12 available · 2 degraded · 5 unavailable`."""
-    tally: dict[str, int] = {}
-    for row in rows:
-        word = CHANGED if row.changed else row.stability.effective.value
-        tally[word] = tally.get(word, 0) + 1
+    """The number of rows in each state, as in `12 available · 2 degraded · 5 unavailable`."""
+    counts = Counter(CHANGED if row.changed else row.stability.effective.value for row in rows)
     order = (*(state.value for state in Effective), CHANGED)
-    return " · ".join(f"{tally[word]} {word}" for word in order if word in tally)
+    return " · ".join(f"{counts[state]} {state}" for state in order if state in counts)
 
 
 _HEADINGS = ("sidecars that offer no known tool", "known tools that no sidecar here offers")
@@ -446,12 +461,13 @@ def _sidecar_heading(row: CatalogRow) -> str:
     if row.offered_by is None:
         return row.sidecar
     version = row.offered_by.entry.package_version or ""
-    state = CHANGED_WORD if row.offered_by.changed else STATE_LABELS[row.offered_by.stability.effective]
+    state = CHANGED_LABEL if row.offered_by.changed else STATE_LABELS[row.offered_by.stability.effective]
     return " ".join(word for word in (row.sidecar, version, "·", state[0]) if word)
 
 
 def _reuse_row(known: CatalogRow | None, made: CatalogRow) -> CatalogRow:
-    """The row as it was, where it would say the same; the views are looked at last, they are large."""
+    """The known row, where it would show the same."""
+    # The views are large and compared last.
     if known is None or (known.changed, known.leased) != (made.changed, made.leased):
         return made
     same = known.view == made.view and known.offered_by == made.offered_by

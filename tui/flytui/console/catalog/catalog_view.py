@@ -1,4 +1,4 @@
-"""The Catalog: the list of tools, the ladder of the one under the cursor, and the pages about it."""
+"""The Catalog view: the list of tools, the ladder of the tool under the cursor, and the pages about it."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import StyledLine, StyledText, Tone, line, span, wrapped
 
 NOT_PROBED_DIMENSIONS = frozenset(("discovery", "manifest"))
-"""Dimensions that only an edit of the registry makes well."""
+"""Dimensions that a probe cannot change: only an edit of the registry can."""
 SIDE_BY_SIDE_WIDTH = 100
-"""From this width the ladder stands beside the list."""
+"""From this width, in cells, the ladder is shown beside the list."""
 _ROW_TOPICS = frozenset((Topic.CATALOG, Topic.TRUST, Topic.GRANTS, Topic.ASKS))
 
 
 class CatalogView(CatalogFixActions):
-    """Every tool there is, its state as glyph and word, and why."""
+    """Every tool with its state and the reason for it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "side", "Ladder", show=False, id="catalog.ladder"),
@@ -74,17 +74,17 @@ class CatalogView(CatalogFixActions):
 
     TYPING_KEYS = (("Enter", "keep the filter"), ("catalog.clear", "clear it"))
 
-    def __init__(self, desk: ConsoleState, *, id: str) -> None:
+    def __init__(self, state: ConsoleState, *, id: str) -> None:
         super().__init__(id=id)
-        self._desk = desk
-        self._annotations = RowAnnotations(now=desk.now)
+        self._state = state
+        self._annotations = RowAnnotations(now=state.now)
         self._rows: CatalogRows = ()
         self._drift: dict[str, tuple[str, ...]] = {}
         self._problems: tuple[Diagnostic, ...] = ()
         self._summary = ""
         self._catalog: Catalog | None = None
         self._marks: tuple[frozenset[str], ...] = ()
-        """What `_rows` were made of, besides the catalog."""
+        """The values that `_rows` were made of, apart from the catalog."""
         self._side = True
         self._wide = True
         self._explained_key = ""
@@ -93,49 +93,49 @@ class CatalogView(CatalogFixActions):
         self._side_view.can_focus = False
 
     def compose(self) -> ComposeResult:
-        """List and ladder."""
+        """Place the list and the ladder."""
         with Horizontal():
             yield self.tool_list
             yield self._side_view
 
     def on_mount(self) -> None:
-        """Draw what is known; calls are counted when the kernel has read its log."""
+        """Draw what is known, and fetch the metrics."""
         self._update_layout(self.app.size.width)
         self.set_interval(1.0, self._on_second)
         self.changed(_ROW_TOPICS)
         self.run_worker(self._fetch_metrics(), group="metrics", exclusive=True)
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """Rows follow the catalog; rows that did not change are not made again."""
-        desk = self._desk
+        """Show fresh values. Rows that did not change are used again."""
+        state = self._state
         if Topic.METRICS in topics:
-            self._annotations.metrics = {item.tool: item for item in desk.metrics}
+            self._annotations.metrics = {item.tool: item for item in state.metrics}
             self.tool_list.list.refresh()
-        if topics & _ROW_TOPICS and desk.catalog is not None:
-            self._annotations.leases = leases_by_tool(desk.catalog, desk.leases)
-            self._drift = drifted_tools(desk.asks)
-            changed, waiting = changed_parts(desk.catalog, desk.trust)
+        if topics & _ROW_TOPICS and state.catalog is not None:
+            self._annotations.leases = leases_by_tool(state.catalog, state.leases)
+            self._drift = drifted_tools(state.asks)
+            changed, waiting = changed_parts(state.catalog, state.trust)
             marks = (changed, waiting | frozenset(self._drift), self._annotations.leased_tools)
-            if self._catalog is not desk.catalog or self._marks != marks:
-                self._catalog, self._marks = desk.catalog, marks
-                self._rebuild_rows(desk.catalog, *marks[:2])
+            if self._catalog is not state.catalog or self._marks != marks:
+                self._catalog, self._marks = state.catalog, marks
+                self._rebuild_rows(state.catalog, *marks[:2])
             self.tool_list.list.refresh()
 
     def _rebuild_rows(self, catalog: Catalog, changed: frozenset[str], drifted: frozenset[str]) -> None:
         known = by_key(self._rows)
         self._rows = rows_of(catalog, changed, known, self._annotations, drifted)
         self._problems, self._summary = (
-            (*catalog_problems(catalog), *self._desk.settings.problems),
+            (*catalog_problems(catalog), *self._state.settings.problems),
             state_counts(self._rows),
         )
         self.tool_list.set_rows(self._rows)
 
     def focus_here(self) -> None:
-        """Where keys go when this screen is shown."""
+        """Give the keys to the list."""
         self.tool_list.focus_here()
 
     def on_resize(self, event: events.Resize) -> None:
-        """The ladder stands beside the list where there is room."""
+        """Show the ladder beside the list where there is room."""
         self._update_layout(event.size.width)
 
     @property
@@ -165,8 +165,8 @@ class CatalogView(CatalogFixActions):
             return
 
         def lines(now: CatalogRow, width: int) -> Sequence[StyledLine]:
-            usage = usage_of(now.tool, self._desk.metrics, self._desk.activity) if now.tool else None
-            return details_lines(now, self._desk.now(), width, usage)
+            usage = usage_of(now.tool, self._state.metrics, self._state.activity) if now.tool else None
+            return details_lines(now, self._state.now(), width, usage)
 
         page = self._page(row, lines, as_json)
         self.run_worker(self._fetch_metrics(page), group="metrics", exclusive=True)
@@ -177,9 +177,9 @@ class CatalogView(CatalogFixActions):
         lines: Callable[[CatalogRow, int], Sequence[StyledLine]],
         copy: Callable[[CatalogRow], str],
     ) -> PageScreen:
-        """A page about that row, as it is whenever the page is built."""
+        """Open a page about the row. The page looks the row up again whenever it is drawn."""
         page = PageScreen(
-            self._desk,
+            self._state,
             row.name,
             lambda width: lines(by_key(self._rows).get(row.key, row), width),
             copy=lambda: copy(by_key(self._rows).get(row.key, row)),
@@ -188,11 +188,10 @@ class CatalogView(CatalogFixActions):
         return page
 
     async def _fetch_metrics(self, page: PageScreen | None = None) -> None:
-        """Metrics wait until the kernel has read its log; they hold up no paint. From then on they follow
-        each call's end."""
+        # The kernel answers only when it has read its whole log. In a worker, the first frame does not wait for it.
         metrics = frozenset((Topic.METRICS,))
         try:
-            await self._desk.fetch(metrics)
+            await self._state.fetch(metrics)
         except FlyError:
             return  # the bar says that the kernel is gone
         self.changed(metrics)
@@ -200,7 +199,7 @@ class CatalogView(CatalogFixActions):
             page.changed(metrics)
 
     def action_side(self) -> None:
-        """Ladder beside the list, or more columns; where there is no room beside it, over the list."""
+        """Show or hide the ladder beside the list; in a narrow window, open it as a page."""
         if self._wide:
             self._side = not self._side
             self._update_layout(self.size.width)
@@ -208,12 +207,12 @@ class CatalogView(CatalogFixActions):
             self._page(self.row, self._ladder_of, as_json)
 
     def action_why(self) -> None:
-        """Why it is so, and what a call would meet."""
+        """Open the page on why the tool is in its state, and what a call would meet."""
         if self.row is not None:
             self._page(self.row, why_lines, why_json)
 
     def action_difference(self) -> None:
-        """What changed since it was trusted and approved."""
+        """Open the page on what changed since the tool was trusted and approved."""
 
         def lines(now: CatalogRow, width: int) -> Sequence[StyledLine]:
             return change_lines(now, self._drift.get(now.tool, ()), width)
@@ -222,16 +221,16 @@ class CatalogView(CatalogFixActions):
             self._page(self.row, lines, as_json)
 
     def action_jump(self) -> None:
-        """Write a name, and be there."""
+        """Ask for a name and move the cursor to its row."""
 
-        def there(key: str | None) -> None:
+        def go_to(key: str | None) -> None:
             if key:
                 self.tool_list.go_to(key)
 
-        self.app.push_screen(JumpScreen(self._rows), there)
+        self.app.push_screen(JumpScreen(self._rows), go_to)
 
     def action_probe(self) -> None:
-        """Ask the sidecar of this row again."""
+        """Probe the sidecar of the row under the cursor."""
         row = self.row
         if row is None:
             return
@@ -245,29 +244,29 @@ class CatalogView(CatalogFixActions):
         self.run_worker(self._probe(row.sidecar), group="probe")
 
     def action_test_call(self) -> None:
-        """Write an input for this tool and call it."""
+        """Open the test-call form of the tool under the cursor."""
         row = self.row
         if row is not None and row.view is not None:
-            self.app.push_screen(FormScreen(self._desk, row.view))
+            self.app.push_screen(FormScreen(self._state, row.view))
         elif row is not None:
             self._notice(f"{row.sidecar} offers no tool that could be called")
 
     def action_problems(self) -> None:
-        """What is wrong in files a person wrote."""
+        """Open the page of the problems in files that a person wrote."""
 
         def lines(width: int) -> Sequence[StyledLine]:
             return diagnostics_lines(self._problems, width)
 
-        self.app.push_screen(PageScreen(self._desk, "Problems", lines))
+        self.app.push_screen(PageScreen(self._state, "Problems", lines))
 
     def action_copy(self) -> None:
-        """This row as JSON, to the terminal's clipboard."""
+        """Copy the row under the cursor to the terminal's clipboard, as JSON."""
         if self.row is not None:
             self.app.copy_to_clipboard(as_json(self.row))
             self._notice(f"{self.row.name} sent as JSON to the terminal's clipboard")
 
     def _on_second(self) -> None:
-        """Ages grow and leases run out while nothing else changes."""
+        # Ages grow and leases run out without any event.
         if self.display:
             self.tool_list.list.refresh()
             if self._side_view.display:
@@ -278,7 +277,7 @@ class CatalogView(CatalogFixActions):
         self._side_view.display = self._side and self._wide
 
     def _notes(self, width: int) -> Sequence[StyledLine]:
-        return note_lines(self._desk.catalog, self._problems, self._summary, self._desk.keys, width)
+        return note_lines(self._state.catalog, self._problems, self._summary, self._state.keys, width)
 
     def _ladder(self, width: int) -> Sequence[StyledLine]:
         return self._ladder_of(self.row, width) if self.row is not None else []
@@ -287,4 +286,4 @@ class CatalogView(CatalogFixActions):
         rows: list[StyledLine] = [headline(row.name, row.stability)]
         if row.view:
             rows += wrapped([line(StyledText(" "), span(row.view.capability.summary, Tone.DIM))], width, 1)
-        return [*rows, (), *ladder_lines(row.stability, self._desk.now(), width)]
+        return [*rows, (), *ladder_lines(row.stability, self._state.now(), width)]

@@ -1,4 +1,4 @@
-"""A JSON Schema for reading: each field with its type, whether it must be there, and what it means. Pure."""
+"""The page with everything about a tool or a sidecar: its schemas, its usage, its entry and its problems."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from flytui.text.lines import (
 )
 
 MAX_SCHEMA_DEPTH = 6
-"""Levels of fields in fields that are drawn; what lies deeper is given as JSON."""
+"""Levels of fields within fields that are drawn; deeper ones are shown as JSON."""
 _STEP = 2
 _LIMITS = (
     ("minimum", "≥ {}"),
@@ -74,11 +74,11 @@ _DRAWN = frozenset(
         *(key for key, _ in _LIMITS),
     )
 )
-"""Keywords that have words of their own; a schema with others is given whole, as JSON."""
+"""Keywords that are drawn in words. Other keywords are shown as JSON."""
 
 
 def schema_lines(schema: Json, width: int) -> list[StyledLine]:
-    """The fields of an object, indented by depth; any other schema as JSON, so that nothing is left out."""
+    """The fields of an object schema, indented by depth; any other schema as JSON. Nothing is left out."""
     if not isinstance(schema, dict) or not schema:
         return []
     if not isinstance(schema.get("properties"), dict) or not schema["properties"]:
@@ -93,19 +93,19 @@ def schema_lines(schema: Json, width: int) -> list[StyledLine]:
 
 def _field_lines(schema: Mapping[str, Json], width: int, depth: int) -> Iterator[StyledLine]:
     properties, required = schema.get("properties"), schema.get("required")
-    musts = required if isinstance(required, list) else []
+    required_names = required if isinstance(required, list) else []
     for name, field in properties.items() if isinstance(properties, dict) else ():
-        yield from _one_field_lines(name, field, name in musts, width, depth)
+        yield from _one_field_lines(name, field, name in required_names, width, depth)
 
 
-def _one_field_lines(name: str, field: Json, must: bool, width: int, depth: int) -> Iterator[StyledLine]:
+def _one_field_lines(name: str, field: Json, required: bool, width: int, depth: int) -> Iterator[StyledLine]:
     margin = 1 + _STEP * depth
     if not isinstance(field, dict):
         yield from wrap(
             (StyledText(" " * margin), span(name, Tone.STRONG), span(f"  {field}")), width, margin + 2
         )
         return
-    marks = (StyledText("  required", Tone.ACCENT),) if must else ()
+    marks = (StyledText("  required", Tone.ACCENT),) if required else ()
     facts = " · ".join(_limit_words(field))
     head = (StyledText(" " * margin), span(name, Tone.STRONG), span(f"  {_type(field)}"), *marks)
     yield from wrap((*head, span(f"  {facts}" if facts else "", Tone.DIM)), width, margin + 2)
@@ -152,7 +152,7 @@ def _json_block(value: Json, width: int, margin: int) -> list[StyledLine]:
     return wrapped(text_lines(json_text(value), margin=margin), width, margin + 2)
 
 
-# How a tool has been used: what the log adds up to, and its latest calls. Pure.
+# How a tool was used: the sums of the log, and its latest calls.
 
 
 MAX_RECENT_CALLS = 10
@@ -160,22 +160,22 @@ _USAGE_LABEL_CELLS = 13
 
 
 class ToolUsage(NamedTuple):
-    """What is known of one tool's calls."""
+    """What is known about the calls of one tool."""
 
     metrics: ToolMetrics | None
-    """None where the log has no call of it."""
+    """None where the log has no call of the tool."""
     recent: Sequence[Activity]
-    """Newest first."""
+    """The latest calls, newest first."""
 
 
 def usage_of(tool: str, metrics: Iterable[ToolMetrics], calls: Iterable[Activity]) -> ToolUsage:
-    """The tool's own among all."""
+    """The usage of one tool, from the metrics and calls of all tools."""
     own = next((item for item in metrics if item.tool == tool), None)
     return ToolUsage(own, [call for call in calls if call.tool == tool][:MAX_RECENT_CALLS])
 
 
 def usage_lines(usage: ToolUsage, now: float, width: int) -> list[StyledLine]:
-    """Counts, durations, the last error and the latest calls; `now` in Unix seconds."""
+    """The section on calls: counts, durations, the last error and the latest calls. `now` is in Unix seconds."""
     rows: list[StyledLine] = [(), line(StyledText(" "), span("Calls", Tone.STRONG))]
     metrics = usage.metrics
     if metrics is None and not usage.recent:
@@ -237,7 +237,7 @@ def _age_of(time: str, now: float) -> str:
         return time
 
 
-# Everything about one tool or sidecar, as a page, and as JSON for the clipboard. Pure.
+# The page, and the same as JSON for the clipboard.
 
 
 _MARGIN = 1
@@ -252,7 +252,7 @@ _SEVERITY_TONES = {
 def details_lines(
     row: CatalogRow, now: float, width: int, usage: ToolUsage | None = None
 ) -> list[StyledLine]:
-    """Ladder first, then what it is, how it was used, what it may touch, what it takes and gives."""
+    """The page about a row: ladder, description, usage, permissions, entry, schemas and examples, in this order."""
     rows: list[StyledLine] = [headline(row.tool or row.sidecar, row.stability), ()]
     rows += ladder_lines(row.stability, now, width)
     if row.view:
@@ -273,12 +273,12 @@ def details_lines(
 
 
 def as_json(row: CatalogRow) -> str:
-    """The tool's view, or the sidecar's where it offers no tool; ASCII, for nothing hidden is copied."""
+    """The tool as JSON, or the sidecar where it offers no tool; in ASCII, so that no hidden character is copied."""
     return json.dumps(msgspec.to_builtins(row.view or row.offered_by), indent=2)
 
 
 def diagnostics_lines(diagnostics: Sequence[Diagnostic], width: int) -> list[StyledLine]:
-    """Each finding with its place, and what to write instead."""
+    """The page of problems: each one with its place and its remedy."""
     rows: list[StyledLine] = []
     for finding in diagnostics:
         word, tone = _SEVERITY_TONES[finding.severity]
@@ -325,33 +325,36 @@ def _capability(capability: Capability, policy: str, width: int) -> list[StyledL
     return rows
 
 
-def _permissions(wants: Permissions, report: SandboxReport | None, width: int) -> list[StyledLine]:
-    """What it may touch, one a line, and whether it is held to that here, where that was looked at."""
+def _permissions(declared: Permissions, report: SandboxReport | None, width: int) -> list[StyledLine]:
+    """The permissions, one a line, and where the sandbox was checked, whether each one is enforced."""
     rows = _section("Permissions")
     if report is None:
-        return [*rows, *_declared(wants, width)]
+        return [*rows, *_declared_lines(declared, width)]
     rows += labelled(
         "level", ", ".join(filter(None, (report.level.value, report.mechanism))), width, _LABEL_CELLS
     )
     for item in report.permissions:
-        held = span("✓ enforced", Tone.GOOD) if item.enforced else span("○ not enforced", Tone.WARN)
+        enforced = span("✓ enforced", Tone.GOOD) if item.enforced else span("○ not enforced", Tone.WARN)
         why = f" · {item.why}" if item.why and item.why != "not enforced" else ""
         label = padded((StyledText(" "), span(item.name, Tone.DIM)), _LABEL_CELLS)
-        rows += wrap((*label, span(f"{item.declared}  "), held, span(why, Tone.DIM)), width, _LABEL_CELLS)
+        rows += wrap((*label, span(f"{item.declared}  "), enforced, span(why, Tone.DIM)), width, _LABEL_CELLS)
     return rows
 
 
-def _declared(wants: Permissions, width: int) -> list[StyledLine]:
+def _declared_lines(declared: Permissions, width: int) -> list[StyledLine]:
     rows = list(
         labelled(
-            "network", "yes: this machine's whole network" if wants.network else "none", width, _LABEL_CELLS
+            "network",
+            "yes: this machine's whole network" if declared.network else "none",
+            width,
+            _LABEL_CELLS,
         )
     )
-    rows += labelled("reads", ", ".join(wants.read) or "nothing", width, _LABEL_CELLS)
-    rows += labelled("writes", ", ".join(wants.write) or "nothing", width, _LABEL_CELLS)
-    rows += labelled("secrets", ", ".join(wants.secrets) or "none", width, _LABEL_CELLS)
+    rows += labelled("reads", ", ".join(declared.read) or "nothing", width, _LABEL_CELLS)
+    rows += labelled("writes", ", ".join(declared.write) or "nothing", width, _LABEL_CELLS)
+    rows += labelled("secrets", ", ".join(declared.secrets) or "none", width, _LABEL_CELLS)
     rows += labelled(
-        "desktop", "yes: keyboard, mouse and screen" if wants.desktop else "no", width, _LABEL_CELLS
+        "desktop", "yes: keyboard, mouse and screen" if declared.desktop else "no", width, _LABEL_CELLS
     )
     return rows
 
@@ -383,7 +386,7 @@ def _entry(entry: SidecarEntry, trusted: bool, width: int) -> list[StyledLine]:
 
 
 def changed_lines(view: SidecarView, width: int) -> list[StyledLine]:
-    """What the registry says now and nobody has trusted yet; nothing where nothing waits."""
+    """The change of the entry that waits for trust; nothing where nothing waits."""
     if not view.changed:
         return []
     words = "Changed, last trusted value in force; this waits for trust (T in the console, or flytui trust):"

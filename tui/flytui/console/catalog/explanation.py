@@ -1,4 +1,4 @@
-"""The stability ladder: nine dimensions in order, each with its word, its evidence and the way out. Pure."""
+"""Explains the state of a tool: the ladder of its nine dimensions, why it is so, and what changed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STDERR_LINES = 20
 
 
 def ladder_lines(stability: Stability, now: float, width: int) -> list[StyledLine]:
-    """All rungs for that width; `now` in Unix seconds, for ages."""
+    """The ladder: every dimension with its state, its evidence and the remedies. `now` is in Unix seconds."""
     rows: list[StyledLine] = []
     for dimension in DIMENSIONS:
         rows += _dimension_lines(stability, dimension, now, width)
@@ -126,7 +126,7 @@ def _facts(stability: Stability, dimension: str, now: float) -> Iterator[str]:
 
 
 def _permissions(group: tuple[PermissionReport, ...]) -> str:
-    """Permissions that share one reason, and the reason once."""
+    """Permissions with the same reason as one line, with the reason once."""
     enforced, why = group[0].enforced, group[0].why
     parts = [f"{report.name}: {report.declared}" for report in group]
     if enforced or not why.startswith("not enforced"):
@@ -135,18 +135,18 @@ def _permissions(group: tuple[PermissionReport, ...]) -> str:
 
 
 def _stderr(tail: str) -> Iterator[str]:
-    if tail:  # only a newline ends a line: what else could end one is to be seen
+    if tail:  # not `splitlines`: another character that could end a line is to be shown as a token
         yield from (f"stderr │ {text}" for text in tail.rstrip("\n").split("\n")[-STDERR_LINES:])
 
 
 def headline(tool: str, stability: Stability) -> StyledLine:
-    """Name and effective state."""
+    """The line with the name and the effective state."""
     return line(
         StyledText(" "), span(tool, Tone.STRONG), StyledText("  "), span(*STATE_LABELS[stability.effective])
     )
 
 
-# Why a tool is as it is, and what would happen if it were called now. Pure.
+# Why a tool is as it is, and what would happen if somebody called it now.
 
 
 _POLICY = {
@@ -159,11 +159,12 @@ _INDENT = StyledText("   ")
 
 
 def why_lines(row: CatalogRow, width: int) -> list[StyledLine]:
-    """State with every reason and its way out; then policy with its rule; then leases; then who sees it."""
+    """The page that explains a row: its state with all reasons, the policy with its rule, the leases, and who sees
+    the tool."""
     rows: list[StyledLine] = [headline(row.name, row.stability), *_heading_line("Why it is so")]
     reasons = row.stability.reasons
     if not reasons:
-        rows += _text_lines("nothing speaks against it: every dimension that was looked at is well", width)
+        rows += _text_lines("nothing is wrong: every dimension that was checked is well", width)
     for reason in reasons:
         rows += _first_reason_lines(reason, width)
     if row.changed:
@@ -180,8 +181,8 @@ def why_lines(row: CatalogRow, width: int) -> list[StyledLine]:
 
 
 def why_json(row: CatalogRow) -> str:
-    """The same as JSON; ASCII, for nothing hidden is copied."""
-    told: JsonObject = {
+    """The explanation as JSON, in ASCII, so that no hidden character is copied."""
+    facts: JsonObject = {
         "name": row.name,
         "effective": row.stability.effective.value,
         "changed": row.changed,
@@ -190,11 +191,11 @@ def why_json(row: CatalogRow) -> str:
         "because": row.view.because if row.view else "",
         "leases": msgspec.to_builtins(row.annotations.leases.get(row.tool, ())),
     }
-    return json.dumps(told, indent=2)
+    return json.dumps(facts, indent=2)
 
 
 def change_lines(row: CatalogRow, drift: Sequence[str], width: int) -> list[StyledLine]:
-    """What differs from what was approved: the entry, the program; in plain words where nothing does."""
+    """The page with the changes of the entry and of the program since they were approved."""
     entry = row.offered_by.changed if row.offered_by else ()
     rows: list[StyledLine] = [headline(row.name, row.stability)]
     if entry:
@@ -222,7 +223,7 @@ def _call_lines(row: CatalogRow) -> Iterator[str]:
         yield "nothing here offers it, so a call ends unavailable"
         return
     if row.stability.effective in (Effective.UNAVAILABLE, Effective.DISABLED):
-        yield f"a call ends {row.stability.effective.value}, before anybody is asked; else:"
+        yield f"a call ends {row.stability.effective.value}, before anybody is asked; otherwise:"
     decision = BLOCKED if row.policy == BLOCKED else view.decision
     yield f"policy says {view.decision}: {_POLICY.get(decision, decision)}"
     if view.because:

@@ -1,4 +1,4 @@
-"""Jump to a tool: write a part of its name, Enter goes there."""
+"""The screen that jumps to a tool by letters of its name."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ from flytui.text.lines import StyledLine, StyledText, keys_fitting, line, padded
 
 @dataclass(frozen=True, slots=True)
 class JumpTarget:
-    """A row that can be jumped to."""
+    """A row of the Catalog in the list of matches."""
 
     row: CatalogRow
 
     @property
     def key(self) -> str:
-        """That of the row."""
+        """The key of the row."""
         return self.row.key
 
     def draw(self, width: int) -> StyledLine:
-        """State and name."""
+        """Draw the state and the name."""
         return truncated((*padded((StyledText(*self.row.state),), 14), span(self.row.name)), width)
 
 
 def ranked_targets(rows: Iterable[CatalogRow], text: str) -> list[CatalogRow]:
-    """Rows whose name holds the letters in order: those that begin so first, then those that hold them
-    together, then the others; in their order among each other."""
-    wanted = "".join(text.casefold().split())
+    """The rows whose name contains the letters in this order. Names that begin with the letters come first, then
+    names that contain them together, then the others."""
+    letters = "".join(text.casefold().split())
     ranks: tuple[list[CatalogRow], ...] = ([], [], [])
     for row in rows:
         name = row.listed.name
-        if name.startswith(wanted):
+        if name.startswith(letters):
             ranks[0].append(row)
-        elif wanted in name:
+        elif letters in name:
             ranks[1].append(row)
-        elif in_order(wanted, name):
+        elif in_order(letters, name):
             ranks[2].append(row)
     return [row for rank in ranks for row in rank]
 
 
 class JumpScreen(ModalScreen[str]):
-    """Ends with the key of the row that was chosen, `""` for none."""
+    """Ends with the key of the chosen row, or with an empty text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Back", show=False, id="jump.back"),
@@ -69,14 +69,14 @@ class JumpScreen(ModalScreen[str]):
         self._list.can_focus = False
 
     def compose(self) -> ComposeResult:
-        """A line to write in, and what fits it."""
+        """Place the line to write in, the matches and the keys."""
         with Vertical(classes="box"):
             yield FilterInput(id="jump", placeholder="tool", select_on_focus=False)
             yield self._list
             yield LineBar(self._keys, id="jump-keys")
 
     def on_mount(self) -> None:
-        """Everything, until something is written."""
+        """Show every row until something is written."""
         self._show("")
 
     @on(Input.Changed, "#jump")
@@ -94,11 +94,11 @@ class JumpScreen(ModalScreen[str]):
         self._on_text_submitted()
 
     def action_leave(self) -> None:
-        """Nowhere."""
+        """Go back without a jump."""
         self.dismiss("")
 
     def action_step(self, step: int) -> None:
-        """Another row, while the text goes on."""
+        """Move the cursor of the list, while letters go to the line."""
         self._list.action_move(step)
 
     def _show(self, text: str) -> None:

@@ -1,15 +1,15 @@
-"""The lines above the Catalog's list: problems, counts, and what to write into an empty project. Pure."""
+"""The list of tools of the Catalog: a filter line, the lines above the list, column titles and rows.
+
+This module knows neither the ladder nor the kernel.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.widgets import Input
 
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Diagnostic
@@ -22,8 +22,8 @@ from flytui.console.catalog.catalog_rows import (
     with_headings,
 )
 from flytui.console.user_settings import KeyBindings
+from flytui.console.widgets.filter_line import FilterLineView
 from flytui.console.widgets.lines import LineBar, LineView
-from flytui.console.widgets.text_input import FilterInput
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.filter_query import FilterItem, Query, parse_query
 from flytui.text.labels import plural
@@ -43,7 +43,7 @@ _FIRST_REGISTRY = (
 
 
 def catalog_problems(catalog: Catalog | None) -> tuple[Diagnostic, ...]:
-    """What is wrong in files a person wrote, the files' own problems first."""
+    """The problems in files that a person wrote, those of whole files first."""
     if catalog is None:
         return ()
     own = [problem for view in catalog.sidecars for problem in view.entry.problems]
@@ -53,7 +53,8 @@ def catalog_problems(catalog: Catalog | None) -> tuple[Diagnostic, ...]:
 def note_lines(
     catalog: Catalog | None, problems: tuple[Diagnostic, ...], summary: str, keys: KeyBindings, width: int
 ) -> list[StyledLine]:
-    """What is wrong, how many tools there are in which state, and how to begin where there is none."""
+    """The lines above the list: problems, then the count of tools by state, or how to begin when the registry
+    declares no sidecar."""
     notes = _problem_note(problems, keys.label("catalog.problems"))
     if catalog is None:
         notes.append(line(span(" reading the registry…", Tone.DIM)))
@@ -66,7 +67,7 @@ def note_lines(
 
 
 def match_lines(text: str, query: Query, shown: int, count: int, width: int) -> list[StyledLine]:
-    """How many match, and which words of the filter mean nothing."""
+    """How many rows match the filter, and which of its words have no meaning."""
     found = f" {shown} of {count} match “{text}”"
     rows = [line(span(found, Tone.ACCENT), span(" · Esc clears", Tone.DIM))]
     rows += [line(span(f" ! {problem}", Tone.WARN)) for problem in query.problems]
@@ -74,24 +75,21 @@ def match_lines(text: str, query: Query, shown: int, count: int, width: int) -> 
 
 
 def _problem_note(problems: tuple[Diagnostic, ...], key: str) -> list[StyledLine]:
-    """The key and the count first, then the files, those of the project before those of the person: where
-    there is little room the end is cut."""
     if not problems:
         return []
+    # The key and the count come first, and files of the project before those of the person, because a narrow
+    # window cuts the end.
     files = {problem.position.file for problem in problems if problem.position}
     where = f" in {', '.join(sorted(files, key=lambda file: (file.startswith('/'), file)))}" if files else ""
     what = span(f" shows {plural(len(problems), 'problem')}{where}")
     return [line(span(" ! ", Tone.WARN), span(key, Tone.KEY), what)]
 
 
-# The list of tools: filter line, what was found, column titles, rows. It knows no ladder and no kernel.
-
-
 _FILTER_HINT = "words  state: risk: sidecar: policy: source:  !not · Enter keeps · Esc clears"
 
 
-class ToolListPane(Vertical):
-    """Rows that match what is written. `notes` are the lines above the list while nothing is."""
+class ToolListPane(FilterLineView):
+    """The rows that match the filter. `notes` makes the lines above the list while there is no filter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", show=False, priority=True, id="catalog.filter"),
@@ -100,41 +98,38 @@ class ToolListPane(Vertical):
     ]
 
     def __init__(self, notes: Callable[[int], Sequence[StyledLine]], *, id: str) -> None:
-        super().__init__(id=id)
+        self.list = VirtualList(id="catalog-rows")
+        super().__init__(self.list, id=id, filter_id="filter", placeholder=_FILTER_HINT)
         self._notes = notes
         self._all_rows: CatalogRows = ()
         self._rows: CatalogRows = ()
-        """As given, in the order of the grouping."""
+        """All rows in the order of the grouping."""
         self._items: list[FilterItem] | None = None
         self.shown: CatalogRows = ()
         self.query_now = Query()
-        self._text = ""
         self.grouping = Grouping.FAMILY
-        self._box = FilterInput(id="filter", placeholder=_FILTER_HINT, select_on_focus=False)
         self._note_bar = LineBar(self._note_lines, id="notes")
         self._title_bar = LineBar(self._titles, id="titles")
-        self.list = VirtualList(id="catalog-rows")
         self._empty = LineView(self._empty_lines, id="catalog-empty")
 
     def compose(self) -> ComposeResult:
-        """Filter line, notes, titles, rows, and what stands there when there are none."""
-        yield self._box
+        """Place the filter line, the notes, the titles, the rows, and what is shown instead of no rows."""
+        yield self.filter_input
         yield self._note_bar
         yield self._title_bar
         yield self.list
         yield self._empty
 
     def on_mount(self) -> None:
-        """Start without the filter line."""
-        self._box.display = False
-        self._refresh_list()
+        """Show the rows given so far."""
+        self.apply_filter()
 
     def set_rows(self, rows: CatalogRows) -> None:
-        """Other rows; what was written, the cursor and the grouping stay."""
+        """Replace the rows. The filter, the cursor and the grouping stay."""
         self._all_rows = rows
         self._rows = sorted_rows(rows, self.grouping)
         self._items = None
-        self._refresh_list()
+        self.apply_filter()
 
     @property
     def row(self) -> CatalogRow | None:
@@ -142,66 +137,29 @@ class ToolListPane(Vertical):
         row = self.list.row
         return row if isinstance(row, CatalogRow) else None
 
-    @property
-    def typing(self) -> bool:
-        """Whether keys go to the filter line, where letters are text."""
-        return self.is_attached and self.screen.focused is self._box
-
     def focus_here(self) -> None:
-        """Keys go to the rows."""
-        self.screen.set_focus(self.list)  # at once, or a later key would find the focus moved back
+        """Give the keys to the rows."""
+        # At once and not after a refresh: a key pressed meanwhile may move the focus elsewhere.
+        self.screen.set_focus(self.list)
 
     def go_to(self, key: str) -> None:
-        """Put the cursor on the row of that key; a filter that hides it is cleared."""
+        """Move the cursor to the row of that key. A filter that hides the row is cleared."""
         if all(row.key != key for row in self.shown):
             self.action_clear()
         self.list.select_key(key)
         self.focus_here()
 
-    def action_filter(self) -> None:
-        """Write what rows must be. A priority binding and no deferred focus: both act before the next key
-        is looked at, so that `/quit` typed in one go is a filter and never quits."""
-        self._box.display = True
-        self.screen.set_focus(self._box)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """In the filter line `/` is text."""
-        return not (action == "filter" and self.typing)
-
-    def action_clear(self) -> None:
-        """No filter."""
-        self._box.value = ""
-        self._box.display = False
-        self._text = ""
-        self.focus_here()
-        self._refresh_list()
-
     def action_group(self) -> None:
-        """By family, or by sidecar."""
+        """Change between grouping by family and by sidecar."""
         by_sidecar = self.grouping is Grouping.SIDECAR
         self.grouping = Grouping.FAMILY if by_sidecar else Grouping.SIDECAR
         self.set_rows(self._all_rows)
 
-    @on(Input.Changed, "#filter")
-    def _on_filter_changed(self, event: Input.Changed) -> None:
-        self._text = event.value
-        self._refresh_list()
-
-    @on(Input.Submitted, "#filter")
-    def _on_filter_submitted(self) -> None:
-        self._box.display = False
-        self.focus_here()
-        self._refresh_list()
-
-    @on(events.DescendantFocus)
-    @on(events.DescendantBlur)
-    def _on_focus_moved(self) -> None:
-        self.post_message(LineBar.Stale())
-
-    def _refresh_list(self) -> None:
-        self.query_now = parse_query(self._text)
+    def apply_filter(self) -> None:
+        """Show the rows that the filter lets through, with their headings."""
+        self.query_now = parse_query(self.filter_text)
         self.shown = self._matching_rows() if self.query_now.terms else self._rows
-        self.list.set_rows(with_headings(self.shown, self.grouping), narrowed=bool(self._text))
+        self.list.set_rows(with_headings(self.shown, self.grouping), narrowed=bool(self.filter_text))
         self.list.display = bool(self.shown)
         self._empty.display = not self.shown
         self._empty.rebuild()
@@ -212,15 +170,17 @@ class ToolListPane(Vertical):
         if self._items is None:
             self._items = [row.listed for row in self._rows]
         rows = self._rows
-        return tuple([rows[at] for at in self.query_now.explicit_states(self._items)])
+        return tuple([rows[at] for at in self.query_now.matching_indices(self._items)])
 
     def _note_lines(self, width: int) -> Sequence[StyledLine]:
-        if not self._text:
+        if not self.filter_text:
             return self._notes(width)
-        return match_lines(self._text, self.query_now, len(self.shown), len(self._rows), width)
+        return match_lines(self.filter_text, self.query_now, len(self.shown), len(self._rows), width)
 
     def _titles(self, width: int) -> Sequence[StyledLine]:
         return [truncated((StyledText("  "), *column_titles(width - 3)), width)] if self.shown else []
 
     def _empty_lines(self, width: int) -> Sequence[StyledLine]:
-        return [(), line(span(" Nothing matches. Esc clears the filter.", Tone.DIM))] if self._text else []
+        if not self.filter_text:
+            return []
+        return [(), line(span(" Nothing matches. Esc clears the filter.", Tone.DIM))]

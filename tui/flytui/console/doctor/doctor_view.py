@@ -129,9 +129,9 @@ class DoctorView(FixActions):
         ("doctor.copy", "copy as JSON"),
     ]
 
-    def __init__(self, desk: ConsoleState, *, id: str) -> None:
+    def __init__(self, state: ConsoleState, *, id: str) -> None:
         super().__init__(id=id)
-        self._desk = desk
+        self._state = state
         self._checks: tuple[Check, ...] = ()
         self._checked_at: float | None = None
         self._checking = False
@@ -203,18 +203,18 @@ class DoctorView(FixActions):
 
     async def _run_checks(self) -> None:
         try:
-            found = [*await self._desk.client.checks(), *await self._terminal_checks()]
+            found = [*await self._state.client.checks(), *await self._terminal_checks()]
         except FlyError as error:
             self._notice(f"not looked at: {error}")
         else:
-            self._checks, self._checked_at = tuple(found), self._desk.now()
+            self._checks, self._checked_at = tuple(found), self._state.now()
         finally:
             self._checking = False
             self._show()
 
     async def _terminal_checks(self) -> list[Check]:
         """What is to be said of this terminal."""
-        look, size = self._desk.find_terminal, self.app.size
+        look, size = self._state.find_terminal, self.app.size
         if look is None:
             return []
         return list(terminal_checks(await anyio.to_thread.run_sync(look, (size.width, size.height))))
@@ -232,7 +232,7 @@ class DoctorView(FixActions):
             def copied() -> str:
                 return json.dumps(msgspec.to_builtins(check), indent=2)
 
-            page = PageScreen(self._desk, "Doctor", lambda width: check_lines(check, width), copy=copied)
+            page = PageScreen(self._state, "Doctor", lambda width: check_lines(check, width), copy=copied)
             self.app.push_screen(page)
 
     @property
@@ -264,7 +264,7 @@ class DoctorView(FixActions):
         elif self._checked_at is None:
             return []
         else:
-            ago = f"  looked {age(self._desk.now() - self._checked_at)} ago"
+            ago = f"  looked {age(self._state.now() - self._checked_at)} ago"
             rows = [line(span(f" {summary(self._checks)}", Tone.STRONG), span(ago, Tone.DIM))]
         if self._checks:
             state, name, found = (span(title, Tone.DIM) for title in COLUMN_TITLES)

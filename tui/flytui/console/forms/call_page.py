@@ -1,4 +1,4 @@
-"""A test call under way and its end: a page that shows how far it is. Leaving it ends nothing."""
+"""The page of a test call: it shows the progress, then the result. Leaving the page does not end the call."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from flytui.text.labels import PHASE_LABELS, STATUS_LABELS, duration, label_span
 from flytui.text.lines import StyledLine, StyledText, Tone, keys_fitting, line, span, wrap, wrapped
 
 WAIT_MS = 24 * 60 * 60 * 1000
-"""The console stays to the end: it never comes back for an answer, as an agent would."""
+"""The console waits until the call ends. It does not come back for the result later, as an agent does."""
 
 
 @dataclass(slots=True, eq=False)
 class TestCall:
-    """A call that this console made."""
+    """A call that this console makes, and what is known of it."""
 
     tool: str
     input: JsonObject
@@ -38,61 +38,64 @@ class TestCall:
     progress: Progress | None = None
     result: ToolResult | None = None
     lost_reason: str = ""
-    """Why nothing will be known of it any more."""
+    """Why its result will never be known; empty while it may be."""
 
     @property
     def call_id(self) -> str:
-        """The kernel's id of it, `""` until the kernel has said it."""
+        """The id of the call; empty until the kernel has answered."""
         known = self.result or self.progress
         return known.call_id if known else ""
 
-    async def run(self, desk: ConsoleState, told: Callable[[], None]) -> None:
-        """Make the call, as any caller does; `told` whenever there is news."""
+    async def run(self, state: ConsoleState, on_change: Callable[[], None]) -> None:
+        """Make the call through the same client as any caller. `on_change` is called for each progress and at
+        the end."""
 
-        def heard(progress: Progress) -> None:
+        def on_progress(progress: Progress) -> None:
             self.progress = progress
-            told()
+            on_change()
 
-        call, desk.test_calls = desk.client.call, desk.test_calls + 1
+        call, state.test_calls = state.client.call, state.test_calls + 1
         try:
-            self.result = await call(self.tool, self.input, inline_wait_ms=WAIT_MS, on_progress=heard)
+            self.result = await call(self.tool, self.input, inline_wait_ms=WAIT_MS, on_progress=on_progress)
         except FlyError as error:
             self.lost_reason = str(error) or "the kernel went away"
         finally:
-            desk.test_calls -= 1
-        told()
+            state.test_calls -= 1
+        on_change()
 
     def as_json(self) -> str:
-        """The result; before there is one, the input. ASCII, for nothing hidden is copied."""
+        """The result as JSON, or the input while there is no result."""
         shown = msgspec.to_builtins(self.result) if self.result else self.input
-        return json.dumps(shown, indent=2)
+        return json.dumps(
+            shown, indent=2
+        )  # in ASCII: a character that cannot be seen is copied as its escape
 
 
 class CallPage(PageScreen):
-    """Progress, waiting, then the outcome."""
+    """Shows a test call while it runs and when it has ended."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "again", "Again", show=False, id="call.again"),
     ]
 
-    def __init__(self, desk: ConsoleState, sent: TestCall, again: Callable[[], Screen[None]]) -> None:
+    def __init__(self, state: ConsoleState, sent: TestCall, again: Callable[[], Screen[None]]) -> None:
         super().__init__(
-            desk, "Test call", lambda width: test_call_lines(sent, desk, width), copy=sent.as_json
+            state, "Test call", lambda width: test_call_lines(sent, state, width), copy=sent.as_json
         )
         self._sent = sent
         self._again = again
 
     def on_mount(self) -> None:
-        """Elapsed time is drawn as it runs."""
+        """Draw the elapsed time every second."""
         self.set_interval(1.0, self._tick)
 
     def refresh_call(self) -> None:
-        """The call moved or ended."""
+        """Draw the call again after a change."""
         if self.is_attached:
             self.changed(frozenset((Topic.ACTIVITY,)))
 
     def action_again(self) -> None:
-        """Back to the form, which has the same input in it."""
+        """Go back to the form, which has the same input in it."""
         self.app.switch_screen(self._again())
 
     def _tick(self) -> None:
@@ -107,25 +110,25 @@ class CallPage(PageScreen):
             ("page.copy", "copy as JSON"),
             ("↑↓ PgUp PgDn", "scroll"),
         ]
-        return [keys_fitting(self._desk.keys.hints(pairs), width)]
+        return [keys_fitting(self._state.keys.hints(pairs), width)]
 
 
 def start_test_call(
-    app: App[None], desk: ConsoleState, tool: str, input: JsonObject, again: Callable[[], Screen[None]]
+    app: App[None], state: ConsoleState, tool: str, input: JsonObject, again: Callable[[], Screen[None]]
 ) -> CallPage:
-    """Make the call beside everything else that the console does; its page, to be shown. `again` makes the
-    form anew."""
-    sent = TestCall(tool, input, desk.now())
-    page = CallPage(desk, sent, again)
-    app.run_worker(sent.run(desk, page.refresh_call), group="test-call")
+    """Start the call and return its page, which the caller shows. `again` makes the form anew."""
+    sent = TestCall(tool, input, state.now())
+    page = CallPage(state, sent, again)
+    # A worker of the application and not of the page, so that the call goes on when the page is left.
+    app.run_worker(sent.run(state, page.refresh_call), group="test-call")
     return page
 
 
-def test_call_lines(sent: TestCall, desk: ConsoleState, width: int) -> list[StyledLine]:
-    """How it goes; then everything that is known of the call."""
-    now = desk.now()
-    call = next((call for call in desk.activity if call.call_id == sent.call_id), None)
-    rows = [*wrapped(_state(sent, now, desk.keys), width, 1), ()]
+def test_call_lines(sent: TestCall, state: ConsoleState, width: int) -> list[StyledLine]:
+    """The state of a test call, then everything that Activity knows of it."""
+    now = state.now()
+    call = next((call for call in state.activity if call.call_id == sent.call_id), None)
+    rows = [*wrapped(_state_lines(sent, now, state.keys), width, 1), ()]
     if call is None:
         return [*rows, *_error_lines(sent, width)]
     ended = sent.result is not None
@@ -133,12 +136,13 @@ def test_call_lines(sent: TestCall, desk: ConsoleState, width: int) -> list[Styl
 
 
 def _latest_activity(call: Activity, sent: TestCall) -> Activity:
+    # The answer of the call may arrive before the list of calls is fetched again.
     if sent.result is None or call.result is not None:
         return call
     return msgspec.structs.replace(call, result=sent.result, phase=Phase.FINISHED)
 
 
-def _state(sent: TestCall, now: float, keys: KeyBindings) -> list[StyledLine]:
+def _state_lines(sent: TestCall, now: float, keys: KeyBindings) -> list[StyledLine]:
     tool = span(f" {sent.tool}  ", Tone.STRONG)
     if sent.lost_reason:
         return [line(tool, span(f"✗ not known how it ended: {sent.lost_reason}", Tone.WARN))]
@@ -160,7 +164,7 @@ def _state(sent: TestCall, now: float, keys: KeyBindings) -> list[StyledLine]:
 
 
 def _error_lines(sent: TestCall, width: int) -> list[StyledLine]:
-    """What its own answer says, while Activity does not have the call."""
+    """The error in the answer, for a call that Activity does not have."""
     error = sent.result.error if sent.result else None
     if error is None:
         return []

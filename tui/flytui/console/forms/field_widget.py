@@ -1,4 +1,4 @@
-"""One field on screen: its label, what it is written with, and what is wrong with it; and all of them."""
+"""The widget of one field with its label, control and notes, and the list of all fields of a form."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from flytui.text.lines import wrap
 
 INDENT = 2
 MAX_INDENT = 12
-"""Cells; deeper groups are not drawn further in."""
+"""In cells. Deeper groups are not indented any further."""
 
 
 class FieldWidget(Vertical):
-    """Shows an entry; what the person does to it goes out as `Edited`."""
+    """Shows an entry of the form. It posts `Edited` for each change that the person makes."""
 
     DEFAULT_CSS = """
     FieldWidget { height: auto; margin-bottom: 1; }
@@ -55,7 +55,7 @@ class FieldWidget(Vertical):
     """
 
     class Edited(Message):
-        """The person wrote or chose something else at `path`."""
+        """The person changed the value at `path`."""
 
         def __init__(self, path: Path, draft: FormValue) -> None:
             self.path = path
@@ -73,14 +73,14 @@ class FieldWidget(Vertical):
         self.styles.margin = (0, 1, 1, min(MAX_INDENT, INDENT * entry.depth))
 
     def compose(self) -> ComposeResult:
-        """Label, control, notes."""
+        """Place the label, the control and the notes."""
         yield self._label
         if self.control is not None:
             yield self.control
         yield self._notes
 
     def set_entry(self, entry: LayoutEntry) -> None:
-        """The same place with other things in it."""
+        """Show another entry for the same field. The control keeps its cursor where its text is the same."""
         self.entry = entry
         match self.control, entry.draft:
             case (VisibleInput() | VisibleTextArea()) as box, TextValue(text):
@@ -88,15 +88,15 @@ class FieldWidget(Vertical):
             case JsonArea() as area, TextValue(text):
                 if area.text != text:
                     area.text = text
-            case ChoiceInput() as turn, (ChoiceValue(at) | UnionValue(at)):
-                turn.set_options(self._words(), at)
-            case ItemCounter() as tally, _:
-                tally.refresh()
+            case ChoiceInput() as choice, (ChoiceValue(at) | UnionValue(at)):
+                choice.set_options(self._option_labels(), at)
+            case ItemCounter() as counter, _:
+                counter.refresh()
         self._label.redraw()
         self._notes.redraw()
 
     def show_problems(self, problems: Sequence[InputProblem], tried: bool) -> None:
-        """What is wrong with it now; `tried`: whether the person wanted to send already."""
+        """Show what is wrong with the value. `tried` says whether the person tried to send the form already."""
         self._problems, self._tried = problems, tried
         self._notes.redraw()
 
@@ -112,7 +112,7 @@ class FieldWidget(Vertical):
                 return JsonArea(text, soft_wrap=True)
             case Control.CHOICE | Control.BRANCH:
                 at = entry.draft.at if isinstance(entry.draft, ChoiceValue | UnionValue) else -1
-                return ChoiceInput(self._words(), at)
+                return ChoiceInput(self._option_labels(), at)
             case Control.ITEMS:
                 return ItemCounter(self._count)
         return None
@@ -120,16 +120,17 @@ class FieldWidget(Vertical):
     def _count(self) -> int:
         return len(self.entry.draft.items) if isinstance(self.entry.draft, ArrayValue) else 0
 
-    def _words(self) -> Sequence[str]:
+    def _option_labels(self) -> Sequence[str]:
         field = self.entry.field
         branch = self.entry.control is Control.BRANCH
         return branch_labels(field) if branch else option_labels(field.options)
 
     @on(Input.Changed)
     @on(TextArea.Changed)
-    def _written(self, event: Message) -> None:
-        """What stands there now counts, not what stood there when the message was sent."""
+    def _on_text_changed(self, event: Message) -> None:
         event.stop()
+        # The message may be old: more was typed, or another entry was set, since it was sent. So the text is
+        # taken from the control.
         draft = self.entry.draft
         if not isinstance(draft, TextValue):
             return
@@ -140,23 +141,23 @@ class FieldWidget(Vertical):
             self._edit(replace(draft, text=text, explicit=False))
 
     @on(ChoiceInput.Changed)
-    def _turned(self, event: ChoiceInput.Changed) -> None:
+    def _on_choice_changed(self, event: ChoiceInput.Changed) -> None:
         event.stop()
         self._choose(event.at)
 
     @on(ChoiceInput.ListRequested)
-    def _listed(self, event: ChoiceInput.ListRequested) -> None:
+    def _on_list_requested(self, event: ChoiceInput.ListRequested) -> None:
         event.stop()
 
-        def answered(at: int | None) -> None:
+        def on_chosen(at: int | None) -> None:
             if at is not None:
                 self._choose(at)
 
         at = self.entry.draft.at if isinstance(self.entry.draft, ChoiceValue | UnionValue) else -1
-        self.app.push_screen(OptionListScreen(self.entry.label, self._words(), at), answered)
+        self.app.push_screen(OptionListScreen(self.entry.label, self._option_labels(), at), on_chosen)
 
     @on(ItemCounter.Changed)
-    def _counted(self, event: ItemCounter.Changed) -> None:
+    def _on_count_changed(self, event: ItemCounter.Changed) -> None:
         event.stop()
         draft, item = self.entry.draft, self.entry.field.item
         if not isinstance(draft, ArrayValue) or item is None:
@@ -168,7 +169,7 @@ class FieldWidget(Vertical):
 
     def _choose(self, at: int) -> None:
         if at == -1 and self.entry.control is Control.BRANCH and not self.entry.path:
-            return  # the whole input is one of its branches
+            return  # the whole input cannot be left out
         branch = self.entry.control is Control.BRANCH
         self._edit(union_value(self.entry.field, at) if branch else ChoiceValue(at))
 
@@ -177,7 +178,7 @@ class FieldWidget(Vertical):
 
 
 class FieldList(VerticalScroll, can_focus=False):
-    """All fields; a field that stays keeps its widget, its cursor and the focus."""
+    """The widgets of all fields. A field that stays keeps its widget, its cursor and the focus."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -185,18 +186,18 @@ class FieldList(VerticalScroll, can_focus=False):
 
     @on(events.DescendantFocus)
     def _show_focused(self) -> None:
-        """Label and notes of the field that keys go to come into sight with it."""
+        """Scroll to the label and the notes of the field that has the focus."""
         block = self.focused()
         if block is not None:
             self.call_after_refresh(block.scroll_visible, animate=False)
 
     @property
     def blocks(self) -> Sequence[FieldWidget]:
-        """From top to bottom."""
+        """The widgets from top to bottom."""
         return tuple(self._blocks.values())
 
     async def set_entries(self, entries: Sequence[LayoutEntry]) -> None:
-        """Show these entries."""
+        """Show these entries: remove widgets of fields that are gone, and mount new ones at their places."""
         before = self._blocks
         wanted = {(entry.path, entry.control): entry for entry in entries}
         await self.remove_children([block for key, block in before.items() if key not in wanted])
@@ -219,26 +220,27 @@ class FieldList(VerticalScroll, can_focus=False):
             await self.mount(*new, before=0)
 
     def set_values(self, entries: Sequence[LayoutEntry]) -> None:
-        """The same fields with other things in them."""
+        """Show other values in the same fields."""
         for entry in entries:
             block = self._blocks[entry.path, entry.control]
             if block.entry != entry:
                 block.set_entry(entry)
 
     def show_problems(self, problems: Mapping[Path, Sequence[InputProblem]], tried: bool) -> None:
-        """What is wrong, each beside its field."""
+        """Show each problem below its field."""
         for block in self.blocks:
             block.show_problems(problems.get(block.entry.path, ()), tried)
         self._show_focused()
 
     def focused(self) -> FieldWidget | None:
-        """The field that keys go to."""
+        """The widget whose control has the focus."""
         at = self.screen.focused
         return next((block for block in self.blocks if at is not None and block.control is at), None)
 
     def focus_on(self, path: Path) -> None:
-        """Send keys to the field at the path, else to the first one."""
-        able = [block for block in self.blocks if block.control is not None]
-        block = next((block for block in able if block.entry.path == path), able[0] if able else None)
+        """Give the focus to the field at the path, or to the first one where there is none."""
+        editable = [block for block in self.blocks if block.control is not None]
+        first = editable[0] if editable else None
+        block = next((block for block in editable if block.entry.path == path), first)
         if block is not None and block.control is not None:
             self.screen.set_focus(block.control)

@@ -1,4 +1,8 @@
-"""What stands round a form's fields. Pure."""
+"""The test-call form: a tool's input as fields made from its schema, or as JSON.
+
+The form decides nothing: the call goes through the same steps as any caller's. Functions that draw the lines
+around the fields come first, the screen below.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +48,11 @@ from flytui.text.labels import STATE_LABELS, label_span, plural
 from flytui.text.lines import StyledLine, StyledText, Tone, keys_fitting, line, span, truncated, wrap
 
 MAX_PROBLEMS = 4
-"""Listed below a form; more are counted."""
+"""Problems listed below a form; further ones are only counted."""
 
 
 def tool_lines(view: CapabilityView, raw: bool, width: int) -> list[StyledLine]:
-    """The tool, how it is, and what policy says of it."""
+    """The lines above a form: the tool, its state, and what policy says about it."""
     tool, stability = view.capability, view.stability
     policy = span(f"  policy {view.decision}" if view.decision else "", Tone.DIM)
     rows = [
@@ -71,37 +75,37 @@ def tool_lines(view: CapabilityView, raw: bool, width: int) -> list[StyledLine]:
     return rows
 
 
-def problem_count(reading: FormResult) -> str:
-    """How much is wrong, in few words."""
-    missing = sum(problem.missing for problem in reading.problems)
-    wrong = len(reading.problems) - missing
+def problem_count(result: FormResult) -> str:
+    """The number of problems, as in `2 problems, 1 required field empty`."""
+    missing = sum(problem.missing for problem in result.problems)
+    wrong = len(result.problems) - missing
     words = [plural(wrong, "problem")] if wrong else []
     words += [f"{plural(missing, 'required field')} empty"] if missing else []
     return ", ".join(words)
 
 
-def problem_lines(reading: FormResult, nowhere: Sequence[InputProblem], width: int) -> list[StyledLine]:
-    """Whether the input fits; and what is wrong that no field stands for."""
+def problem_lines(result: FormResult, nowhere: Sequence[InputProblem], width: int) -> list[StyledLine]:
+    """The lines below a form: the problems that belong to no field, then whether the input fits."""
     rows: list[StyledLine] = []
     for problem in nowhere[:MAX_PROBLEMS]:
         where = f"{problem.pointer}: " if problem.pointer else ""
         rows += wrap(line(span(f" ✗ {where}{problem.message}", Tone.WARN)), width, 3)[:3]
     if len(nowhere) > MAX_PROBLEMS:
         rows.append(line(span(f" and {len(nowhere) - MAX_PROBLEMS} more", Tone.WARN)))
-    if reading.broken is not None:
+    if result.broken is not None:
         state = span(" ✗ nothing can be sent yet", Tone.WARN)
-    elif reading.problems:
-        only_missing = all(problem.missing for problem in reading.problems)
+    elif result.problems:
+        only_missing = all(problem.missing for problem in result.problems)
         mark, tone = ("◌", Tone.DIM) if only_missing else ("✗", Tone.WARN)
-        state = span(f" {mark} {problem_count(reading)}", tone)
+        state = span(f" {mark} {problem_count(result)}", tone)
     else:
         state = span(" ✓ the input fits", Tone.GOOD)
     return [*rows, line(state)]
 
 
-def key_pairs(reading: FormResult, raw: bool, json_only: bool, in_array: bool) -> list[tuple[str, str]]:
-    """Ids of the keys that do something now, most needed first."""
-    insist = bool(reading.problems) and reading.broken is None
+def key_pairs(result: FormResult, raw: bool, json_only: bool, in_array: bool) -> list[tuple[str, str]]:
+    """The ids and labels of the keys that do something now, the most needed first."""
+    insist = bool(result.problems) and result.broken is None
     return [
         ("form.send", "call the tool"),
         *([("form.insist", "call all the same")] if insist else []),
@@ -113,13 +117,8 @@ def key_pairs(reading: FormResult, raw: bool, json_only: bool, in_array: bool) -
     ]
 
 
-# The test-call form: fields made from the input schema, or the same input as JSON. F5 calls the tool.
-#
-# It holds no decision: the call goes the way of every caller's. The form is left before anything is asked.
-
-
 class FormScreen(ScreenTraits, Screen[None]):
-    """One tool's input, to be written and sent."""
+    """The form in which a person writes the input of one tool and calls it."""
 
     closes_for_view = True
     DEFAULT_CSS = """
@@ -138,9 +137,9 @@ class FormScreen(ScreenTraits, Screen[None]):
         Binding("f8", "item(False)", "Remove item", show=False, priority=True, id="form.remove"),
     ]
 
-    def __init__(self, desk: ConsoleState, view: CapabilityView) -> None:
+    def __init__(self, state: ConsoleState, view: CapabilityView) -> None:
         super().__init__()
-        self._desk = desk
+        self._state = state
         self._view = view
         self._schema = view.capability.input_schema
         self._field = schema_fields(self._schema)
@@ -154,18 +153,18 @@ class FormScreen(ScreenTraits, Screen[None]):
         self._area = JsonArea("", id="form-json", soft_wrap=True)
 
     def compose(self) -> ComposeResult:
-        """Header, the tool, its fields or its JSON, what is wrong, what waits, keys."""
-        yield LineBar(lambda width: header_lines(self._desk, "Test call", width), id="header")
+        """Place the header, the tool, its fields or its JSON, the problems, the alerts and the keys."""
+        yield LineBar(lambda width: header_lines(self._state, "Test call", width), id="header")
         yield LineBar(self._top, id="form-top")
         yield self._body
         yield self._area
         yield LineBar(self._foot, id="form-foot")
-        yield LineBar(lambda width: alert_lines(self._desk, width), id="alert")
+        yield LineBar(lambda width: alert_lines(self._state, width), id="alert")
         yield LineBar(self._keys, id="keys")
 
     async def on_mount(self) -> None:
-        """Start with what was written here last."""
-        last = self._desk.inputs.get(self._view.capability.name)
+        """Start with the input that was written here last."""
+        last = self._state.inputs.get(self._view.capability.name)
         if last is not None:
             await self._load_input(last)
         elif self._field.kind is FieldKind.JSON:
@@ -175,57 +174,57 @@ class FormScreen(ScreenTraits, Screen[None]):
         self._focus_first()
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """Show fresh values round the form; what the person writes stays."""
-        catalog = self._desk.catalog
+        """Show fresh values around the form. What the person wrote stays."""
+        catalog = self._state.catalog
         view = catalog.capability(self._view.capability.name) if catalog else None
         self._view = view or self._view
         self._redraw()
 
     @on(FieldWidget.Edited)
-    async def _edited(self, event: FieldWidget.Edited) -> None:
+    async def _on_field_edited(self, event: FieldWidget.Edited) -> None:
         event.stop()
         if value_at(self._form_value, event.path) is not None:
             await self._show_value(with_value_at(self._form_value, event.path, event.draft))
 
     @on(TextArea.Changed, "#form-json")
-    def _json_written(self, event: TextArea.Changed) -> None:
+    def _on_json_changed(self, event: TextArea.Changed) -> None:
         event.stop()
         if self._as_json:
             self._result = read_json(self._area.text, self._schema)
             self._redraw()
 
     @on(Input.Submitted)
-    def _entered(self, event: Input.Submitted) -> None:
-        """Enter sends nothing: it goes to the next field."""
+    def _on_line_submitted(self, event: Input.Submitted) -> None:
+        """Move to the next field: Enter sends nothing."""
         event.stop()
         self.focus_next()
 
     @on(events.DescendantFocus)
-    def _focus_moved(self) -> None:
+    def _on_focus_moved(self) -> None:
         self._redraw()
 
     def action_leave(self) -> None:
-        """Back; what was written is there again the next time."""
+        """Leave the form. What was written is there again the next time."""
         self.dismiss()
 
     def on_unmount(self) -> None:
-        """However the form was left, what was written is kept."""
+        """Keep what was written, however the form was left."""
         if self._result.broken is None:
-            self._desk.inputs[self._view.capability.name] = self._result.input
+            self._state.inputs[self._view.capability.name] = self._result.input
 
     def action_send(self) -> None:
-        """Call the tool, where the input fits."""
+        """Call the tool, if the input fits."""
         if self._result.problems and not self._result.broken:
             self._send_attempted = True
             self._show()
             self._to_first_problem()
-            key = self._desk.keys.label("form.insist")
+            key = self._state.keys.label("form.insist")
             self._show_notice(f"not sent: {problem_count(self._result)}. {key} sends it all the same")
         else:
             self.action_insist()
 
     def action_insist(self) -> None:
-        """Call the tool with what stands here; the kernel says what it thinks of it."""
+        """Call the tool with this input, even if it does not fit. The kernel checks it as always."""
         broken = self._result.broken
         if broken is not None:
             self._send_attempted = True
@@ -234,25 +233,25 @@ class FormScreen(ScreenTraits, Screen[None]):
             self._show_notice(f"there is nothing to send: {broken.pointer} {broken.message}")
         elif not self._sent:
             self._sent = True
-            desk, view = self._desk, self._view
+            state, view = self._state, self._view
             page = start_test_call(
-                self.app, desk, view.capability.name, self._result.input, lambda: FormScreen(desk, view)
+                self.app, state, view.capability.name, self._result.input, lambda: FormScreen(state, view)
             )
             self.app.switch_screen(page)
 
     async def action_json(self) -> None:
-        """The input as JSON, exactly what is sent; or back to its fields."""
+        """Show the exact input that is sent as JSON, or go back to the fields."""
         broken = self._result.broken
         if broken is not None:
             self._show_notice(f"first: {broken.pointer} {broken.message}")
         elif not self._as_json:
             self._show_json(self._result.input)
         elif not await self._load_input(self._result.input):
-            self._show_notice("this input has no place in the fields: it stays JSON")
+            self._show_notice("this input does not fit the fields, so it stays JSON")
         self._focus_first()
 
     async def action_example(self) -> None:
-        """The next example of the tool's own; after the last one an empty form."""
+        """Show the next example that the tool brings; after the last one an empty form."""
         examples = self._view.capability.examples
         self._send_attempted = False
         self._example += 1
@@ -271,20 +270,20 @@ class FormScreen(ScreenTraits, Screen[None]):
         self._focus_first()
 
     async def action_item(self, more: bool) -> None:
-        """An item more after the one that keys go to, or without it."""
+        """Add an item after the one with the focus, or remove that one."""
         block = None if self._as_json else self._body.focused()
         found = with_item_added_or_removed(
             self._field, self._form_value, block.entry.path if block else (), more
         )
         if found is None:
-            self._show_notice("keys go to no item of an array")
+            self._show_notice("no item of an array has the focus")
         else:
             draft, path = found
             await self._show_value(draft)
             self._body.focus_on(path)
 
     async def _load_input(self, value: JsonObject) -> bool:
-        """Show an input: in the fields where they hold it, else as JSON. Whether it is in the fields."""
+        """Show an input in the fields where it fits, otherwise as JSON. Returns whether it is in the fields."""
         draft = value_for(self._field, value)
         drawn = (
             isinstance(draft, ObjectValue | UnionValue)
@@ -304,7 +303,7 @@ class FormScreen(ScreenTraits, Screen[None]):
         self._show()
 
     async def _show_value(self, draft: FormValue) -> None:
-        """Take what stands in the fields; widgets come and go only where the fields do."""
+        """Show a value in the fields. Widgets are mounted or removed only where fields come or go."""
         entries = layout_entries(self._field, draft)
         if len(entries) > MAX_ENTRIES:
             self._show_notice("more fields than can be drawn: write it as JSON")
@@ -343,7 +342,7 @@ class FormScreen(ScreenTraits, Screen[None]):
             self._body.focus_on(path)
 
     def _show_notice(self, notice: str) -> None:
-        self._desk.notice = notice
+        self._state.notice = notice
         self._redraw()
 
     def _top(self, width: int) -> Sequence[StyledLine]:
@@ -362,4 +361,4 @@ class FormScreen(ScreenTraits, Screen[None]):
         )
         json_only = self._field.kind is FieldKind.JSON
         pairs = key_pairs(self._result, self._as_json, json_only, in_array)
-        return [keys_fitting(self._desk.keys.hints(pairs), width)]
+        return [keys_fitting(self._state.keys.hints(pairs), width)]

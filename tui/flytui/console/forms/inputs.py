@@ -1,5 +1,8 @@
-"""The widgets a field is written with. What cannot be seen stands there as a visible token, and is still sent
-as it was typed or pasted; nothing is ever read as markup."""
+"""The widgets in which the person writes or chooses the value of a field.
+
+A character that cannot be seen is drawn as a visible token, and sent as it was typed or pasted. Nothing is
+read as markup.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,11 @@ from flytui.console.widgets.lines import ThemedWidget, to_strip
 from flytui.text.lines import StyledLine, StyledText, Tone, line, padded, span, width_of
 
 MAX_CHARACTERS = 1_000_000
+"""Of one paste; what is longer is cut."""
 
 
 class VisibleInput(Input):
-    """A line of text. `plain` is what was written; on screen stands its `safe_text`."""
+    """A line of text. `plain` is the text that was written; the screen shows its `safe_text`."""
 
     DEFAULT_CSS = """
     VisibleInput { height: 1; border: none; padding: 0 1; background: $panel; }
@@ -48,7 +52,7 @@ class VisibleInput(Input):
         super().replace(safe_text(text), start, end)
 
     def _on_paste(self, event: events.Paste) -> None:
-        """All of it, line ends too: they become tokens."""
+        """Insert all of the paste. Line ends become tokens."""
         event.stop()
         event.prevent_default()
         start, end = sorted(self.selection)
@@ -56,7 +60,7 @@ class VisibleInput(Input):
 
 
 class VisibleTextArea(TextArea):
-    """Text of several lines, each drawn as its `safe_text`."""
+    """A text of several lines, each drawn as its `safe_text`."""
 
     DEFAULT_CSS = """
     VisibleTextArea {
@@ -83,9 +87,10 @@ class VisibleTextArea(TextArea):
         return super().edit(replace(edit, text=_visible(edit.text)))
 
     async def _on_paste(self, event: events.Paste) -> None:
-        """A terminal sends the ends of pasted lines as carriage returns."""
+        """Insert the pasted text."""
         event.stop()
         event.prevent_default()
+        # A terminal sends the line ends of a paste as carriage returns.
         self.insert(event.text[:MAX_CHARACTERS].replace("\r\n", "\n").replace("\r", "\n"))
 
 
@@ -94,10 +99,13 @@ def _visible(text: str) -> str:
 
 
 class ChoiceInput(ThemedWidget, can_focus=True):
-    """One of several, by the arrow keys; Enter opens the whole list."""
+    """Chooses one of several options with the arrow keys. Enter opens a list of all of them."""
 
     ALLOW_SELECT = False
-    DEFAULT_CSS = "Turn { height: 1; background: $panel; } Turn:focus { background: $panel-lighten-1; }"
+    DEFAULT_CSS = """
+    ChoiceInput { height: 1; background: $panel; }
+    ChoiceInput:focus { background: $panel-lighten-1; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "turn(-1)", "Before", show=False, id="form.before"),
         Binding("right,space", "turn(1)", "Next", show=False, id="form.next"),
@@ -106,73 +114,77 @@ class ChoiceInput(ThemedWidget, can_focus=True):
     ]
 
     class Changed(Message):
-        """Another option is chosen; -1 is none."""
+        """The person chose the option at this index, or none (-1)."""
 
         def __init__(self, at: int) -> None:
             self.at = at
             super().__init__()
 
     class ListRequested(Message):
-        """The person wants to see all options."""
+        """The person wants to choose from the list of all options."""
 
-    def __init__(self, words: Sequence[str], at: int) -> None:
+    def __init__(self, labels: Sequence[str], at: int) -> None:
         super().__init__()
-        self.words = words
+        self.labels = labels
         self.at = at
+        """The index of the chosen option, -1 for none."""
 
-    def set_options(self, words: Sequence[str], at: int) -> None:
-        """Other options, or another one chosen."""
-        self.words, self.at = words, at
+    def set_options(self, labels: Sequence[str], at: int) -> None:
+        """Show other options, or another one chosen."""
+        self.labels, self.at = labels, at
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """The chosen one between arrows, and its place."""
+        """Draw the chosen option between arrows, and its number."""
         width = self.size.width
-        place = span(f"{self.at + 1} of {len(self.words)} ", Tone.DIM)
-        chosen = span(self.words[self.at], Tone.STRONG) if self.at >= 0 else span("left out", Tone.DIM)
+        place = span(f"{self.at + 1} of {len(self.labels)} ", Tone.DIM)
+        chosen = span(self.labels[self.at], Tone.STRONG) if self.at >= 0 else span("left out", Tone.DIM)
         arrows = Tone.KEY if self.has_focus else Tone.DIM
         left = padded((StyledText(" ‹ ", arrows), chosen), max(0, width - 3 - width_of((place,))))
         row: StyledLine = (*left, StyledText(" › ", arrows), place)
         return to_strip(row, width, self.tones, self.rich_style)
 
     def on_focus(self) -> None:
-        """Keys go here: the arrows are lit."""
+        """Draw the arrows bright."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """Keys go elsewhere."""
+        """Draw the arrows dim."""
         self.refresh()
 
     def on_click(self) -> None:
-        """The list, where a click chooses."""
+        """Open the list, where a click chooses."""
         self.action_list()
 
     def action_turn(self, by: int) -> None:
-        """The next one or the one before; from either end to the other."""
-        count = len(self.words)
+        """Choose the next option or the one before; after the last one comes the first."""
+        count = len(self.labels)
         self.post_message(self.Changed((max(self.at, 0 if by < 0 else -1) + by) % count))
 
     def action_list(self) -> None:
-        """All of them."""
+        """Ask for the list of all options."""
         self.post_message(self.ListRequested())
 
     def action_leave_out(self) -> None:
-        """None of them."""
+        """Choose no option."""
         self.post_message(self.Changed(-1))
 
 
 class ItemCounter(ThemedWidget, can_focus=True):
-    """How many items an array has; `+` adds one, `-` takes the last out."""
+    """Shows how many items an array has. `+` adds one at the end, `-` takes the last one out."""
 
     ALLOW_SELECT = False
-    DEFAULT_CSS = "Tally { height: 1; background: $panel; } Tally:focus { background: $panel-lighten-1; }"
+    DEFAULT_CSS = """
+    ItemCounter { height: 1; background: $panel; }
+    ItemCounter:focus { background: $panel-lighten-1; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("plus,enter", "more", "Add", show=False, id="form.add-last"),
         Binding("minus,backspace,delete", "fewer", "Remove", show=False, id="form.remove-last"),
     ]
 
     class Changed(Message):
-        """One item more, or the last one less."""
+        """The person wants one more item, or the last one removed."""
 
         def __init__(self, more: bool) -> None:
             self.more = more
@@ -183,7 +195,7 @@ class ItemCounter(ThemedWidget, can_focus=True):
         self._count = count
 
     def render_line(self, y: int) -> Strip:
-        """The count and its keys."""
+        """Draw the count and its keys."""
         count = self._count()
         words = span(f" {count} item{'' if count == 1 else 's'}", Tone.STRONG)
         row = line(words, span("   + ", Tone.KEY), span("add", Tone.DIM))
@@ -192,13 +204,13 @@ class ItemCounter(ThemedWidget, can_focus=True):
         return to_strip(row, self.size.width, self.tones, self.rich_style)
 
     def on_click(self) -> None:
-        """A click adds."""
+        """Add an item."""
         self.action_more()
 
     def action_more(self) -> None:
-        """One more item."""
+        """Ask for one more item."""
         self.post_message(self.Changed(True))
 
     def action_fewer(self) -> None:
-        """Without the last item."""
+        """Ask for the last item to be removed."""
         self.post_message(self.Changed(False))

@@ -1,6 +1,6 @@
-"""Edit, then approve: the input as JSON to be changed. It decides nothing.
+"""The screen on which a person edits the input of a request as JSON. It decides nothing.
 
-What is handed in is checked, prepared and judged anew by the kernel, and comes back as another card.
+The kernel checks, prepares and judges the edited input like a new one, and asks about it on another card.
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ from flytui.console.widgets.text_input import OrderedKeys, TypeaheadScreen
 from flytui.text.lines import StyledLine, Tone, keys_line, line, span, wrapped
 
 MAX_CHARACTERS = 1_000_000
+"""Of one paste; what is longer is cut."""
 _ESCAPES_AND_SPACES = re.compile(r"(\\(?:u[0-9a-fA-F]{4}|.)| )")
-"""Escapes and single spaces: what stands between them is judged as a word."""
+"""Escapes and single spaces separate the pieces that are judged one by one, as words."""
 
 
 class JsonArea(TextArea, OrderedKeys):
-    """Plain text without a markup language of any kind. What cannot be seen is written as its escape."""
+    """A text area for JSON, without markup. A character that cannot be seen is written as its escape."""
 
     async def _on_paste(self, event: events.Paste) -> None:
-        """Pasted text is data: it goes into the text, spelled so that all of it can be seen."""
+        """Insert the pasted text with every character visible."""
         event.stop()
         event.prevent_default()
         self.insert(escape_invisible(event.text[:MAX_CHARACTERS]))
 
 
 class EditInputScreen(TypeaheadScreen[bool]):
-    """True once the kernel has taken the new input, which is then another card; False: back to the card."""
+    """Ends with True when the kernel accepted the new input, which then has another card; with False when the
+    person goes back to the card."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", show=False, priority=True, id="edit.back"),
@@ -58,14 +60,14 @@ class EditInputScreen(TypeaheadScreen[bool]):
         self._foot = LineBar(self._keys, id="edit-keys")
 
     def compose(self) -> ComposeResult:
-        """The text between what it is and what is wrong with it."""
+        """Place the text between its title and what is wrong with it."""
         with Vertical(classes="box form"):
             yield LineBar(self._top)
             yield self._area
             yield self._foot
 
     def action_submit(self) -> None:
-        """Hand it in. Text that is no JSON object goes nowhere."""
+        """Send the input to the kernel. Text that is no JSON object is not sent."""
         if self._sending:
             return
         read = read_object(self._area.text)
@@ -77,7 +79,7 @@ class EditInputScreen(TypeaheadScreen[bool]):
         self.run_worker(self._send(read), group="edit")
 
     def action_back(self) -> None:
-        """Back to the card, which stays as it was."""
+        """Go back to the card, which stays as it was."""
         self.dismiss(False)
 
     async def _send(self, input: JsonObject) -> None:
@@ -96,7 +98,7 @@ class EditInputScreen(TypeaheadScreen[bool]):
         self._foot.redraw()
 
     def _top(self, width: int) -> Sequence[StyledLine]:
-        words = "The caller is told that you changed it. It comes back as a new card; nothing runs before."
+        words = "The caller learns that you changed it. It comes back as a new card; nothing runs before."
         rows = [
             line(span("Edit the input of ", Tone.STRONG), span(self._request.tool, Tone.STRONG)),
             line(span(words, Tone.DIM)),
@@ -106,26 +108,26 @@ class EditInputScreen(TypeaheadScreen[bool]):
     def _keys(self, width: int) -> Sequence[StyledLine]:
         if self._sending:
             return [line(span("checking…", Tone.ACCENT))]
-        said = wrapped([line(span(f"✗ {self._problem}", Tone.WARN))], width, 2) if self._problem else []
+        problem = wrapped([line(span(f"✗ {self._problem}", Tone.WARN))], width, 2) if self._problem else []
         return [
-            *said,
+            *problem,
             *wrapped([keys_line([("F2 ctrl+s", "check and show the card"), ("Esc", "back")])], width),
         ]
 
 
 def json_text(input: JsonObject) -> str:
-    """The input over several lines, every character of it visible."""
+    """The input as JSON over several lines, with every character visible."""
     return escape_invisible(json.dumps(input, indent=2, ensure_ascii=False))
 
 
 def escape_invisible(text: str) -> str:
-    """JSON text in which whatever cannot be seen, or looks like something else, is a `\\uXXXX` escape."""
+    """JSON text in which a character that cannot be seen, or that looks like another, is a `\\uXXXX` escape."""
     plain = text.replace("\r\n", "\n").replace("\t", "    ")
     return "\n".join(_escape_line(part) for part in plain.split("\n"))
 
 
 def read_object(text: str) -> JsonObject | str:
-    """The object that the text is, or what is wrong with it."""
+    """The object that the text spells, or a sentence on what is wrong with it."""
     try:
         value: Json = json.loads(text, object_pairs_hook=_unique_object, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
@@ -151,6 +153,7 @@ def _escape(character: str) -> str:
 
 
 def _unique_object(pairs: list[tuple[str, Json]]) -> JsonObject:
+    # `json` keeps the last of two equal keys. A person could read the first one and send the other.
     made = dict(pairs)
     if len(made) != len(pairs):
         raise ValueError("a key is given twice")

@@ -1,4 +1,4 @@
-"""A form as it is drawn from top to bottom: one entry for each field, group, item and branch. Pure."""
+"""The layout of a form from top to bottom: one entry for each field, group, item and branch."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from flytui.console.forms.values import (
 from flytui.text.lines import StyledLine, StyledText, Tone, line, span, wrap
 
 MAX_ENTRIES = 200
-"""More are not drawn: such an input is written as JSON."""
+"""A form with more entries is not drawn; its input is written as JSON."""
 _MAX_DEFAULT_CHARACTERS = 60
-"""Characters of a default that are shown."""
+"""Characters of a default that are shown below its field."""
 
 
 class Control(Enum):
-    """What a field is written with."""
+    """The kind of widget that a field is written with."""
 
     NONE = auto()
     LINE = auto()
@@ -44,7 +44,7 @@ class Control(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutEntry:
-    """One thing that is drawn."""
+    """One part of a form that is drawn."""
 
     path: Path
     depth: int
@@ -56,24 +56,24 @@ class LayoutEntry:
 
     @property
     def pointer(self) -> str:
-        """Its place in the input."""
+        """The JSON pointer to its place in the input."""
         return pointer_of(self.path)
 
 
 def layout_entries(field: SchemaField, draft: FormValue) -> tuple[LayoutEntry, ...]:
-    """All entries of a form."""
+    """All entries of a form, in the order in which they are drawn."""
     return tuple(_entries(field, draft, (), 0, "", True))
 
 
 def layout_shape(entries: Sequence[LayoutEntry]) -> tuple[tuple[Path, Control], ...]:
-    """What the widgets rest on: as long as it is the same, no widget comes or goes."""
+    """The paths and kinds of the controls. While they are the same, no widget is mounted or removed."""
     return tuple((entry.path, entry.control) for entry in entries)
 
 
 def problems_by_entry(
     entries: Sequence[LayoutEntry], problems: Sequence[InputProblem]
 ) -> tuple[Mapping[Path, Sequence[InputProblem]], Sequence[InputProblem]]:
-    """Each problem at the deepest entry whose place holds it, and those that no entry is for."""
+    """The problems by the path of the deepest entry that contains them, and the problems outside all entries."""
     at: dict[Path, list[InputProblem]] = {}
     nowhere: list[InputProblem] = []
     by_pointer: dict[str, Path] = {
@@ -87,25 +87,25 @@ def problems_by_entry(
             nowhere.append(problem)
             continue
         below = problem.pointer[len(here) :]
-        said = replace(problem, message=f"{below}: {problem.message}") if below else problem
-        at.setdefault(by_pointer[here], []).append(said)
+        shown = replace(problem, message=f"{below}: {problem.message}") if below else problem
+        at.setdefault(by_pointer[here], []).append(shown)
     return at, nowhere
 
 
 def option_labels(options: Sequence[Json]) -> tuple[str, ...]:
-    """Options as a person reads them: texts as they are, all of them as JSON where some are no texts."""
+    """The labels of options: texts as they are, but all options as JSON where one of them is no text."""
     if all(isinstance(option, str) and option for option in options):
         return tuple(str(option) for option in options)
     return tuple(json.dumps(option, ensure_ascii=False) for option in options)
 
 
 def branch_labels(field: SchemaField) -> tuple[str, ...]:
-    """Branches by their titles, else by what they hold."""
+    """The labels of branches: their titles, otherwise the kinds of their values."""
     return tuple(branch.title or _kind_label(branch) for branch in field.branches)
 
 
 def label_line(entry: LayoutEntry) -> StyledLine:
-    """Name, whether it has to be there, and what belongs there."""
+    """The line above a field: its name, a mark where it is required, and what it takes."""
     mark = span(" *", Tone.WARN) if entry.required else StyledText("")
     words = [] if entry.control is Control.BRANCH else [_kind_label(entry.field)]
     if entry.control is Control.JSON and entry.field.kind is not FieldKind.JSON:
@@ -118,7 +118,7 @@ def label_line(entry: LayoutEntry) -> StyledLine:
 def note_lines(
     entry: LayoutEntry, problems: Sequence[InputProblem], width: int, tried: bool
 ) -> list[StyledLine]:
-    """Below a field: what it is for, and what is wrong with it."""
+    """The lines below a field: what it is for, and what is wrong with its value."""
     rows: list[StyledLine] = []
     field = entry.field
     title = field.title if field.title not in ("", entry.label) else ""
@@ -179,7 +179,9 @@ def _object_entries(field: SchemaField, draft: ObjectValue, path: Path, depth: i
     for part, (name, inner) in zip(field.fields, draft.parts, strict=True):
         yield from _entries(part, inner, (*path, name), depth, name, part.required)
     if field.open or draft.rest.text:
-        rest = SchemaField(kind=FieldKind.JSON, about="An object; its keys are sent beside the fields above.")
+        rest = SchemaField(
+            kind=FieldKind.JSON, about="An object. Its keys are sent together with the fields above."
+        )
         yield LayoutEntry(
             path=(*path, PathStep.REST),
             depth=depth,
@@ -191,7 +193,7 @@ def _object_entries(field: SchemaField, draft: ObjectValue, path: Path, depth: i
 
 
 def _is_constant(branch: SchemaField) -> bool:
-    """Whether choosing the branch says it all."""
+    """Whether the branch has only one value, so that nothing is left to write."""
     return branch.kind is FieldKind.CHOICE and len(branch.options) == 1
 
 

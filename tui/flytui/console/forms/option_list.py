@@ -1,4 +1,4 @@
-"""All options of a choice as a list: words that must occur in them, and the one under the cursor."""
+"""A screen with all options of a choice, which the person narrows down by words."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from flytui.text.lines import StyledLine, Tone, keys_fitting, line, span
 
 @dataclass(frozen=True, slots=True)
 class OptionRow:
-    """An option by its place among all."""
+    """An option in the list, with its index among all options."""
 
     at: int
     label: str
 
     @property
     def key(self) -> str:
-        """Its place."""
+        """The index of the option."""
         return str(self.at)
 
     def draw(self, width: int) -> StyledLine:
-        """Its words, made safe."""
+        """Draw the label, made safe."""
         return line(span(self.label))
 
 
 class OptionListScreen(ModalScreen[int | None]):
-    """Gives the place of the chosen option, None when the person goes back."""
+    """Ends with the index of the chosen option, or None when the person goes back."""
 
     DEFAULT_CSS = """
     OptionListScreen { align: center middle; background: $background 70%; }
@@ -51,18 +51,18 @@ class OptionListScreen(ModalScreen[int | None]):
         Binding("pagedown", "page(1)", "Page down", show=False, priority=True, id="pick.page-down"),
     ]
 
-    def __init__(self, title: str, words: Sequence[str], at: int) -> None:
+    def __init__(self, title: str, labels: Sequence[str], at: int) -> None:
         super().__init__()
         self._heading = title
-        self._rows = [OptionRow(place, text) for place, text in enumerate(words)]
-        self._folded = [text.casefold() for text in words]
+        self._rows = [OptionRow(place, text) for place, text in enumerate(labels)]
+        self._folded = [text.casefold() for text in labels]
         self._at = at
         self._list = VirtualList(id="pick-rows")
         self._list.can_focus = False
         self._box = VisibleInput("")
 
     def compose(self) -> ComposeResult:
-        """Title, words, options, keys."""
+        """Place the title, the filter line, the options and the keys."""
         with Vertical(classes="box"):
             yield LineBar(lambda _: [line(span(self._heading, Tone.STRONG))])
             yield self._box
@@ -70,13 +70,13 @@ class OptionListScreen(ModalScreen[int | None]):
             yield LineBar(self._keys)
 
     def on_mount(self) -> None:
-        """Start on the option that is chosen."""
+        """Put the cursor on the option that is chosen."""
         self._list.set_rows(self._rows)
         self._list.action_move(max(0, self._at))
         self.set_focus(self._box)
 
     @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
+    def _on_text_changed(self, event: Input.Changed) -> None:
         event.stop()
         words = self._box.plain.casefold().split()
         found = [
@@ -87,12 +87,12 @@ class OptionListScreen(ModalScreen[int | None]):
         self._list.set_rows(found, narrowed=bool(words))
 
     @on(Input.Submitted)
-    def _entered(self, event: Input.Submitted) -> None:
+    def _on_text_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self._choose()
 
     @on(VirtualList.Chosen)
-    def _clicked(self, event: VirtualList.Chosen) -> None:
+    def _on_option_clicked(self, event: VirtualList.Chosen) -> None:
         event.stop()
         self._choose()
 
@@ -102,15 +102,15 @@ class OptionListScreen(ModalScreen[int | None]):
             self.dismiss(row.at)
 
     def action_back(self) -> None:
-        """Nothing is changed."""
+        """Go back without a change."""
         self.dismiss(None)
 
     def action_move(self, step: int) -> None:
-        """The list's cursor, while letters go to the words."""
+        """Move the cursor of the list, while letters go to the filter line."""
         self._list.action_move(step)
 
     def action_page(self, step: int) -> None:
-        """One screen of the list."""
+        """Move the cursor by one page."""
         self._list.action_page(step)
 
     def _keys(self, width: int) -> Sequence[StyledLine]:

@@ -1,7 +1,7 @@
-"""A tool's input schema as fields. Pure: nothing is fetched, and what a field cannot hold is a JSON field.
+"""Turns the input schema of a tool into the fields of a form. A part that no field fits becomes a JSON field.
 
-The fields only help to write an input. Whether it fits is said by the kernel's own validator, over the
-whole schema, so a keyword that is not drawn here is still checked.
+The fields only help to write an input. The kernel's own validator checks it against the whole schema, so a
+keyword that is not drawn here still counts.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from urllib.parse import unquote
 from flycore.model.json import Json, JsonObject, pointer_keys
 
 MAX_FIELDS = 120
-"""A form with more is one JSON field."""
+"""A form that would have more fields is one JSON field."""
 MAX_DEPTH = 6
-"""Groups within groups that are drawn; what lies deeper is a JSON field."""
+"""Levels of groups within groups that are drawn; a deeper group is a JSON field."""
 MAX_STEPS = 4_000
-"""Schemas looked at while one form is made: references may branch without end."""
+"""Schemas that are read for one form, because references may branch without end."""
 LONG_TEXT_LENGTH = 5_000
-"""A text that may have so many characters is written on several lines."""
+"""A text that may have this many characters is written on several lines."""
 _JSON_TYPES = ("string", "number", "integer", "boolean", "null", "object", "array")
 _BOUND_LABELS = (
     ("minLength", "at least {} character"),
@@ -34,16 +34,16 @@ _BOUND_LABELS = (
     ("maxItems", "at most {} item"),
 )
 _SHAPE_KEYWORDS = ("type", "properties", "enum", "const", "items", "$ref", "allOf", "anyOf", "oneOf")
-"""Keywords that say what a value looks like. A branch with none of them only narrows, and is not drawn."""
+"""Keywords that describe a value. A branch without any of them only restricts it, and is not drawn."""
 
 
 class FieldKind(Enum):
-    """What a field holds."""
+    """The kind of value that a field holds."""
 
     TEXT = auto()
     NUMBER = auto()
     CHOICE = auto()
-    """One of `options`: an enum, a constant, true or false, null."""
+    """One of `options`: an enum, a constant, a boolean, or null."""
     OBJECT = auto()
     ARRAY = auto()
     UNION = auto()
@@ -53,7 +53,7 @@ class FieldKind(Enum):
 
 
 class Missing(Enum):
-    """No value, where null is one."""
+    """The mark for no value, since null is a value."""
 
     MISSING = auto()
 
@@ -63,7 +63,7 @@ MISSING = Missing.MISSING
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaField:
-    """One place of an input. Texts are as the schema has them: from outside, to be made safe when drawn."""
+    """One field of an input. Its texts come from the schema as they are, and have to be made safe when drawn."""
 
     kind: FieldKind
     name: str = ""
@@ -79,30 +79,30 @@ class SchemaField:
     item: SchemaField | None = None
     branches: tuple[SchemaField, ...] = ()
     open: bool = False
-    """Whether an object says that it takes other keys too."""
+    """Whether the schema of an object allows other keys in so many words."""
 
 
 class _SchemaTooLargeError(Exception):
-    """This schema makes no form of a size that a person can use."""
+    """The schema makes a form that is too large for a person to use."""
 
 
 def schema_fields(schema: Json) -> SchemaField:
-    """The whole form: an object or a union of objects, else one JSON field. The more fields there are, the
-    fewer groups within groups are drawn."""
+    """The form for a schema: an object or a union of objects, otherwise one JSON field."""
+    # A schema with too many fields is tried again with fewer levels of groups.
     for depth in range(MAX_DEPTH, 0, -1):
         try:
             field = _FieldBuilder(schema).field(schema, "", True, depth)
         except (_SchemaTooLargeError, RecursionError):
             continue
-        ways = field.branches if field.kind is FieldKind.UNION else (field,)
-        if any(way.kind is FieldKind.OBJECT for way in ways):
+        branches = field.branches if field.kind is FieldKind.UNION else (field,)
+        if any(branch.kind is FieldKind.OBJECT for branch in branches):
             return field
         break
     return SchemaField(kind=FieldKind.JSON, required=True)
 
 
 class _FieldBuilder:
-    """One way down the schema, with a bound on its steps."""
+    """Builds the fields of one schema, and stops when it takes too many steps."""
 
     def __init__(self, root: Json) -> None:
         self._root = root
@@ -110,7 +110,7 @@ class _FieldBuilder:
         self._fields = 0
 
     def field(self, schema: Json, name: str, required: bool, depth: int) -> SchemaField:
-        """The field for a schema."""
+        """Build the field for a part of the schema. Raises _SchemaTooLargeError."""
         self._fields += 1
         if self._fields > MAX_FIELDS:
             raise _SchemaTooLargeError
@@ -124,19 +124,19 @@ class _FieldBuilder:
         fields: tuple[SchemaField, ...] = ()
         item: SchemaField | None = None
         branches: tuple[SchemaField, ...] = ()
-        ways = self._branch_schemas(schema)
-        if ways and depth > 0:
+        schemas = self._branch_schemas(schema)
+        if schemas and depth > 0:
             kind, options = FieldKind.UNION, ()
-            branches = tuple(self.field(way, "", True, depth - 1) for way in ways)
+            branches = tuple(self.field(branch, "", True, depth - 1) for branch in schemas)
         elif kind is FieldKind.OBJECT and depth > 0 and (properties := _properties(schema)) is not None:
-            needed = schema.get("required")
-            needed = needed if isinstance(needed, list) else []
+            required_keys = schema.get("required")
+            required_keys = required_keys if isinstance(required_keys, list) else []
             fields = tuple(
-                self.field(rule, key, key in needed, depth - 1) for key, rule in properties.items()
+                self.field(rule, key, key in required_keys, depth - 1) for key, rule in properties.items()
             )
         elif kind is FieldKind.ARRAY and depth > 0 and "prefixItems" not in schema and "items" in schema:
             item = self.field(schema["items"], "", True, depth - 1)
-        elif ways or kind in (FieldKind.OBJECT, FieldKind.ARRAY):
+        elif schemas or kind in (FieldKind.OBJECT, FieldKind.ARRAY):
             kind = FieldKind.JSON
         return SchemaField(
             kind=kind,
@@ -156,7 +156,7 @@ class _FieldBuilder:
         )
 
     def _branch_schemas(self, schema: JsonObject) -> list[JsonObject]:
-        """The branches to choose from, each with what holds for all; none where nothing is to choose."""
+        """The branches to choose from, each merged with what holds for all; none where there is no choice."""
         types = schema.get("type")
         if isinstance(types, list) and "enum" not in schema and "const" not in schema:
             return [{**schema, "type": kind} for kind in types if kind in _JSON_TYPES]
@@ -166,15 +166,19 @@ class _FieldBuilder:
             found = schema.get(word)
             if not isinstance(found, list) or not 0 < len(found) <= MAX_FIELDS:
                 continue
-            if not all(isinstance(way, dict) and any(key in way for key in _SHAPE_KEYWORDS) for way in found):
+            if not all(
+                isinstance(each, dict) and any(key in each for key in _SHAPE_KEYWORDS) for each in found
+            ):
                 continue
             base = {key: value for key, value in schema.items() if key not in (word, "default", "title")}
-            ways = [self._dereferenced(way) for way in found]
-            return [self._merged(base, way) for way in ways if way is not None]
+            plain = [self._dereferenced(each) for each in found]
+            return [self._merged(base, each) for each in plain if each is not None]
         return []
 
     def _dereferenced(self, schema: Json) -> JsonObject | None:
-        """The schema with its references within the document followed and `allOf` laid together."""
+        """The schema with its references within the document followed and its `allOf` merged; None where a
+        reference leads elsewhere."""
+        # References may form a circle: the count of steps ends it.
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise _SchemaTooLargeError
@@ -196,19 +200,19 @@ class _FieldBuilder:
         return whole
 
     def _merged(self, first: JsonObject, second: JsonObject) -> JsonObject:
-        """Two schemas that both hold, as far as fields can show it; the second speaks last."""
+        """One schema for two that both hold, as far as fields can show it; the second one wins."""
         made = {**first, **second}
         ours, theirs = _properties(first), _properties(second)
         if ours and theirs:
             self._steps += len(ours)
             made["properties"] = {**ours, **theirs}
-        needed, also = first.get("required"), second.get("required")
-        if isinstance(needed, list) and isinstance(also, list):
-            made["required"] = [*needed, *also]
+        required, more = first.get("required"), second.get("required")
+        if isinstance(required, list) and isinstance(more, list):
+            made["required"] = [*required, *more]
         return made
 
     def _reference_target(self, reference: Json) -> Json:
-        """What a reference within this document points to; None for any other."""
+        """What a reference within this document points to; None for any other reference."""
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None
         at: Json = self._root
@@ -247,13 +251,13 @@ def _kind(schema: JsonObject) -> tuple[FieldKind, tuple[Json, ...]]:
 
 
 def _has_fields(schema: JsonObject) -> bool:
-    """Whether an object's keys are known: some are named, or there can be none."""
+    """Whether the keys of an object are known: some are named, or none is allowed."""
     properties = _properties(schema)
     return bool(properties) or (schema.get("additionalProperties") is False and properties is not None)
 
 
 def _properties(schema: Mapping[str, Json]) -> JsonObject | None:
-    """The named keys; None where there are too many to draw, or they are no object."""
+    """The named keys of an object; None where there are too many to draw, or `properties` is no object."""
     properties = schema.get("properties", {})
     return properties if isinstance(properties, dict) and len(properties) <= MAX_FIELDS else None
 

@@ -1,4 +1,4 @@
-"""From what stands in a form to the input that is sent, and what is wrong with it, field by field. Pure."""
+"""Makes the input that is sent from the fields of a form, and finds what is wrong with it, field by field."""
 
 from __future__ import annotations
 
@@ -29,39 +29,40 @@ from flytui.console.forms.values import (
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _MAX_DIGITS = 4_300
+"""The most digits that Python turns into an integer; `sys.set_int_max_str_digits` explains it."""
 _REQUIRED_SUFFIX = " is a required property"
-"""How the validator's sentence ends, behind the name as JSON."""
+"""The end of the validator's message on a missing key, after the name as JSON."""
 _MAX_DEFAULT_PASSES = 64
-"""Defaults within defaults that are filled in."""
+"""How often defaults are filled in, because a default may itself contain objects with defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputProblem:
-    """One thing that is wrong, and where."""
+    """One thing that is wrong with an input, and the JSON pointer to its place."""
 
     pointer: str
     message: str
     broken: bool = False
-    """Whether there is no input to send at all."""
+    """Whether no input can be made at all because of it."""
     missing: bool = False
-    """Whether it only says that a required field is empty."""
+    """Whether a required field is empty and nothing else is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormResult:
-    """What would be sent: exactly this, defaults filled in."""
+    """The exact input that would be sent, with defaults filled in, and its problems."""
 
     input: JsonObject
     problems: tuple[InputProblem, ...] = ()
 
     @property
     def broken(self) -> InputProblem | None:
-        """Why nothing can be sent; None where something can."""
+        """The problem because of which nothing can be sent; None where the input can be sent."""
         return next((problem for problem in self.problems if problem.broken), None)
 
 
 def read_form(field: SchemaField, draft: FormValue, schema: Json) -> FormResult:
-    """The input that the fields hold."""
+    """The input in the fields of a form."""
     reader = _FormReader()
     value = reader.read(field, draft, (), True)
     if reader.problems and any(problem.broken for problem in reader.problems):
@@ -72,14 +73,14 @@ def read_form(field: SchemaField, draft: FormValue, schema: Json) -> FormResult:
 
 
 def value_for(field: SchemaField, value: JsonObject) -> FormValue:
-    """The input in the fields; as JSON text where they would send another one."""
+    """The form's value for an input; JSON text where the fields would send another input."""
     draft = value_from_json(field, value)
     reader = _FormReader()
     return draft if reader.read(field, draft, (), True) == value else json_text_value(value)
 
 
 def read_json(text: str, schema: Json) -> FormResult:
-    """The input that a JSON text is."""
+    """The input that a JSON text spells."""
     value = read_object(text)
     if isinstance(value, str):
         return FormResult({}, (InputProblem("", value, broken=True),))
@@ -87,11 +88,11 @@ def read_json(text: str, schema: Json) -> FormResult:
 
 
 def validated(value: JsonObject, schema: Json, known: Sequence[InputProblem] = ()) -> FormResult:
-    """The input as the kernel would run it, and all that the kernel would say against it."""
+    """The input as the kernel would run it, and every problem that the kernel would find."""
     try:
         canonical_json(value)
     except (ValueError, RecursionError):
-        words = "holds what JSON has no word for: half a character, or a number beyond all bounds"
+        words = "contains a value that JSON does not have, such as half a character or an infinite number"
         return FormResult({}, (*known, InputProblem("", words, broken=True)))
     whole = schema if isinstance(schema, dict) else {} if schema is True else {"not": {}}
     filled, found = check_input(whole, value)
@@ -111,7 +112,7 @@ def validated(value: JsonObject, schema: Json, known: Sequence[InputProblem] = (
 
 
 def _exists_at(value: Json, pointer: str) -> bool:
-    """Whether something is there: a default may have filled in what the fields lack."""
+    """Whether the input has a value there, since a default may fill in an empty field."""
     for name in pointer_keys(pointer):
         if isinstance(value, dict) and name in value:
             value = value[name]
@@ -123,10 +124,10 @@ def _exists_at(value: Json, pointer: str) -> bool:
 
 
 def _problem_of(item: Violation) -> InputProblem:
-    """What the validator says; that something is missing stands where it is missing."""
-    said, wanted, _ = item.message.partition(_REQUIRED_SUFFIX)
+    """The problem that a violation reports. A missing key is reported at the place of the key."""
+    quoted_name, suffix, _ = item.message.partition(_REQUIRED_SUFFIX)
     try:
-        name = json.loads(said) if wanted else None
+        name = json.loads(quoted_name) if suffix else None
     except ValueError:
         name = None
     if not isinstance(name, str):
@@ -135,13 +136,13 @@ def _problem_of(item: Violation) -> InputProblem:
 
 
 class _FormReader:
-    """One way down a form; problems are collected, none ends it."""
+    """Reads the values of a form. It collects problems and goes on."""
 
     def __init__(self) -> None:
         self.problems: list[InputProblem] = []
 
     def read(self, field: SchemaField, draft: FormValue, path: Path, required: bool) -> Json | Missing:
-        """The value at the path, MISSING where there is none."""
+        """Read the value at the path; MISSING where there is none."""
         value: Json | Missing = MISSING
         match draft:
             case TextValue():
@@ -180,10 +181,11 @@ class _FormReader:
         return draft.text
 
     def _json(self, text: str, path: Path) -> Json | Missing:
+        # The text could close the object and add a key of its own, so that the keys are counted below.
         read = read_object(f'{{"value":{text}\n}}')
         if isinstance(read, str) or len(read) != 1:
-            said = read if isinstance(read, str) else "no JSON: one value is wanted"
-            self.problems.append(InputProblem(pointer_of(path), said, broken=True))
+            message = read if isinstance(read, str) else "no JSON: write one value"
+            self.problems.append(InputProblem(pointer_of(path), message, broken=True))
             return MISSING
         return read["value"]
 
@@ -211,5 +213,5 @@ class _FormReader:
 
 
 def _number_from_text(text: str) -> Json:
-    """A number; text that is none stays text, and the validator says so."""
+    """The number that the text spells. Any other text stays a text, about which the validator complains."""
     return json.loads(text) if _NUMBER.fullmatch(text.strip()) and len(text) < _MAX_DIGITS else text

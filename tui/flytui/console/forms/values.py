@@ -1,6 +1,6 @@
-"""What stands in a form's fields, as values, and the way from a JSON value into them. Pure.
+"""The values in the fields of a form, and how a JSON value is put into them.
 
-Every JSON value has a draft for every field: one that the field cannot hold is kept as JSON text.
+Every field takes every JSON value: one that does not fit the field is kept as JSON text.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from flytui.console.forms.schema_fields import MISSING, FieldKind, Missing, Sche
 
 LONG_TEXT_CHARACTERS = 200
 MAX_ITEMS = 50
-"""An array with more is written as JSON."""
+"""An array with more items is written as JSON."""
 _TOKEN = re.compile(rf"{OPEN}U\+([0-9A-F]{{4,6}}){CLOSE}")
 
 
 class PathStep(Enum):
-    """Steps of a path that are no steps of a JSON pointer."""
+    """The steps of a form's path that are no steps of a JSON pointer."""
 
     BRANCH = auto()
     """Into the chosen branch of a union."""
     REST = auto()
-    """The keys of an object that no field is for."""
+    """Into the keys of an object that have no field."""
 
 
 Path = tuple[str | int | PathStep, ...]
@@ -36,36 +36,36 @@ Path = tuple[str | int | PathStep, ...]
 
 @dataclass(frozen=True, slots=True)
 class TextValue:
-    """Text. Empty text is no value, unless `given`."""
+    """A text. An empty text is no value, unless it is `explicit`."""
 
     text: str = ""
     explicit: bool = False
     as_json: bool = False
     """Whether the text is JSON."""
     long: bool = False
-    """Whether it came with line ends, or with more characters than a line shows: written on several lines."""
+    """Whether the text had line ends or too many characters for one line, so that it gets several lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceValue:
-    """An option by its place, -1 for none."""
+    """A chosen option by its index, -1 for none."""
 
     at: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectValue:
-    """An object: its fields in their order, and other keys as JSON text."""
+    """The fields of an object in their order, and its other keys as JSON text."""
 
     parts: tuple[tuple[str, FormValue], ...] = ()
     rest: TextValue = TextValue(as_json=True)
     explicit: bool = False
-    """Whether it is sent even where nothing in it was written."""
+    """Whether the object is sent even when all of its fields are empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayValue:
-    """An array."""
+    """The items of an array. An empty array is no value, unless it is `explicit`."""
 
     items: tuple[FormValue, ...] = ()
     explicit: bool = False
@@ -73,7 +73,7 @@ class ArrayValue:
 
 @dataclass(frozen=True, slots=True)
 class UnionValue:
-    """A branch by its place, -1 for none, and what stands in it."""
+    """A chosen branch by its index, -1 for none, and the value in it."""
 
     at: int = -1
     inner: FormValue = TextValue()
@@ -83,7 +83,7 @@ FormValue = TextValue | ChoiceValue | ObjectValue | ArrayValue | UnionValue
 
 
 def initial_value(field: SchemaField) -> FormValue:
-    """What a new form has in the field: its default; a required constant is chosen already."""
+    """The value that a field of a new form has: the default, or the only option of a required constant."""
     if not isinstance(field.default, Missing):
         return value_from_json(field, field.default)
     match field.kind:
@@ -100,12 +100,12 @@ def initial_value(field: SchemaField) -> FormValue:
 
 
 def union_value(field: SchemaField, at: int) -> UnionValue:
-    """A branch, nothing written in it yet."""
+    """The union with that branch chosen and empty; -1 chooses none."""
     return UnionValue(at, initial_value(field.branches[at])) if at >= 0 else UnionValue()
 
 
 def value_from_json(field: SchemaField, value: Json) -> FormValue:
-    """The value in the field."""
+    """The field's value for a JSON value; JSON text where the field does not fit it."""
     match field.kind:
         case FieldKind.TEXT if isinstance(value, str):
             return TextValue(
@@ -129,12 +129,12 @@ def value_from_json(field: SchemaField, value: Json) -> FormValue:
 
 
 def json_text_value(value: Json) -> TextValue:
-    """The value as JSON text, all of which can be seen."""
+    """The value as JSON text with every character visible."""
     return TextValue(escape_invisible(json.dumps(value, indent=2, ensure_ascii=False)), as_json=True)
 
 
 def is_initial(field: SchemaField, draft: ObjectValue) -> bool:
-    """Whether a group is as a new form has it."""
+    """Whether an object is unchanged from a new form."""
     return (
         draft.parts == tuple((part.name, initial_value(part)) for part in field.fields)
         and not draft.rest.text
@@ -142,7 +142,7 @@ def is_initial(field: SchemaField, draft: ObjectValue) -> bool:
 
 
 def value_at(draft: FormValue, path: Path) -> FormValue | None:
-    """What stands there; None where nothing does any more."""
+    """The value at the path; None where the path leads nowhere any more."""
     for step in path:
         found: FormValue | None = None
         match draft, step:
@@ -161,7 +161,7 @@ def value_at(draft: FormValue, path: Path) -> FormValue | None:
 
 
 def with_value_at(draft: FormValue, path: Path, new: FormValue) -> FormValue:
-    """The draft with `new` at the path; unchanged where the path leads nowhere."""
+    """The form's value with `new` at the path; unchanged where the path leads nowhere."""
     if not path:
         return new
     step, rest = path[0], path[1:]
@@ -189,7 +189,7 @@ def pointer_of(path: Path) -> str:
 
 
 def without_tokens(text: str) -> str:
-    """The text that `safe_text` made into what is shown: every token as the character it names."""
+    """The text behind a drawn `safe_text`: every token becomes the character that it names again."""
     return _TOKEN.sub(lambda found: _token_character(found[0], int(found[1], 16)), text)
 
 
@@ -202,7 +202,7 @@ def _index_of(options: Sequence[Json], value: Json) -> int:
 
 
 def _same_json(one: Json, other: Json) -> bool:
-    """Equal in JSON's eyes and in Python's spelling: 1 is not true here, nor 1.0."""
+    """Whether two values are the same JSON. Python alone would call 1, 1.0 and true equal."""
     return bool(one == other) and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
@@ -218,7 +218,7 @@ def _object_value_of(field: SchemaField, value: dict[str, Json]) -> ObjectValue:
 
 
 def _absent_value(field: SchemaField) -> FormValue:
-    """The field of a value that has nothing for it: not even the default, nor an empty object or array."""
+    """The value of a field that an input leaves out: empty, without the default that a new form shows."""
     if field.required and field.kind in (FieldKind.OBJECT, FieldKind.ARRAY):
         return TextValue(as_json=True)
     return initial_value(replace(field, default=MISSING, required=False))
@@ -226,6 +226,7 @@ def _absent_value(field: SchemaField) -> FormValue:
 
 def _union_value_of(field: SchemaField, value: Json) -> FormValue:
     drafts = [value_from_json(branch, value) for branch in field.branches]
+    # First a branch that has a field for every key, then one that leaves keys over.
     for strict in (True, False):
         for at, (branch, draft) in enumerate(zip(field.branches, drafts, strict=True)):
             if fits_field(branch, draft, strict):
@@ -234,7 +235,8 @@ def _union_value_of(field: SchemaField, value: Json) -> FormValue:
 
 
 def fits_field(field: SchemaField, draft: FormValue, strict: bool) -> bool:
-    """Whether a draft stands in the fields that were made for it; `strict`: with no key left over."""
+    """Whether a value uses the fields as they are, without JSON text in their place. `strict` allows no keys
+    without a field."""
     match draft:
         case TextValue():
             return not draft.as_json or field.kind is FieldKind.JSON
@@ -256,7 +258,7 @@ def fits_field(field: SchemaField, draft: FormValue, strict: bool) -> bool:
 
 
 def is_empty(draft: FormValue) -> bool:
-    """Whether nothing at all was written there."""
+    """Whether the person wrote nothing there."""
     match draft:
         case TextValue():
             return not draft.text and not draft.explicit
@@ -271,14 +273,15 @@ def is_empty(draft: FormValue) -> bool:
             return draft.at < 0
 
 
-# Items put into and taken out of the arrays of a form. Pure.
+# Adding and removing the items of arrays.
 
 
 def with_item_added_or_removed(
     field: SchemaField, draft: FormValue, path: Path, more: bool
 ) -> tuple[FormValue, Path] | None:
-    """The form with one item more after the one that the path leads to or through, or without that one;
-    and where keys should go then. None where the path leads through no array, or that is full or empty."""
+    """The form with an item added after the item on the path, or with that item removed, and the path that
+    the focus moves to. None where the path leads through no array, or where that array is full or empty."""
+    # The innermost array on the path is meant, so the path is tried from its end.
     for length in range(len(path), -1, -1):
         items, owner = value_at(draft, path[:length]), field_at(field, draft, path[:length])
         if not isinstance(items, ArrayValue) or owner is None or owner.item is None:
@@ -297,7 +300,7 @@ def with_item_added_or_removed(
 
 
 def field_at(field: SchemaField, draft: FormValue, path: Path) -> SchemaField | None:
-    """The field that stands at a path of the draft; None where none does."""
+    """The field at a path of the form's value; None where there is none."""
     for place, step in enumerate(path):
         here = value_at(draft, path[:place])
         found: SchemaField | None = None
