@@ -161,8 +161,8 @@ def remaining(call: Activity, now: float) -> float | None:
 
 
 def progress_line(call: Activity, now: float) -> StyledLine:
-    """The progress of a running call: a bar with the time left, or a moving bar where the tool reports no share;
-    then the message."""
+    """The progress of a running call: a bar with the time left, or a moving bar where the tool reports no
+    share; then the message."""
     progress = call.progress
     if call.result is not None or call.phase is not Phase.RUNNING:
         return (span(progress.message, Tone.DIM),) if progress is not None and progress.message else ()

@@ -46,8 +46,8 @@ _NO_PICTURE = "cannot be shown: it is gone, damaged, too large, or no image"
 
 
 class CallScreen(PageScreen):
-    """Shows one call and follows it while it runs. When the call ends, the view that suits its output is shown,
-    unless the person chose one."""
+    """Shows one call and follows it while it runs. When the call ends, the view that suits its output is
+    shown, unless the person chose one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *(

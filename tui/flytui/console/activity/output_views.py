@@ -174,7 +174,8 @@ def _mostly_text(output: Json) -> bool:
 
 
 def _exceeds_lines(value: Json, budget: int = SHORT_LINES) -> bool:
-    """Whether the value takes more than `budget` lines when it is spread out. It stops reading at that point."""
+    """Whether the value takes more than `budget` lines when it is spread out. It stops reading at that
+    point."""
     count, pending = 0, [value]
     while pending and count <= budget:
         item = pending.pop()
@@ -283,7 +284,8 @@ _MAX_ROWS_AT_FIRST = 60
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """A row of the tree. `key` is its JSON pointer as a fragment; the key of a group ends with its first index."""
+    """A row of the tree. `key` is its JSON pointer as a fragment; the key of a group ends with its first
+    index."""
 
     key: str
     label: str

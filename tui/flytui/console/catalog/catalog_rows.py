@@ -58,7 +58,8 @@ class RowAnnotations:
         return frozenset(self.leases)
 
     def lease_text(self, tool: str) -> str:
-        """The longest lease of a tool as `lease 4:10`, or `lease` for one that lasts until its caller ends."""
+        """The longest lease of a tool as `lease 4:10`, or `lease` for one that lasts until its caller
+        ends."""
         ends = [lease.expires_at for lease in self.leases.get(tool, ())]
         if UNTIL_LEFT in ends:
             return "lease"
@@ -131,8 +132,8 @@ class ReasonSummary(NamedTuple):
     """A shorter `why` for narrow windows; empty where there is none."""
 
     def fitting(self, room: int) -> StyledLine:
-        """The line in at most `room` cells: all of it, otherwise with the brief reason, otherwise without the words
-        after the key, since the key alone still shows that there is a way out."""
+        """The line in at most `room` cells: all of it, otherwise with the brief reason, otherwise without the
+        words after the key, since the key alone still shows that there is a way out."""
         key = (span(self.key, Tone.KEY), StyledText(" ")) if self.key else ()
         out: StyledLine = (
             (StyledText(" · ", Tone.DIM), *key, span(self.words, Tone.DIM)) if self.words else ()
@@ -300,7 +301,8 @@ class CatalogRow:
 
     @property
     def policy(self) -> str:
-        """`ask`, `allow`, `deny`, `blocked`, or the time a lease has left; empty where nothing offers the tool."""
+        """`ask`, `allow`, `deny`, `blocked`, or the time a lease has left; empty where nothing offers the
+        tool."""
         if self.view is None or self.stability.effective is Effective.DISABLED:
             return ""
         if is_blocked(self.stability):
@@ -367,7 +369,8 @@ def rows_of(
     annotations: RowAnnotations | None = None,
     drifted: frozenset[str] = frozenset(),
 ) -> CatalogRows:
-    """The rows of a catalog: offered tools by name, then sidecars without tools, then tools that nothing offers.
+    """The rows of a catalog: offered tools by name, then sidecars without tools, then tools that nothing
+    offers.
 
     `changed` names the sidecars whose entry waits for trust again, `drifted` the tools whose program or
     definition differs from the approved one. `before` are the last rows by key: a row with equal values is
@@ -432,8 +435,8 @@ def sorted_rows(rows: CatalogRows, grouping: Grouping) -> CatalogRows:
 
 
 def with_headings(rows: Sequence[CatalogRow], grouping: Grouping) -> list[CatalogRow | Heading]:
-    """The rows with a heading before each group. Grouped by family only the last two groups have one, since the
-    tool names show the family."""
+    """The rows with a heading before each group. Grouped by family only the last two groups have one, since
+    the tool names show the family."""
     shown: list[CatalogRow | Heading] = []
     middle, last = (bisect_left(rows, part, key=lambda row: row.part) for part in (1, 2))
     if grouping is Grouping.FAMILY:

@@ -188,7 +188,8 @@ class CatalogView(CatalogFixActions):
         return page
 
     async def _fetch_metrics(self, page: PageScreen | None = None) -> None:
-        # The kernel answers only when it has read its whole log. In a worker, the first frame does not wait for it.
+        # The kernel answers only when it has read its whole log. In a worker, the first frame does not wait
+        # for it.
         metrics = frozenset((Topic.METRICS,))
         try:
             await self._state.fetch(metrics)

@@ -175,7 +175,8 @@ def usage_of(tool: str, metrics: Iterable[ToolMetrics], calls: Iterable[Activity
 
 
 def usage_lines(usage: ToolUsage, now: float, width: int) -> list[StyledLine]:
-    """The section on calls: counts, durations, the last error and the latest calls. `now` is in Unix seconds."""
+    """The section on calls: counts, durations, the last error and the latest calls. `now` is in Unix
+    seconds."""
     rows: list[StyledLine] = [(), line(StyledText(" "), span("Calls", Tone.STRONG))]
     metrics = usage.metrics
     if metrics is None and not usage.recent:
@@ -252,7 +253,8 @@ _SEVERITY_TONES = {
 def details_lines(
     row: CatalogRow, now: float, width: int, usage: ToolUsage | None = None
 ) -> list[StyledLine]:
-    """The page about a row: ladder, description, usage, permissions, entry, schemas and examples, in this order."""
+    """The page about a row: ladder, description, usage, permissions, entry, schemas and examples, in this
+    order."""
     rows: list[StyledLine] = [headline(row.tool or row.sidecar, row.stability), ()]
     rows += ladder_lines(row.stability, now, width)
     if row.view:
@@ -273,7 +275,8 @@ def details_lines(
 
 
 def as_json(row: CatalogRow) -> str:
-    """The tool as JSON, or the sidecar where it offers no tool; in ASCII, so that no hidden character is copied."""
+    """The tool as JSON, or the sidecar where it offers no tool; in ASCII, so that no hidden character is
+    copied."""
     return json.dumps(msgspec.to_builtins(row.view or row.offered_by), indent=2)
 
 

@@ -159,8 +159,8 @@ _INDENT = StyledText("   ")
 
 
 def why_lines(row: CatalogRow, width: int) -> list[StyledLine]:
-    """The page that explains a row: its state with all reasons, the policy with its rule, the leases, and who sees
-    the tool."""
+    """The page that explains a row: its state with all reasons, the policy with its rule, the leases, and who
+    sees the tool."""
     rows: list[StyledLine] = [headline(row.name, row.stability), *_heading_line("Why it is so")]
     reasons = row.stability.reasons
     if not reasons:

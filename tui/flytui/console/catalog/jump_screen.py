@@ -38,8 +38,8 @@ class JumpTarget:
 
 
 def ranked_targets(rows: Iterable[CatalogRow], text: str) -> list[CatalogRow]:
-    """The rows whose name contains the letters in this order. Names that begin with the letters come first, then
-    names that contain them together, then the others."""
+    """The rows whose name contains the letters in this order. Names that begin with the letters come first,
+    then names that contain them together, then the others."""
     letters = "".join(text.casefold().split())
     ranks: tuple[list[CatalogRow], ...] = ([], [], [])
     for row in rows:

@@ -96,7 +96,8 @@ class FieldWidget(Vertical):
         self._notes.redraw()
 
     def show_problems(self, problems: Sequence[InputProblem], tried: bool) -> None:
-        """Show what is wrong with the value. `tried` says whether the person tried to send the form already."""
+        """Show what is wrong with the value. `tried` says whether the person tried to send the form
+        already."""
         self._problems, self._tried = problems, tried
         self._notes.redraw()
 

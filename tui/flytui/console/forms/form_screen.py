@@ -283,7 +283,8 @@ class FormScreen(ScreenTraits, Screen[None]):
             self._body.focus_on(path)
 
     async def _load_input(self, value: JsonObject) -> bool:
-        """Show an input in the fields where it fits, otherwise as JSON. Returns whether it is in the fields."""
+        """Show an input in the fields where it fits, otherwise as JSON. Returns whether it is in the
+        fields."""
         draft = value_for(self._field, value)
         drawn = (
             isinstance(draft, ObjectValue | UnionValue)

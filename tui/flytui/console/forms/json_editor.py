@@ -121,7 +121,8 @@ def json_text(input: JsonObject) -> str:
 
 
 def escape_invisible(text: str) -> str:
-    """JSON text in which a character that cannot be seen, or that looks like another, is a `\\uXXXX` escape."""
+    """JSON text in which a character that cannot be seen, or that looks like another, is a `\\uXXXX`
+    escape."""
     plain = text.replace("\r\n", "\n").replace("\t", "    ")
     return "\n".join(_escape_line(part) for part in plain.split("\n"))
 

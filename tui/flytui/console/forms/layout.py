@@ -73,7 +73,8 @@ def layout_shape(entries: Sequence[LayoutEntry]) -> tuple[tuple[Path, Control], 
 def problems_by_entry(
     entries: Sequence[LayoutEntry], problems: Sequence[InputProblem]
 ) -> tuple[Mapping[Path, Sequence[InputProblem]], Sequence[InputProblem]]:
-    """The problems by the path of the deepest entry that contains them, and the problems outside all entries."""
+    """The problems by the path of the deepest entry that contains them, and the problems outside all
+    entries."""
     at: dict[Path, list[InputProblem]] = {}
     nowhere: list[InputProblem] = []
     by_pointer: dict[str, Path] = {

@@ -63,7 +63,8 @@ MISSING = Missing.MISSING
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaField:
-    """One field of an input. Its texts come from the schema as they are, and have to be made safe when drawn."""
+    """One field of an input. Its texts come from the schema as they are, and have to be made safe when
+    drawn."""
 
     kind: FieldKind
     name: str = ""
