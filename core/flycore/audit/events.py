@@ -1,10 +1,10 @@
-"""What is recorded of each event: names, and the fields built from the kernel's own values.
+"""The events of the audit log: their names, and a function for each that builds its fields.
 
-Every event of one call carries its `callId`; from the moment it is known also `subject`, the digest of what
-is approved, and `inputDigest`, that of the validated input: equal in asked, decided, started and executed.
-Inputs are handed in already masked, and kept without what else looks secret (`redact`); outputs are kept as
-digest and size, and redacted like inputs where a person has asked for them. Callers are text for people
-(`caller`) and an identity (`callerKey`).
+Every event of a call has its `callId`. Events after the validation also have `subject`, the digest of what is
+approved, and `inputDigest`, that of the validated input; both are equal in all events of the call. Inputs
+arrive with the injected secrets masked and are redacted further (`redact`). Outputs are logged as digest and
+size, and redacted like inputs if the person's settings ask for outputs. A caller is logged as text
+(`caller`) and as an identity (`callerKey`).
 """
 
 from __future__ import annotations
@@ -49,36 +49,37 @@ CONSOLE_LEFT = "CONSOLE_LEFT"
 CONSOLE_REFUSED = "CONSOLE_REFUSED"
 
 MOST_INPUT_BYTES = 65_536
-"""A larger input is kept as digest and size alone."""
+"""The largest input that is logged in full; of a larger one only digest and size are."""
 MOST_OUTPUT_BYTES = 65_536
-"""Outputs are kept where a person wants them; a larger one stays digest and size."""
+"""The largest output that is logged in full, if outputs are logged at all."""
 MOST_NAMES = 256
+"""Names in one event, such as changed tools or trusted entries."""
 MOST_TEXT = 4_096
-"""Characters kept of a text from outside, such as an error message."""
+"""Characters that are logged of a text from outside, such as an error message."""
 
 _compact = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def tool_called(request: CallRequest, masked_input: Json, *, input_digest: str = "") -> JsonObject:
-    """A call has arrived. `input_digest` is known once the input was validated and its defaults filled in."""
+    """Fields for a call that arrived. `input_digest` is empty if the input was not valid."""
     fields: JsonObject = {
         "callId": request.call_id,
         "tool": _bounded(request.tool),
-        **_caller(request.caller),
-        **_kept_input(masked_input),
+        **_caller_fields(request.caller),
+        **_input_fields(masked_input),
     }
-    return fields | _known(
+    return fields | _non_empty(
         inputDigest=input_digest,
         said=redact_text(_bounded(request.said)),
         claims=_bounded(request.caller.claims),
-        **_parent(request),
+        **_parent_fields(request),
     )
 
 
 def approval_asked(request: ApprovalRequest) -> JsonObject:
-    """A card was put before a person."""
+    """Fields for a request that was shown to a person."""
     fields: JsonObject = {
-        **_asked(request),
+        **_request_fields(request),
         "risk": request.risk.value,
         "level": request.level.value,
         "seal": request.seal.digest,
@@ -90,20 +91,20 @@ def approval_asked(request: ApprovalRequest) -> JsonObject:
 def approval_decided(
     request: ApprovalRequest, state: RequestState, answer: Answer | None, *, by: str, took_ms: int
 ) -> JsonObject:
-    """What became of the request. `by` names the console that answered; empty where nobody did."""
-    fields: JsonObject = {**_asked(request), "decision": state.value, "tookMs": took_ms}
-    fields |= _known(decidedBy=by)
+    """Fields for the end of a request. `by` names the console that answered; empty if nobody did."""
+    fields: JsonObject = {**_request_fields(request), "decision": state.value, "tookMs": took_ms}
+    fields |= _non_empty(decidedBy=by)
     if request.edited:
         fields["editedInput"] = request.subject.input
     if answer is not None:
-        fields |= {"choice": answer.choice.value, **_known(reason=_bounded(answer.reason))}
+        fields |= {"choice": answer.choice.value, **_non_empty(reason=_bounded(answer.reason))}
         if answer.lease is not None:
-            fields |= _lease(answer.lease)
+            fields |= _lease_fields(answer.lease)
     return fields
 
 
-def kernel_looked(request: CallRequest, *, look: str, sidecar: str, seal: str) -> JsonObject:
-    """The kernel itself reads, by the tool `look`, what the call would act on, for its card."""
+def preview_read(request: CallRequest, *, look: str, sidecar: str, seal: str) -> JsonObject:
+    """Fields for a read by the kernel itself, with the tool `look`, to show on a card what a call acts on."""
     return {
         "callId": request.call_id,
         "tool": _bounded(request.tool),
@@ -123,18 +124,21 @@ def tool_started(
     seal: str,
     authority: str,
 ) -> JsonObject:
-    """The last line before the effect. `authority` says what let it: a request's id, a lease's, a rule."""
+    """Fields for the start of a call, the last line before its effect.
+
+    `authority` is what permitted the call: the id of a request or a lease, or a rule.
+    """
     return {
         "callId": request.call_id,
         "tool": _bounded(request.tool),
-        **_caller(request.caller),
+        **_caller_fields(request.caller),
         "sidecar": sidecar,
         "subject": subject,
         "inputDigest": input_digest,
         "level": level.value,
         "seal": seal,
         "authority": authority,
-        **_known(**_parent(request)),
+        **_non_empty(**_parent_fields(request)),
     }
 
 
@@ -147,18 +151,20 @@ def tool_executed(
     outputs: bool = False,
     request: CallRequest | None = None,
 ) -> JsonObject:
-    """How the call ended, also where nothing ran. The error's message must hold no secret. With `outputs`
-    the output is kept as well, already masked, redacted like an input. `request` tells of which plan it is
-    a step."""
+    """Fields for the end of a call, also of one that never ran. The error's message must not have a secret.
+
+    With `outputs` the output, in which secrets are masked already, is redacted and logged as well.
+    `request` gives the plan that the call is a step of.
+    """
     fields: JsonObject = {
         "callId": result.call_id,
         "tool": _bounded(result.tool),
-        **_caller(caller),
-        **(_known(**_parent(request)) if request is not None else {}),
+        **_caller_fields(caller),
+        **(_non_empty(**_parent_fields(request)) if request is not None else {}),
         "status": result.status.value,
         "durationMs": result.duration_ms,
         "waitedMs": result.waited_ms,
-        **_known(sidecar=result.sidecar or "", subject=subject, inputDigest=input_digest),
+        **_non_empty(sidecar=result.sidecar or "", subject=subject, inputDigest=input_digest),
     }
     if result.sandbox is not None:
         fields["level"] = result.sandbox.value
@@ -179,7 +185,7 @@ def tool_executed(
 def outcome_unknown(
     call_id: str, *, tool: str, caller: str, caller_key: str, sidecar: str, parent: str, message: str
 ) -> JsonObject:
-    """A call that an earlier kernel had started and did not end: written by the next one, from the log."""
+    """Fields for a call that a killed kernel had started; the next kernel writes them, from the log."""
     fields: JsonObject = {
         "callId": call_id,
         "tool": _bounded(tool),
@@ -189,23 +195,22 @@ def outcome_unknown(
         "code": Code.OUTCOME_UNKNOWN.value,
         "message": message,
     }
-    return fields | _known(sidecar=sidecar, parentCallId=parent)
+    return fields | _non_empty(sidecar=sidecar, parentCallId=parent)
 
 
 def strays_ended(processes: int, left: int) -> JsonObject:
-    """Processes that a killed kernel had left were ended; `left` of them could not be."""
+    """Fields for ended processes of a killed kernel; `left` of them could not be ended."""
     return {"processes": processes, "left": left}
 
 
 def snapshot_changed(catalog: Catalog, names: tuple[str, ...]) -> JsonObject:
-    """Of `names` (see `difference`), tools and sidecars are another way than before; `states` says how
-    they are now."""
+    """Fields for a changed catalog: the changed `names` of `catalog.diff.difference` and their new states."""
     states: JsonObject = {}
     for name in names[:MOST_NAMES]:
         if name == DIAGNOSTICS:
             continue
         if name.startswith(SOURCE_PREFIXES):
-            states[_bounded(name)] = _described(catalog, name)
+            states[_bounded(name)] = _source_state(catalog, name)
             continue
         sidecar = name.startswith(SIDECAR_PREFIX)
         view = catalog.sidecar(name.removeprefix(SIDECAR_PREFIX)) if sidecar else catalog.capability(name)
@@ -213,19 +218,19 @@ def snapshot_changed(catalog: Catalog, names: tuple[str, ...]) -> JsonObject:
     return {"version": catalog.version, "changed": len(names), "states": states}
 
 
-def _described(catalog: Catalog, key: str) -> str:
-    """How what is described is listed now, the winner first."""
+def _source_state(catalog: Catalog, key: str) -> str:
+    """Return the state of a described source now, that of the one in force if there are several."""
     states = [item.state.value for item in catalog.described if item.key == key]
     return states[0] if states else "gone"
 
 
 def policy_changed(policy: str, files: tuple[str, ...], *, problems: int) -> JsonObject:
-    """Another policy holds. `policy` is its digest; `problems` counts the findings in its files."""
+    """Fields for a new policy. `policy` is its digest; `problems` counts the findings in its files."""
     return {"policy": policy, "files": [_bounded(file) for file in files[:MOST_NAMES]], "problems": problems}
 
 
 def trust_decided(accepted: tuple[tuple[str, str], ...], *, by: str, revoked: bool = False) -> JsonObject:
-    """Entries were trusted, or no longer are: sidecar ids with the digests that were shown."""
+    """Fields for trust given or revoked: the entries' sidecar ids with the digests that were shown."""
     entries: JsonObject = {_bounded(sidecar): shown for sidecar, shown in accepted[:MOST_NAMES]}
     return {
         "decision": "revoked" if revoked else "trusted",
@@ -236,69 +241,75 @@ def trust_decided(accepted: tuple[tuple[str, str], ...], *, by: str, revoked: bo
 
 
 def token_changed(name: str, decision: str, *, by: str) -> JsonObject:
-    """A client may come in over TCP and HTTP (`made`), or no longer (`revoked`). The token is not in it."""
+    """Fields for a client token that was `made` or `revoked`. The token itself is not logged."""
     return {"token": _bounded(name), "decision": decision, "decidedBy": _bounded(by)}
 
 
 def lease_changed(lease: Lease, decision: str, *, by: str = "") -> JsonObject:
-    """A lease was made, revoked, restored, or has ended by itself. `authority` is what the start lines of
-    its calls say, `by` names the console that took it away or back."""
+    """Fields for a lease that was made, revoked, restored, or that ended by itself.
+
+    `authority` is the same as in the start lines of its calls; `by` names the console of a person's act.
+    """
     fields: JsonObject = {
         "authority": f"lease {lease.id}",
         "decision": decision,
         "requestId": lease.from_request,
         "tool": _bounded(lease.tool),
-        **_caller(lease.caller),
+        **_caller_fields(lease.caller),
         "scope": lease.scope.value,
         "used": lease.used,
         "callsLeft": lease.calls_left,
     }
-    return fields | _known(group=_bounded(lease.group), host=_bounded(lease.host), decidedBy=by)
+    return fields | _non_empty(group=_bounded(lease.group), host=_bounded(lease.host), decidedBy=by)
 
 
 def rule_changed(where: str, rule: JsonObject, decision: str, *, by: str, request: str = "") -> JsonObject:
-    """A rule of the person's own policy was written, removed, or put back. Its examples quote inputs, and
-    are left out."""
+    """Fields for a rule of the person's policy that was written, removed or restored.
+
+    Its examples quote inputs of calls, so they are left out.
+    """
     kept = {key: value for key, value in rule.items() if key not in ("match", "not_match")}
     fields: JsonObject = {"decision": decision, "decidedBy": by, "where": _bounded(where)}
-    return fields | {"rule": redact(kept), **_known(requestId=request)}
+    return fields | {"rule": redact(kept), **_non_empty(requestId=request)}
 
 
 def block_changed(tool: str, decision: str, *, by: str, request: str = "") -> JsonObject:
-    """A tool was blocked for every caller, unblocked, or blocked again."""
-    return {"tool": _bounded(tool), "decision": decision, "decidedBy": by, **_known(requestId=request)}
+    """Fields for a tool that was blocked for every caller, unblocked, or blocked again."""
+    return {"tool": _bounded(tool), "decision": decision, "decidedBy": by, **_non_empty(requestId=request)}
 
 
 def entry_switched(sidecar: str, file: str, *, enabled: bool, reason: str, by: str) -> JsonObject:
-    """A person switched an entry of a registry on or off, and why."""
+    """Fields for a registry entry that a person switched on or off, with the reason."""
     decision = "enabled" if enabled else "disabled"
     fields: JsonObject = {"sidecar": _bounded(sidecar), "file": _bounded(file), "decision": decision}
-    return fields | {"decidedBy": by} | _known(reason=_bounded(reason))
+    return fields | {"decidedBy": by} | _non_empty(reason=_bounded(reason))
 
 
 def starter_written(file: str, *, by: str) -> JsonObject:
-    """A person had the starter registry written."""
+    """Fields for the starter registry, written for a person."""
     return {"file": _bounded(file), "decision": "created", "decidedBy": by}
 
 
 def server_imported(sidecar: str, shown: str, *, by: str) -> JsonObject:
-    """A person took a server of another client's file over into the registry; `shown` is the digest of what
-    was shown."""
+    """Fields for a server of another client's file that a person imported into the registry.
+
+    `shown` is the digest of what the person saw.
+    """
     return {"sidecar": _bounded(sidecar), "decision": "imported", "shown": shown, "decidedBy": by}
 
 
 def panic(by: str, *, calls: int, requests: int, leases: int) -> JsonObject:
-    """Everything was stopped: so many calls were under way, so many requests waited, so many leases held."""
+    """Fields for the emergency stop, with the number of running calls, waiting requests and leases."""
     return {"by": _bounded(by), "calls": calls, "requests": requests, "leases": leases}
 
 
 def panic_released(by: str) -> JsonObject:
-    """A person lets calls run again."""
+    """Fields for the end of the emergency stop by a person."""
     return {"decidedBy": by}
 
 
 def question_asked(question: Question) -> JsonObject:
-    """A decision that is not about one call waits for a person. Its lines are for them alone."""
+    """Fields for a question that waits for a person. Its lines, which only that person may see, are left out."""
     return {
         "questionId": question.id,
         "kind": question.kind.value,
@@ -308,42 +319,44 @@ def question_asked(question: Question) -> JsonObject:
 
 
 def question_answered(question: Question, option: str, text: str, *, by: str) -> JsonObject:
-    """What the person chose, and the words that go with it."""
+    """Fields for a person's answer to a question."""
     fields: JsonObject = {**question_asked(question), "choice": option, "decidedBy": by}
-    return fields | _known(reason=_bounded(text))
+    return fields | _non_empty(reason=_bounded(text))
 
 
 def console(
     caller: Caller, pid: int, *, terminal: str = "", kin: tuple[str, ...] = (), reason: str = ""
 ) -> JsonObject:
-    """A console was opened, came in from another process, left, or had no right code. Who it is said to be,
-    on which terminal and beneath which processes (nearest first) are hints."""
-    fields: JsonObject = {**_caller(caller), "pid": pid, "beneath": [_bounded(name) for name in kin]}
-    return fields | _known(terminal=terminal, reason=reason)
+    """Fields for a console that was opened, attached from another process, left, or was refused.
+
+    Its terminal and its ancestors `kin`, nearest first, come from that process: they are hints, no proof.
+    """
+    fields: JsonObject = {**_caller_fields(caller), "pid": pid, "beneath": [_bounded(name) for name in kin]}
+    return fields | _non_empty(terminal=terminal, reason=reason)
 
 
-def _asked(request: ApprovalRequest) -> JsonObject:
+def _request_fields(request: ApprovalRequest) -> JsonObject:
     return {
         "requestId": request.id,
         "callId": request.call_id,
         "tool": _bounded(request.tool),
-        **_caller(request.caller),
+        **_caller_fields(request.caller),
         "sidecar": request.sidecar,
         "subject": request.subject_digest,
         "inputDigest": digest(request.subject.input),
     }
 
 
-def _parent(request: CallRequest) -> dict[str, str]:
-    """Of a step: the plan's call, and where in the plan it stands."""
+def _parent_fields(request: CallRequest) -> dict[str, str]:
+    """The plan's call id and the number of the step, for a call that is a step."""
     return {"parentCallId": request.parent_call_id or "", "step": str(request.step or "")}
 
 
-def _caller(caller: Caller) -> dict[str, Json]:
+def _caller_fields(caller: Caller) -> dict[str, Json]:
     return {"caller": _bounded(str(caller)), "callerKey": _bounded(caller.key)}
 
 
-def _kept_input(masked: Json) -> dict[str, Json]:
+def _input_fields(masked: Json) -> dict[str, Json]:
     size = len(_compact(masked))
     if size > MOST_INPUT_BYTES:
         return {"inputBytes": size}
@@ -353,7 +366,8 @@ def _kept_input(masked: Json) -> dict[str, Json]:
 
 
 def _message(error: CallError) -> str:
-    """The error's words; those about a field that is named as a secret would quote it, and are left out."""
+    """The error's message, redacted."""
+    # A violation quotes the invalid value. For a member that is named like a secret only its name is logged.
     violations = error.details.get("violations")
     if error.code == Code.INVALID_INPUT and isinstance(violations, list):
         pointers = [str(item.get("pointer", "")) for item in violations if isinstance(item, dict)]
@@ -362,13 +376,13 @@ def _message(error: CallError) -> str:
     return redact_text(_bounded(error.message))
 
 
-def _lease(terms: LeaseTerms) -> dict[str, Json]:
+def _lease_fields(terms: LeaseTerms) -> dict[str, Json]:
     kept: dict[str, Json] = {"lease": msgspec.to_builtins(terms)}
     return kept
 
 
-def _known(**fields: str) -> JsonObject:
-    """Those that say something."""
+def _non_empty(**fields: str) -> JsonObject:
+    """Return the fields that are not empty."""
     return {name: value for name, value in fields.items() if value}
 
 

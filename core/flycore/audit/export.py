@@ -1,8 +1,8 @@
-"""The log in other shapes, line by line: never more than one line is held.
+"""The export of the audit log to other formats, line by line, with one line in memory at a time.
 
-`jsonl` is the log itself, so that what was exported can be verified as well; `csv` is for spreadsheets, a
-choice of fields, none of which a spreadsheet takes for a formula; `text` is one readable line each. What is
-no line of the log comes out as an UNREADABLE one, never silently dropped. All that is given is safe to print.
+`jsonl` is the log itself, so that an export can be verified as well. `csv` is a selection of fields for
+spreadsheets, written so that no cell is taken for a formula. `text` is one readable line each. Bytes that are
+not a line of the log become an UNREADABLE line and are never dropped. All output is safe to print.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flysafe.text import safe_text
 
 
 class Format(StrEnum):
-    """How the log is given out."""
+    """The format of an export."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -35,17 +35,17 @@ COLUMNS = (
     *("decidedBy", "tookMs", "risk", "level", "ended", "durationMs", "waitedMs", "authority", "subject"),
     *("message", "reason", "input", "hash"),
 )
-"""Of the table. `ended` is the exit code in words: a minus sign would start a formula."""
+"""The columns of `csv`. `ended` is the exit code in words, as a minus sign would start a formula."""
 CELL = 4_096
-"""Characters of a cell; the JSON lines have all of it."""
+"""Characters of a cell; the JSON lines have the full text."""
 
 _FORMULA = re.compile(r"(^|[;,|\"'])([ \u3000]*)(?=[=+\-@＝＋－＠])")
-"""Where a cell would start a formula, also in a program that splits at another character than ours."""
+"""Where a cell would start a formula, also in a program that splits at another character than a comma."""
 _DELETE = "\x7f"
 
 
 def export(folder: Path, form: Format, span: TimeRange = ALL_TIME) -> Iterator[str]:
-    """The lines meant, oldest first, without newline, ready to print; for csv a heading first. OSError."""
+    """Yield the lines of that time, oldest first, without newline; `csv` has a heading. Raises OSError."""
     if form is Format.CSV:
         yield _row(COLUMNS)
     for raw, line in lines(folder, span):
@@ -58,10 +58,10 @@ def export(folder: Path, form: Format, span: TimeRange = ALL_TIME) -> Iterator[s
 
 
 def lines(folder: Path, span: TimeRange = ALL_TIME) -> Iterator[tuple[bytes, JsonObject]]:
-    """Each line meant, as it stands in the log and as a value. OSError."""
+    """Yield each line of that time as its bytes and as a value. Raises OSError."""
     for path in month_files(folder) if folder.exists() else ():
-        part = log_file_of(path)
-        if part is None or not span.reaches(part.month):
+        log_file = log_file_of(path)
+        if log_file is None or not span.reaches(log_file.month):
             continue
         with path.open("rb") as file:
             for raw in read_lines(file):
@@ -71,7 +71,7 @@ def lines(folder: Path, span: TimeRange = ALL_TIME) -> Iterator[tuple[bytes, Jso
 
 
 def json_line(raw: bytes, line: JsonObject) -> str:
-    """The line as it stands in the log, where that is ASCII that can be printed; else the same value."""
+    """Return the line unchanged if it is printable ASCII; else the same value, escaped."""
     text = raw.removesuffix(b"\n").decode("ascii", "replace")
     if line.get("event") != UNREADABLE and text.isascii() and text.isprintable():
         return text
@@ -79,7 +79,7 @@ def json_line(raw: bytes, line: JsonObject) -> str:
 
 
 def csv_row(line: JsonObject) -> str:
-    """The fields of COLUMNS as one row, every cell in quotes."""
+    """Return the fields of COLUMNS as one row, every cell in quotes."""
     return _row(tuple(_cell(_field(line, column)) for column in COLUMNS))
 
 

@@ -1,7 +1,12 @@
-"""Where the log stands when a kernel opens it, and whether it may go on.
+"""The audit log's only writer, and the recovery that runs when the log is opened.
 
-A line that was half written when the power went is set aside in a file of its own. Anything else that is not
-as it was written is `Broken`: nothing is repaired, because that would hide it.
+Each line is written by one `write()`. A line that must be on disk before an effect is synced at once; other
+lines are synced by `flush`, which the kernel calls every 50 ms while the log is `dirty`. When a line cannot
+be written, `append` raises AuditUnwritable and the caller must not go on.
+
+When the log is opened, a last line that was only half written (power loss, a killed process) is moved to a
+file of its own. Every other difference from what was written raises LogBroken, and the log stays as it is:
+a repair would hide the change.
 """
 
 from __future__ import annotations
@@ -38,155 +43,24 @@ from flycore.model.errors import AuditUnwritable
 from flycore.model.json import JsonObject
 from flysafe.atomic import private_folder
 
-_CHECKED_BYTES = 8 * 1024 * 1024
-"""So much of the newest file is checked before the first line is written; `verify` checks all of it."""
-
-
-class LogBroken(Exception):
-    """The log is not as it was written; the text says where."""
-
-
-class LogTail(NamedTuple):
-    """The end of the log."""
-
-    part: LogFile | None
-    """The newest file; None where there is none."""
-    link: ChainLink
-    line: bytes
-    """The last line; empty in a new log."""
-    torn: JsonObject | None
-    """What was set aside: fields for the event that notes it."""
-
-
-class _End(NamedTuple):
-    link: ChainLink | None
-    line: bytes
-    torn: bytes
-
-
-def recover(folder: Path, anchors: Path) -> LogTail:
-    """Find the end of the log, setting a torn last line aside. Raises Broken, OSError."""
-    files = month_files(folder)
-    part = log_file_of(files[-1]) if files else None
-    written = [path for path in files if path.stat().st_size]
-    torn = None
-    if written:
-        end = _check(written)
-        if end.torn:
-            torn = _save_torn_line(written[-1], end.torn, (end.link or _before(written)).seq + 1)
-        link, line = (end.link, end.line) if end.link else (_before(written), b"")
-    else:
-        link, line = ChainLink(0, "", GENESIS), b""
-    _compare(link, anchors)
-    return LogTail(part, link, line, torn)
-
-
-def _check(written: list[Path]) -> _End:
-    """Check the end of the newest file that holds anything, and that it follows from the one before."""
-    path = written[-1]
-    last: ChainLink | None = None
-    line = b""
-    with path.open("rb") as file:
-        start = max(os.fstat(file.fileno()).st_size - _CHECKED_BYTES, 0)
-        file.seek(start)
-        if start:
-            file.readline()
-        for raw in read_lines(file):
-            if not raw.endswith(b"\n") and not file.read(1):
-                return _End(last, line, raw)
-            link = read_link(raw[:-1])
-            if link is None:
-                raise LogBroken(f"{path.name}: the line after number {last.seq if last else '?'} was changed")
-            before = last or (ChainLink(link.seq - 1, "", link.prev) if start else _before(written))
-            if (link.seq, link.prev) != (before.seq + 1, before.hash):
-                raise LogBroken(
-                    f"{path.name}: line number {link.seq} does not follow from number {before.seq}"
-                )
-            last, line = link, raw[:-1]
-    return _End(last, line, b"")
-
-
-def _before(written: list[Path]) -> ChainLink:
-    """The last line of the files before the newest one."""
-    if len(written) == 1:
-        return ChainLink(0, "", GENESIS)
-    path = written[-2]
-    last = b""
-    with path.open("rb") as file:
-        file.seek(max(os.fstat(file.fileno()).st_size - _CHECKED_BYTES, 0))
-        for raw in read_lines(file):
-            last = raw
-    link = read_link(last[:-1]) if last.endswith(b"\n") else None
-    if link is None:
-        raise LogBroken(f"{path.name}: the last line was changed")
-    return link
-
-
-def _compare(link: ChainLink, anchors: Path) -> None:
-    try:
-        anchor = last_anchor(anchors)
-    except UnreadableAnchors as error:
-        raise LogBroken(str(error)) from error
-    if anchor is None:
-        return
-    if anchor.seq > link.seq:
-        raise LogBroken(f"cut off after number {link.seq}: the anchors know number {anchor.seq}")
-    if anchor.seq == link.seq and anchor.hash != link.hash:
-        raise LogBroken(f"line number {link.seq} is not the one the anchors know")
-
-
-def _save_torn_line(path: Path, torn: bytes, seq: int) -> JsonObject:
-    """Move half a line into `<file>.torn-<seq>`: first it is written there, then taken off the log."""
-    beside = _write_copy(path, torn, seq)
-    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        os.ftruncate(fd, os.fstat(fd).st_size - len(torn))
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    return {"file": beside.name, "bytes": len(torn), "digest": hashlib.sha256(torn).hexdigest()}
-
-
-def _write_copy(path: Path, torn: bytes, seq: int) -> Path:
-    """Never over an earlier one: a second crash at the same number keeps both."""
-    number = 0
-    while True:
-        beside = path.with_name(f"{path.name}.torn-{seq}" + (f".{number}" if number else ""))
-        with contextlib.suppress(FileExistsError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
-                file.write(torn)
-                file.flush()
-                os.fsync(file.fileno())
-            return beside
-        number += 1
-
-
-# The one writer of the log.
-#
-# A line is one `write()`; what must be known before an effect is synced at once, the rest by `flush`, which
-# the kernel calls within 50 ms while `dirty`. What cannot be written raises AuditUnwritable, and whoever
-# asked does not go on. A full disk is the one failure after which the next line may succeed; after any
-# other the log stays stopped and says why. Used from one thread.
-
-
 ANCHOR_EVERY = 64
-"""Lines after which the next sync leaves an anchor."""
+"""Lines after which the next sync writes an anchor."""
 MOST_UNSYNCED = 1024
-"""Lines after which `append` syncs by itself, should nobody flush."""
+"""Lines after which `append` syncs on its own, so that a caller that never flushes loses no more."""
 MOST_FILE_BYTES = 256 * 1024 * 1024
-"""A month that would outgrow this goes on in a further file. No file is ever deleted."""
+"""A month whose file would grow beyond this continues in a further file. No file is ever deleted."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+"""A full disk and a used-up quota: the only errors of a write that may be gone at the next line."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 OnLine = Callable[[int, bytes], None]
-"""Receives number and bytes, without newline, of every line once it is in the file. Does not raise."""
+"""A callback for each written line: its number and its bytes without newline. It must not raise."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class AuditLog:
-    """An open log. Made by `open`."""
+    """An open log, made by `AuditLog.open` and used from one thread."""
 
     def __init__(
         self,
@@ -202,7 +76,7 @@ class AuditLog:
         self._clock, self._monotonic = clock, monotonic
         self._folder_fd = self._fd = -1
         self._path = folder
-        self._part: LogFile | None = None
+        self._log_file: LogFile | None = None
         self._size = 0
         self._last = ChainLink(0, "", GENESIS)
         self._mono, self._boot = 0.0, _boot_id()
@@ -220,60 +94,63 @@ class AuditLog:
         monotonic: Callable[[], float],
         on_line: OnLine | None = None,
     ) -> AuditLog:
-        """Open the log in `folder`, made if missing; `anchors` is a file elsewhere. `clock` gives Unix time.
-        `on_line` is for a reader in the same process; commands that write a line of their own have none.
+        """Open the log in `folder` and create the folder if it is missing.
 
-        Raises AuditUnwritable where another process writes it. Whatever else is wrong is found in `stopped`
-        and raised by `append`, so that the kernel can run and show it.
+        `anchors` is the anchor file, outside the folder. `clock` gives Unix time, `monotonic` monotonic time,
+        both in seconds. `on_line` serves a reader in the same process; a command that only writes a line of
+        its own passes None.
+
+        Raises AuditUnwritable if another process has the log open. Every other problem is kept in `stopped`
+        and raised by `append`, so that the kernel can start and show it.
         """
         log = cls(folder, anchors, clock=clock, monotonic=monotonic, on_line=on_line)
         try:
-            log._lock()
-            standing = recover(folder, anchors)
-            log._resume(standing)
-            if standing.torn is not None:
-                log.append(TAIL_TORN, standing.torn, sync=True)
+            log._lock()  # before recovery: a torn line may only be moved by the one writer
+            tail = recover(folder, anchors)
+            log._resume(tail)
+            if tail.torn is not None:
+                log.append(TAIL_TORN, tail.torn, sync=True)
         except BlockingIOError:
             log._release()
-            raise AuditUnwritable(str(folder), "another process writes it") from None
+            raise AuditUnwritable(str(folder), "another process is writing to it") from None
         except LogBroken as error:
-            log._stopped = f"{error}; it is kept as it is. Move {folder} and {anchors} aside to start anew"
+            log._stopped = f"{error}; nothing was repaired. For a new log, move {folder} and {anchors} away"
         except OSError as error:
             log._stopped = _error_text(error)
         except AuditUnwritable as error:
-            log._stopped = f"the torn line could not be noted: {error.cause}"
+            log._stopped = f"the torn last line could not be recorded: {error.cause}"
         return log
 
     @property
     def dirty(self) -> bool:
-        """Whether there are lines that are not known to be on disk."""
+        """Whether some lines may not be on disk yet."""
         return self._unsynced > 0
 
     @property
     def stopped(self) -> str:
-        """Why nothing is written any more; empty while all is well."""
+        """The reason why the log takes no more lines; empty while it does."""
         return self._stopped
 
     @property
     def anchor_problem(self) -> str:
-        """Why the last anchor could not be left; empty while all is well. It is tried again at each sync."""
+        """The reason why the last anchor could not be written, or empty. Each sync tries again."""
         return self._anchor_problem
 
     @property
     def seq(self) -> int:
-        """Number of the last line, 0 in a new log."""
+        """The number of the last line; 0 in a new log."""
         return self._last.seq
 
     def append(self, event: str, fields: JsonObject, *, sync: bool = False) -> int:
-        """Write one line and return its number; with `sync` it is on disk by then.
+        """Write one line and return its number. With `sync` the line is on disk when this returns.
 
-        Raises AuditUnwritable, and then the event must be taken as not recorded. ValueError for a field that
-        is the log's own.
+        Raises AuditUnwritable; the caller must then treat the event as not recorded. Raises ValueError if
+        `fields` has a name that the log itself writes.
         """
         if self._stopped:
             raise self._unwritable(self._stopped)
         if not RESERVED.isdisjoint(fields):
-            raise ValueError(f"the log's own members: {sorted(RESERVED & fields.keys())}")
+            raise ValueError(f"reserved for the log itself: {sorted(RESERVED & fields.keys())}")
         moment = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="microseconds")
         line, link = self._line(f"{moment[:-6]}Z", event, fields)
         self._switch_file(moment[:7], len(line))
@@ -287,14 +164,14 @@ class AuditLog:
         return link.seq
 
     def flush(self) -> None:
-        """Put every line on disk. Raises AuditUnwritable."""
+        """Sync every line to disk. Raises AuditUnwritable."""
         if self._stopped:
             raise self._unwritable(self._stopped)
         if self.dirty:
             self._sync(anchor=False)
 
     def close(self) -> None:
-        """Put every line and a last anchor on disk and let go of the folder. Raises AuditUnwritable."""
+        """Sync every line and a last anchor to disk, and unlock the folder. Raises AuditUnwritable."""
         try:
             if not self._stopped and self._fd >= 0:
                 self._sync(anchor=True)
@@ -305,17 +182,20 @@ class AuditLog:
     def _lock(self) -> None:
         private_folder(self._folder)
         self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        # The lock is on the folder, not on a file: the writer changes files at the end of a month. The
+        # operating system releases it when the process dies.
         fcntl.flock(self._folder_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def _resume(self, standing: LogTail) -> None:
-        self._last = standing.link
-        self._anchored = standing.link.seq
-        if standing.line:
-            written = json.loads(standing.line)
+    def _resume(self, tail: LogTail) -> None:
+        self._last = tail.link
+        self._anchored = tail.link.seq
+        if tail.line:
+            written = json.loads(tail.line)
+            # Monotonic time starts again with each boot, so a value of another boot says nothing about now.
             if written["boot"] == self._boot:
                 self._mono = float(written["mono"])
-        if standing.part is not None:
-            self._open_file(standing.part)
+        if tail.log_file is not None:
+            self._open_file(tail.log_file)
 
     def _line(self, moment: str, event: str, fields: JsonObject) -> tuple[bytes, ChainLink]:
         self._mono = max(self._mono, self._monotonic())
@@ -335,17 +215,15 @@ class AuditLog:
         return line, ChainLink(seq, prev, own)
 
     def _switch_file(self, month: str, more: int) -> None:
-        """Go on in the file that has room for `more` bytes of that month, never in an earlier one.
-
-        What the last one holds is on disk before that.
-        """
-        part = self._part or LogFile(month)
-        if month > part.month:
+        """Open the file for this month if it is another, or a further one if `more` bytes do not fit."""
+        part = self._log_file or LogFile(month)
+        if month > part.month:  # never back: when the clock was set back, the newest file goes on
             part = LogFile(month)
         elif self._size and self._size + more > MOST_FILE_BYTES:
             part = LogFile(part.month, part.number + 1)
-        if part == self._part:
+        if part == self._log_file:
             return
+        # Later syncs reach only the new file, so the lines of the old one must be on disk first.
         if self.dirty:
             self._sync(anchor=False)
         try:
@@ -357,20 +235,23 @@ class AuditLog:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         path = self._folder / part.name
         fd = os.open(path, flags, 0o600)
+        # A new file survives a power loss only when its folder's entry is on disk, too.
         os.fsync(self._folder_fd)
         if self._fd >= 0:
             os.close(self._fd)
-        self._fd, self._path, self._part = fd, path, part
+        self._fd, self._path, self._log_file = fd, path, part
         self._size = os.fstat(fd).st_size
 
     def _write(self, line: bytes) -> None:
+        # A size other than the one after our last write, or no name left, means that another program wrote,
+        # cut or removed the file. A further line would hide where that happened.
         facts = os.fstat(self._fd)
         if facts.st_size != self._size or not facts.st_nlink:
-            self._stopped = "the file was changed by someone else"
+            self._stopped = "another program changed or removed the file"
             raise self._unwritable(self._stopped)
         written = 0
         try:
-            while written < len(line):  # once, unless the disk is full: then the rest says why
+            while written < len(line):  # more than once only if the disk fills up: the next write fails
                 written += os.write(self._fd, line[written:])
         except OSError as error:
             self._truncate(written)
@@ -378,21 +259,23 @@ class AuditLog:
         self._size += written
 
     def _truncate(self, written: int) -> None:
-        """Remove the part of a line that was written; a log that cannot do that is stopped."""
+        """Cut off the half line that a failed write left; stop the log if that fails, too."""
         if not written:
             return
         try:
             os.ftruncate(self._fd, self._size)
         except OSError as error:
-            self._stopped = f"half a line stayed: {_error_text(error)}"
+            self._stopped = f"half a line could not be removed: {_error_text(error)}"
 
     def _sync(self, *, anchor: bool) -> None:
         try:
             os.fsync(self._fd)
         except OSError as error:
-            self._stopped = f"not on disk: {_error_text(error)}"
+            # Linux may drop the dirty pages and report success next time, so a failed fsync is final.
+            self._stopped = f"lines could not be synced to disk: {_error_text(error)}"
             raise self._unwritable(self._stopped) from error
         self._unsynced = 0
+        # Only now: an anchor of a line that is not on disk would look like a cut log after a power loss.
         due = self._last.seq - self._anchored
         if due >= ANCHOR_EVERY or (due and (anchor or self._anchor_problem)):
             self._anchor()
@@ -401,12 +284,12 @@ class AuditLog:
         try:
             self._anchors.write(Anchor(self._last.seq, self._last.hash))
         except OSError as error:
-            self._anchor_problem = f"no anchor in {self._anchors_path}: {_error_text(error)}"
+            self._anchor_problem = f"no anchor can be written to {self._anchors_path}: {_error_text(error)}"
         else:
             self._anchored, self._anchor_problem = self._last.seq, ""
 
     def _failed(self, error: OSError) -> AuditUnwritable:
-        """What to raise; unless the disk was merely full, nothing more is written."""
+        """The error to raise. Any error but a full disk also stops the log."""
         if error.errno not in _FULL:
             self._stopped = self._stopped or _error_text(error)
         return self._unwritable(_error_text(error))
@@ -423,7 +306,7 @@ class AuditLog:
 
 
 def _boot_id() -> str:
-    """The running system's boot, so that monotonic times are only compared within one."""
+    """The id of the running system's boot, from /proc; empty where /proc has none."""
     with contextlib.suppress(OSError):
         return _BOOT_ID.read_text("ascii").strip()
     return ""
@@ -431,3 +314,133 @@ def _boot_id() -> str:
 
 def _error_text(error: OSError) -> str:
     return error.strerror or str(error)
+
+
+# Recovery: finding the end of the log when a kernel opens it.
+
+
+_CHECKED_BYTES = 8 * 1024 * 1024
+"""The bytes at the end of the newest file that are checked at each start; `verify` checks all of them."""
+
+
+class LogBroken(Exception):
+    """The log differs from what was written; the text says where."""
+
+
+class LogTail(NamedTuple):
+    """The end of the log."""
+
+    log_file: LogFile | None
+    """The newest file; None if there is none."""
+    link: ChainLink
+    line: bytes
+    """The last line without its newline; empty in a new log."""
+    torn: JsonObject | None
+    """Fields of the event that records a torn line; None if there was none."""
+
+
+class _FileEnd(NamedTuple):
+    link: ChainLink | None
+    line: bytes
+    torn: bytes
+
+
+def recover(folder: Path, anchors: Path) -> LogTail:
+    """Find the end of the log and move a torn last line away. Raises LogBroken, OSError."""
+    files = month_files(folder)
+    part = log_file_of(files[-1]) if files else None
+    written = [path for path in files if path.stat().st_size]
+    torn = None
+    if written:
+        end = _check_newest_file(written)
+        if end.torn:
+            torn = _save_torn_line(written[-1], end.torn, (end.link or _link_before(written)).seq + 1)
+        link, line = (end.link, end.line) if end.link else (_link_before(written), b"")
+    else:
+        link, line = ChainLink(0, "", GENESIS), b""
+    _check_anchor(link, anchors)
+    return LogTail(part, link, line, torn)
+
+
+def _check_newest_file(written: list[Path]) -> _FileEnd:
+    """Check the end of the newest file with content, and that it follows the file before it."""
+    path = written[-1]
+    last: ChainLink | None = None
+    line = b""
+    with path.open("rb") as file:
+        start = max(os.fstat(file.fileno()).st_size - _CHECKED_BYTES, 0)
+        file.seek(start)
+        if start:
+            file.readline()  # `start` lies inside a line: the first whole line begins after it
+        for raw in read_lines(file):
+            # Only at the end of the file is a line without newline torn. Elsewhere it is a line longer than
+            # the log ever writes, which arrives in pieces and fails the check below.
+            if not raw.endswith(b"\n") and not file.read(1):
+                return _FileEnd(last, line, raw)
+            link = read_link(raw[:-1])
+            if link is None:
+                raise LogBroken(f"{path.name}: the line after number {last.seq if last else '?'} was changed")
+            before = last or (ChainLink(link.seq - 1, "", link.prev) if start else _link_before(written))
+            if (link.seq, link.prev) != (before.seq + 1, before.hash):
+                raise LogBroken(
+                    f"{path.name}: line number {link.seq} does not follow from number {before.seq}"
+                )
+            last, line = link, raw[:-1]
+    return _FileEnd(last, line, b"")
+
+
+def _link_before(written: list[Path]) -> ChainLink:
+    """The last link of the files before the newest one; the chain's start if there are none."""
+    if len(written) == 1:
+        return ChainLink(0, "", GENESIS)
+    path = written[-2]
+    last = b""
+    with path.open("rb") as file:
+        file.seek(max(os.fstat(file.fileno()).st_size - _CHECKED_BYTES, 0))
+        for raw in read_lines(file):
+            last = raw
+    link = read_link(last[:-1]) if last.endswith(b"\n") else None
+    if link is None:
+        raise LogBroken(f"{path.name}: the last line was changed")
+    return link
+
+
+def _check_anchor(link: ChainLink, anchors: Path) -> None:
+    try:
+        anchor = last_anchor(anchors)
+    except UnreadableAnchors as error:
+        raise LogBroken(str(error)) from error
+    if anchor is None:
+        return
+    if anchor.seq > link.seq:
+        raise LogBroken(f"cut off after number {link.seq}: an anchor has number {anchor.seq}")
+    if anchor.seq == link.seq and anchor.hash != link.hash:
+        raise LogBroken(f"line number {link.seq} differs from its anchor")
+
+
+def _save_torn_line(path: Path, torn: bytes, seq: int) -> JsonObject:
+    """Move half a line to `<file>.torn-<seq>`. Return the file, its size and its digest."""
+    # The copy is on disk before the log is cut: a crash in between leaves the line twice, never not at all.
+    beside = _write_copy(path, torn, seq)
+    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.ftruncate(fd, os.fstat(fd).st_size - len(torn))
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    return {"file": beside.name, "bytes": len(torn), "digest": hashlib.sha256(torn).hexdigest()}
+
+
+def _write_copy(path: Path, torn: bytes, seq: int) -> Path:
+    """Write the torn line to a new file; a second crash at the same number gets a file of its own."""
+    number = 0
+    while True:
+        beside = path.with_name(f"{path.name}.torn-{seq}" + (f".{number}" if number else ""))
+        with contextlib.suppress(FileExistsError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
+                file.write(torn)
+                file.flush()
+                os.fsync(file.fileno())
+            return beside
+        number += 1

@@ -1,4 +1,4 @@
-"""Amounts of milliseconds, summed up in little space."""
+"""The tallies behind the metrics: durations, calls per tool, and how often a person is asked."""
 
 from __future__ import annotations
 
@@ -9,56 +9,56 @@ from flycore.model.audit import ApprovalMetrics, LastError, ToolMetrics
 from flycore.model.enums import Code, RequestState, Status
 
 _EXACT_BITS = 10
-"""Amounts below 1,024 are kept as they are, larger ones to within 0.2 %."""
+"""Milliseconds below 1,024 are counted exactly, larger ones to within 0.2 %, so memory stays small."""
 _MOST = 10**12
 
 
 class DurationHistogram:
-    """How many, their sum, and any percentile. Equal amounts in any order make equal Amounts."""
+    """A histogram of milliseconds: count, sum and percentiles. The order of the values does not matter."""
 
     def __init__(self) -> None:
         self.count = 0
         self.total = 0
-        self._kept: Counter[int] = Counter()
+        self._counts: Counter[int] = Counter()
 
     def add(self, amount: int) -> None:
-        """One more. Negative ones count as 0; a line that was forged may hold anything."""
+        """Add one duration. It is clamped, as a forged log line may have any number."""
         amount = min(max(amount, 0), _MOST)
         self.count += 1
         self.total += amount
         coarse = max(amount.bit_length() - _EXACT_BITS, 0)
-        self._kept[amount >> coarse << coarse] += 1
+        self._counts[amount >> coarse << coarse] += 1
 
     @property
     def average(self) -> float:
-        """Exact; 0 where there is none."""
+        """The exact mean; 0 without values."""
         return self.total / self.count if self.count else 0.0
 
     def percentile(self, percent: int) -> int:
-        """The smallest amount that so many percent do not exceed (nearest rank); 0 where there is none."""
+        """Return the percentile by nearest rank; 0 without values."""
         rank = -(-self.count * percent // 100)
         passed = 0
-        for amount in sorted(self._kept):
-            passed += self._kept[amount]
+        for amount in sorted(self._counts):
+            passed += self._counts[amount]
             if passed >= rank:
                 return amount
         return 0
 
 
-# Per tool: how often, how it ended, how long it took.
+# Calls per tool.
 
 
 MOST_TOOLS = 1_000
-"""Tools told apart; later ones are counted together, as OTHERS."""
+"""Tools that are counted separately; further ones are counted together as OTHERS."""
 OTHERS = "(others)"
 NO_SUCH_TOOL = "(no such tool)"
-"""Calls of names that no tool has: whoever calls may choose them."""
-_LAST_WORDS = 500
+"""The name for calls of tools that do not exist: a caller could fill the memory with invented names."""
+_MOST_MESSAGE = 500
 _ERRORS = (Status.FAILED, Status.UNAVAILABLE, Status.UNKNOWN)
 
 
 class ToolTally:
-    """What is known of one tool so far."""
+    """The tally of one tool's calls."""
 
     def __init__(self) -> None:
         self._ends: Counter[str] = Counter()
@@ -67,16 +67,16 @@ class ToolTally:
         self._last_error: LastError | None = None
 
     def add(self, line: LogRecord) -> None:
-        """A call has ended."""
+        """Add the last line of a call."""
         self._ends[line.status] += 1
         if line.ran:
             self._durations.add(line.duration_ms)
             self._last_executed = line.time
         if line.status in _ERRORS:
-            self._last_error = LastError(at=line.time, code=line.code, message=line.message[:_LAST_WORDS])
+            self._last_error = LastError(at=line.time, code=line.code, message=line.message[:_MOST_MESSAGE])
 
     def metrics(self, tool: str, open_calls: int) -> ToolMetrics:
-        """As a value."""
+        """Return the metrics as a value."""
         ends, durations = self._ends, self._durations
         counted = {status: ends[status] for status in Status}
         return ToolMetrics(
@@ -86,7 +86,7 @@ class ToolTally:
             failed=counted[Status.FAILED],
             denied=counted[Status.DENIED],
             unavailable=counted[Status.UNAVAILABLE],
-            other=ends.total() - sum(counted[status] for status in _NAMED),
+            other=ends.total() - sum(counted[status] for status in _COUNTED),
             open=open_calls,
             ran=durations.count,
             total_ms=durations.total,
@@ -97,41 +97,42 @@ class ToolTally:
         )
 
 
-_NAMED = (Status.SUCCESS, Status.FAILED, Status.DENIED, Status.UNAVAILABLE)
+_COUNTED = (Status.SUCCESS, Status.FAILED, Status.DENIED, Status.UNAVAILABLE)
 
 
 class ToolTallies:
-    """All tools."""
+    """The tallies of all tools."""
 
     def __init__(self) -> None:
         self._tallies: dict[str, ToolTally] = {}
 
     def add(self, line: LogRecord) -> None:
-        """A call has ended."""
+        """Add the last line of a call."""
         name = NO_SUCH_TOOL if line.code == Code.NOT_FOUND else line.tool[:LONGEST_NAME]
         if name not in self._tallies and len(self._tallies) >= MOST_TOOLS:
             name = OTHERS
         self._tallies.setdefault(name, ToolTally()).add(line)
 
     def metrics(self, open_calls: Counter[str]) -> tuple[ToolMetrics, ...]:
-        """Every tool, by name; `open_calls` counts calls without an end."""
+        """Return the metrics of every tool, by name. `open_calls` has the calls that have not ended."""
         names = sorted(self._tallies.keys() | open_calls.keys())
         return tuple(self._tallies.get(name, ToolTally()).metrics(name, open_calls[name]) for name in names)
 
 
-# How much a person is asked, and whether they still read: prompts an hour, time to decide, who asks.
+# Approval fatigue: how often a person is asked, and how fast they answer.
 
 
 REFLEX_MS = 1_000
-"""Nobody reads a card in less."""
+"""Milliseconds below which an approval counts as a reflex: nobody reads a card in less."""
 MOST_PAIRS = 1_000
-"""Callers and tools told apart; later ones are counted together, as OTHERS."""
+"""Pairs of caller and tool that are counted separately; further ones are counted as OTHER_PAIRS."""
 MOST_OPEN = 10_000
+"""Undecided requests that are kept; beyond this the oldest are dropped."""
 OTHER_PAIRS = "(others)"
 _HOUR = len("2026-06-15T12")
 
 
-class _Pair:
+class _PairTally:
     def __init__(self) -> None:
         self.hours: Counter[str] = Counter()
         self.ends: Counter[str] = Counter()
@@ -140,6 +141,7 @@ class _Pair:
 
     def end(self, line: LogRecord, asked: str) -> None:
         if line.decision == RequestState.DENIED and not line.choice:
+            # Denied without a person's choice: no card was ever shown, so this was no prompt.
             self.not_shown += 1
             self.hours[asked] -= 1
             return
@@ -174,15 +176,15 @@ class _Pair:
 
 
 class ApprovalFatigue:
-    """All cards, and those of each caller and tool."""
+    """The tallies of all requests, and of each pair of caller and tool."""
 
     def __init__(self) -> None:
-        self._all = _Pair()
-        self._pairs: dict[tuple[str, str], _Pair] = {}
+        self._all = _PairTally()
+        self._pairs: dict[tuple[str, str], _PairTally] = {}
         self._asked: OrderedDict[str, str] = OrderedDict()
 
-    def asked(self, line: LogRecord) -> None:
-        """A card was put before a person."""
+    def add_request(self, line: LogRecord) -> None:
+        """Add a request that was shown to a person."""
         hour = line.time[:_HOUR]
         self._all.hours[hour] += 1
         self._pair(line).hours[hour] += 1
@@ -190,27 +192,27 @@ class ApprovalFatigue:
         if len(self._asked) > MOST_OPEN:
             self._asked.popitem(last=False)
 
-    def decided(self, line: LogRecord) -> None:
-        """It is decided. What was never asked, or too long ago to be remembered, counts for nothing."""
+    def add_decision(self, line: LogRecord) -> None:
+        """Add the end of a request. One that is not among the undecided is skipped."""
         asked = self._asked.pop(line.request_id, None)
         if asked is not None:
             self._all.end(line, asked)
             self._pair(line).end(line, asked)
 
     def all(self) -> ApprovalMetrics:
-        """Over all callers and tools."""
+        """Return the metrics over all callers and tools."""
         return self._all.metrics("", "")
 
     def pairs(self) -> tuple[ApprovalMetrics, ...]:
-        """Per caller and tool, the most asked first."""
+        """Return the metrics per caller and tool, the most asked first."""
         found = [pair.metrics(caller, tool) for (caller, tool), pair in self._pairs.items()]
         return tuple(sorted(found, key=lambda item: (-item.prompts, item.caller, item.tool)))
 
-    def _pair(self, line: LogRecord) -> _Pair:
+    def _pair(self, line: LogRecord) -> _PairTally:
         key = line.program, line.tool[:LONGEST_NAME]
         if key not in self._pairs and len(self._pairs) >= MOST_PAIRS:
             key = OTHER_PAIRS, OTHER_PAIRS
-        return self._pairs.setdefault(key, _Pair())
+        return self._pairs.setdefault(key, _PairTally())
 
 
 def _share(some: int, of: int) -> float:

@@ -1,4 +1,8 @@
-"""The latest calls: who called what, who let it, how it ended."""
+"""Projections of the audit log: the history of calls, metrics, and a person's past decisions.
+
+A projection is computed from the log alone, so a new one over the same log has the same content. Its memory
+grows with the number of tools, callers and hours, not with the length of the log.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +28,161 @@ from flycore.model.audit import ApprovalReport, Metrics
 from flycore.model.base import Value
 from flycore.model.enums import RequestState
 
+MOST_RECORDS = 1_000
+"""Ended calls that a Projection keeps one by one."""
+MOST_CALLERS = 256
+"""Callers whose own metrics are kept; beyond this the one without a call for longest is dropped."""
+_ENDS = (TOOL_EXECUTED, TOOL_OUTCOME_UNKNOWN)
+_OF_A_CALL = frozenset((TOOL_CALLED, APPROVAL_ASKED, APPROVAL_DECIDED, TOOL_STARTED, *_ENDS))
+
+
+class Projection:
+    """A summary of one folder's log up to line `seq`. Only `update` reads from disk."""
+
+    def __init__(
+        self,
+        folder: Path,
+        span: TimeRange = ALL_TIME,
+        *,
+        kept: int = MOST_RECORDS,
+        tool: str = "",
+        caller: str = "",
+    ) -> None:
+        self._folder, self._span = folder, span
+        self._kept, self._tool, self._caller = kept, tool, caller
+        self._lines = self._unreadable = 0
+        self.seq = 0
+        """The number of the last line that was read."""
+        self._reset()
+
+    def update(self) -> None:
+        """Read the new lines, or all lines if the log was replaced. Raises OSError."""
+        if self._follower.replaced():
+            self._reset()
+        for raw in self._follower.lines():
+            self.add_line(raw)
+
+    def add_line(self, raw: bytes) -> None:
+        """Take one more line, without newline; a Projection that gets every line so needs no `update`."""
+        line = read_line(raw)
+        if line is None or not line.event:
+            self.seq += 1  # the log numbers its lines without gaps
+            self._unreadable += 1
+            return
+        self.seq = line.seq
+        if self._span.covers(line.time):
+            self._add_record(line)
+
+    def history(self, limit: int = MOST_RECORDS) -> tuple[CallRecord, ...]:
+        """Return the calls under way, then the calls that ended, each newest first."""
+        return self._history.records(limit)
+
+    def unfinished(self) -> tuple[CallRecord, ...]:
+        """Return the calls that started and have not ended, oldest first."""
+        return self._history.unfinished()
+
+    def metrics(self) -> Metrics:
+        """Return the metrics of each tool."""
+        return Metrics(
+            since=self._since,
+            until=self._until,
+            lines=self._lines,
+            unreadable=self._unreadable,
+            tools=self._tools.metrics(self._history.open_calls()),
+        )
+
+    def metrics_of(self, caller_key: str) -> Metrics:
+        """Return the metrics of each tool over one caller's calls, without any number of other callers."""
+        tools = self._callers.get(caller_key[:LONGEST_NAME]) or ToolTallies()
+        return Metrics(
+            since="",
+            until="",
+            lines=0,
+            unreadable=0,
+            tools=tools.metrics(self._history.open_calls(caller_key)),
+        )
+
+    def approvals(self) -> ApprovalReport:
+        """Report how often a person was asked, in total and per caller and tool."""
+        return ApprovalReport(total=self._fatigue.all(), pairs=self._fatigue.pairs())
+
+    def past_decisions(self, caller_key: str, tool: str, input_digest: str, since: str) -> Checks:
+        """Count a person's decisions on that very call of that program since a time of the log."""
+        return self._decisions.decisions(program_of(caller_key), tool, input_digest, since)
+
+    def _reset(self) -> None:
+        self.seq = 0
+        self._decisions = PastDecisions()
+        self._follower = Follower(self._folder)
+        self._history = History(self._kept, self._tool, self._caller)
+        self._tools = ToolTallies()
+        self._callers: OrderedDict[str, ToolTallies] = OrderedDict()
+        self._fatigue = ApprovalFatigue()
+        self._since = self._until = ""
+        self._lines = self._unreadable = 0
+
+    def _add_record(self, line: LogRecord) -> None:
+        self._since = self._since or line.time
+        self._until = line.time
+        self._lines += 1
+        if line.event == APPROVAL_ASKED:
+            self._fatigue.add_request(line)
+        elif line.event == APPROVAL_DECIDED:
+            self._fatigue.add_decision(line)
+            self._decisions.add(line)
+        elif line.event in _ENDS:
+            self._tools.add(line)
+            self._tallies_of(line.caller_key[:LONGEST_NAME]).add(line)
+        if line.event in _OF_A_CALL:
+            self._history.add(line)
+
+    def _tallies_of(self, key: str) -> ToolTallies:
+        tallies = self._callers.pop(key, None) or ToolTallies()
+        self._callers[key] = tallies
+        if len(self._callers) > MOST_CALLERS:
+            self._callers.popitem(last=False)
+        return tallies
+
+
+def history(
+    folder: Path, *, limit: int = 100, tool: str = "", caller: str = "", span: TimeRange = ALL_TIME
+) -> tuple[CallRecord, ...]:
+    """Read the latest calls, newest first: of all, of one tool, or of one caller.
+
+    `caller` is a caller key, or its door and program alone. Raises OSError.
+    """
+    projection = Projection(folder, span, kept=limit, tool=tool, caller=caller)
+    projection.update()
+    return projection.history(limit)
+
+
+def metrics(folder: Path, span: TimeRange = ALL_TIME) -> Metrics:
+    """Compute the metrics of each tool from the log. Raises OSError."""
+    projection = Projection(folder, span, kept=0)
+    projection.update()
+    return projection.metrics()
+
+
+def approvals(folder: Path, span: TimeRange = ALL_TIME) -> ApprovalReport:
+    """Report how often a person was asked, from the log. Raises OSError."""
+    projection = Projection(folder, span, kept=0)
+    projection.update()
+    return projection.approvals()
+
+
+# The history of calls.
+
+
 MOST_OPEN = 10_000
-"""Calls without an end that are remembered; the oldest of more are given up."""
-BY_ITS_STEPS = "its steps"
-"""What let a plan run that has begun."""
-MOST_KEPT = 4_096
-"""Characters of one input or output that are remembered with its call; `flytui audit show` has all of it."""
+"""Unfinished calls that are kept; beyond this the oldest are dropped."""
+PLAN_AUTHORITY = "its steps"
+"""The `authority` of a plan that has begun a step."""
+MOST_VALUE_CHARS = 4_096
+"""Characters of one input or output that are kept with its call; `flytui audit show` has all of it."""
 
 
 class CallRecord(Value, frozen=True, kw_only=True):
-    """One call, from the lines of the log that carry its id. Times are as the log writes them."""
+    """One call, built from the log lines with its id. Times are texts as the log writes them."""
 
     call_id: str
     tool: str
@@ -41,34 +190,34 @@ class CallRecord(Value, frozen=True, kw_only=True):
     caller_key: str
     called_at: str
     ended_at: str = ""
-    """Empty while it runs, or where the kernel was killed meanwhile."""
+    """Empty while the call runs, and if the kernel was killed before it ended."""
     sidecar: str = ""
     status: str = ""
     code: str = ""
     message: str = ""
     risk: str = ""
     decision: str = ""
-    """`approved`, `denied`, `timed-out` or `withdrawn`; empty where nobody was asked."""
+    """`approved`, `denied`, `timed-out` or `withdrawn`; empty if nobody was asked."""
     decided_by: str = ""
     reason: str = ""
-    """What a person gave for denying it."""
+    """The reason a person gave for denying it."""
     took_ms: int = 0
-    """From asking to the decision."""
+    """Milliseconds from the request to the decision."""
     authority: str = ""
-    """What let it run: a request, a lease, a rule."""
+    """What permitted the call: a request, a lease or a rule."""
     level: str = ""
     parent_call_id: str = ""
-    """Of the plan whose step it was."""
+    """The call id of the plan that this call is a step of; empty if it is none."""
     duration_ms: int = 0
     waited_ms: int = 0
     input: str = ""
-    """JSON as the log has it, redacted; cut where it is longer than `MOST_KEPT`."""
+    """The redacted JSON of the log, cut after `MOST_VALUE_CHARS` bytes."""
     output: str = ""
-    """JSON, where the log has outputs and this one is short enough."""
+    """The JSON of the log; empty if outputs are not logged or this one is longer than `MOST_VALUE_CHARS`."""
 
 
 class History:
-    """Calls without an end, and the latest that ended."""
+    """The calls that have not ended, and the `limit` latest that have, of one tool or caller or of all."""
 
     def __init__(self, limit: int, tool: str = "", caller: str = "") -> None:
         self._tool, self._caller = tool, caller
@@ -76,25 +225,25 @@ class History:
         self._ended: deque[CallRecord] = deque(maxlen=limit)
 
     def add(self, line: LogRecord) -> None:
-        """One more line of a call."""
+        """Take one more line of a call."""
         known = self._open.get(line.call_id)
         if known is None and line.event in (events.APPROVAL_ASKED, events.APPROVAL_DECIDED):
-            return  # decided after its caller had been told that it is pending
-        record = known or _begun(line)
+            return  # the call has ended with a ticket for its caller; the request was answered later
+        record = known or _new_record(line)
         if line.event in (events.TOOL_EXECUTED, events.TOOL_OUTCOME_UNKNOWN):
             self._open.pop(line.call_id, None)
             if self._tool in ("", record.tool) and self._caller in ("", record.caller_key, line.program):
-                self._ended.append(_ended(record, line))
+                self._ended.append(_finished_record(record, line))
             return
-        self._open[line.call_id] = _changed(record, line)
+        self._open[line.call_id] = _updated_record(record, line)
         plan = self._open.get(line.parent_call_id)
         if plan is not None and line.event == events.TOOL_STARTED:
-            self._open[line.parent_call_id] = msgspec.structs.replace(plan, authority=BY_ITS_STEPS)
+            self._open[line.parent_call_id] = msgspec.structs.replace(plan, authority=PLAN_AUTHORITY)
         if len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)
 
     def records(self, limit: int) -> tuple[CallRecord, ...]:
-        """Those under way, then those that ended, each newest first."""
+        """Return the calls under way, then the calls that ended, each newest first."""
         under_way = [
             record
             for record in reversed(self._open.values())
@@ -103,11 +252,11 @@ class History:
         return tuple([*under_way, *reversed(self._ended)][:limit])
 
     def unfinished(self) -> tuple[CallRecord, ...]:
-        """Those that have started and not ended, oldest first."""
+        """Return the calls that started and have not ended, oldest first."""
         return tuple(record for record in self._open.values() if record.authority)
 
     def open_calls(self, caller_key: str = "") -> Counter[str]:
-        """Calls without an end, by tool; of one caller, or of all."""
+        """Count the calls that have not ended by tool, of one caller or of all."""
         return Counter(
             record.tool[:LONGEST_NAME]
             for record in self._open.values()
@@ -115,7 +264,7 @@ class History:
         )
 
 
-def _begun(line: LogRecord) -> CallRecord:
+def _new_record(line: LogRecord) -> CallRecord:
     return CallRecord(
         call_id=line.call_id,
         tool=line.tool,
@@ -123,12 +272,12 @@ def _begun(line: LogRecord) -> CallRecord:
         caller_key=line.caller_key,
         called_at=line.time,
         parent_call_id=line.parent_call_id,
-        input=bytes(line.input)[:MOST_KEPT].decode("utf-8", "replace"),
+        input=bytes(line.input)[:MOST_VALUE_CHARS].decode("utf-8", "replace"),
     )
 
 
-def _changed(record: CallRecord, line: LogRecord) -> CallRecord:
-    """With what this line says of the call."""
+def _updated_record(record: CallRecord, line: LogRecord) -> CallRecord:
+    """Return the record with the fields of this line."""
     fields: dict[str, object] = {"sidecar": line.sidecar or record.sidecar}
     match line.event:
         case events.APPROVAL_ASKED:
@@ -145,7 +294,7 @@ def _changed(record: CallRecord, line: LogRecord) -> CallRecord:
     return msgspec.structs.replace(record, **fields)
 
 
-def _ended(record: CallRecord, line: LogRecord) -> CallRecord:
+def _finished_record(record: CallRecord, line: LogRecord) -> CallRecord:
     return msgspec.structs.replace(
         record,
         ended_at=line.time,
@@ -156,181 +305,41 @@ def _ended(record: CallRecord, line: LogRecord) -> CallRecord:
         level=line.level or record.level,
         duration_ms=line.duration_ms,
         waited_ms=line.waited_ms,
-        output=bytes(line.output).decode("utf-8", "replace") if len(bytes(line.output)) <= MOST_KEPT else "",
+        output=bytes(line.output).decode("utf-8", "replace")
+        if len(bytes(line.output)) <= MOST_VALUE_CHARS
+        else "",
     )
 
 
-# What a person said lately to one and the same call: the same program, tool and input.
+# Past decisions on equal calls: the same program, tool and input.
 
 
-MOST_CALLS = 10_000
-"""Calls told apart; the one whose answer is oldest is given up."""
-MOST_ANSWERS = 100
-"""Answers to one call; a card that says a hundred says enough."""
+MOST_DECIDED_CALLS = 10_000
+"""Different calls that are kept; beyond this the call with the oldest decision is dropped."""
+MOST_DECISIONS = 100
+"""Decisions kept for one call: a card that shows 100 of them needs no higher number."""
 _CallKey = tuple[str, str, str]
 
 
 class PastDecisions:
-    """Decisions of a person, by what was asked."""
+    """A person's decisions, by program, tool and input digest."""
 
     def __init__(self) -> None:
-        self._given: OrderedDict[_CallKey, deque[tuple[str, bool]]] = OrderedDict()
+        self._by_call: OrderedDict[_CallKey, deque[tuple[str, bool]]] = OrderedDict()
 
     def add(self, line: LogRecord) -> None:
-        """A request was settled; what no person answered does not count."""
+        """Take the line of a decided request. Only an answer by a person has a choice; others are skipped."""
         if not line.choice or line.decision not in (RequestState.APPROVED, RequestState.DENIED):
             return
         key = line.program, line.tool[:LONGEST_NAME], line.input_digest
-        answers = self._given.pop(key, None) or deque(maxlen=MOST_ANSWERS)
-        answers.append((line.time, line.decision == RequestState.APPROVED))
-        self._given[key] = answers
-        if len(self._given) > MOST_CALLS:
-            self._given.popitem(last=False)
+        decisions = self._by_call.pop(key, None) or deque(maxlen=MOST_DECISIONS)
+        decisions.append((line.time, line.decision == RequestState.APPROVED))
+        self._by_call[key] = decisions  # put back at the end: the first key is the one decided longest ago
+        if len(self._by_call) > MOST_DECIDED_CALLS:
+            self._by_call.popitem(last=False)
 
     def decisions(self, program: str, tool: str, input_digest: str, since: str) -> Checks:
-        """How often that call was approved and denied, from `since` on, a time as the log writes it."""
-        answers = self._given.get((program, tool[:LONGEST_NAME], input_digest), ())
-        said = [approved for time, approved in answers if time >= since]
-        return Checks(approved=said.count(True), denied=said.count(False))
-
-
-# History and metrics, made of the log and nothing else: thrown away and made anew they are the same.
-#
-# A Projection holds what it has seen and reads on from there; `history`, `metrics` and `approvals` make one,
-# use it and forget it. Memory does not grow with the log: only with the number of tools, callers and hours.
-
-
-KEPT = 1_000
-"""Calls that a Projection remembers one by one."""
-MOST_CALLERS = 256
-"""Callers whose own metrics are kept; the one that was quiet for longest is given up."""
-_ENDS = (TOOL_EXECUTED, TOOL_OUTCOME_UNKNOWN)
-_OF_A_CALL = frozenset((TOOL_CALLED, APPROVAL_ASKED, APPROVAL_DECIDED, TOOL_STARTED, *_ENDS))
-
-
-class Projection:
-    """What the log of one folder says so far. `update` reads on; nothing else touches the disk."""
-
-    def __init__(
-        self, folder: Path, span: TimeRange = ALL_TIME, *, kept: int = KEPT, tool: str = "", caller: str = ""
-    ) -> None:
-        self._folder, self._span = folder, span
-        self._kept, self._tool, self._caller = kept, tool, caller
-        self._lines = self._unreadable = 0
-        self.seq = 0
-        """Number of the last line that was taken."""
-        self._anew()
-
-    def update(self) -> None:
-        """Take in what has come since; everything, where the log is no longer the one known. OSError."""
-        if self._follower.replaced():
-            self._anew()
-        for raw in self._follower.lines():
-            self.take(raw)
-
-    def take(self, raw: bytes) -> None:
-        """One more line, without newline. A Projection that is fed like this has no need to `update`."""
-        line = read_line(raw)
-        if line is None or not line.event:
-            self.seq += 1
-            self._unreadable += 1
-            return
-        self.seq = line.seq
-        if self._span.covers(line.time):
-            self._take(line)
-
-    def history(self, limit: int = KEPT) -> tuple[CallRecord, ...]:
-        """Calls under way, then those that ended, each newest first."""
-        return self._history.records(limit)
-
-    def unfinished(self) -> tuple[CallRecord, ...]:
-        """Calls that have started and not ended, oldest first."""
-        return self._history.unfinished()
-
-    def metrics(self) -> Metrics:
-        """Per tool."""
-        return Metrics(
-            since=self._since,
-            until=self._until,
-            lines=self._lines,
-            unreadable=self._unreadable,
-            tools=self._tools.metrics(self._history.open_calls()),
-        )
-
-    def metrics_of(self, caller_key: str) -> Metrics:
-        """The same over the calls of one caller, with nothing in it of others."""
-        tools = self._callers.get(caller_key[:LONGEST_NAME]) or ToolTallies()
-        return Metrics(
-            since="",
-            until="",
-            lines=0,
-            unreadable=0,
-            tools=tools.metrics(self._history.open_calls(caller_key)),
-        )
-
-    def approvals(self) -> ApprovalReport:
-        """How much a person was asked, in all and per caller and tool."""
-        return ApprovalReport(total=self._fatigue.all(), pairs=self._fatigue.pairs())
-
-    def answers(self, caller_key: str, tool: str, input_digest: str, since: str) -> Checks:
-        """How a person answered that very call of that program, from `since` on, a time of the log."""
-        return self._answers.decisions(program_of(caller_key), tool, input_digest, since)
-
-    def _anew(self) -> None:
-        self.seq = 0
-        self._answers = PastDecisions()
-        self._follower = Follower(self._folder)
-        self._history = History(self._kept, self._tool, self._caller)
-        self._tools = ToolTallies()
-        self._callers: OrderedDict[str, ToolTallies] = OrderedDict()
-        self._fatigue = ApprovalFatigue()
-        self._since = self._until = ""
-        self._lines = self._unreadable = 0
-
-    def _take(self, line: LogRecord) -> None:
-        self._since = self._since or line.time
-        self._until = line.time
-        self._lines += 1
-        if line.event == APPROVAL_ASKED:
-            self._fatigue.asked(line)
-        elif line.event == APPROVAL_DECIDED:
-            self._fatigue.decided(line)
-            self._answers.add(line)
-        elif line.event in _ENDS:
-            self._tools.add(line)
-            self._of_caller(line.caller_key[:LONGEST_NAME]).add(line)
-        if line.event in _OF_A_CALL:
-            self._history.add(line)
-
-    def _of_caller(self, key: str) -> ToolTallies:
-        tallies = self._callers.pop(key, None) or ToolTallies()
-        self._callers[key] = tallies
-        if len(self._callers) > MOST_CALLERS:
-            self._callers.popitem(last=False)
-        return tallies
-
-
-def history(
-    folder: Path, *, limit: int = 100, tool: str = "", caller: str = "", span: TimeRange = ALL_TIME
-) -> tuple[CallRecord, ...]:
-    """The latest calls, newest first; of one tool, of one caller by its key or its door and program.
-
-    Raises OSError.
-    """
-    made = Projection(folder, span, kept=limit, tool=tool, caller=caller)
-    made.update()
-    return made.history(limit)
-
-
-def metrics(folder: Path, span: TimeRange = ALL_TIME) -> Metrics:
-    """Per tool, from the whole log. OSError."""
-    made = Projection(folder, span, kept=0)
-    made.update()
-    return made.metrics()
-
-
-def approvals(folder: Path, span: TimeRange = ALL_TIME) -> ApprovalReport:
-    """How much a person was asked, from the whole log. OSError."""
-    made = Projection(folder, span, kept=0)
-    made.update()
-    return made.approvals()
+        """Count the approvals and denials of that call since a time, written as in the log."""
+        decisions = self._by_call.get((program, tool[:LONGEST_NAME], input_digest), ())
+        approved = [approved for time, approved in decisions if time >= since]
+        return Checks(approved=approved.count(True), denied=approved.count(False))

@@ -1,6 +1,6 @@
-"""The projections as text that Prometheus reads (exposition format 0.0.4), written by hand.
+"""The metrics as text for Prometheus (exposition format 0.0.4).
 
-Every text is safe to print as well: what a terminal would obey is a token before it is a label.
+Labels are safe to print: control characters are replaced (`safe_text`) before they are escaped.
 """
 
 from __future__ import annotations
@@ -12,23 +12,25 @@ from flycore.model.audit import ApprovalMetrics, ApprovalReport, Metrics, ToolMe
 from flysafe.text import safe_text
 
 Sample = tuple[str, dict[str, str], float]
-"""What is added to the family's name, labels, value."""
+"""A suffix to the family's name, the labels, and the value."""
 
 
 def exposition(metrics: Metrics, approvals: ApprovalReport) -> str:
-    """All families, each with HELP and TYPE; ends with a newline."""
+    """Return all families, each with HELP and TYPE; the text ends with a newline."""
     return "".join(f"{line}\n" for line in _lines(metrics, approvals))
 
 
 def escape_label(text: str) -> str:
-    """A label's value as the format wants it: `\\`, `"` and line feed escaped."""
+    """Escape `\\`, `"` and line feed in a label's value, as the format requires."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _lines(metrics: Metrics, approvals: ApprovalReport) -> Iterator[str]:
     tools = metrics.tools
     calls = (
-        ("", {"tool": tool.tool, "status": status}, count) for tool in tools for status, count in _ends(tool)
+        ("", {"tool": tool.tool, "status": status}, count)
+        for tool in tools
+        for status, count in _status_counts(tool)
     )
     yield from _family("flytui_tool_calls_total", "counter", "Calls that have ended.", calls)
     running = (("", {"tool": tool.tool}, tool.open) for tool in tools)
@@ -51,18 +53,21 @@ def _lines(metrics: Metrics, approvals: ApprovalReport) -> Iterator[str]:
     )
     yield from _approvals(approvals)
     yield from _family(
-        "flytui_audit_unreadable_lines", "gauge", "Lines of the log that are none.", _one(metrics.unreadable)
+        "flytui_audit_unreadable_lines",
+        "gauge",
+        "Lines of the log that cannot be read.",
+        _one(metrics.unreadable),
     )
 
 
 def _approvals(approvals: ApprovalReport) -> Iterator[str]:
     prompts = (
-        ("", {**_who(pair), "outcome": outcome}, count)
+        ("", {**_pair_labels(pair), "outcome": outcome}, count)
         for pair in approvals.pairs
         for outcome, count in _outcomes(pair)
     )
     yield from _family("flytui_approval_prompts_total", "counter", "Cards put before a person.", prompts)
-    at_once = (("", _who(pair), pair.approved_at_once) for pair in approvals.pairs)
+    at_once = (("", _pair_labels(pair), pair.approved_at_once) for pair in approvals.pairs)
     yield from _family(
         "flytui_approvals_at_once_total", "counter", "Approved within a second of asking.", at_once
     )
@@ -78,7 +83,7 @@ def _approvals(approvals: ApprovalReport) -> Iterator[str]:
     )
 
 
-def _ends(tool: ToolMetrics) -> Iterator[tuple[str, int]]:
+def _status_counts(tool: ToolMetrics) -> Iterator[tuple[str, int]]:
     yield "success", tool.success
     yield "failed", tool.failed
     yield "denied", tool.denied
@@ -100,7 +105,7 @@ def _duration(tool: ToolMetrics) -> Iterator[Sample]:
     yield "_count", {"tool": tool.tool}, tool.ran
 
 
-def _who(pair: ApprovalMetrics) -> dict[str, str]:
+def _pair_labels(pair: ApprovalMetrics) -> dict[str, str]:
     return {"caller": pair.caller, "tool": pair.tool}
 
 
@@ -111,13 +116,13 @@ def _one(value: float) -> tuple[Sample, ...]:
 def _family(name: str, kind: str, words: str, samples: Iterable[Sample]) -> Iterator[str]:
     yield f"# HELP {name} {words}"
     yield f"# TYPE {name} {kind}"
-    for more, labels, value in samples:
-        written = ",".join(f'{key}="{escape_label(safe_text(text))}"' for key, text in labels.items())
-        yield f"{name}{more}{'{' + written + '}' if written else ''} {value!r}"
+    for suffix, labels, value in samples:
+        label_text = ",".join(f'{key}="{escape_label(safe_text(text))}"' for key, text in labels.items())
+        yield f"{name}{suffix}{'{' + label_text + '}' if label_text else ''} {value!r}"
 
 
 def _seconds(time: str) -> float:
-    """A time of the log as Unix time; 0 for one that is none."""
+    """Return a time of the log as Unix time; 0 if it is not a time."""
     try:
         return datetime.fromisoformat(time).timestamp()
     except (ValueError, OverflowError):

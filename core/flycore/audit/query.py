@@ -1,6 +1,6 @@
-"""Reading the log for people: its end, one line, one call; and a line as readable text.
+"""Queries over the audit log: its last lines, one line, one call, new lines; and a line as readable text.
 
-Nothing here trusts the file: what is no line of the log comes back as an object with the event UNREADABLE.
+The file is not trusted: bytes that are not a line of the log become an object with the event UNREADABLE.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from flysafe.text import safe_text
 
 UNREADABLE = "UNREADABLE"
 MOST_LINES = 10_000
-"""`tail` and `find` hand out no more."""
+"""The most lines that `tail` and `find` return."""
 _BLOCK = 65_536
 _MOST_BYTES = 64 * 1024 * 1024
-"""`tail` looks back no further."""
+"""The bytes of each file that `tail` reads at most, from its end."""
 _SHOWN = 200
-"""Characters of one value in a readable line; the JSON has all of it."""
+"""Characters of one value in a readable line; the JSON line has all of them."""
 
 _BARE = re.compile(r"[A-Za-z_./@][A-Za-z0-9_./:@+-]*")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -32,37 +32,37 @@ _TIME = re.compile(r"[0-9T:.Z-]{1,40}")
 _EVENT = re.compile(r"[A-Z][A-Z_]{0,63}")
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
 _FIRST = {"tool": "name", "caller": "caller", "status": "status"}
-"""Members that come first, and as what."""
+"""Members that come first in a readable line, with their names there."""
 _LEFT_OUT = frozenset(("time", "event", "mono", "boot", "prev", "hash", *_FIRST))
 
 
 def _refuse(word: str) -> Json:
-    raise ValueError(f"{word} is not JSON")
+    raise ValueError(f"{word} is not JSON")  # Python's decoder takes NaN and Infinity by itself
 
 
 _decode = json.JSONDecoder(parse_constant=_refuse).decode
 
 
 def tail(folder: Path, count: int) -> tuple[JsonObject, ...]:
-    """The last lines, oldest first; read backwards, so that a long log costs no more. OSError."""
-    wanted = min(count, MOST_LINES)
+    """Return the last `count` lines, oldest first, at most `MOST_LINES`. Raises OSError."""
+    most = min(count, MOST_LINES)
     found: list[JsonObject] = []
     for path in reversed(_files(folder)):
         for raw in _backwards(path):
-            if len(found) >= wanted:
+            if len(found) >= most:
                 return tuple(reversed(found))
             found.append(parse_line(raw))
     return tuple(reversed(found))
 
 
 def find(folder: Path, wanted: int | str) -> tuple[JsonObject, ...]:
-    """The line of that number, or all lines of the call with that id, in order. OSError."""
+    """Return the line with that number, or all lines of the call with that id, in order. Raises OSError."""
     found: list[JsonObject] = []
     needle = b'{"seq":%d,' % wanted if isinstance(wanted, int) else json.dumps(wanted).encode("ascii")
     for path in _files(folder):
         with path.open("rb") as file:
             for raw in read_lines(file):
-                if needle not in raw:
+                if needle not in raw:  # the bytes first: parsing every line would take many times as long
                     continue
                 line = parse_line(raw)
                 if line.get("seq" if isinstance(wanted, int) else "callId") != wanted:
@@ -74,25 +74,27 @@ def find(folder: Path, wanted: int | str) -> tuple[JsonObject, ...]:
 
 
 def as_text(line: JsonObject) -> str:
-    """`[time] TOOL_EXECUTED name=… caller=… status=… …`: one line, safe to draw.
+    """Return `[time] TOOL_EXECUTED name=… caller=… status=… …`: one line that is safe to print.
 
-    Text that is more than a plain word stands in double quotes, `"` and `\\` in it escaped by `\\`: no field
-    can look like another. Long values end in `…` and their length, digests after their first digits; the
-    chain's members are left out.
+    Text that is more than a plain word is in double quotes, with `"` and `\\` escaped by `\\`, so that no
+    value can look like a further field. A long value is cut and followed by `…` and its length, a digest
+    after its first digits. The members of the chain are left out.
     """
     moment, event = line.get("time"), line.get("event")
     shown = [
-        f"[{moment if isinstance(moment, str) and _TIME.fullmatch(moment) else _shown(moment)}]",
-        event if isinstance(event, str) and _EVENT.fullmatch(event) else _shown(event),
+        f"[{moment if isinstance(moment, str) and _TIME.fullmatch(moment) else _value_text(moment)}]",
+        event if isinstance(event, str) and _EVENT.fullmatch(event) else _value_text(event),
     ]
-    shown += [f"{name}={_shown(line[key])}" for key, name in _FIRST.items() if key in line]
+    shown += [f"{name}={_value_text(line[key])}" for key, name in _FIRST.items() if key in line]
     rest = {key: value for key, value in line.items() if key not in _LEFT_OUT}
-    shown += [f"{key if _plain(key) else _quoted(key)}={_shown(value)}" for key, value in rest.items()]
+    shown += [
+        f"{key if _is_plain_key(key) else _quoted(key)}={_value_text(value)}" for key, value in rest.items()
+    ]
     return " ".join(shown)
 
 
-def _plain(key: str) -> bool:
-    """Whether the key is a word, and none that stands for another member."""
+def _is_plain_key(key: str) -> bool:
+    """Whether the key needs no quotes: a word, and not the readable name of another member."""
     return bool(_KEY.fullmatch(key)) and key not in _FIRST.values()
 
 
@@ -101,7 +103,7 @@ def _files(folder: Path) -> tuple[Path, ...]:
 
 
 def _backwards(path: Path) -> Iterator[bytes]:
-    """Lines of the file from the last to the first; one too long for the log ends it."""
+    """Yield the file's lines from the last to the first, and stop after one that is too long for the log."""
     with path.open("rb") as file:
         position = file.seek(0, os.SEEK_END)
         stop = max(position - _MOST_BYTES, 0)
@@ -110,6 +112,7 @@ def _backwards(path: Path) -> Iterator[bytes]:
             step = min(_BLOCK, position - stop)
             position -= step
             file.seek(position)
+            # `rest` is the end of a line whose beginning lies in an earlier block.
             *lines, last = (file.read(step) + rest).split(b"\n")
             if last:
                 lines.append(last)
@@ -123,10 +126,8 @@ def _backwards(path: Path) -> Iterator[bytes]:
 
 
 def parse_line(raw: bytes) -> JsonObject:
-    """A line as a value; what is none comes back as an object with the event UNREADABLE.
-
-    `json` rather than msgspec: a name that is no UTF-8 is logged with the surrogates standing for it.
-    """
+    """Parse a line; bytes that are not a JSON object become an object with the event UNREADABLE."""
+    # `json`, not msgspec: a file name that is not UTF-8 is logged with surrogates, which msgspec refuses.
     try:
         line = _decode(raw.decode("utf-8"))
     except (ValueError, RecursionError):
@@ -136,7 +137,7 @@ def parse_line(raw: bytes) -> JsonObject:
     return {"event": UNREADABLE, "bytes": len(raw), "start": raw[:_SHOWN].decode("latin-1")}
 
 
-def _shown(value: Json) -> str:
+def _value_text(value: Json) -> str:
     if isinstance(value, str) and _DIGEST.fullmatch(value):
         return f"{value[:_DIGEST_SHOWN]}…"
     if isinstance(value, str):
@@ -152,64 +153,69 @@ def _quoted(text: str) -> str:
     return f'"{start}"' if len(text) <= _SHOWN else f'"{start}…"({len(text)})'
 
 
-# Reading the log as it grows: each line once, and whether what was read before is still what is there.
+# Following the log while it grows.
 
 
 _CHUNK = 1 << 20
+"""Bytes read at a time."""
 
 
 class Follower:
-    """A place in the log of one folder. Used from one thread."""
+    """A reader that yields each line of one folder's log once. Used from one thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._at: LogFile | None = None
-        self._read = 0
-        """Bytes of that file that were read."""
+        self._current_file: LogFile | None = None
+        self._bytes_read = 0
+        """The bytes of the current file that were read."""
         self._files: dict[LogFile, tuple[int, int]] = {}
-        """Device and inode of every file read so far."""
-        self._end = b""
-        """The last line that was read."""
+        """The device and inode of every file read so far."""
+        self._last_line = b""
+        """The last line that was read, with its newline."""
 
     def replaced(self) -> bool:
-        """Whether the log is no longer the one that was read, so that one has to start anew. OSError."""
+        """Whether another log is there now, so that a caller must start again. Raises OSError."""
+        # Another inode or a shorter file is the plain case. A file that was cut and then grew beyond its old
+        # size shows only in the last line that was read, which is compared as well.
         for part, known in self._files.items():
             try:
                 facts = os.stat(self._folder / part.name)
             except FileNotFoundError:
                 return True
-            if (facts.st_dev, facts.st_ino) != known or (part == self._at and facts.st_size < self._read):
+            if (facts.st_dev, facts.st_ino) != known or (
+                part == self._current_file and facts.st_size < self._bytes_read
+            ):
                 return True
-        if self._at is None or not self._end:
+        if self._current_file is None or not self._last_line:
             return False
-        with (self._folder / self._at.name).open("rb") as file:
-            file.seek(self._read - len(self._end))
-            return file.read(len(self._end)) != self._end
+        with (self._folder / self._current_file.name).open("rb") as file:
+            file.seek(self._bytes_read - len(self._last_line))
+            return file.read(len(self._last_line)) != self._last_line
 
     def lines(self) -> Iterator[bytes]:
-        """Whole lines that have come since, without newline; half a line waits for its end. OSError."""
+        """Yield the new whole lines without newline; a half-written one waits. Raises OSError."""
         for path in month_files(self._folder) if self._folder.exists() else ():
             part = log_file_of(path)
-            if part is None or (self._at is not None and part < self._at):
+            if part is None or (self._current_file is not None and part < self._current_file):
                 continue
-            if part != self._at:
-                self._at, self._read, self._end = part, 0, b""
-            yield from self._more(path, part)
+            if part != self._current_file:
+                self._current_file, self._bytes_read, self._last_line = part, 0, b""
+            yield from self._new_lines(path, part)
 
-    def _more(self, path: Path, part: LogFile) -> Iterator[bytes]:
+    def _new_lines(self, path: Path, part: LogFile) -> Iterator[bytes]:
         with path.open("rb") as file:
             facts = os.fstat(file.fileno())
             self._files[part] = facts.st_dev, facts.st_ino
-            file.seek(self._read)
+            file.seek(self._bytes_read)
             rest = b""
             while chunk := file.read(_CHUNK):
                 *whole, rest = (rest + chunk).split(b"\n")
                 for line in whole:
-                    self._read += len(line) + 1
-                    self._end = line + b"\n"
+                    self._bytes_read += len(line) + 1
+                    self._last_line = line + b"\n"
                     yield line
                 if len(rest) > MOST_LINE_BYTES:
-                    self._read += len(rest)
-                    self._end = b""
+                    self._bytes_read += len(rest)
+                    self._last_line = b""
                     yield rest
                     rest = b""

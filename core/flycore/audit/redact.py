@@ -1,11 +1,12 @@
-"""What of an input the log keeps: all of it, but no password, token, cookie or key.
+"""The removal of passwords, tokens, cookies and keys from inputs before they are logged.
 
-The exact values of secrets the kernel injects are masked before an input comes here. This is for those it
-cannot know: what a caller wrote under a name that says it is a secret, in a header, an assignment, an
-option or an address. Too much rather than too little: only the log is concerned, never a card or the call.
+The kernel masks the exact values of the secrets that it injects before an input reaches this module. This
+module finds the others by their names: a member, header, assignment, option or address that names a secret.
+It rather removes too much than too little, as only the log is affected, never a card or the call itself.
 
-In place of a value stands `•••(LENGTH:DIGEST)`, the first 8 digits of its SHA-256, so that equal ones can
-be told from others. Numbers count, true, false and null do not. Time is linear in the size of the input.
+A removed value is replaced by `•••(LENGTH:DIGEST)`, with the first 8 digits of its SHA-256, so that equal
+values can be recognised. Numbers are removed like texts; true, false and null stay. The time is linear in
+the size of the input.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from itertools import pairwise
 from flycore.model.json import MASK, Json, canonical_json
 
 _DEEPEST = 100
-"""Levels looked at one by one; what lies deeper is replaced as a whole."""
+"""The levels that are searched; a value below them is replaced as a whole."""
 
 _WORDS = frozenset(
     (
@@ -36,7 +37,7 @@ _PAIRS = frozenset(
     )
 )
 _COUNTS = frozenset(("max", "min", "count", "total", "num", "limit", "budget", "used", "usage", "tokens"))
-"""Beside `tokens`, a number is a number of them."""
+"""In a name with one of these and `token`, a number is a count of tokens."""
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _LONGEST_NAME = 128
 
@@ -61,12 +62,12 @@ _HAS_ANY = re.compile(r"[=:]|--?[A-Za-z]|(?i:bearer|basic|digest|token|negotiate
 
 
 def redact(value: Json) -> Json:
-    """The value with what looks secret replaced; the same where nothing does. Changes nothing in place."""
+    """Return a copy of the value without what looks like a secret."""
     return _redacted(value, secret=False, depth=0)
 
 
 def redact_text(text: str) -> str:
-    """One text: addresses with a name in front or a key behind, headers, assignments."""
+    """Return the text without secrets in addresses, headers and assignments."""
     if not _HAS_ANY.search(text):
         return text
     if "://" in text:
@@ -77,7 +78,7 @@ def redact_text(text: str) -> str:
 
 
 def names_secret(name: str) -> bool:
-    """Whether a key, option or header of that name holds a secret."""
+    """Whether a member, option or header of that name has a secret as its value."""
     return _names_secret(name[:_LONGEST_NAME])
 
 
@@ -91,9 +92,9 @@ def _redacted(value: Json, *, secret: bool, depth: int) -> Json:
     if isinstance(value, dict | list) and depth >= _DEEPEST:
         return _mark(canonical_json(value))
     if isinstance(value, dict):
-        return _object(value, secret, depth)
+        return _redacted_object(value, secret, depth)
     if isinstance(value, list):
-        return _list(value, secret, depth)
+        return _redacted_list(value, secret, depth)
     if value is None or isinstance(value, bool):
         return value
     if secret:
@@ -101,18 +102,18 @@ def _redacted(value: Json, *, secret: bool, depth: int) -> Json:
     return redact_text(value) if isinstance(value, str) else value
 
 
-def _object(value: dict[str, Json], secret: bool, depth: int) -> dict[str, Json]:
+def _redacted_object(value: dict[str, Json], secret: bool, depth: int) -> dict[str, Json]:
     named = value.get("name") or value.get("key") or value.get("header")
     pair = "value" in value and isinstance(named, str) and names_secret(named)
     kept: dict[str, Json] = {}
     for key, item in value.items():
-        hides = (names_secret(key) and not _counts(key, item)) or (pair and key == "value")
+        hides = (names_secret(key) and not _is_count(key, item)) or (pair and key == "value")
         kept[redact_text(key)] = _redacted(item, secret=secret or hides, depth=depth + 1)
     return kept
 
 
-def _list(value: list[Json], secret: bool, depth: int) -> list[Json]:
-    """A command's arguments are lists, too: `--password` makes what follows it a secret."""
+def _redacted_list(value: list[Json], secret: bool, depth: int) -> list[Json]:
+    """Redact a list; in a list of arguments, the item after `--password` is a secret."""
     kept: list[Json] = []
     hides = False
     for item in value:
@@ -122,14 +123,14 @@ def _list(value: list[Json], secret: bool, depth: int) -> list[Json]:
     return kept
 
 
-def _counts(key: str, value: Json) -> bool:
-    """`maxTokens: 4096` is a number of tokens."""
+def _is_count(key: str, value: Json) -> bool:
+    """Whether the value is a count of tokens, as in `maxTokens: 4096`, and no token."""
     words = {word.lower() for word in _PART.findall(key[:_LONGEST_NAME])}
     return isinstance(value, int | float) and bool(words & {"token", "tokens"}) and bool(words & _COUNTS)
 
 
 def _assignments(text: str) -> str:
-    """Values behind a name and `=` or `:`, or behind an option. Other values are looked into in turn."""
+    """Redact values after a name with `=` or `:`, and after an option."""
     shown: list[str] = []
     done = 0
     named = _NAMED.search(text)
@@ -138,12 +139,13 @@ def _assignments(text: str) -> str:
         if value is not None and value.lastgroup is not None:
             shown += (text[done : value.start(value.lastgroup)], _mark(value[value.lastgroup]))
             done = value.end()
+        # After a name that is no secret's the search goes on inside its value, which may have names itself.
         named = _NAMED.search(text, max(named.end(), done))
     return "".join((*shown, text[done:]))
 
 
 def _mark(text: str) -> str:
-    if not text or _MARK.fullmatch(text):
+    if not text or _MARK.fullmatch(text):  # an injected secret is masked already; its mark stays as it is
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{MASK}({len(text)}:{digest[:8]})"

@@ -1,1 +1,2 @@
-"""Holds any program against the contract of a sidecar: the real runner, real processes, no sandbox."""
+"""The checks of any program against the sidecar contract, by the real runner and real processes, without a
+sandbox."""

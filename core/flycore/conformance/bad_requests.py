@@ -1,4 +1,4 @@
-"""Requests that are none, and inputs that make no sense: a program says so, and neither hangs nor acts."""
+"""Checks with broken requests and senseless inputs: a program must refuse them, not hang and not act."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from flycore.model.json import Json, JsonObject
 from flycore.runners.one_shot import request_line
 
 CLOSED = ("/bin/sh", "-c", 'exec "$@" <&-', "sh")
-"""Before a command: starts it without a stdin."""
+"""A prefix that starts a command with a closed stdin."""
 _REFUSE = 'answer {"ok": false, "code": "invalid-request", "error": "…"}'
 _FIELD = 'answer {"ok": false, "code": "invalid-input", "error": "…", "field": "…"}'
 
 
 @dataclass(frozen=True, slots=True)
 class BadRequest:
-    """One thing that is sent; None: stdin is closed. `request`: whether it is a request at all."""
+    """One broken request. `stdin` is what is sent, None for a closed stdin; `request` says whether it is a
+    request of the protocol at all."""
 
     name: str
     stdin: bytes | None
     request: bool
     silence: bool = False
-    """Whether leaving without a word is an answer, too: nothing was asked."""
+    """Whether ending without output is right as well, because nothing was asked."""
 
 
 def bad_requests(request: JsonObject) -> Iterator[BadRequest]:
-    """What can be wrong with a good request."""
+    """Make the broken forms of a valid request."""
     yield BadRequest("not JSON", b"this is not JSON {\n", False)
     yield BadRequest("not an object", b"[1, 2]\n", False)
     yield BadRequest("an empty stdin", b"", False, silence=True)
@@ -44,42 +45,42 @@ def bad_requests(request: JsonObject) -> Iterator[BadRequest]:
 
 
 def wrong_input(request: JsonObject) -> JsonObject:
-    """Its input with each value of another type; one that makes no sense where there is none."""
+    """Return the request's input with a wrong type for each value, or a senseless input if it is empty."""
     given = request.get("input")
     if not isinstance(given, dict) or not given:
         return {"unexpected": [None]}
     return {key: _other(value) for key, value in given.items()}
 
 
-async def check_bad_requests(bench: SidecarHarness) -> AsyncIterator[Check]:
-    """One check for each."""
-    for misuse in bad_requests(json.loads(request_line(bench.job()))):
-        yield await try_bad_request(bench, misuse)
+async def check_bad_requests(harness: SidecarHarness) -> AsyncIterator[Check]:
+    """Check each broken request."""
+    for bad_request in bad_requests(json.loads(request_line(harness.job()))):
+        yield await try_bad_request(harness, bad_request)
 
 
-async def try_bad_request(bench: SidecarHarness, misuse: BadRequest) -> Check:
-    """What comes of one."""
-    job = bench.job()
-    if misuse.stdin is None:
+async def try_bad_request(harness: SidecarHarness, bad_request: BadRequest) -> Check:
+    """Send one broken request and judge the answer."""
+    job = harness.job()
+    if bad_request.stdin is None:
         job = replace(job, argv=(*CLOSED, *job.argv))
-    return judge_bad_request(misuse, await bench.run(job, misuse.stdin or b""))
+    return judge_bad_request(bad_request, await harness.run(job, bad_request.stdin or b""))
 
 
-def judge_bad_request(misuse: BadRequest, heard: ProgramRun) -> Check:
-    """A refusal is right; a crash is a message nobody can read; a signal or a hang holds up a call."""
-    outcome, name = heard.outcome, f"bad input: {misuse.name}"
-    fix = _FIELD if misuse.request else _REFUSE
-    if outcome.status is Status.SUCCESS and not misuse.request:
-        return warned(name, "answers ok to what is no request", f"read the request: {fix}")
+def judge_bad_request(bad_request: BadRequest, run: ProgramRun) -> Check:
+    """Judge one run. A refusal passes, an exit without an answer is a warning, a signal or a hang fails."""
+    outcome, name = run.outcome, f"bad input: {bad_request.name}"
+    fix = _FIELD if bad_request.request else _REFUSE
+    if outcome.status is Status.SUCCESS and not bad_request.request:
+        return warned(name, "answers ok to something that is not a request", f"validate the request: {fix}")
     if has_answer(outcome):
         return passed(name, f"answered: {reported_code(outcome)}")
-    silent = not heard.ended.stdout.strip()
+    silent = not run.ended.stdout.strip()
     if outcome.code == Code.INVALID_OUTPUT and silent:
-        ended = "left without a word"
-        return passed(name, ended) if misuse.silence else warned(name, ended, fix)
+        ended = "ended without output"
+        return passed(name, ended) if bad_request.silence else warned(name, ended, fix)
     if outcome.code == Code.EXIT and (outcome.exit_code or 0) > 0 and silent:
         last = outcome.stderr_tail.strip().rpartition("\n")[2][:200]
-        return warned(name, f"ends with {outcome.exit_code} and no answer: {last or 'no word'}", fix)
+        return warned(name, f"exits with {outcome.exit_code} and no answer: {last or 'stderr is empty'}", fix)
     return failed(name, f"{reported_code(outcome)}: {outcome.message}", fix)
 
 

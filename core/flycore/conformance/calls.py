@@ -1,4 +1,4 @@
-"""What is looked at in calls as the kernel makes them: the answer, and all that comes with it."""
+"""Checks of calls as the kernel makes them: the answer, and what comes with it."""
 
 from __future__ import annotations
 
@@ -10,95 +10,98 @@ from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES
 from flycore.runners.one_shot import RunOutcome
 
 BIG = 2 * 1024 * 1024
-"""Bytes of a request that nobody should hang on: twice what a pipe holds at most."""
+"""Bytes of the big request: more than a pipe holds (1 MiB at most on Linux), so it must be read or closed."""
 TERM_AFTER_MS = 1_000
-"""When a program that says nothing is told to leave; one that says something is told at its first byte."""
+"""Milliseconds after which a silent program gets TERM; a program that prints gets it at its first byte."""
 UNKNOWN_TOOL = "no.such.tool"
 _ANSWER_FORM = '{"ok": true, …} or {"ok": false, "code": "…", "error": "…"}'
 _ANSWER_FIX = f"print one JSON object on stdout, {_ANSWER_FORM}, and end with 0 for ok"
 
 
-def judge_answer(heard: ProgramRun) -> Check:
-    """Of the call itself: any answer of the protocol keeps the contract."""
-    outcome, size = heard.outcome, len(heard.ended.stdout)
-    said = f"{reported_code(outcome)} after {outcome.duration_ms} ms, {size} bytes on stdout"
+def judge_answer(run: ProgramRun) -> Check:
+    """Judge the plain call. Any answer of the protocol keeps the contract, also a failure."""
+    outcome, size = run.outcome, len(run.ended.stdout)
+    summary = f"{reported_code(outcome)} after {outcome.duration_ms} ms, {size} bytes on stdout"
     if outcome.status is Status.SUCCESS and size > DEFAULT_MAX_OUTPUT_BYTES:
         fix = '"maxOutputBytes" of the entry, or answer less and list a file as an artifact'
-        return warned("answer", f"{said}: more than {DEFAULT_MAX_OUTPUT_BYTES}, the usual limit", fix)
+        return warned("answer", f"{summary}: more than {DEFAULT_MAX_OUTPUT_BYTES}, the usual limit", fix)
     if outcome.status is Status.SUCCESS:
-        return passed("answer", said)
+        return passed("answer", summary)
     if outcome.code == ReasonCode.TOOL_UNAVAILABLE:
-        fix = outcome.hint or 'say with "remedy" what to do about it'
-        return warned("answer", f"{said}: {outcome.message}", fix)
+        fix = outcome.hint or 'add a "remedy": what to do about it'
+        return warned("answer", f"{summary}: {outcome.message}", fix)
     if has_answer(outcome):
-        return warned("answer", f"{said}: {outcome.message}", "give an input that works, with --input")
-    return failed("answer", f"{said}: {outcome.message}{_stderr(outcome)}", outcome.hint or _ANSWER_FIX)
+        return warned("answer", f"{summary}: {outcome.message}", "pass an input that works with --input")
+    return failed("answer", f"{summary}: {outcome.message}{_stderr(outcome)}", outcome.hint or _ANSWER_FIX)
 
 
-def judge_rest(heard: ProgramRun, *, persistent: bool) -> tuple[Check, ...]:
-    """Of what came with an answer."""
-    faults = event_faults(heard.ended.stdout, persistent=persistent)
-    left = heard.ended.left_behind
+def judge_rest(run: ProgramRun, *, persistent: bool) -> tuple[Check, ...]:
+    """Judge what came with the answer: other output, events, artifacts, child processes."""
+    faults = event_faults(run.ended.stdout, persistent=persistent)
+    left = run.ended.left_behind
     return (
         _of(
             "stdout",
-            heard.junk,
-            "the answer, its events and nothing else",
-            "print everything else on stderr; events come before the answer, one a line",
+            run.junk,
+            "only the answer and its events",
+            "print everything else on stderr, and events before the answer, one per line",
         ),
         _of(
             "events",
             faults,
-            "none that cannot be read",
+            "all can be read",
             '{"event": "progress", "progress": 4, "total": 10} or {"event": "log", "message": "…"}',
         ),
         _of(
             "artifacts",
-            heard.dropped,
-            "every one listed is a file below artifactDir or projectDir",
-            "write below artifactDir, and list what is there when you answer",
+            run.dropped,
+            "each listed file exists below artifactDir or projectDir",
+            "write files below artifactDir, and list only files that exist when you answer",
         ),
         _of(
             "children",
-            (f"{left} processes it started still ran when it had left",) if left else (),
-            "nobody was left behind",
-            "end whom you start, and wait for them",
+            (f"{left} processes that it started still ran after it had ended",) if left else (),
+            "no process was left behind",
+            "end the processes that you start, and wait for them",
         ),
     )
 
 
-async def check_unknown_keys(bench: SidecarHarness, first: RunOutcome) -> Check:
-    """With keys of the request that a later version may have."""
-    job = bench.job(extra={"fromTomorrow": {"a": [1, None]}, "x": "y"})
-    return compare("unknown keys", first, (await bench.run(job)).outcome, "ignore keys you do not know")
+async def check_unknown_keys(harness: SidecarHarness, first: RunOutcome) -> Check:
+    """Call with request keys that only a later version of the protocol may have."""
+    job = harness.job(extra={"fromTomorrow": {"a": [1, None]}, "x": "y"})
+    return compare(
+        "unknown keys", first, (await harness.run(job)).outcome, "ignore keys that you do not know"
+    )
 
 
-async def check_other_folder(bench: SidecarHarness, first: RunOutcome) -> Check:
-    """In a folder it does not know, with little more than PATH."""
-    fix = "take paths from projectDir and artifactDir, and names from passEnv of the entry"
-    return compare("elsewhere", first, (await bench.run(bench.in_other_folder())).outcome, fix)
+async def check_other_folder(harness: SidecarHarness, first: RunOutcome) -> Check:
+    """Call in an unrelated folder, with little more than PATH in the environment."""
+    fix = "use projectDir and artifactDir for paths, and name the variables you need in passEnv of the entry"
+    return compare("elsewhere", first, (await harness.run(harness.in_other_folder())).outcome, fix)
 
 
-async def check_big_request(bench: SidecarHarness, first: RunOutcome) -> Check:
-    """With more than any pipe holds."""
-    outcome = (await bench.run(bench.job(extra={"filler": "x" * BIG}))).outcome
-    fix = "read stdin to its end, or not at all: 2 MiB of it must not hold you up"
+async def check_big_request(harness: SidecarHarness, first: RunOutcome) -> Check:
+    """Call with a request that is larger than a pipe's buffer."""
+    outcome = (await harness.run(harness.job(extra={"filler": "x" * BIG}))).outcome
+    fix = "read stdin to its end, or not at all: do not wait while 2 MiB are unread"
     return compare("big request", first, outcome, fix)
 
 
-async def check_unknown_tool(bench: SidecarHarness, first: RunOutcome) -> Check:
-    """For a tool that nobody offers."""
-    return judge_unknown_tool((await bench.run(bench.job(tool=UNKNOWN_TOOL))).outcome)
+async def check_unknown_tool(harness: SidecarHarness, first: RunOutcome) -> Check:
+    """Call a tool that does not exist."""
+    return judge_unknown_tool((await harness.run(harness.job(tool=UNKNOWN_TOOL))).outcome)
 
 
-async def check_termination(bench: SidecarHarness, first: RunOutcome) -> Check:
-    """TERM at its first byte on stdout: a limit of no bytes at all brings it."""
-    ended = (await bench.run(bench.job(timeout_ms=TERM_AFTER_MS, max_output_bytes=0))).ended
+async def check_termination(harness: SidecarHarness, first: RunOutcome) -> Check:
+    """Check that the program and its children end on TERM."""
+    # A limit of 0 bytes makes the runner send TERM at the first byte on stdout, while the program is at work.
+    ended = (await harness.run(harness.job(timeout_ms=TERM_AFTER_MS, max_output_bytes=0))).ended
     if ended.killed:
-        said = f"{ended.killed} of its processes were there 2 s after TERM, and were killed"
-        return failed("term", said, "end on TERM, and end whom you started; do not ignore the signal")
-    told = ended.timed_out or ended.output_limited
-    return passed("term", "left within 2 s of TERM" if told else "had ended before it could be told to")
+        message = f"{ended.killed} of its processes still ran 2 s after TERM and were killed"
+        return failed("term", message, "end on TERM, and end the processes you started; do not ignore it")
+    signalled = ended.timed_out or ended.output_limited
+    return passed("term", "ended within 2 s of TERM" if signalled else "had ended before TERM was sent")
 
 
 OTHER_CALLS = (
@@ -108,24 +111,24 @@ OTHER_CALLS = (
     check_unknown_tool,
     check_termination,
 )
-"""The same call under other circumstances; each knows how the plain one ended."""
+"""The call under other circumstances; each check gets the outcome of the plain call to compare with."""
 
 
 def compare(name: str, first: RunOutcome, now: RunOutcome, fix: str) -> Check:
-    """Whether it answers as it did the first time."""
+    """Compare an outcome with that of the plain call."""
     if not has_answer(now):
         return failed(name, f"{reported_code(now)}: {now.message}{_stderr(now)}", fix)
     if reported_code(now) == reported_code(first):
         return passed(name, f"{reported_code(now)}, as before")
-    was = f"{reported_code(now)} ({now.message}), {reported_code(first)} before"
-    return warned(name, was, f"{fix}; as well where the first call did something that can be done once")
+    message = f"{reported_code(now)} ({now.message}), but {reported_code(first)} before"
+    return warned(name, message, f"{fix}; ignore this if the call can succeed only once")
 
 
 def judge_unknown_tool(outcome: RunOutcome) -> Check:
-    """Of a call of a tool that nobody offers."""
+    """Judge the outcome of a call of a tool that does not exist."""
     name, fix = "unknown tool", 'answer {"ok": false, "code": "not-found", "error": "…"} for other tools'
     if outcome.status is Status.SUCCESS:
-        return warned(name, f"answers as if {UNKNOWN_TOOL} were its own", f"look at `tool`: {fix}")
+        return warned(name, f"answers as if it had the tool {UNKNOWN_TOOL}", f"read `tool`: {fix}")
     if has_answer(outcome):
         return passed(name, f"refused: {reported_code(outcome)}")
     return failed(name, f"{reported_code(outcome)}: {outcome.message}{_stderr(outcome)}", fix)

@@ -1,4 +1,4 @@
-"""The whole check: everything the contract asks of a program, tried one after the other."""
+"""The full contract check of a program: all single checks, one after the other."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ from flycore.conformance.probes import check_probes, describe
 from flycore.model.diagnostics import Check
 
 NO_TOOL = "sidecar.check"
-"""Asked for where nobody named a tool and the program names none."""
+"""The tool of the calls if neither the person nor the program names one."""
 
 
-async def check_contract(trial: CheckTarget) -> AsyncIterator[Check]:
-    """Each check as it ends. The program runs as whoever asks, without a sandbox, and does what it does.
+async def check_contract(target: CheckTarget) -> AsyncIterator[Check]:
+    """Run every check and yield each result when it is there.
 
-    A tool that is empty in `trial` is the first one that `--schema` names. Where the plain call is not
-    answered, nothing more is tried: all the rest would say the same.
+    The program runs with your rights and without a sandbox, so its calls take effect. If `target` has no
+    tool, the first one that the program's `--schema` names is called. If the plain call gets no answer, the
+    check ends there, as every further call would fail for the same reason.
     """
     with tempfile.TemporaryDirectory(prefix="flytui-check-") as folder:
-        bench = SidecarHarness(trial, Path(folder))
-        if not trial.tool:
-            tools = (await describe(bench))[1]
-            bench.trial = replace(trial, tool=tools[0] if tools else NO_TOOL)
-        heard = await bench.run(bench.job())
-        yield judge_answer(heard)
-        for check in judge_rest(heard, persistent=trial.persistent):
+        harness = SidecarHarness(target, Path(folder))
+        if not target.tool:
+            tools = (await describe(harness))[1]
+            harness.target = replace(target, tool=tools[0] if tools else NO_TOOL)
+        run = await harness.run(harness.job())
+        yield judge_answer(run)
+        for check in judge_rest(run, persistent=target.persistent):
             yield check
-        if not has_answer(heard.outcome):
+        if not has_answer(run.outcome):
             return
-        for tried in OTHER_CALLS:
-            yield await tried(bench, heard.outcome)
-        async for check in check_bad_requests(bench):
+        for check_call in OTHER_CALLS:
+            yield await check_call(harness, run.outcome)
+        async for check in check_bad_requests(harness):
             yield check
-        async for check in check_probes(bench):
+        async for check in check_probes(harness):
             yield check
-        if trial.persistent:
-            async for check in check_persistent(bench):
+        if target.persistent:
+            async for check in check_persistent(harness):
                 yield check

@@ -1,4 +1,4 @@
-"""Starts the program under check, once for each thing that is tried, with folders that go afterwards."""
+"""The harness that starts the program under check, once for each check, with temporary folders."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, outcome_of, req
 from flycore.runners.output import EventFeed, read_answer
 
 MOST_OUTPUT = 64 * 1024 * 1024
+"""Bytes of output that are read: far above a sidecar's usual limit, so that the check can report the size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckTarget:
-    """What is checked, and with which call."""
+    """The program under check and the call it is checked with."""
 
     program: ResolvedProgram
     tool: str
@@ -33,66 +34,66 @@ class CheckTarget:
     project_dir: str
     environ: Mapping[str, str] = field(repr=False)
     patience_ms: int = 30_000
-    """How long an answer may take."""
+    """Milliseconds that an answer may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramRun:
-    """What came of one start."""
+    """The result of one start of the program."""
 
     outcome: RunOutcome
     ended: ChildExit
     junk: tuple[str, ...]
-    """What on stdout was neither event nor answer."""
+    """Descriptions of stdout content that is neither event nor answer."""
     dropped: tuple[str, ...]
-    """What was wrong with the files that were listed."""
+    """Descriptions of the listed artifacts that are not valid."""
 
 
 class SidecarHarness:
-    """Makes jobs of the trial and runs them. `folder` is for the files the program makes."""
+    """A maker and runner of jobs for one target. The program's artifacts go to `folder`."""
 
-    def __init__(self, trial: CheckTarget, folder: Path) -> None:
-        self.trial = trial
+    def __init__(self, target: CheckTarget, folder: Path) -> None:
+        self.target = target
         self._folder = folder
         self._token = secrets.token_hex(6)
         self._count = 0
 
     def job(self, **changes: Any) -> ProcessJsonJob:
-        """The call of the trial, with fields of the job changed."""
-        trial = self.trial
+        """Make the target's call as a job, with `changes` to the job's fields."""
+        target = self.target
         self._count += 1
         call_id = f"check-{self._token}-{self._count}"
         artifacts = self._folder / call_id
         artifacts.mkdir()
         job = ProcessJsonJob(
-            argv=trial.program.argv,
-            env=environment_of(trial.program, trial.environ, call_id),
-            cwd=trial.cwd,
+            argv=target.program.argv,
+            env=environment_of(target.program, target.environ, call_id),
+            cwd=target.cwd,
             call_id=call_id,
-            tool=trial.tool,
-            input=trial.input,
-            project_dir=trial.project_dir,
+            tool=target.tool,
+            input=target.input,
+            project_dir=target.project_dir,
             artifact_dir=str(artifacts),
-            timeout_ms=trial.patience_ms,
+            timeout_ms=target.patience_ms,
             max_output_bytes=MOST_OUTPUT,
         )
         return replace(job, **changes)
 
     def in_other_folder(self) -> ProcessJsonJob:
-        """The same call in a folder nobody knows, with the least of an environment."""
+        """Make the same call in an unrelated folder, with a minimal environment."""
         job = self.job()
-        kept = ("PATH", "FLYTUI_TOOL_MODE", CALL_ID_VARIABLE)
+        variables = ("PATH", "FLYTUI_TOOL_MODE", CALL_ID_VARIABLE)
         folder = self._folder / "elsewhere"
         folder.mkdir()
         return replace(
             job,
-            argv=resolve_arguments(job.argv, self.trial.cwd),
+            argv=resolve_arguments(job.argv, self.target.cwd),
             cwd=str(folder),
-            env={name: job.env[name] for name in kept},
+            env={name: job.env[name] for name in variables},
         )
 
     async def run(self, job: ProcessJsonJob, stdin: bytes | None = None) -> ProgramRun:
-        """Run one job to its end; `stdin` in place of its request."""
+        """Run one job to its end; `stdin`, if given, replaces the request."""
         feed = EventFeed(None)
         limits = RunLimits(timeout_ms=job.timeout_ms, max_output_bytes=job.max_output_bytes)
         request = request_line(job) if stdin is None else stdin
@@ -110,15 +111,15 @@ class SidecarHarness:
 
 
 def passed(name: str, message: str) -> Check:
-    """It keeps the contract."""
+    """Make a check result: the program keeps the contract."""
     return Check(name=name, state=CheckState.OK, message=message)
 
 
 def warned(name: str, message: str, fix: str) -> Check:
-    """It works, and could be better; or it could not be seen."""
+    """Make a check result: the program works but could do better, or the check could not see enough."""
     return Check(name=name, state=CheckState.WARN, message=message, fix=fix)
 
 
 def failed(name: str, message: str, fix: str) -> Check:
-    """It breaks the contract."""
+    """Make a check result: the program breaks the contract."""
     return Check(name=name, state=CheckState.FAIL, message=message, fix=fix)

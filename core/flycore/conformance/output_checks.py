@@ -1,4 +1,4 @@
-"""What is wrong with what a program printed, as sentences; nothing here starts or waits."""
+"""Pure checks of what a program printed: events, probe answers and `--schema`. Faults are sentences."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _ANSWERS = (Code.FAILED, ReasonCode.TOOL_UNAVAILABLE)
 
 
 def has_answer(outcome: RunOutcome) -> bool:
-    """Whether it gave an answer of the protocol, good or not."""
+    """Whether the program gave an answer of the protocol, a success or not."""
     return outcome.status is Status.SUCCESS or outcome.code in _ANSWERS
 
 
 def reported_code(outcome: RunOutcome) -> str:
-    """`success`, the code the program gave, or the runner's own."""
+    """Return `success`, the code that the program gave, or else the runner's own code."""
     if outcome.status is Status.SUCCESS:
         return "success"
     code = outcome.details.get("code")
@@ -26,7 +26,7 @@ def reported_code(outcome: RunOutcome) -> str:
 
 
 def event_faults(stdout: bytes, *, persistent: bool) -> tuple[str, ...]:
-    """What is wrong with the leading lines that say they are events."""
+    """List the faults of the leading lines that claim to be events."""
     faults: list[str] = []
     for line in stdout.splitlines():
         if line.strip() and not (line.startswith(b"{") and b'"event"' in line):
@@ -53,8 +53,8 @@ def _faults_of(event: JsonObject, size: int, *, persistent: bool) -> list[str]:
             known = event.get("level", "info") in LEVELS
             return faults if known else [*faults, f"level of a log event is none of {', '.join(LEVELS)}"]
         case "busy" if persistent:
-            said = isinstance(event.get("busy"), bool)
-            return faults if said else [*faults, "busy of a busy event is not true or false"]
+            valid = isinstance(event.get("busy"), bool)
+            return faults if valid else [*faults, "busy of a busy event is not true or false"]
         case _:
             return [*faults, "an event is neither progress nor log"]
 
@@ -71,29 +71,29 @@ def _progress_faults(event: JsonObject) -> list[str]:
 
 
 def probe_faults(fields: JsonObject) -> tuple[str, ...]:
-    """What a probe's answer says that the catalog cannot read."""
+    """List the faults of a probe's answer that the catalog could not read."""
     faults: list[str] = []
     if "status" in fields and fields["status"] not in STATES:
         faults.append(f"status is none of {', '.join(STATES)}")
     tools = fields.get("tools", {})
     if not isinstance(tools, dict):
         return (*faults, "tools is not an object")
-    for name, said in tools.items():
-        faults += _tool_faults(name, said)
+    for name, answer in tools.items():
+        faults += _tool_faults(name, answer)
     return tuple(faults)
 
 
-def _tool_faults(name: str, said: Json) -> list[str]:
-    if not isinstance(said, dict):
+def _tool_faults(name: str, answer: Json) -> list[str]:
+    if not isinstance(answer, dict):
         return [f"tools.{name} is not an object"]
-    if said.get("status") not in STATES:
+    if answer.get("status") not in STATES:
         return [f"status of {name} is none of {', '.join(STATES)}"]
-    if said["status"] == ProbeState.HEALTHY.value:
+    if answer["status"] == ProbeState.HEALTHY.value:
         return []
     return [
-        f"{name} is {said['status']} without a {key}"
+        f"{name} is {answer['status']} without a {key}"
         for key in ("reason", "remedy")
-        if not isinstance(said.get(key), str) or not said[key]
+        if not isinstance(answer.get(key), str) or not answer[key]
     ]
 
 

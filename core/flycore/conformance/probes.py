@@ -1,4 +1,4 @@
-"""What a program says of itself without being called: probes and `--schema`."""
+"""Checks of what a program reports without a call: probes and `--schema`."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _PROBE_FORM = (
 )
 
 
-async def check_probes(bench: SidecarHarness) -> AsyncIterator[Check]:
-    """Both forms of a probe, then the schema."""
+async def check_probes(harness: SidecarHarness) -> AsyncIterator[Check]:
+    """Check both forms of a probe, then `--schema`."""
     for mode in (ProbeMode.COMMAND, ProbeMode.REQUEST):
-        yield judge_probe(mode, await probe_sidecar(bench.job(), mode, DEFAULT_PROBE_TIMEOUT_MS))
-    yield (await describe(bench))[0]
+        yield judge_probe(mode, await probe_sidecar(harness.job(), mode, DEFAULT_PROBE_TIMEOUT_MS))
+    yield (await describe(harness))[0]
 
 
 def judge_probe(mode: ProbeMode, outcome: RunOutcome) -> Check:
-    """A probe is offered or not; one that is offered is quick, and says what can be read."""
+    """Judge a probe's outcome. A probe need not be offered; an offered one must be quick and valid."""
     name = f"probe by {'--probe' if mode is ProbeMode.COMMAND else 'request'}"
-    off = f'else keep "mode" of "probe" in the entry from "{mode.value}"'
+    off = f'or do not set "mode" of "probe" in the entry to "{mode.value}"'
     if outcome.code == Code.TIMEOUT:
         return failed(name, outcome.message, f"answer within {DEFAULT_PROBE_TIMEOUT_MS} ms, without acting")
     if (outcome.exit_code or 0) < 0:
@@ -41,25 +41,25 @@ def judge_probe(mode: ProbeMode, outcome: RunOutcome) -> Check:
     if faults:
         return failed(name, "; ".join(faults), f"answer {_PROBE_FORM}")
     if outcome.status is Status.UNAVAILABLE:
-        said = f"unavailable: {outcome.message}"
-        return passed(name, said) if outcome.hint else warned(name, said, 'say with "remedy" what to do')
+        message = f"unavailable: {outcome.message}"
+        return passed(name, message) if outcome.hint else warned(name, message, 'add a "remedy": what to do')
     if fields and not fields.keys() & {"status", "tools"}:
         return warned(
-            name, "answered as if it had been called", f"look for the probe first, answer {_PROBE_FORM}"
+            name, "answered as if it were called", f"check for the probe first, and answer {_PROBE_FORM}"
         )
-    return passed(name, f"{fields.get('status') or 'well'} after {outcome.duration_ms} ms")
+    return passed(name, f"{fields.get('status') or 'healthy'} after {outcome.duration_ms} ms")
 
 
-async def describe(bench: SidecarHarness) -> tuple[Check, tuple[str, ...]]:
-    """The check of `--schema`, and the tools it names."""
-    job = bench.job(timeout_ms=SCHEMA_MS)
-    heard = await bench.run(replace(job, argv=(*job.argv, SCHEMA_ARGUMENT)), b"")
+async def describe(harness: SidecarHarness) -> tuple[Check, tuple[str, ...]]:
+    """Check `--schema`; return the result and the names of the tools it describes."""
+    job = harness.job(timeout_ms=SCHEMA_MS)
+    run = await harness.run(replace(job, argv=(*job.argv, SCHEMA_ARGUMENT)), b"")
     name = "schema"
-    if heard.outcome.code == Code.TIMEOUT:
-        return failed(name, heard.outcome.message, f"answer {SCHEMA_ARGUMENT}, or refuse it, at once"), ()
-    found = read_schema(heard.ended.stdout)
+    if run.outcome.code == Code.TIMEOUT:
+        return failed(name, run.outcome.message, f"answer {SCHEMA_ARGUMENT}, or refuse it, at once"), ()
+    found = read_schema(run.ended.stdout)
     if found is None:
-        return passed(name, f"does not describe itself with {SCHEMA_ARGUMENT}, and need not"), ()
+        return passed(name, f"does not describe itself with {SCHEMA_ARGUMENT}, which is optional"), ()
     tools, faults = found
     if faults:
         fix = '{"name": "…", "tools": [{"name": "…", "description": "…", "inputSchema": {…}}]}'

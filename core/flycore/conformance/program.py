@@ -1,4 +1,4 @@
-"""Which program a person means who types a command, and what its child gets from the surroundings."""
+"""The program that a typed command names, with its arguments and its child's environment."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from flycore.registry.resolve import MAX_LINE, find_on_path, read_interpreter
 from flycore.sandbox.environment import child_environment
 
 ENTRY = SidecarEntry(id="checked", source=Source.USER, position=Position(file="", line=1, column=1))
-"""An entry that declares nothing: what every sidecar gets."""
+"""An entry without declarations: the program gets what every sidecar gets."""
 
 
 def find_program(
     command: str, arguments: Sequence[str], *, cwd: str, interpreter_dir: Path, path_env: str
 ) -> ResolvedProgram | None:
-    """The program, as an entry that names it would start it; None where there is none. A path counts from
-    `cwd`; a bare name is looked for beside the running interpreter, then on PATH."""
+    """Find the program as an entry with this command would start it; None if there is none.
+
+    A path is relative to `cwd`. A bare name is searched beside the running interpreter, then on PATH.
+    """
     if "/" in command:
         called = os.path.join(cwd, command)
     else:
@@ -43,13 +45,13 @@ def find_program(
 
 
 def environment_of(program: ResolvedProgram, environ: Mapping[str, str], call_id: str) -> dict[str, str]:
-    """The environment of its child."""
+    """Return the environment that the program's process gets."""
     return child_environment(ENTRY, program, environ=environ, secrets={}, call_id=call_id)
 
 
 def resolve_arguments(argv: tuple[str, ...], cwd: str) -> tuple[str, ...]:
-    """The same command for another working directory: arguments that name a file below `cwd` are spelled
-    out."""
+    """Return the command for another working directory: arguments that name a file below `cwd` become
+    absolute paths."""
     return (argv[0], *(_absolute_argument(part, cwd) for part in argv[1:]))
 
 
@@ -59,7 +61,7 @@ def _absolute_argument(part: str, cwd: str) -> str:
 
 
 def _head(path: str) -> bytes:
-    """How a file begins; empty where it cannot be read, which its start will say better."""
+    """Read the first bytes of a file; empty if it cannot be read, as starting it reports that better."""
     try:
         with open(path, "rb") as file:
             return file.read(MAX_LINE)

@@ -1,6 +1,6 @@
-"""What a command reads and writes of an app root while no kernel runs on it.
+"""Reads and writes of an app root by commands, while no kernel runs on it.
 
-Every write takes a `HeldRoot`, which only the holder of the root's lock has, appends its line to the audit
-log, and returns an outcome for the person. What takes only `Places` reads; `files` also edits the registry,
-which is the person's own file.
+A function that writes takes a `HeldRoot`, which only the holder of the root's lock has; it appends its line
+to the audit log and returns an outcome for the person. A function that takes only `RootPaths` reads. Edits of
+the registry and the policy file are the exception: a person may edit those files at any time.
 """

@@ -1,4 +1,4 @@
-"""The catalog of a root without a kernel: no lock, no audit, and without `probe` no process."""
+"""The catalog of a root without a kernel: no lock, no log, and no process other than the probes."""
 
 from __future__ import annotations
 
@@ -34,62 +34,64 @@ from flycore.registry.paths import RootPaths
 async def read_catalog(
     places: RootPaths, *, probe: bool, environ: Mapping[str, str] | None = None
 ) -> Catalog:
-    """What a kernel opened now would show; with `probe` after asking the trusted sidecars, otherwise
-    with the answers that are still remembered."""
-    ground = find_environment(places, dict(os.environ if environ is None else environ))
-    trust = TrustStore.load(places.trust_file)
-    held = effective_files(ground, read_files(ground, None), trust)
-    files = held.files
-    cheap = _build_catalog(places, ground, held, trust, {})
-    prober = Prober(
-        probe_spawn(ground, lambda: files, new_session()), ProbeCache(places.cache_dir), time.time
-    )
-    found: dict[str, ProbeFinding] = {}
+    """Build the catalog that a kernel started now would show.
 
-    async def look(sidecar: str) -> None:
+    With `probe` the trusted sidecars are probed first; otherwise the cached probe answers are used.
+    """
+    environment = find_environment(places, dict(os.environ if environ is None else environ))
+    trust = TrustStore.load(places.trust_file)
+    effective = effective_files(environment, read_files(environment, None), trust)
+    files = effective.files
+    unprobed = _build_catalog(places, environment, effective, trust, {})
+    prober = Prober(
+        probe_spawn(environment, lambda: files, new_session()), ProbeCache(places.cache_dir), time.time
+    )
+    findings: dict[str, ProbeFinding] = {}
+
+    async def probe_sidecar(sidecar: str) -> None:
         entry = files.registry.entry(sidecar)
         if entry is None:
             return
-        work = probe_work(ground, files, entry)
+        work = probe_work(environment, files, entry)
         finding = await prober.probe(work) if probe else prober.known(work)
         if finding is not None:
-            found[sidecar] = finding
+            findings[sidecar] = finding
 
     async with anyio.create_task_group() as group:
-        for view in cheap.sidecars:
-            if view.id in held.trusted and view.stability.sandbox is not None:
-                group.start_soon(look, view.id)
-    return _build_catalog(places, ground, held, trust, found)
+        for view in unprobed.sidecars:
+            if view.id in effective.trusted and view.stability.sandbox is not None:
+                group.start_soon(probe_sidecar, view.id)
+    return _build_catalog(places, environment, effective, trust, findings)
 
 
 def check_root(places: RootPaths, catalog: Catalog) -> tuple[Check, ...]:
-    """Every check of Doctor but those of a terminal, for a root without a kernel. Reads the whole log."""
+    """Run every doctor check but the terminal's, for a root without a kernel. Reads the whole log."""
     return check_up(places, dict(os.environ), catalog, None)
 
 
 def _build_catalog(
     places: RootPaths,
-    ground: RootEnvironment,
-    held: EffectiveFiles,
+    environment: RootEnvironment,
+    effective: EffectiveFiles,
     trust: TrustStore,
-    found: Mapping[str, ProbeFinding],
+    probes: Mapping[str, ProbeFinding],
 ) -> Catalog:
     blocks = ToolBlockStore.load(places.blocks_file)
-    book = ToolDefinitionStore.load(places.definitions_file)
-    registry = held.files.registry
+    definitions = ToolDefinitionStore.load(places.definitions_file)
+    registry = effective.files.registry
     offers = {
-        entry.id: book.offer(entry, None)
+        entry.id: definitions.offer(entry, None)
         for entry in registry.entries
-        if entry.kind is Kind.MCP and entry.id in held.trusted
+        if entry.kind is Kind.MCP and entry.id in effective.trusted
     }
-    seen = Observations(
-        trusted=held.trusted,
-        probes=found,
+    observed = Observations(
+        trusted=effective.trusted,
+        probes=probes,
         runtime={},
         diagnostics=(*trust.diagnostics, *blocks.diagnostics),
-        described=scan(search_roots(places, ground.environ)),
-        changed=held.changed,
+        described=scan(search_roots(places, environment.environ)),
+        changed=effective.changed,
         offers=offers,
         blocked=blocked_tools(registry, blocks, offers),
     )
-    return build_state(ground, held.files, seen, version=1, now=time.time()).catalog
+    return build_state(environment, effective.files, observed, version=1, now=time.time()).catalog

@@ -1,4 +1,4 @@
-"""What is wrong in the files people write, each finding with its place and the line it stands in."""
+"""The check of the files that people write; each finding has its place and the text of its line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from flycore.registry.settings import ReadSettings
 
 CheckSettings = Callable[["ReadSettings"], tuple[Diagnostic, ...]]
-"""All that is wrong with settings, what only the console knows about keys and themes included."""
+"""A callback that lists the faults of settings, including keys and themes, which only the console knows."""
 KINDS = ("registry", "policy", "settings", "kits")
 _NAMES = {
     "external.tools.jsonc": "registry",
@@ -41,32 +41,32 @@ _NAMES = {
     "kits.jsonc": "kits",
 }
 _MEMBERS = {"sidecars": "registry", "rules": "policy", "kits": "kits"}
-"""A member that only files of that kind have."""
+"""Members by which a file's kind is recognised: only files of that kind have them."""
 
 
 class LintedFile(NamedTuple):
-    """A file that was looked at."""
+    """A file that was checked."""
 
     kind: str
-    """One of KINDS, or empty where the file cannot be read and nobody said what it is."""
+    """One of KINDS; empty if the file cannot be read and its kind was not given."""
     file: str
     present: bool = True
 
 
 class LintResult(NamedTuple):
-    """The files that were looked at, and everything that is wrong in them, in the order of the files."""
+    """The files that were checked, and all findings in the order of the files."""
 
     files: tuple[LintedFile, ...]
     diagnostics: tuple[Diagnostic, ...]
 
 
 def lint_root(places: RootPaths, check_settings: CheckSettings) -> LintResult:
-    """Check every file of the root that a person writes. Spawns nothing, writes nothing."""
+    """Check every file of the root that a person writes. Starts no process and writes nothing."""
     files = read_files(find_environment(places, dict(os.environ)), None)
     settings = places.config_dir / SETTINGS_FILE
-    looked = [LintedFile("registry", file) for file in files.registry.files]
-    looked += [LintedFile("policy", layer.file, layer.present) for layer in files.policy.layers]
-    looked.append(LintedFile("settings", str(settings), os.path.lexists(settings)))
+    checked = [LintedFile("registry", file) for file in files.registry.files]
+    checked += [LintedFile("policy", layer.file, layer.present) for layer in files.policy.layers]
+    checked.append(LintedFile("settings", str(settings), os.path.lexists(settings)))
     found = [
         *files.registry.diagnostics,
         *(problem for entry in files.registry.entries for problem in entry.problems),
@@ -74,14 +74,13 @@ def lint_root(places: RootPaths, check_settings: CheckSettings) -> LintResult:
         *check_settings(read_settings(places.config_dir)),
     ]
     kits = user_kits(search_roots(places, os.environ))
-    looked += [LintedFile("kits", file) for file in dict.fromkeys(kit.path for kit in kits)]
+    checked += [LintedFile("kits", file) for file in dict.fromkeys(kit.path for kit in kits)]
     found += [problem for kit in kits for problem in kit.reasons]
-    return _result(looked, _with_lines(found, places.app_root))
+    return _result(checked, _with_lines(found, places.app_root))
 
 
 def lint_file(places: RootPaths, file: Path, kind: str, check_settings: CheckSettings) -> LintResult:
-    """Check one file, wherever it lies, as one of that kind; `""` for what its name or its content says it
-    is."""
+    """Check one file, anywhere, as a file of that kind; with `""` its name or content decides the kind."""
     shown = str(file)
     path = Path(os.path.abspath(file))
     text, data, problem = read_text(path.parent, path.name, shown)
@@ -106,7 +105,7 @@ def lint_file(places: RootPaths, file: Path, kind: str, check_settings: CheckSet
 
 
 def kind_of(name: str, text: str) -> str:
-    """What a file is, by its name, else by what stands in it; settings where neither says."""
+    """Return a file's kind by its name, else by its members; `settings` if neither tells."""
     if name in _NAMES:
         return _NAMES[name]
     value, _ = parse_jsonc(text, name)
@@ -119,7 +118,7 @@ def _result(files: Iterable[LintedFile], found: Iterable[Diagnostic]) -> LintRes
 
 
 def _with_lines(found: Iterable[Diagnostic], app_root: Path) -> list[Diagnostic]:
-    """The findings in the order of their places, each with its line."""
+    """Sort the findings by place, and add the text of its line to each."""
     texts: dict[str, str] = {}
     for item in found:
         if item.position is not None and item.position.file not in texts:
@@ -137,7 +136,7 @@ def _with_lines(found: Iterable[Diagnostic], app_root: Path) -> list[Diagnostic]
 
 
 def _with_line(item: Diagnostic, text: str) -> Diagnostic:
-    """The finding with the line it is about, where it has none and the file has that line."""
+    """Add the text of its line to a finding, if it has none and the file has that line."""
     if item.excerpt or item.position is None or not text:
         return item
     starts = line_starts(text)

@@ -1,4 +1,4 @@
-"""Panic without a kernel: the file that stops every kernel of a root until a person releases it."""
+"""The emergency stop of a root without a kernel: a file that stops every kernel until a person removes it."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ from flycore.registry.paths import RootPaths
 
 
 class StopResult(NamedTuple):
-    """What stopping everything came to."""
+    """The result of stopping everything."""
 
     already: bool
-    """Whether everything was stopped before."""
+    """Whether everything was already stopped."""
     unrecorded: str = ""
-    """Why the log does not take the line; empty where it has."""
+    """Why the log did not take the line; empty if it did."""
 
 
 def read_panic(places: RootPaths) -> PanicRecord | None:
-    """Since when everything on the root is stopped, and by whom; None where it is not. A file that cannot be
-    read counts as stopped."""
+    """Read since when the root is stopped, and by whom; None if it is not.
+
+    A file that cannot be read counts as stopped.
+    """
     return read_file(places.state_dir)
 
 
 def stop_everything(root: HeldRoot) -> StopResult:
-    """Stop the root. A log that cannot be written keeps nothing from stopping. Raises OSError."""
+    """Stop the root. Raises OSError if the file cannot be written."""
     if read_panic(root.places) is not None:
         return StopResult(already=True)
     by = stop_next_kernel(root.places)
+    # After the file: when the log cannot be written, everything is stopped all the same.
     try:
         root.record(PANIC, panic(by, calls=0, requests=0, leases=0))
     except AuditUnwritable as error:
@@ -44,18 +47,24 @@ def stop_everything(root: HeldRoot) -> StopResult:
 
 
 def stop_next_kernel(places: RootPaths) -> str:
-    """Write the file while another process holds the root and does not answer: what it runs goes on, and no
-    kernel that starts after it takes a call. Returns who stopped it, as the file says. Raises OSError."""
+    """Write the file while another process holds the root and does not answer.
+
+    Calls of that process go on; a kernel that starts later takes none. Return the `by` of the file. Raises
+    OSError.
+    """
     by = str(identify_peer(os.getpid(), "cli"))
     write_panic(places.state_dir, PanicRecord(at=time.time(), by=by))
     return by
 
 
 def release_everything(root: HeldRoot, shown: PanicRecord) -> Outcome:
-    """Let calls run again, where the file still says what the person was shown. Raises AuditUnwritable and
-    OSError, and then everything stays stopped."""
+    """Let calls run again, if the file is still the one the person was shown.
+
+    Raises AuditUnwritable or OSError; then everything stays stopped.
+    """
     if read_panic(root.places) != shown:
-        return Outcome(accepted=False, why_not="it was stopped anew meanwhile")
+        return Outcome(accepted=False, why_not="everything was stopped again in the meantime")
+    # Before the file goes: a release that the log does not have must not happen.
     root.record(PANIC_RELEASED, panic_released("flytui panic --release"))
     clear_panic(root.places.state_dir)
     return Outcome(accepted=True)

@@ -1,4 +1,4 @@
-"""The rules and blocks that a person has given, read and taken away while no kernel runs."""
+"""The rules and blocks that a person has made: read and removed while no kernel runs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from flycore.policy.rule_file import remove_rule as remove_from_file
 from flycore.registry.paths import RootPaths
 
 BY = "flytui grants"
-GONE = "it was not blocked any more, or the list could not be written"
+GONE = "the tool was no longer blocked, or the list could not be written"
 
 
 @dataclass(frozen=True, slots=True)
 class KeptPermissions:
-    """What the files of a root hold; leases live in a kernel, so there are none."""
+    """The permissions in the files of a root. Leases exist only in a running kernel."""
 
     rules: tuple[StandingRule, ...]
     blocks: tuple[Block, ...]
     diagnostics: tuple[Diagnostic, ...]
-    """Why the list of blocked tools could not be relied on."""
+    """Why the list of blocked tools cannot be trusted."""
 
 
 def read_permissions(places: RootPaths) -> KeptPermissions:
@@ -37,22 +37,22 @@ def read_permissions(places: RootPaths) -> KeptPermissions:
 
 
 def edit_out_rule(places: RootPaths, rule: StandingRule) -> Outcome:
-    """Take the rule out of the person's policy file and write no line in the log: a kernel that runs notices
-    the edit and writes that itself."""
+    """Remove the rule from the person's policy file, without a line in the log: a running kernel notices the
+    edit and logs it."""
     removed = remove_from_file(places.policy_file, rule.where, rule.digest)
     return Outcome(accepted=removed.rule is not None, why_not=removed.why_not)
 
 
 def remove_rule(root: HeldRoot, rule: StandingRule) -> Outcome:
-    """Take the rule out of the person's policy file. Raises AuditUnwritable, and then it stays."""
+    """Remove the rule from the person's policy file. Raises AuditUnwritable; then the rule stays."""
     fields: JsonObject = {"tool": rule.tool, "decision": rule.decision, "because": rule.because}
     root.record(RULE_CHANGED, rule_changed(rule.where, fields, "removed", by=BY))
     return edit_out_rule(root.places, rule)
 
 
 def unblock_tool(root: HeldRoot, tool: str) -> Outcome:
-    """Let the tool be called again. Raises AuditUnwritable, and then it stays blocked."""
-    book = ToolBlockStore.load(root.places.blocks_file)
+    """Let the tool be called again. Raises AuditUnwritable; then it stays blocked."""
+    blocks = ToolBlockStore.load(root.places.blocks_file)
     root.record(BLOCK_CHANGED, block_changed(tool, "unblocked", by=BY))
-    accepted = book.unblock(tool) is not None
+    accepted = blocks.unblock(tool) is not None
     return Outcome(accepted=accepted, why_not="" if accepted else GONE)

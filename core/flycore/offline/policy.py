@@ -1,4 +1,4 @@
-"""What policy says of a call that nobody makes: the files as they are, and a person's question."""
+"""The decision of policy on a call that is only described, by the files as they are now."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ from flycore.sandbox.levels import report
 
 @dataclass(frozen=True, slots=True)
 class CallEvaluation:
-    """A decision with everything it rests on. `default` is what holds without a rule, None where nothing
-    offers the tool; `decision` is None where then no rule says anything either."""
+    """A decision with its reasons. `decision` is None if no sidecar offers the tool and no rule matches."""
 
     decision: Decision | None
     risk: Risk | None
     rules: tuple[MatchedRule, ...]
-    """What the rules said that counted."""
+    """The rules that decided."""
     matches: tuple[RuleMatch, ...]
-    """Every rule that is about the call, could be, or was until it expired."""
+    """Every rule that matches the call, may match it, or matched it before it expired."""
     default: MatchedRule | None
+    """The decision without any rule; None if no sidecar offers the tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfflinePolicy:
-    """The files of a root and what they make of it, read once. Spawns nothing, writes nothing."""
+    """The files of a root and the state built from them, read once. Starts no process and writes nothing."""
 
     environment: RootEnvironment
     files: Files
@@ -62,31 +62,31 @@ class OfflinePolicy:
     now: float
 
     def capability(self, tool: str) -> Capability | None:
-        """The tool's descriptor, whether anything offers it or not."""
+        """Return the tool's descriptor, also if no sidecar offers it; None for an unknown tool."""
         view = self.world.index.get(tool)
         return agent_actions().get(tool) if view is None else view.capability
 
     def sidecar(self, tool: str) -> str | None:
-        """Id of the entry that offers it; None where none does."""
+        """Return the id of the entry that offers the tool; None if none does."""
         view = self.world.index.get(tool)
         return None if view is None else view.sidecar
 
     def names(self) -> frozenset[str]:
-        """Every tool there is or could be, and what agents do with tools of their own."""
+        """Return the names of every known tool, and of the actions agents take with tools of their own."""
         return frozenset(self.world.index) | AGENT_ACTIONS
 
     def evaluate(
         self, policy: Policy, tool: str, input: JsonObject | None, caller: Caller | None
     ) -> CallEvaluation:
-        """What `policy` says of the call. The input is validated, its defaults filled in."""
+        """Evaluate `policy` on the call. `input` must be validated, with its defaults filled in."""
         user_risk = self.files.settings.risk.get(tool)
         capability = self.capability(tool)
         entry = agent_entry() if tool in AGENT_ACTIONS else self.world.entries.get(self.sidecar(tool) or "")
         if capability is None or entry is None or not entry.valid:
-            looked = matching_rules(policy, PolicyCall(tool=tool, input=input, caller=caller, now=self.now))
-            rules = effective_rules(looked)
+            matches = matching_rules(policy, PolicyCall(tool=tool, input=input, caller=caller, now=self.now))
+            rules = effective_rules(matches)
             risk = None if capability is None else call_risk(capability, input, user_risk)
-            return CallEvaluation(strictest(rules) if rules else None, risk, rules, looked, None)
+            return CallEvaluation(strictest(rules) if rules else None, risk, rules, matches, None)
         bundled = self.environment.bundled(self.files.programs.get(entry.id))
         found = evaluate(
             policy,
@@ -103,11 +103,15 @@ class OfflinePolicy:
 
 
 def read_offline_policy(places: RootPaths, environ: Mapping[str, str] | None = None) -> OfflinePolicy:
-    """Read registry, policy and settings as a kernel that starts now would; of an entry that changed since
-    it was trusted, the trusted value."""
-    ground = find_environment(places, dict(os.environ if environ is None else environ))
+    """Read registry, policy and settings as a kernel that starts now would.
+
+    An entry that changed since it was trusted counts with its trusted value.
+    """
+    environment = find_environment(places, dict(os.environ if environ is None else environ))
     trust = TrustStore.load(places.trust_file)
-    files = effective_files(ground, read_files(ground, None), trust).files
+    files = effective_files(environment, read_files(environment, None), trust).files
     now = time.time()
-    seen = Observations(trusted=frozenset(), probes={}, runtime={})
-    return OfflinePolicy(ground, files, build_state(ground, files, seen, version=1, now=now), now)
+    observed = Observations(trusted=frozenset(), probes={}, runtime={})
+    return OfflinePolicy(
+        environment, files, build_state(environment, files, observed, version=1, now=now), now
+    )

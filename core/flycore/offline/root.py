@@ -1,4 +1,4 @@
-"""The lock of an app root, held by a command, and the audit log that it may then append to."""
+"""The lock of an app root for a command, which permits it to append to the audit log."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from flycore.offline.audit_log import anchor_file, audit_folder
 from flycore.registry.paths import RootPaths
 
 LONGEST_WAIT_SECONDS = 30.0
-"""For the calls of a provisional kernel that has been asked to yield."""
+"""The longest wait for a provisional kernel that was asked to yield, so that its calls can end."""
 LONGEST_COMMAND_SECONDS = 5.0
-"""For another command to end."""
+"""The longest wait for another command to end."""
 REPORT_AFTER_SECONDS = 1.0
-"""How long the wait lasts before the person is told of it."""
+"""The wait after which the person gets a message."""
 RETRY_SECONDS = 0.1
 
 
@@ -32,7 +32,7 @@ class HeldRoot:
     places: RootPaths
 
     def record(self, event: str, fields: JsonObject) -> None:
-        """Append one line to the audit log, on disk when this returns. Raises AuditUnwritable."""
+        """Append one line to the audit log and sync it to disk. Raises AuditUnwritable."""
         log = AuditLog.open(
             audit_folder(self.places), anchor_file(self.places), clock=time.time, monotonic=time.monotonic
         )
@@ -44,7 +44,7 @@ class HeldRoot:
 
 @contextmanager
 def take_root(places: RootPaths, role: KernelRole) -> Iterator[HeldRoot]:
-    """Hold the root while the block runs. Raises RootBusy at once where somebody else holds it."""
+    """Hold the root while the block runs. Raises RootBusy at once if another process holds it."""
     with RootLock.acquire(places, role):
         yield HeldRoot(places)
 
@@ -57,13 +57,15 @@ def hold_root(
     ask_to_yield: Callable[[], None],
     on_wait: Callable[[RootBusy], None],
 ) -> Iterator[HeldRoot]:
-    """Hold the root while the block runs, once a provisional kernel or another command has left it.
+    """Wait until a provisional kernel or another command has left the root, and hold it while the block runs.
 
     `ask_to_yield` asks a provisional kernel to leave, as a console does; its clients find the next kernel
-    when the block has ended. `on_wait` is called once, when the wait has become long. Raises RootBusy where a
-    console or `flytui serve` holds the root, and where another has not left it after LONGEST_WAIT_SECONDS, or
-    is a command and has not after LONGEST_COMMAND_SECONDS.
+    when the block has ended. `on_wait` is called once, after REPORT_AFTER_SECONDS. Raises RootBusy at once if
+    a console or `flytui serve` holds the root, else after LONGEST_WAIT_SECONDS for a provisional kernel and
+    LONGEST_COMMAND_SECONDS for a command.
     """
+    # The reservation ends with the wait, not with the block: it only keeps new provisional kernels out while
+    # this process tries to lock the root.
     with ExitStack() as stack:
         with reserve_for_console(places):
             root = _wait_for_root(places, role, stack, ask_to_yield, on_wait)
@@ -89,5 +91,5 @@ def _wait_for_root(
             if waited >= REPORT_AFTER_SECONDS and not reported:
                 on_wait(busy)
                 reported = True
-        ask_to_yield()
+        ask_to_yield()  # each time: the root may have gone to another provisional kernel meanwhile
         time.sleep(RETRY_SECONDS)

@@ -1,4 +1,4 @@
-"""The tokens of clients that may come in over TCP and HTTP, read and changed while no kernel runs."""
+"""The tokens of clients that may connect over TCP and HTTP: read and changed while no kernel runs."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ BY = "flytui token, while no kernel ran"
 
 
 class NewToken(NamedTuple):
-    """A token for the client, and the digest that is all a root keeps of it."""
+    """A token for a client, and its digest, which is all that the root stores."""
 
     token: str
     digest: str
 
 
 def make_token() -> NewToken:
-    """A new token, which nothing admits yet."""
+    """Make a token that is not yet valid anywhere."""
     token = new_token()
     return NewToken(token, digest_of(token))
 
 
 def read_tokens(places: RootPaths) -> TokenStore:
-    """The tokens of the root. Never raises for what the file holds."""
+    """Read the tokens of the root. A damaged file raises no error here."""
     return TokenStore.load(places.state_dir)
 
 
 def add_token(root: HeldRoot, name: str, digest: str) -> Outcome:
-    """Let the client of that name in. Raises AuditUnwritable and OSError, and then it stays out."""
+    """Admit the client of that name. Raises AuditUnwritable or OSError; then it is not admitted."""
     try:
         read_tokens(root.places).add(name, digest, lambda: _record(root, name, "made"))
     except TokenRefused as refused:
@@ -42,12 +42,12 @@ def add_token(root: HeldRoot, name: str, digest: str) -> Outcome:
 
 
 def revoke_token(root: HeldRoot, name: str) -> Outcome:
-    """Let the client of that name in no longer. Raises AuditUnwritable and OSError; then it may come in."""
+    """Stop admitting the client of that name. Raises AuditUnwritable or OSError; then it stays admitted."""
     try:
-        there = read_tokens(root.places).revoke(name, lambda: _record(root, name, "revoked"))
+        existed = read_tokens(root.places).revoke(name, lambda: _record(root, name, "revoked"))
     except TokenRefused as refused:
         return Outcome(accepted=False, why_not=str(refused))
-    return Outcome(accepted=there, why_not="" if there else "it was gone already")
+    return Outcome(accepted=existed, why_not="" if existed else "the token was already gone")
 
 
 def _record(root: HeldRoot, name: str, change: str) -> None:

@@ -1,4 +1,4 @@
-"""Trust in the entries of a root's registry, decided from the command line while no kernel runs."""
+"""Trust in the entries of a root's registry, given and revoked by commands while no kernel runs."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from flycore.offline.root import HeldRoot
 from flycore.registry.load import load_registry
 from flycore.registry.paths import RootPaths
 
-CHANGED = "not trusted: what waits is not what that digest stands for; run flytui trust again"
+CHANGED = "not trusted: the waiting entries have another digest now; run flytui trust again"
 
 
 @dataclass(frozen=True, slots=True)
 class PendingTrust:
-    """What a root's registry would run and nobody has trusted yet, as the files are."""
+    """The entries of a root's registry that nobody has trusted yet, as the files are now."""
 
     registry: Registry
     store: TrustStore
     items: tuple[TrustItem, ...]
-    """The entries that wait."""
+    """The entries that wait for trust."""
 
     @property
     def digest(self) -> str:
-        """Over the whole set; empty where nothing waits."""
+        """The digest of all waiting entries together; empty if none waits."""
         return set_digest(self.items) if self.items else ""
 
 
 def read_pending_trust(places: RootPaths) -> PendingTrust:
-    """Read registry and trust. Starts nothing, writes nothing."""
+    """Read the registry and the trust store. Starts no process and writes nothing."""
     files = read_files(find_environment(places, dict(os.environ)), None)
     store = TrustStore.load(places.trust_file)
     items = store.pending(files.registry, lambda entry: describe_entry(entry, files.resolutions(entry.id)))
@@ -49,8 +49,10 @@ def read_pending_trust(places: RootPaths) -> PendingTrust:
 
 
 def accept_trust(root: HeldRoot, digest: str) -> tuple[PendingTrust, Outcome]:
-    """Trust what waits, if its digest is that one and nothing else has come to it; what waited is returned
-    with the outcome. Raises AuditUnwritable, and then nothing is trusted."""
+    """Trust the waiting entries, if `digest` is that of exactly these; return them with the outcome.
+
+    Raises AuditUnwritable; then nothing is trusted.
+    """
     pending = read_pending_trust(root.places)
     if not pending.items or pending.digest != digest:
         return pending, Outcome(accepted=False, why_not=CHANGED)
@@ -60,7 +62,7 @@ def accept_trust(root: HeldRoot, digest: str) -> tuple[PendingTrust, Outcome]:
 
 
 def revoke_trust(root: HeldRoot) -> Outcome:
-    """Trust nothing of the root any longer. Raises AuditUnwritable, and then all trust stays."""
+    """Revoke all trust in the root's entries. Raises AuditUnwritable; then all trust stays."""
     store = read_pending_trust(root.places).store
     root.record(
         TRUST_DECIDED, trust_decided(store.accepted_entries(), by="flytui trust --revoke", revoked=True)
@@ -69,23 +71,25 @@ def revoke_trust(root: HeldRoot) -> Outcome:
 
 
 def import_server(root: HeldRoot, item: Described, shown: Import) -> Outcome:
-    """Write a server of another client's file into the registry and trust it, if that file still says what
-    the person was shown. Raises AuditUnwritable."""
+    """Add a server of another client's file to the registry and trust it, if that file still has what the
+    person was shown. Raises AuditUnwritable."""
     places = root.places
     found = scan(search_roots(places, os.environ))
     now = next((one.offer for one in found if (one.key, one.path) == (item.key, item.path)), None)
     if now is None or now.digest != shown.digest:
-        return Outcome(accepted=False, why_not="the file says something else by now; run it again")
-    trusting = TrustedRegistry(find_environment(places, dict(os.environ)))
-    done = trusting.import_server(now, time.time(), "flytui tools import")
-    for event, fields in done.lines:
+        return Outcome(accepted=False, why_not="the file has changed since; run the command again")
+    registry = TrustedRegistry(find_environment(places, dict(os.environ)))
+    edited = registry.import_server(now, time.time(), "flytui tools import")
+    for event, fields in edited.lines:
         root.record(event, fields)
-    return done.outcome
+    return edited.outcome
 
 
 def trust_new_root(places: RootPaths, environ: Mapping[str, str]) -> Outcome:
-    """Trust every entry of a root that this process has just made and that nobody else knows: without its
-    lock, and without a line in its log."""
+    """Trust every entry of a root that this process has just created, without the root's lock and log.
+
+    No other process knows of such a root, so neither is needed.
+    """
     registry = load_registry(places, known=frozenset(KNOWN), environ=environ)
     pairs = tuple((entry.id, entry.digest) for entry in registry.entries)
     return TrustStore.load(places.trust_file).accept(pairs, registry, time.time())

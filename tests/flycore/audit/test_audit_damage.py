@@ -199,7 +199,7 @@ def test_a_log_written_anew_is_seen_against_the_anchor(site: Any) -> None:
     site.file.write_bytes(b"".join(rechain(forged)))
     found = site.check()
     assert (found.exit_code, found.line, found.seq) == (1, 3, 3)
-    assert "anchors know" in site.open().stopped
+    assert "differs from its anchor" in site.open().stopped
 
 
 def test_a_month_that_is_missing_is_named(site: Any) -> None:

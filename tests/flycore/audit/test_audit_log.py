@@ -163,7 +163,7 @@ def test_a_clock_that_goes_back_opens_no_older_month(site: Any) -> None:
 
 def test_a_second_writer_is_refused(site: Any) -> None:
     log = site.fill(1, closed=False)
-    with pytest.raises(AuditUnwritable, match="another process writes it"):
+    with pytest.raises(AuditUnwritable, match="another process is writing to it"):
         site.open()
     program = (
         "import sys, pathlib\nfrom flycore.audit.log import AuditLog\n"
@@ -177,7 +177,7 @@ def test_a_second_writer_is_refused(site: Any) -> None:
         check=False,
     )
     assert rival.returncode == 1
-    assert "another process writes it" in rival.stderr
+    assert "another process is writing to it" in rival.stderr
     log.append("TOOL_CALLED", {})
     log.close()
     assert site.open().seq == 2
@@ -185,7 +185,7 @@ def test_a_second_writer_is_refused(site: Any) -> None:
 
 @pytest.mark.parametrize("name", ["seq", "time", "mono", "boot", "event", "prev", "hash"])
 def test_no_field_takes_the_place_of_the_logs_own(site: Any, name: str) -> None:
-    with pytest.raises(ValueError, match="own members"):
+    with pytest.raises(ValueError, match="reserved for the log"):
         site.open().append("TOOL_CALLED", {name: "x"})
 
 
@@ -228,9 +228,9 @@ def test_a_file_that_someone_else_changes_stops_the_log(site: Any, change: str) 
     else:
         site.file.unlink()
     for _ in range(2):
-        with pytest.raises(AuditUnwritable, match="changed by someone else"):
+        with pytest.raises(AuditUnwritable, match="another program changed or removed the file"):
             log.append("TOOL_STARTED", {}, sync=True)
-    assert "changed by someone else" in log.stopped
+    assert "another program changed or removed the file" in log.stopped
 
 
 def test_a_closed_log_takes_nothing(site: Any) -> None:
@@ -332,7 +332,7 @@ def test_a_sync_that_fails_stops_the_log(site: Any, monkeypatch: pytest.MonkeyPa
 
     with monkeypatch.context() as broken:
         broken.setattr(os, "fsync", failing)
-        with pytest.raises(AuditUnwritable, match="not on disk"):
+        with pytest.raises(AuditUnwritable, match="could not be synced"):
             log.append("TOOL_STARTED", {}, sync=True)
-    with pytest.raises(AuditUnwritable, match="not on disk"):
+    with pytest.raises(AuditUnwritable, match="could not be synced"):
         log.append("TOOL_STARTED", {}, sync=True)

@@ -357,7 +357,7 @@ def test_no_amount_is_an_average_of_nothing() -> None:
 @pytest.mark.parametrize("seed", range(LOGS))
 def test_a_projection_fed_line_by_line_is_the_one_read_anew(site: Any, seed: int) -> None:
     live = Projection(site.folder)
-    writer = Writer(site, seed, lambda seq, line: live.take(line))
+    writer = Writer(site, seed, lambda seq, line: live.add_line(line))
     for _ in range(120):
         writer.anything()
     anew = Projection(site.folder)

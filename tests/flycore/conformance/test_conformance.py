@@ -102,7 +102,7 @@ def before(request):
 """Sleeps from the call on that comes after the one of an unknown tool: the one that is cancelled."""
 NAMES = {
     "unknown keys": "check_unknown_keys",
-    "elsewhere": "elsewhere",
+    "elsewhere": "check_other_folder",
     "big request": "check_big_request",
     "unknown tool": "check_unknown_tool",
     "term": "check_termination",
@@ -163,7 +163,7 @@ async def first_call(bench: SidecarHarness) -> list[Check]:
 
 
 async def test_a_good_program_passes_everything(bench: Any) -> None:
-    checks = await all_of(check_contract(bench(input={"text": "slow"}, tool="").trial))
+    checks = await all_of(check_contract(bench(input={"text": "slow"}, tool="").target))
     assert [check for check in checks if check.state is not CheckState.OK] == []
     assert len(checks) == len({check.name for check in checks}) == 27
 
@@ -197,7 +197,7 @@ async def test_a_call_that_goes_wrong(bench: Any, name: str, code: str, said: st
 
 
 async def test_a_call_that_is_not_answered_ends_the_check(bench: Any) -> None:
-    checks = await all_of(check_contract(bench("loop = lambda: time.sleep(600)", patience_ms=500).trial))
+    checks = await all_of(check_contract(bench("loop = lambda: time.sleep(600)", patience_ms=500).target))
     assert [check.name for check in checks] == ["answer", "stdout", "events", "artifacts", "children"]
     with spoiled(checks, "answer") as check:
         assert "timeout" in check.message
@@ -300,7 +300,7 @@ async def test_what_it_says_of_itself(bench: Any, name: str, state: str, code: s
         ("an unknown tool", "fail", "unknown = lambda request: sys.exit(0)", "exited"),
         ("cancel", "warn", "", "before it could be cancelled"),
         ("cancel", "fail", SLEEPER, "no answer within"),
-        ("leaves", "fail", "main = lambda: loop() or time.sleep(600)", "still there"),
+        ("leaves", "fail", "main = lambda: loop() or time.sleep(600)", "still ran"),
         ("leaves", "warn", "main = lambda: loop() or 4", "exited with 4"),
     ],
 )

@@ -49,7 +49,7 @@ async def test_it_is_reported_everywhere_until_an_anchor_is_left(root: Root) -> 
         folder.write_text("in the way")
         log_until_an_anchor_is_due(kernel)
         problem = kernel.status().anchor_problem
-        assert problem.startswith("no anchor in ")
+        assert problem.startswith("no anchor can be written to ")
         ((state, message, fix),) = await anchor_checks(kernel)
         assert (state, message.startswith(problem), bool(fix)) == (CheckState.WARN, True, True)
         done = await run_sync(desk.run, "audit", "verify")

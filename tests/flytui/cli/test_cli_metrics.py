@@ -86,7 +86,7 @@ def test_a_stretch_of_time(used: Desk) -> None:
     for command in (("metrics",), ("audit", "export")):
         done = used.run(*command, "--since", "never")
         assert done.returncode == 2
-        assert "never is no time" in done.stderr
+        assert "never is not a time" in done.stderr
 
 
 def test_the_log_in_three_shapes(used: Desk) -> None:
