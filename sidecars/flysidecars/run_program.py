@@ -59,7 +59,7 @@ def find_program(name: str) -> str | None:
 
 
 def environment(*names: str) -> dict[str, str]:
-    """The environment for a child: the variables that every program may see, and those in `names`."""
+    """The environment for a child process: the common variables and those in `names`."""
     kept = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "FLYTUI_TOOL_MODE", "FLYTUI_CALL_ID", *names)
     return {name: os.environ[name] for name in kept if name in os.environ}
 
@@ -76,9 +76,9 @@ def run(
 ) -> ProgramResult:
     """Run a program to its end in a process group of its own, and kill the group afterwards.
 
-    `stdin` is bytes to write, or the descriptor of a file. The program is killed after `limit_s` seconds,
-    after `max_output_bytes` bytes of output, or when `check_cancelled` raises, which is called every 0.1 s. It inherits the
-    descriptors in `inherited_fds`. Raises `OSError` if it cannot be started.
+    `stdin` is bytes to write, or the descriptor of a file. The program inherits `inherited_fds`. It is
+    killed after `limit_s` seconds, after `max_output_bytes` of stdout and stderr, or when `check_cancelled`,
+    which is called every 0.1 s, raises. Raises `OSError` if it cannot be started.
     """
     import subprocess
 
@@ -138,8 +138,8 @@ def _gather(
     max_output_bytes: int,
     check_cancelled: Callable[[], None] | None,
 ) -> tuple[bytes, bytes]:
-    """Write `stdin` and read stdout and stderr, until both end, the program exits, more than `max_output_bytes` bytes
-    were read, or the deadline has passed."""
+    """Write `stdin` and read stdout and stderr, until both end, the program exits, more than
+    `max_output_bytes` were read, or the deadline has passed."""
     import selectors
 
     if process.stdout is None or process.stderr is None:
@@ -196,7 +196,7 @@ HEARTBEAT_S = 2.0
 
 
 def heartbeat(call: Call, words: str) -> Callable[[], None]:
-    """A function to call again and again while another program works, for example as `check_cancelled` of `run`.
+    """A function to call repeatedly while another program works, such as `check_cancelled` of `run`.
 
     It reports every 2 s as progress how many seconds have passed, with `words` as the message, and raises
     `Cancelled` if the call was cancelled.

@@ -1,1 +1,1 @@
-"""The sidecar of tests and first steps."""
+"""The sidecar `mock.echo`, for tests and first steps."""

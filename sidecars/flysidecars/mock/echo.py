@@ -1,4 +1,4 @@
-"""`mock.echo`: answers any tool with what it was sent, and misbehaves on request.
+"""The sidecar `mock.echo`: answers any tool with the input it was sent, and fails on request.
 
 Input: `delayMs` (progress while it waits), `bytes` (a filler of that size), `fail` (one of `FAILURES`).
 Config: `probe` is `healthy`, `degraded`, `unavailable` or `slow`.
@@ -17,7 +17,7 @@ MAX_BYTES = 256 * 1024 * 1024
 MAX_DELAY_MS = 3_600_000
 STEP_MS = 100
 SLOW_PROBE_S = 1.2
-"""More than half of a probe's usual limit of 2 s, less than the whole."""
+"""Seconds that a slow probe takes: more than half of a probe's usual limit of 2 s, less than all of it."""
 
 FAILURES = ("failed", "unavailable", "crash", "exit", "garbage", "hang", "stderr")
 
@@ -26,7 +26,7 @@ sidecar = Sidecar("mock.echo")
 
 @sidecar.probe
 def probe(question: Probe) -> JsonObject:
-    """As well as `config.probe` says."""
+    """Report the state that `config.probe` names."""
     state = question.config.get("probe", "healthy")
     if state == "unavailable":
         raise Unavailable("mock.echo was told to be unavailable", 'set config.probe to "healthy"')
@@ -43,7 +43,7 @@ def probe(question: Probe) -> JsonObject:
 
 @sidecar.tool(ANY_TOOL)
 def echo(call: Call) -> JsonObject:
-    """The input, after the delay and with the filler it asks for."""
+    """Return the input, after the delay and with the filler that it names."""
     _wait(call, call.integer("delayMs", 0, MAX_DELAY_MS, 0))
     if "fail" in call.input:
         _fail(call, call.choice("fail", FAILURES))

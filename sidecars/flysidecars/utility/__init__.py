@@ -1,1 +1,1 @@
-"""The tools of `utility.local`, each in a room of its own that is imported when it is called."""
+"""The tools of `utility.local`. Each tool's module is imported only when the tool is called."""

@@ -1,4 +1,4 @@
-"""`archive.create` and `archive.extract`: zip, tar and tar.gz below the project."""
+"""The tools `archive.create` and `archive.extract`: zip, tar and tar.gz files below the project."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PROGRESS_BYTES = 16 * 1024 * 1024
-"""Progress is told each time so much more is done."""
+"""Bytes between two progress events."""
 MIME = {Format.ZIP: "application/zip", Format.TAR: "application/x-tar", Format.TAR_GZ: "application/gzip"}
 _SKIPPED_NAMED = 20
 
 
 def archive_create(call: Call) -> JsonObject:
-    """Pack `paths` into `output`, which must not be there yet."""
+    """Pack `paths` into the new file `output`.
+
+    Raises `InvalidInput`, and `ToolFailed` with the codes of `flysafe.archives` or `open_project_folder`.
+    """
     output = call.text("output")
     kind = _format(call, "output")
     paths = [in_project(call, path) for path in call.texts("paths")]
@@ -49,7 +52,10 @@ def archive_create(call: Call) -> JsonObject:
 
 
 def archive_extract(call: Call) -> JsonObject:
-    """Unpack `archive` into `outputDir`: all of it or nothing, and nothing that is there is replaced."""
+    """Unpack `archive` into `outputDir`, completely or not at all. No existing file is replaced.
+
+    Raises `InvalidInput`, and `ToolFailed` with the codes of `flysafe.archives` or `open_project_file`.
+    """
     output = call.text("outputDir")
     kind = _format(call, "archive")
     parts = [part for part in in_project(call, output).split("/") if part not in ("", ".")]
@@ -70,7 +76,7 @@ def archive_extract(call: Call) -> JsonObject:
 def _format(call: Call, key: str) -> Format:
     kind = format_of(call.text(key))
     if kind is None:
-        raise InvalidInput(key, "a name that ends on .zip, .tar, .tar.gz or .tgz is needed")
+        raise InvalidInput(key, "a name that ends with .zip, .tar, .tar.gz or .tgz is needed")
     return kind
 
 
@@ -79,12 +85,12 @@ def _failed(refused: ArchiveRefused) -> ToolFailed:
 
 
 def _progress(call: Call, word: str) -> Callable[[int, int], None]:
-    told = 0
+    reported = 0
 
-    def tell(entries: int, done: int) -> None:
-        nonlocal told
-        if done - told >= PROGRESS_BYTES:
-            told = done
+    def report(entries: int, done: int) -> None:
+        nonlocal reported
+        if done - reported >= PROGRESS_BYTES:
+            reported = done
             call.progress(done, message=f"{entries} entries, {done // 1048576} MiB {word}")
 
-    return tell
+    return report

@@ -1,4 +1,4 @@
-"""`file.hash`: the digest of a file, read in pieces."""
+"""The tool `file.hash`: computes the digest of a file below the project."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 ALGORITHMS = ("sha256", "sha512", "sha1", "md5", "blake2b")
 CHUNK_BYTES = 1024 * 1024
 PROGRESS_BYTES = 64 * 1024 * 1024
-"""A file larger than this reports progress, each time this many bytes are done."""
+"""Bytes between two progress events; a smaller file reports none."""
 
 
 def file_hash(call: Call) -> JsonObject:
-    """Digest of a file below the project, read in pieces of 1 MiB."""
+    """Compute the digest of a file, which is read in pieces of `CHUNK_BYTES`. Raises `ToolFailed` as
+    `open_project_file` does."""
     path = call.text("path")
     algorithm = call.choice("algorithm", ALGORITHMS, "sha256")
     descriptor, status = open_project_file(call, path)
@@ -33,11 +34,12 @@ def file_hash(call: Call) -> JsonObject:
 
 def _feed(call: Call, descriptor: int, total: int, digest: _Hash) -> int:
     done = 0
-    told = 0
+    reported = 0
     while chunk := os.read(descriptor, CHUNK_BYTES):
         digest.update(chunk)
         done += len(chunk)
-        if total > PROGRESS_BYTES and done - told >= PROGRESS_BYTES:
+        if total > PROGRESS_BYTES and done - reported >= PROGRESS_BYTES:
+            # The file may grow while it is read.
             call.progress(min(done, total), total, f"{done // 1048576} of {total // 1048576} MiB")
-            told = done
+            reported = done
     return done

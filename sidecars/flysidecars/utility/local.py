@@ -1,4 +1,4 @@
-"""`utility.local`: small work on local files."""
+"""The sidecar `utility.local`: tools for local files, language servers and background commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ sidecar = Sidecar("utility.local")
 
 @sidecar.probe
 def probe(question: Probe) -> JsonObject:
-    """Which tools have what they stand on."""
+    """Report for each tool whether it has what it needs."""
     from flysidecars.utility.probe import tool_states
 
     return tool_states(question)

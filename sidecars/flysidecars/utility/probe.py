@@ -1,4 +1,4 @@
-"""What the tools of `utility.local` stand on, as a probe tells it, without starting anything."""
+"""The states of the tools of `utility.local` for a probe, read from the configuration only."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from flysidecars.utility.tasks.settings import NO_TASKS_ALLOWED, TaskSettings
 
 NO_SERVER = (
     "no language server is configured",
-    'install one, and name it in delegates.lsp of the entry, such as {"command": "pylsp"}',
+    'install one and name it in delegates.lsp of the entry, such as {"command": "pylsp"}',
 )
-"""Why, and what to do."""
+"""Reason and remedy."""
 
 
 def tool_states(question: Probe) -> JsonObject:
-    """Each tool's state. By `--probe` nothing is known of delegates, and nothing is said against them."""
+    """The state of each tool. If the delegates are unknown (`--probe`), the tools that need one are
+    healthy."""
     lsp = healthy()
     if question.delegates is not None and delegate_argv(question.delegates, "lsp") is None:
         lsp = unavailable(*NO_SERVER, "delegate-missing")
     plain = ("file.hash", "archive.create", "archive.extract", "data.convert")
-    asked = {"lsp.symbols": lsp, "lsp.diagnostics": lsp, "task.background": _tasks(question)}
-    return {"tools": {**dict.fromkeys(plain, healthy()), **asked}}
+    configured = {"lsp.symbols": lsp, "lsp.diagnostics": lsp, "task.background": _tasks(question)}
+    return {"tools": {**dict.fromkeys(plain, healthy()), **configured}}
 
 
 def _tasks(question: Probe) -> JsonObject:

@@ -1,4 +1,4 @@
-"""`lsp.symbols` and `lsp.diagnostics`: a small client for the language server that `delegates.lsp` names."""
+"""The tools `lsp.symbols` and `lsp.diagnostics`: a small client for the server that `delegates.lsp` names."""
 
 from flysidecars.utility.lsp.tool import lsp_diagnostics, lsp_symbols
 

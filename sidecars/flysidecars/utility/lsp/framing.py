@@ -1,6 +1,6 @@
-"""Messages of the language server protocol on a stream: a header with Content-Length, then JSON.
+"""Reads and writes the messages of the language server protocol: a header with Content-Length, then JSON.
 
-Source: language server protocol 3.17, base protocol.
+Source: Language Server Protocol 3.17, section "Base Protocol".
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from flysidecars.sdk import JsonObject
 MAX_HEADER_BYTES = 4096
 MAX_BODY_BYTES = 16 * 1024 * 1024
 MAX_PER_FEED = 10_000
-"""Messages in one go; more is a flood."""
+"""Messages in one `feed`. A server that sends more is treated as broken."""
 _FIRST = b"content-"
-"""How every header begins, whatever its case."""
+"""The first bytes of every header, in lower case."""
 
 
 class FramingError(Exception):
-    """The server writes something that is no message; the sentence says what."""
+    """The server wrote something that is not a message of the protocol. The text says what is wrong."""
 
 
 def encode(message: JsonObject) -> bytes:
-    """The message as it is sent."""
+    """The bytes of a message, with its header."""
     body = json.dumps({"jsonrpc": "2.0", **message}, allow_nan=False).encode("ascii")
     return b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
 class MessageReader:
-    """Cuts a stream into messages."""
+    """Splits a stream of bytes into messages."""
 
-    __slots__ = ("_buffer", "_body_bytes")
+    __slots__ = ("_body_bytes", "_buffer")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -38,17 +38,17 @@ class MessageReader:
 
     @property
     def partial(self) -> bool:
-        """Whether a message has begun and is not whole."""
+        """Whether a message has begun and is not complete."""
         return self._body_bytes >= 0 or bool(self._buffer)
 
     def feed(self, data: bytes) -> list[JsonObject]:
-        """The messages that are whole now. Raises `Broken`."""
+        """Add bytes and return the messages that are complete now. Raises `FramingError`."""
         self._buffer += data
         found: list[JsonObject] = []
         while (message := self._next()) is not None:
             found.append(message)
             if len(found) > MAX_PER_FEED:
-                raise FramingError("it floods: too many messages at once")
+                raise FramingError("it sends too many messages at once")
         return found
 
     def _next(self) -> JsonObject | None:
@@ -62,10 +62,12 @@ class MessageReader:
         return _message(body)
 
     def _header(self) -> bool:
-        """Take the header off; whether it was whole."""
+        """Remove the header from the buffer; False if it is not complete."""
+        # A program that is no language server often prints a banner: fail on its first bytes instead of
+        # waiting for a header until the deadline.
         first = bytes(self._buffer[: len(_FIRST)]).lower()
         if not _FIRST.startswith(first):
-            raise FramingError("its stdout is no protocol: a header was expected")
+            raise FramingError("its stdout does not begin with a header of the protocol")
         end = self._buffer.find(b"\r\n\r\n", 0, MAX_HEADER_BYTES + 4)
         if end < 0:
             if len(self._buffer) > MAX_HEADER_BYTES:

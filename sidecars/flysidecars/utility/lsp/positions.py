@@ -1,5 +1,8 @@
-"""Between the protocol's places (URIs, lines from 0, columns in UTF-16 units) and ours (paths below the
-project, lines and columns from 1, in characters)."""
+"""Converts the protocol's positions to those of the answers.
+
+The protocol has URIs, lines that count from 0, and columns in UTF-16 units. The answers have paths below the
+project, and lines and columns that count from 1, columns in characters.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from flysidecars.sdk.paths import open_project_file
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
 MAX_TEXTS = 200
-"""Files of an answer that are read for their columns; in further ones, columns are UTF-16 units."""
+"""Files that are read for the columns of one answer. In further files, columns are UTF-16 units."""
 
 
 def uri_of(path: str) -> str:
@@ -20,7 +23,7 @@ def uri_of(path: str) -> str:
 
 
 def path_of(uri: object) -> str | None:
-    """The absolute path of a file's URI, however it is escaped; None for anything else."""
+    """The absolute, normal path of a file URI, whatever its escapes; None for anything else."""
     if not isinstance(uri, str):
         return None
     try:
@@ -34,8 +37,8 @@ def path_of(uri: object) -> str | None:
 
 
 def read_text(call: Call, path: str) -> str:
-    """The text of a file below the project. Raises `ToolFailed`: `too-large`, `not-text`, and those of
-    `open_project_file`."""
+    """The text of a UTF-8 file below the project. Raises `ToolFailed`: `too-large`, `not-text`, and those
+    of `open_project_file`."""
     descriptor, status = open_project_file(call, path)
     with open(descriptor, "rb") as file:
         if status.st_size > MAX_FILE_BYTES:
@@ -48,7 +51,7 @@ def read_text(call: Call, path: str) -> str:
 
 
 class DocumentPositions:
-    """Says where something is, in one project."""
+    """Converts the positions in the files of one project. It reads each file at most once."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
@@ -56,11 +59,11 @@ class DocumentPositions:
         self._texts: dict[str, list[str]] = {}
 
     def add_text(self, path: str, text: str) -> None:
-        """The text of a file, so that it is not read again."""
+        """Set the text of a file, so that the file is not read again."""
         self._texts[path] = text.split("\n")
 
     def relative(self, uri: object) -> str | None:
-        """The path below the project; None for what lies elsewhere."""
+        """The path below the project; None for a file elsewhere."""
         path = path_of(uri)
         for root in self._roots if path else ():
             if path and path.startswith(root.rstrip("/") + "/"):
@@ -68,7 +71,8 @@ class DocumentPositions:
         return None
 
     def span(self, path: str, range: object) -> JsonObject:
-        """`line`, `column`, `endLine`, `endColumn` of a range of the protocol, those that can be read."""
+        """`line`, `column`, `endLine` and `endColumn` of a range of the protocol. Invalid ones are left
+        out."""
         found: JsonObject = {}
         for key, line, column in (("start", "line", "column"), ("end", "endLine", "endColumn")):
             point = range.get(key) if isinstance(range, dict) else None

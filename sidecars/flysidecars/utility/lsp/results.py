@@ -1,4 +1,5 @@
-"""What language servers answer, as rows of one shape. What does not fit the protocol is left out."""
+"""Turns the answers of language servers into rows of one form. Anything that breaks the protocol is left
+out."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from flysidecars.utility.lsp.positions import DocumentPositions
 
 MAX_ROWS = 5000
 MAX_BYTES = 512 * 1024
-"""Of the rows of an answer, as JSON."""
+"""Bytes of the rows of an answer as JSON."""
 _NAME = 400
 _MESSAGE = 4000
 _DEPTH = 64
@@ -18,13 +19,13 @@ KINDS = (
     *("enum", "interface", "function", "variable", "constant", "string", "number", "boolean", "array"),
     *("object", "key", "null", "enum-member", "struct", "event", "operator", "type-parameter"),
 )
-"""Symbol kinds 1 to 26 of the protocol."""
+"""The names of the symbol kinds 1 to 26 of the protocol."""
 SEVERITIES = ("error", "warning", "information", "hint")
 
 
 def symbols_of(result: object, places: DocumentPositions, path: str | None) -> list[JsonObject]:
-    """The symbols of `textDocument/documentSymbol` (nested or flat, all in `path`) or of
-    `workspace/symbol` (those below the project)."""
+    """The symbols of an answer to `textDocument/documentSymbol` (nested or flat, all in `path`) or, if
+    `path` is None, to `workspace/symbol` (only those below the project)."""
     found: list[JsonObject] = []
     waiting = [(item, "", 0) for item in reversed(_dicts(result))]
     while waiting:
@@ -39,7 +40,7 @@ def symbols_of(result: object, places: DocumentPositions, path: str | None) -> l
 
 
 def diagnostics_of(items: object, places: DocumentPositions, path: str) -> list[JsonObject]:
-    """The findings of one file."""
+    """The diagnostics of one file."""
     found: list[JsonObject] = []
     for item in _dicts(items):
         message = item.get("message")
@@ -59,12 +60,12 @@ def diagnostics_of(items: object, places: DocumentPositions, path: str) -> list[
 
 
 def sorted_rows(rows: list[JsonObject]) -> list[JsonObject]:
-    """Sorted by path and place; those without a place first."""
+    """The rows by path, line and column. Rows without a position come first."""
     return sorted(rows, key=lambda row: (str(row.get("path")), _number(row, "line"), _number(row, "column")))
 
 
 def bounded_answer(name: str, rows: list[JsonObject]) -> JsonObject:
-    """The answer, with as many rows as fit, and `truncated` where some do not."""
+    """The answer with as many rows as fit. `truncated` is the number of those that do not."""
     kept: list[JsonObject] = []
     size = 0
     for row in rows[:MAX_ROWS]:
@@ -95,7 +96,7 @@ def _symbol(
 
 
 def _start(span: JsonObject) -> JsonObject:
-    """A symbol begins where its name does."""
+    """The start of a span: the row of a symbol begins at its name, not at a comment or decorator."""
     return {key: value for key, value in span.items() if key in ("line", "column")}
 
 

@@ -1,5 +1,8 @@
-"""A language server that runs, spoken to by one thread: whatever it does ends in an answer or in
-`ToolFailed`, within the deadline, with bounded memory."""
+"""A running language server, used by one thread.
+
+Every request ends with an answer or a `ToolFailed` before its deadline, and memory is bounded, whatever the
+server does.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import time
 
 from flysidecars.child_process import ChildProcess
 from flysidecars.sdk import Call, JsonObject, ToolFailed
-from flysidecars.utility.lsp.framing import MessageReader, FramingError, encode
+from flysidecars.utility.lsp.framing import FramingError, MessageReader, encode
 from flysidecars.utility.lsp.positions import path_of
 from flysidecars.utility.lsp.server_requests import answer_request
 
@@ -18,20 +21,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MAX_UNREQUESTED = 20_000
-"""Messages of one call that answer nothing; more is a flood."""
+"""Messages in one call that answer no request. A server that sends more is treated as broken."""
 MAX_PUBLISHED = 2_000
-"""Files whose published findings are kept; the oldest go."""
+"""Files whose published diagnostics are kept; the oldest are dropped."""
 STDERR_TAIL = 4096
+"""Bytes of stderr that are kept for a failure."""
 EXIT_WAIT_S = 0.5
-"""Between the end of the pipes of a server that leaves and its end."""
+"""The wait for the exit code of a server that has closed its pipes, seconds."""
 _CHUNK = 65_536
 _CANCEL_CHECK_S = 0.1
-"""How often a call that waits looks whether it was taken back."""
+"""Seconds between two checks whether the call was cancelled, during a wait."""
 
 
 class LanguageServer:
-    """Raises `ToolFailed`: `delegate-failed` (not started, died, talks no protocol, floods),
-    `server-timeout`, `server-error` (it answered with an error). After any but the last it is `broken`."""
+    """A language server process and its messages.
+
+    Raises `ToolFailed`: `delegate-failed` (it did not start, died, broke the protocol or sent too much),
+    `server-timeout`, `server-error` (it answered with an error). After any but the last it is `broken`.
+    """
 
     def __init__(self, argv: Sequence[str], folder: str, settings: JsonObject) -> None:
         self.name = os.path.basename(argv[0])
@@ -39,11 +46,11 @@ class LanguageServer:
         self.folders: list[JsonObject] = []
         self.capabilities: JsonObject = {}
         self.published: dict[str, object] = {}
-        """Absolute path of a file to the findings that were last published of it."""
+        """The diagnostics that were last published, by the file's absolute path."""
         self.last_update = 0.0
-        """Monotonic seconds of the last of them, or of the end of the last work."""
+        """When diagnostics were last published or work ended, in monotonic seconds."""
         self.working: set[str] = set()
-        """Tokens of work the server says it is at."""
+        """The progress tokens of the server's unfinished work."""
         self.broken = False
         self._answers: dict[int, JsonObject] = {}
         self._frames = MessageReader()
@@ -59,37 +66,38 @@ class LanguageServer:
         self._stdin = popen.stdin.fileno()
         self._stdout = popen.stdout.fileno()
         self._stderr_fd = popen.stderr.fileno()
+        # A server that does not read its stdin must not block us: all three pipes are served together.
         for descriptor in (self._stdin, self._stdout, self._stderr_fd):
             os.set_blocking(descriptor, False)
         for descriptor in (self._stdout, self._stderr_fd):
             self._selector.register(descriptor, selectors.EVENT_READ)
 
     def begin_call(self) -> None:
-        """A new call: what was said unasked before counts no more."""
+        """Begin a new call: set the count of messages that answer no request to 0."""
         self._unrequested = 0
 
     def notify(self, method: str, params: JsonObject) -> None:
-        """Send what needs no answer, with the next wait."""
+        """Queue a notification. It is sent during the next wait."""
         self._outgoing += encode({"method": method, "params": params})
 
     def request(self, call: Call, method: str, params: object, deadline: float) -> object:
-        """The result of a request; null is a result."""
+        """Send a request and return its result, which may be None."""
         self._last += 1
         number = self._last
         body: JsonObject = {"id": number, "method": method}
         self._outgoing += encode(body if params is None else body | {"params": params})
         if not self.wait(call, lambda: number in self._answers, deadline):
-            raise self._break("server-timeout", f"{self.name} has not answered {method} in time", method)
+            raise self._break("server-timeout", f"{self.name} did not answer {method} in time", method)
         answer = self._answers.pop(number)
         error = answer.get("error")
         if error is None:
             return answer.get("result")
-        said = error.get("message") if isinstance(error, dict) else None
-        sentence = f"{self.name} answers {method} with an error: {said if isinstance(said, str) else ''}"
-        raise self._failure("server-error", sentence[:400], method)
+        reason = error.get("message") if isinstance(error, dict) else None
+        message = f"{self.name} answered {method} with an error: {reason if isinstance(reason, str) else ''}"
+        raise self._failure("server-error", message[:400], method)
 
     def wait(self, call: Call, done: Callable[[], bool], deadline: float) -> bool:
-        """Listen until `done`, or until `deadline` (monotonic seconds); whether it is done."""
+        """Send and receive until `done` returns true; False after `deadline` (monotonic seconds)."""
         while not done():
             call.raise_if_cancelled()
             left = deadline - time.monotonic()
@@ -99,14 +107,15 @@ class LanguageServer:
         return True
 
     def end(self) -> None:
-        """End it with its tree."""
+        """End the server and all processes that it has started."""
         self.broken = True
         self._selector.close()
         self._child.end()
         self._child.close()
 
     def shut_down(self, call: Call, deadline: float) -> None:
-        """Ask it to leave, as the protocol has it, and end what is left. Never raises for what it does."""
+        """Shut the server down as the protocol says, then end what is left. Raises nothing that the server
+        causes."""
         try:
             if not self.broken:
                 self.request(call, "shutdown", None, deadline)
@@ -161,12 +170,13 @@ class LanguageServer:
 
     def _handle(self, message: JsonObject) -> None:
         method, number = message.get("method"), message.get("id")
+        # Only the last request is waited for: a late answer to an earlier one is dropped.
         if isinstance(number, int) and method is None and number == self._last:
             self._answers = {number: message}
             return
         self._unrequested += 1
         if self._unrequested > MAX_UNREQUESTED:
-            raise FramingError("it floods: too many messages that nobody asked for")
+            raise FramingError("it sends too many messages that answer no request")
         if isinstance(method, str) and number is not None:
             self._outgoing += encode(answer_request(message, self.settings, self.folders))
         elif method == "textDocument/publishDiagnostics":
@@ -197,10 +207,10 @@ class LanguageServer:
     def _closed_pipes(self) -> ToolFailed:
         half = " in the middle of a message" if self._frames.partial else ""
         self._read_stderr()
-        return self._break("delegate-failed", f"{self.name} has closed its pipes{half}", gone=True)
+        return self._break("delegate-failed", f"{self.name} closed its pipes{half}", gone=True)
 
     def _break(self, code: str, message: str, method: str = "", *, gone: bool = False) -> ToolFailed:
-        """It can be asked nothing more."""
+        """Mark the server as broken and return the failure."""
         exit_code = self._child.exit_code(EXIT_WAIT_S if gone else 0.0)
         self.broken = True
         failure = self._failure(code, message, method)

@@ -1,5 +1,7 @@
-"""What a language server asks of its client, and what it is told. Nothing it asks for is done: no edit is
-applied, no document is shown, no command is run."""
+"""Answers the requests that a language server sends to its client.
+
+The client applies no edit, shows no document and runs no command, whatever the server asks for.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,13 @@ _NULL_RESULTS = frozenset(
         "workspace/semanticTokens/refresh",
     )
 )
-"""Answered with null: seen, and nothing chosen."""
+"""Requests that are answered with null: received, and nothing chosen."""
 
 
 def answer_request(request: JsonObject, settings: JsonObject, folders: list[JsonObject]) -> JsonObject:
-    """The response to a server's request. `settings` are those of the entry, `folders` the workspace's."""
-    method, given = request.get("method"), request.get("params")
-    params = given if isinstance(given, dict) else {}
+    """The response to a server's request. `settings` come from the entry, `folders` are the workspace's."""
+    method, raw_params = request.get("method"), request.get("params")
+    params = raw_params if isinstance(raw_params, dict) else {}
     answer: JsonObject = {"id": request.get("id")}
     if method == "workspace/configuration":
         return answer | {"result": _configuration(params.get("items"), settings)}
@@ -36,11 +38,11 @@ def answer_request(request: JsonObject, settings: JsonObject, folders: list[Json
         return answer | {"result": {"success": False}}
     if method in _NULL_RESULTS:
         return answer | {"result": None}
-    return answer | {"error": {"code": _METHOD_NOT_FOUND, "message": "this client does not know that"}}
+    return answer | {"error": {"code": _METHOD_NOT_FOUND, "message": "this client does not support that"}}
 
 
 def _configuration(items: object, settings: JsonObject) -> list[object]:
-    """One value for each item, null where there is none."""
+    """One value for each item, null if there is none."""
     if not isinstance(items, list):
         return []
     return [_section(settings, item.get("section") if isinstance(item, dict) else None) for item in items]

@@ -1,4 +1,4 @@
-"""A server made ready for a project, and a document open in it."""
+"""Starts a server for a project, opens documents in it, and waits for its diagnostics."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 FIRST_DIAGNOSTICS_S = 10.0
-"""A server that publishes findings and has said nothing for so long, nor is at work, has nothing to say."""
+"""The longest wait for the first diagnostics of a file from a server that reports no work, seconds."""
 QUIET_S = 0.5
-"""Findings are whole when nothing was published, and no work ended, for so long."""
+"""Diagnostics are complete when for this many seconds none were published and no work ended."""
 _LANGUAGES = {
     "bash": "shellscript",
     "c": "c",
@@ -72,13 +72,16 @@ _CAPABILITIES: JsonObject = {
 
 
 def language_of(path: str) -> str:
-    """The protocol's language id, by the name's ending; an unknown ending is its own language."""
+    """The protocol's language id for a file name. An unknown extension is its own id."""
     ending = os.path.splitext(path)[1].lstrip(".").lower()
     return _LANGUAGES.get(ending, ending or "plaintext")
 
 
 def start_server(call: Call, argv: Sequence[str], own: JsonObject, deadline: float) -> LanguageServer:
-    """A server that is ready for the project. `own` is `config.lsp` of the entry. Raises `ToolFailed`."""
+    """Start and initialize a server for the project. `own` is `config.lsp` of the entry.
+
+    Raises `ToolFailed`; the server has ended then.
+    """
     settings = object_field(own, "settings")
     call.progress(0, message=f"starting {os.path.basename(argv[0])}")
     server = LanguageServer(argv, call.project_dir, settings)
@@ -112,7 +115,7 @@ def _initialize(call: Call, server: LanguageServer, own: JsonObject, deadline: f
 
 @contextmanager
 def open_document(server: LanguageServer, path: str, uri: str, text: str) -> Iterator[None]:
-    """The document is open in the server for the block."""
+    """Open a document in the server for the block."""
     document = {"uri": uri, "languageId": language_of(path), "version": 1, "text": text}
     server.notify("textDocument/didOpen", {"textDocument": document})
     try:
@@ -125,11 +128,15 @@ def open_document(server: LanguageServer, path: str, uri: str, text: str) -> Ite
 def wait_for_diagnostics(
     call: Call, server: LanguageServer, path: str, deadline: float
 ) -> tuple[object, bool]:
-    """The findings a server publishes of the open document at the absolute `path`, and whether it had said
-    all it had to say before the time was up."""
+    """Wait for the diagnostics that a server publishes for the open document at the absolute `path`.
+
+    Returns them, and whether they were complete before `deadline`.
+    """
+    # The protocol has no message that says "no more diagnostics", and a server may publish several times
+    # while it works. So we wait until it has been quiet.
     server.published.pop(path, None)
     give_up = time.monotonic() + FIRST_DIAGNOSTICS_S
-    call.progress(0, message=f"waiting for the findings of {server.name}")
+    call.progress(0, message=f"waiting for the diagnostics of {server.name}")
 
     def settled() -> bool:
         now = time.monotonic()
@@ -138,5 +145,5 @@ def wait_for_diagnostics(
         return now - server.last_update >= QUIET_S if path in server.published else now > give_up
 
     done = server.wait(call, settled, deadline)
-    said = path in server.published
-    return server.published.pop(path, []), done and said
+    published = path in server.published
+    return server.published.pop(path, []), done and published

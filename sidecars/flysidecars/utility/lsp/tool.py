@@ -1,5 +1,8 @@
-"""The two tools. A process of one call starts a server and ends it; one that stays keeps its servers warm
-and replaces those that fail."""
+"""The tools `lsp.symbols` and `lsp.diagnostics`.
+
+A one-shot process starts a server for its call and ends it. A persistent process keeps up to `MAX_WARM`
+servers running and replaces those that fail.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from flysidecars.utility.lsp.server import LanguageServer
 
 DEFAULT_LIMIT_MS = 25_000
-"""For a whole call; less than the 30 s after which an entry's calls are ended by default."""
+"""For a whole call; less than the 30 s after which the kernel ends a call by default."""
 SHUTDOWN_S = 2.0
 MAX_WARM = 4
 
@@ -32,7 +35,11 @@ _warm: dict[_Key, LanguageServer] = {}
 
 
 def lsp_symbols(call: Call) -> JsonObject:
-    """The symbols of a file, or those of the project that match."""
+    """List the symbols of a file, or those of the project that match `query`.
+
+    Raises `InvalidInput`, `Unavailable`, and `ToolFailed`: `not-offered`, `invalid-config`, and those of
+    `LanguageServer` and `read_text`.
+    """
     path, query = call.optional_text("path"), call.optional_text("query")
     if path is None and query is None:
         raise InvalidInput("path", "a path or a query is needed")
@@ -49,14 +56,17 @@ def lsp_symbols(call: Call) -> JsonObject:
             params = {"textDocument": {"uri": document.uri}}
             result = server.request(call, "textDocument/documentSymbol", params, deadline)
         rows = sorted_rows(symbols_of(result, document.places, document.path))
-        wanted = (query or "").casefold()
-        return bounded_answer("symbols", [row for row in rows if wanted in str(row["name"]).casefold()])
+        part = (query or "").casefold()
+        return bounded_answer("symbols", [row for row in rows if part in str(row["name"]).casefold()])
 
     return _with_server(call, ask)
 
 
 def lsp_diagnostics(call: Call) -> JsonObject:
-    """What the server finds in a file: asked for where it can be asked, else awaited."""
+    """List the diagnostics of a file: requested if the server supports that, else those that it publishes.
+
+    `settled` is false if they may be incomplete. Raises as `lsp_symbols` does.
+    """
     _argv(call)
     document = _Document(call, call.text("path"))
 
@@ -75,7 +85,7 @@ def lsp_diagnostics(call: Call) -> JsonObject:
 
 
 class _Document:
-    """A file below the project, read once."""
+    """A file below the project and its text."""
 
     def __init__(self, call: Call, path: str) -> None:
         self.path = os.path.normpath(in_project(call, path))
@@ -109,6 +119,7 @@ def _with_server(call: Call, ask: Callable[[LanguageServer, float], JsonObject])
         try:
             return _ask_warm(key, ask, deadline)
         except ToolFailed as failed:
+            # A kept server may have died since the last call: try once more with a new one.
             if failed.code != "delegate-failed":
                 raise
     server = start_server(call, argv, own, deadline)
@@ -132,6 +143,7 @@ def _argv(call: Call) -> tuple[str, ...]:
 
 
 def _ask_warm(key: _Key, ask: Callable[[LanguageServer, float], JsonObject], deadline: float) -> JsonObject:
+    # Taken out and put back at the end: the dict stays in order of use, and `_keep_warm` ends the oldest.
     server = _warm.pop(key)
     server.begin_call()
     try:

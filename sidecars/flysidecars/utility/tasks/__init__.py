@@ -1,1 +1,1 @@
-"""`task.background`: commands that run on after the answer, and what is left of them."""
+"""The tool `task.background`: runs commands that go on after the answer, and keeps their records."""

@@ -1,7 +1,8 @@
-"""What is known of a task, kept in a folder of its own below the project, so that id, log and last state
-stay readable when its sidecar is gone: `.flyflor/tasks/t1/{record.json,stdout,stderr,lock}`.
+"""The records of tasks: one folder each, `.flyflor/tasks/t1/{record.json,stdout,stderr,lock}`, below the
+project.
 
-The sidecar that runs a task holds its lock; a task that says it runs and whose lock is free was lost.
+Records stay readable after the sidecar has ended. The sidecar that runs a task holds its lock. A task whose
+record says `running` while its lock is free is lost: its sidecar was killed.
 """
 
 from __future__ import annotations
@@ -19,18 +20,20 @@ from flysidecars.utility.tasks.ring_buffer import RingBuffer
 
 FOLDER = ".flyflor/tasks"
 MAX_RECORDS = 50
-"""Records kept; older ones of tasks that have ended go."""
+"""Records that are kept. Older ones of ended tasks are removed when a task starts."""
 STREAMS = ("stdout", "stderr")
 MAX_LOG_BYTES = 64 * 1024 * 1024
 MAX_RECORD_BYTES = 2 * 1024 * 1024
 _ID = re.compile(r"t[1-9][0-9]{0,8}")
 _FILES = ("record.json", "record.new", "stdout", "stderr", "lock")
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# Other programs can write in the project folder: a link or a FIFO under one of our names is neither
+# followed nor waited for.
 _OLD = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class TaskRecord:
-    """One task's folder, held open. `close` it."""
+    """The open folder of one task and the fields of its record. The caller closes it."""
 
     def __init__(self, folder: int, name: str) -> None:
         self.folder = folder
@@ -38,7 +41,7 @@ class TaskRecord:
         self.fields: JsonObject = {}
 
     def save(self, **fields: object) -> None:
-        """Change fields, and write them in one step."""
+        """Change fields and replace the record file in one step."""
         self.fields = {**self.fields, **fields}
         descriptor = os.open("record.new", _NEW & ~os.O_EXCL | os.O_TRUNC, 0o600, dir_fd=self.folder)
         with open(descriptor, "w", encoding="ascii") as file:
@@ -46,26 +49,28 @@ class TaskRecord:
         os.rename("record.new", "record.json", src_dir_fd=self.folder, dst_dir_fd=self.folder)
 
     def create_log(self, stream: str, size: int) -> RingBuffer:
-        """An empty log; its descriptor lives as long as this process."""
+        """Create the empty log of a stream, which keeps the last `size` bytes."""
         return RingBuffer(os.open(stream, _NEW, 0o600, dir_fd=self.folder), size)
 
-    def read_log(self, stream: str, offset: int | None, most: int) -> tuple[int, bytes, int]:
-        """Offset and bytes of a log, and how many there were in all."""
+    def read_log(self, stream: str, offset: int | None, max_bytes: int) -> tuple[int, bytes, int]:
+        """Read a log as `RingBuffer.read` does. Returns the offset, the bytes, and the stream's length."""
         descriptor = _regular("r", os.open(stream, os.O_RDONLY | _OLD, dir_fd=self.folder))
         try:
             ring = RingBuffer(descriptor, int(str(self.fields["logBytes"])))
-            return *ring.read(offset, most), ring.total
+            return *ring.read(offset, max_bytes), ring.total
         finally:
             os.close(descriptor)
 
     def acquire_lock(self) -> int:
-        """Hold the lock, for as long as the descriptor is open."""
+        """Take the lock of a new task and return its descriptor, which holds it until it is closed."""
+        # The kernel releases the lock when this process ends, however it ends. The descriptor is not
+        # inherited (O_CLOEXEC), so a task that outlives us cannot hold it.
         descriptor = os.open("lock", _NEW, 0o600, dir_fd=self.folder)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         return descriptor
 
     def is_locked(self) -> bool:
-        """Whether the sidecar that runs it is there."""
+        """Whether a living sidecar runs the task."""
         try:
             descriptor = os.open("lock", os.O_RDONLY | _OLD, dir_fd=self.folder)
         except OSError:
@@ -79,12 +84,12 @@ class TaskRecord:
         return False
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the folder."""
         os.close(self.folder)
 
 
 def new_record(call: Call) -> TaskRecord:
-    """A folder with the next free id."""
+    """Create the folder of a new task with the next free id. Removes old records first."""
     tasks = open_project_folder(call, FOLDER, make=True)
     try:
         _prune(tasks)
@@ -94,16 +99,16 @@ def new_record(call: Call) -> TaskRecord:
             try:
                 os.mkdir(f"t{number}", 0o700, dir_fd=tasks)
             except FileExistsError:
-                continue
+                continue  # another sidecar of the project took the number in between
             return TaskRecord(_open(tasks, f"t{number}"), f"t{number}")
     finally:
         os.close(tasks)
 
 
 def find_record(call: Call, name: str) -> TaskRecord:
-    """The record of a task. Raises `ToolFailed`: `not-found`, `broken`."""
+    """The record of the task `name`. Raises `InvalidInput`, and `ToolFailed`: `not-found`, `broken`."""
     if not _ID.fullmatch(name):
-        raise InvalidInput("id", "an id that start has returned is needed")
+        raise InvalidInput("id", "an id that the action start has returned is needed")
     try:
         tasks = open_project_folder(call, FOLDER)
     except ToolFailed as missing:
@@ -117,7 +122,7 @@ def find_record(call: Call, name: str) -> TaskRecord:
 
 
 def all_records(call: Call) -> list[TaskRecord]:
-    """Those that can be read, the newest first."""
+    """The newest `MAX_RECORDS` records, the newest first. Those that cannot be read are left out."""
     try:
         tasks = open_project_folder(call, FOLDER)
     except ToolFailed:
@@ -135,7 +140,7 @@ def all_records(call: Call) -> list[TaskRecord]:
 
 
 def now() -> str:
-    """This moment, UTC."""
+    """The current time in UTC as `2026-01-31T12:00:00Z`."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
@@ -152,7 +157,7 @@ def _read(tasks: int, name: str) -> TaskRecord:
 
 
 def _parse(name: str, data: bytes) -> JsonObject:
-    """The fields; what the others rest on is checked."""
+    """The fields of a record. Checks `logBytes` and `state`, on which other code relies."""
     try:
         fields = json.loads(data)
     except (ValueError, RecursionError):
@@ -172,7 +177,7 @@ def _regular(name: str, descriptor: int) -> int:
 
 
 def _prune(tasks: int) -> None:
-    """Remove the oldest records of tasks that have ended."""
+    """Remove the oldest records of ended tasks, so that one more fits."""
     for name in sorted(_names(tasks), key=_number, reverse=True)[MAX_RECORDS - 1 :]:
         record = TaskRecord(_open(tasks, name), name)
         try:

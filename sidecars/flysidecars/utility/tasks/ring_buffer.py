@@ -1,16 +1,23 @@
-"""A file that keeps the last bytes of a stream, at their place modulo its size, and behind them how many
-there were in all (8 bytes, big-endian)."""
+"""A file that keeps the last bytes of a stream.
+
+The byte at offset `n` of the stream is at `n` modulo the buffer's size. The stream's length follows the
+buffer, as 8 bytes, big-endian.
+"""
 
 from __future__ import annotations
 
 import os
 
 _COUNT = 8
+"""Bytes of the stream's length at the end of the file."""
 
 
 class RingBuffer:
-    """`size` bytes are kept. One process writes; any may read, and may then see what is just being
-    replaced."""
+    """The last `size` bytes of a stream, in the file of `descriptor`.
+
+    One process writes. Others may read at any time without a lock, and may get bytes that are just being
+    replaced.
+    """
 
     __slots__ = ("_descriptor", "_size", "total")
 
@@ -18,14 +25,14 @@ class RingBuffer:
         self._descriptor = descriptor
         self._size = size
         self.total = int.from_bytes(os.pread(descriptor, _COUNT, size), "big")
-        """How many bytes the stream had."""
+        """The length of the stream in bytes."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._descriptor)
 
     def write(self, data: bytes) -> None:
-        """Add to the stream."""
+        """Append bytes to the stream."""
         self.total += len(data)
         kept = data[-self._size :]
         at = (self.total - len(kept)) % self._size
@@ -46,8 +53,12 @@ class RingBuffer:
 
 
 def decode_part(begin: int, data: bytes, *, whole: bool, cut: bool) -> tuple[int, str, int]:
-    """Where the text begins, the text, and where to go on. With `cut` what is left of a character that began
-    earlier is left out; unless `whole`, a character that is not complete yet is left for the next time."""
+    """Decode a part of a UTF-8 stream that begins at the offset `begin`.
+
+    Returns the offset of the text, the text, and the offset to continue at. With `cut` the part may begin
+    within a character, whose rest is left out. Unless `whole`, an incomplete character at the end is left
+    for the next part.
+    """
     start = 0
     while cut and start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
         start += 1

@@ -1,4 +1,4 @@
-"""What the entry allows: `config.tasks`."""
+"""The settings of the tool: `config.tasks` of the entry."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from flysidecars.sdk import JsonObject, ToolFailed, Unavailable
 
 NO_TASKS_ALLOWED = (
     "no command is allowed to run in the background",
-    'set config.tasks of the entry, such as {"allow": [["make"], ["npm", "run"]]}: how commands may begin',
+    'list the allowed beginnings of commands in config.tasks, as {"allow": [["make"], ["npm", "run"]]}',
 )
-"""Why, and what to do."""
+"""Reason and remedy."""
 DEFAULT_MAX_TASKS = 8
 DEFAULT_LOG_BYTES = 256 * 1024
 
 
 class TaskSettings:
-    """Raises `Unavailable` where nothing is allowed, `ToolFailed` (`invalid-config`) for what cannot be
-    read."""
+    """The settings: allowed commands, the number of tasks, and the bytes of a log.
+
+    Raises `Unavailable` if no command is allowed, and `ToolFailed` (`invalid-config`) for a wrong value.
+    """
 
     def __init__(self, config: JsonObject) -> None:
         own = config.get("tasks")
@@ -30,28 +32,28 @@ class TaskSettings:
             raise Unavailable(*NO_TASKS_ALLOWED)
 
     def check(self, command: list[str]) -> None:
-        """Raises `ToolFailed` (`not-allowed`) for a command that begins with none of what is allowed."""
+        """Raise `ToolFailed` (`not-allowed`) unless the command begins with an allowed list of words."""
         if not any(command[: len(prefix)] == prefix for prefix in self.allow):
             begins = [" ".join(prefix) for prefix in self.allow]
             raise ToolFailed(
                 "not-allowed",
-                f"config.tasks.allow of the entry does not hold {command[0]}",
+                f"config.tasks.allow of the entry does not allow this command of {command[0]}",
                 allowed=begins,
             )
 
 
 def _allowed(value: object) -> list[list[str]]:
-    """The beginnings; `"any"` is the empty one."""
+    """The lists of words that commands may begin with. `"any"` is one empty list, which matches all."""
     if value == "any":
         return [[]]
     if value is None:
         return []
-    said = 'config.tasks.allow: lists of words are needed, such as [["make"]], or "any"'
+    message = 'config.tasks.allow: lists of words are needed, such as [["make"]], or "any"'
     if not isinstance(value, list):
-        raise ToolFailed("invalid-config", said)
+        raise ToolFailed("invalid-config", message)
     for prefix in value:
         if not isinstance(prefix, list) or not prefix or not all(isinstance(word, str) for word in prefix):
-            raise ToolFailed("invalid-config", said)
+            raise ToolFailed("invalid-config", message)
     return value
 
 

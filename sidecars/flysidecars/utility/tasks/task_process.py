@@ -1,4 +1,4 @@
-"""A task that runs: a thread listens to it, keeps its last output, and writes down how it ended."""
+"""A running task: a thread keeps its last output and writes its end to the record."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
 _CHUNK = 65_536
 _LEFTOVER_GRACE_S = 0.5
-"""For those whom a task leaves behind."""
+"""Seconds between SIGTERM and SIGKILL for the processes that a task has left behind."""
 _DRAIN_CHUNKS = 64
-"""How much is still read of a task that has ended."""
+"""Reads from each pipe after the task has ended: more than a pipe holds (at most 1 MiB by default)."""
 
 
 class TaskProcess:
-    """A task of this process. `on_end` is called once, from its thread, when all of it has ended and that
-    is written down."""
+    """A task that this process runs.
+
+    `on_end` is called once, in the task's thread, after all its processes have ended and the record is
+    written.
+    """
 
     def __init__(
         self, child: ChildProcess, record: TaskRecord, on_end: Callable[[TaskProcess], None]
@@ -39,11 +42,11 @@ class TaskProcess:
         self._rings = {name: record.create_log(name, int(str(record.fields["logBytes"]))) for name in STREAMS}
 
     def start(self) -> None:
-        """Listen, in a thread of its own."""
+        """Start the thread that reads the output."""
         Thread(target=self._run, daemon=True).start()
 
     def stop(self, grace_s: float = GRACE_S) -> None:
-        """End it and everybody it started, and wait until that is written down."""
+        """End the task and all processes that it started, and wait until the record is written."""
         self._stopped = True
         self.child.end_tree(grace_s)
         self.ended.wait(KILL_PATIENCE_S + _LEFTOVER_GRACE_S)
@@ -62,6 +65,8 @@ class TaskProcess:
         state = "stopped" if self._stopped else "exited"
         try:
             self.record.save(state=state, exitCode=self.child.popen.poll(), endedAt=now())
+        # The record is written before the lock is released, so that no reader takes the task for lost.
+        # `on_end` comes last: it may report the sidecar as idle, and the kernel may then end this process.
         finally:
             self.child.close()
             for ring in self._rings.values():
@@ -72,7 +77,8 @@ class TaskProcess:
             self.ended.set()
 
     def _read_until_exit(self) -> None:
-        """Until the program itself has left."""
+        """Copy the output to the logs until the program itself has exited."""
+        # Not until the pipes end: a process that the task has left behind may hold them open.
         leader = os.pidfd_open(self.child.popen.pid)
         try:
             with selectors.DefaultSelector() as selector:
@@ -110,7 +116,7 @@ class TaskProcess:
 
 
 def _copy_to_log(descriptor: int, ring: RingBuffer) -> bool:
-    """Move what is there into the log; False at the end of the stream."""
+    """Read once from the pipe into the log; False at the end of the stream."""
     data = os.read(descriptor, _CHUNK)
     ring.write(data)
     return bool(data)

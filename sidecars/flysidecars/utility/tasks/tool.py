@@ -1,4 +1,4 @@
-"""The tool: start, status, output and stop."""
+"""The tool's actions: start, status, output and stop."""
 
 from __future__ import annotations
 
@@ -21,19 +21,23 @@ if TYPE_CHECKING:
     from flysidecars.utility.tasks.records import TaskRecord
 
 MAX_OUTPUT_BYTES = 64 * 1024
-"""Of one answer."""
+"""Bytes of a log in one answer."""
 EXIT_GRACE_S = 0.4
-"""Between TERM and KILL where this process leaves: it has a second."""
+"""Seconds between SIGTERM and SIGKILL when this process exits; the kernel gives it a second."""
 _SHOWN_WORDS = 32
 _SHOWN_WORD = 400
 
 _running: dict[str, TaskProcess] = {}
-"""Folder of the project and id to the tasks of this process."""
+"""The tasks of this process by project folder and id (`_key`). `_lock` guards changes."""
 _lock = Lock()
 
 
 def task_background(call: Call) -> JsonObject:
-    """Run commands that outlive the answer, as children of this process, or through `delegates.task`."""
+    """Run commands that go on after the answer, as children of this process or through `delegates.task`.
+
+    Raises `InvalidInput`, `Unavailable`, and `ToolFailed`: `invalid-config`, `not-allowed`, `too-many`,
+    `not-found`, `broken`, `not-stopped`, `delegate-failed`.
+    """
     delegate = call.delegate("task")
     if delegate is not None:
         from flysidecars.media.delegate import ask_delegate
@@ -66,15 +70,17 @@ def _start(call: Call, settings: TaskSettings) -> JsonObject:
     with _lock:
         if len(_running) >= settings.max_tasks:
             raise ToolFailed("too-many", f"{settings.max_tasks} tasks run already", running=len(_running))
+        # Before the start: a process that is not busy may be ended for idleness, and its tasks with it.
         call.busy(True)
         try:
             task = _launch(call, argv, command, settings)
         except BaseException:
             call.busy(bool(_running))
             raise
-        atexit.unregister(_end_all)
+        atexit.unregister(_end_all)  # so that it runs once
         atexit.register(_end_all)
         _running[_key(call, task.record.name)] = task
+    # Last: the thread of a task that ends at once removes it from `_running`.
     task.start()
     return _facts(call, task.record)
 
@@ -108,7 +114,7 @@ def _launch(call: Call, argv: list[str], command: list[str], settings: TaskSetti
 
 
 def _program(call: Call, name: str) -> str:
-    """What is started: a program on PATH, an absolute path, or one below the project."""
+    """The path of the program: found on PATH, absolute, or a file below the project."""
     if "/" not in name:
         found = find_program(name)
         if found is None:
@@ -148,7 +154,9 @@ def _stop(call: Call) -> JsonObject:
     record = find_record(call, name)
     facts = _facts_and_close(call, record)
     if facts["state"] == "running":
-        raise ToolFailed("not-stopped", f"{name} belongs to another caller, who can stop it", id=name)
+        raise ToolFailed(
+            "not-stopped", f"{name} was started by another caller; only that caller can stop it", id=name
+        )
     return facts
 
 
@@ -176,7 +184,10 @@ def _facts(call: Call, record: TaskRecord) -> JsonObject:
 
 
 def _read_fields_again(call: Call, record: TaskRecord) -> JsonObject:
-    """The fields as they are now: a task may have ended between two looks."""
+    """The current fields of the record.
+
+    A task may have ended and released its lock after the record was read and before the lock was tested.
+    """
     again = find_record(call, record.name)
     again.close()
     return again.fields
@@ -187,8 +198,9 @@ def _key(call: Call, name: str) -> str:
 
 
 def _end_all() -> None:
-    """This process leaves, and so do its tasks."""
+    """End all tasks when this process exits."""
     tasks = list(_running.values())
+    # All at once first: ending them one by one could take longer than the second that we have.
     for task in tasks:
         task.child.signal_tree(signal.SIGTERM)
     for task in tasks:
