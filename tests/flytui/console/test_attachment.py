@@ -98,8 +98,8 @@ def sit(monkeypatch: pytest.MonkeyPatch) -> Sit:
             await run_console(
                 opening,
                 "~/shop",
-                seat=lambda: ((7,), (8, 9)),
-                joining=far.joining,
+                find_own_windows=lambda: ((7,), (8, 9)),
+                open_attachment=far.joining,
                 clock=clock,
                 now=lambda: NOW,
             )

@@ -58,7 +58,7 @@ def sit(monkeypatch: pytest.MonkeyPatch) -> Callable[[OpenKernel, Script], Await
                 await script(app, pilot)
 
         monkeypatch.setattr(FlytuiApp, "run_async", run_async)
-        await run_console(opening, "~/shop", seat=lambda: ((7,), (8, 9)))
+        await run_console(opening, "~/shop", find_own_windows=lambda: ((7,), (8, 9)))
 
     return run
 

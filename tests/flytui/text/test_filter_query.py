@@ -18,7 +18,7 @@ ITEMS = [
 
 
 def names(text: str) -> list[str]:
-    return [TOOLS[at] for at in parse_query(text).explicit_states(ITEMS)]
+    return [TOOLS[at] for at in parse_query(text).matching_indices(ITEMS)]
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ PIECES = st.lists(
 @given(PIECES, PIECES)
 def test_terms_only_narrow_and_their_order_does_not_matter(one: str, other: str) -> None:
     both, turned = parse_query(f"{one} {other}"), parse_query(f"{other} {one}")
-    assert both.explicit_states(ITEMS) == turned.explicit_states(ITEMS)
+    assert both.matching_indices(ITEMS) == turned.matching_indices(ITEMS)
     whole = [at for at, item in enumerate(ITEMS) if both.matches(item)]
-    assert set(whole) <= set(both.explicit_states(ITEMS))
-    assert both.explicit_states(ITEMS) == sorted(set(both.explicit_states(ITEMS)))
+    assert set(whole) <= set(both.matching_indices(ITEMS))
+    assert both.matching_indices(ITEMS) == sorted(set(both.matching_indices(ITEMS)))
 
 
 @given(st.text(max_size=12))

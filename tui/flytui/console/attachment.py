@@ -1,6 +1,6 @@
-"""A kernel that is not this console's own: how the console is attached to it, and who asks to be at ours.
+"""Values about the attachment to another process's kernel, and about consoles that ask to pair with this one.
 
-Pure but for what the way to the kernel, handed in, does.
+Nothing here does input or output but the `PairingConnection` that is handed in.
 """
 
 from __future__ import annotations
@@ -15,81 +15,84 @@ from flycore.client.protocol import Approver, Client
 CODE_LETTERS = 8
 _GROUP = 4
 SEARCH_S = 30.0
-"""So long a kernel that went away is looked for again."""
+"""Seconds for which a kernel that went away is looked for."""
 ROLE_NAMES = {"serve": "flytui serve", "console": "the console"}
 
 
 class PairingConnection(Protocol):
-    """The way of one connection from a viewer to one that decides. Raises FlyError where it fails."""
+    """The pairing of one connection, which turns a viewer into a console that decides. Its methods raise FlyError
+    where the kernel is gone."""
 
     async def ask(self) -> None:
-        """Have a fresh code shown where a person sits at that kernel; one asked for before ends."""
+        """Have a new code shown on the console of that kernel. A code shown before is no longer valid."""
         ...
 
     async def pair(self, code: str) -> str:
-        """Present the code. `""` once it was right; else why it does not count, with the tries left."""
+        """Present the code. Return `""` where it was right, and otherwise why it was refused, with the number
+        of tries left."""
         ...
 
 
 @dataclass(slots=True)
 class AttachedKernel:
-    """An attachment, from when the kernel took the connection until that ends."""
+    """An attachment, from when the kernel accepted the connection until the connection ends."""
 
     client: Client
-    """Its calls go over a connection of their own: what views and decides cannot call."""
+    """The client. It makes calls over a second connection, because a connection that decides may not call."""
     approver: Approver
     pairing: PairingConnection
     pid: int
     since: float
-    """Unix time, seconds, since when the kernel runs."""
+    """When the kernel started, in Unix seconds."""
     role: str
     paired: bool = False
     pairing_offered: bool = False
-    """Whether the line for the code has opened by itself."""
+    """Whether the screen for the code has opened by itself at this kernel."""
 
     @property
     def holder(self) -> str:
-        """`the console on pid 4121`."""
+        """The process that has the kernel, such as `the console on pid 4121`."""
         return f"{ROLE_NAMES.get(self.role, self.role)} on pid {self.pid}"
 
 
 OpenAttachment = Callable[[], AbstractAsyncContextManager[AttachedKernel]]
-"""Attaches to the kernel that holds the root. Raises KernelUnreachable where none does that may be attached
-to, and other FlyErrors where it cannot be spoken with."""
+"""Attaches to the kernel of the process that holds the root. Raises KernelUnreachable where there is none that
+accepts an attachment, and other FlyErrors where the protocol fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairingRequest:
-    """Another console that asks to decide here, too."""
+    """A console that asks to pair with this console's kernel."""
 
     code: str
     who: str
-    """As the kernel found out: the process, and for whom it was started."""
+    """The process and the user it was started for, as the kernel found out."""
     pid: int
     expires_at: float
-    """Unix time, seconds."""
+    """When the code expires, in Unix seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostKernel:
-    """The kernel that this console was attached to does not answer any more. Times on the desk's clock."""
+    """The kernel that this console was attached to no longer answers. Times are on the console's clock."""
 
     since: float
 
     def seconds_since(self, now: float) -> int:
-        """How long ago, whole seconds."""
+        """The whole seconds since the kernel was lost."""
         return max(0, int(now - self.since))
 
     def seconds_left(self, now: float) -> int:
-        """How long it will be looked for, in whole seconds; 0 when that is over."""
+        """The whole seconds for which the kernel will still be looked for; 0 when the time is over."""
+        # Rounded up, so that 0 is drawn only once the search has ended.
         return max(0, int(SEARCH_S - (now - self.since) + 0.999))
 
 
 def normalise_code(written: str) -> str:
-    """A code as it is compared: however it was typed, dashes and spaces do not count."""
+    """The code in upper case, without dashes and spaces, as it is compared."""
     return "".join(letter for letter in written.upper() if letter.isalnum())
 
 
 def grouped_code(code: str) -> str:
-    """`K7QM-4TXP`: in groups, for reading aloud."""
+    """The code in groups of four, such as `K7QM-4TXP`, for reading it aloud."""
     return "-".join(code[at : at + _GROUP] for at in range(0, len(code), _GROUP))

@@ -1,4 +1,4 @@
-"""The last line of defence: whatever a widget drew, no control character reaches the terminal."""
+"""Filters on every line that the application draws: one against control characters, one for NO_COLOR."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from flysafe.text import line_filter
 
 
 class ControlCharacterFilter(LineFilter):
-    """Replaces control, bidi and format characters in rendered segments; styles keep no links."""
+    """Replaces control, bidirectional and format characters in every segment, and drops control segments.
+
+    It is the last protection against text from outside: every widget makes its text safe before.
+    """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Segments with the same widths and nothing in them that a terminal obeys."""
+        """The segments at the same widths, without any character that a terminal acts upon."""
         return [Segment(line_filter(text), style, None) for text, style, _ in segments]
-
-
-# NO_COLOR: lines without any colour. What stood out by its background is drawn reversed instead.
 
 
 _PLAIN = Style.from_color(RichColor.default(), RichColor.default())
 
 
 class MonochromeFilter(LineFilter):
-    """Keeps bold, underline and reverse; takes every colour away."""
+    """Removes every colour, for NO_COLOR. Bold, underline and reverse stay; text that stood out by its
+    background is drawn reversed."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same text at the same widths."""
+        """The segments with the same text at the same widths."""
         return [
             Segment(text, None if style is None else _without_colour(style, background), control)
             for text, style, control in segments
@@ -38,10 +39,10 @@ class MonochromeFilter(LineFilter):
 
 def _without_colour(style: Style, background: Color) -> Style:
     drawn = style.bgcolor
-    loud = (
+    stands_out = (
         drawn is not None
         and not drawn.is_default
-        # whether text on it has to be dark where text on the screen is light, or the other way round
+        # A background stands out where text on it has to be dark and text on the screen light, or the reverse.
         and Color.from_rich_color(drawn).get_contrast_text(1).rgb != background.get_contrast_text(1).rgb
     )
-    return style + _PLAIN + Style(reverse=True) if loud else style + _PLAIN
+    return style + _PLAIN + Style(reverse=True) if stands_out else style + _PLAIN

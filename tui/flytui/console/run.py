@@ -26,16 +26,16 @@ def _no_own_windows() -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 async def run_console(
-    opening: OpenKernel,
+    open_kernel: OpenKernel,
     title: str,
     *,
-    seat: FindOwnWindows = _no_own_windows,
-    joining: OpenAttachment | None = None,
-    ledger: AuditReader | None = None,
-    own: ConsoleSettings | None = None,
-    demo: Callable[[], Awaitable[None]] | None = None,
-    bench: TerminalPrograms | None = None,
-    terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None,
+    find_own_windows: FindOwnWindows = _no_own_windows,
+    open_attachment: OpenAttachment | None = None,
+    audit_reader: AuditReader | None = None,
+    settings: ConsoleSettings | None = None,
+    play_demo: Callable[[], Awaitable[None]] | None = None,
+    terminal_programs: TerminalPrograms | None = None,
+    find_terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None,
     clock: Callable[[], float] = time.monotonic,
     now: Callable[[], float] = time.time,
 ) -> None:
@@ -54,14 +54,16 @@ async def run_console(
         title=title,
         clock=clock,
         now=now,
-        audit_reader=ledger,
-        play_demo=demo,
-        terminal_programs=bench,
-        find_terminal=terminal,
-        settings=own or ConsoleSettings(),
+        audit_reader=audit_reader,
+        play_demo=play_demo,
+        terminal_programs=terminal_programs,
+        find_terminal=find_terminal,
+        settings=settings or ConsoleSettings(),
     )
     app, over = FlytuiApp(state), anyio.Event()
-    controller = KernelConnectionController(app.connection, coming, opening, seat, joining)
+    controller = KernelConnectionController(
+        app.connection, coming, open_kernel, find_own_windows, open_attachment
+    )
     with single_exception():
         async with anyio.create_task_group() as group:
             group.start_soon(controller.run_until, over)

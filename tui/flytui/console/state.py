@@ -1,6 +1,6 @@
-"""What every screen looks at: the last known values of the kernel, and the clocks.
+"""The console's state: the last known values of the kernel, the clocks, and what this console itself knows.
 
-Screens read the desk and never fetch; the pump fetches, then tells the screens which topics moved.
+Screens read it and never fetch. `StateSync` fetches, then every screen gets the topics that changed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from flytui.console.user_settings import ConsoleSettings, KeyBindings
 
 
 class Topic(Enum):
-    """What can be out of date."""
+    """A group of values that is fetched together and can be out of date."""
 
     CATALOG = auto()
     ASKS = auto()
@@ -45,7 +45,7 @@ class Topic(Enum):
 
 
 ALL_TOPICS = frozenset(Topic) - {Topic.METRICS}
-"""Metrics wait until the kernel has read its log; only who shows them does that."""
+"""All topics but metrics: the kernel has to read its whole log for those, so only views that show them ask."""
 _BY_EVENT: dict[str, frozenset[Topic]] = {
     "catalog.changed": frozenset({Topic.CATALOG, Topic.TRUST, Topic.QUESTIONS, Topic.STATUS}),
     "evidence.changed": frozenset({Topic.CATALOG}),
@@ -73,21 +73,21 @@ _BY_EVENT: dict[str, frozenset[Topic]] = {
 
 
 def topics_of(event: Event) -> frozenset[Topic]:
-    """What to ask for again after the event; nothing for one that is not known."""
+    """The topics to fetch again after the event; none for an unknown event."""
     return _BY_EVENT.get(event.type, frozenset())
 
 
 @runtime_checkable
 class StateView(Protocol):
-    """A screen or view that shows values of the desk."""
+    """A screen or view that shows values of the console's state."""
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """Draw again what rests on these topics."""
+        """Draw again what depends on these topics."""
         ...
 
 
 def update_screens(app: App[None], topics: frozenset[Topic]) -> None:
-    """Have every screen that shows values of the desk draw again what rests on these topics."""
+    """Have every screen that shows values of the state draw again what depends on these topics."""
     for screen in app.screen_stack:
         if isinstance(screen, StateView) and screen.is_mounted:
             screen.changed(topics)
@@ -95,71 +95,74 @@ def update_screens(app: App[None], topics: frozenset[Topic]) -> None:
 
 @dataclass(slots=True)
 class ConsoleState:
-    """The console's memory; holds values, decides nothing."""
+    """The values that all screens read. It decides nothing."""
 
     client: Client
     approver: Approver
     title: str
     clock: Callable[[], float] = time.monotonic
-    """Seconds that only grow: arming rests on it."""
+    """The console's clock, in seconds that never go back. Arming depends on it."""
     now: Callable[[], float] = time.time
-    """Unix seconds: ages and time-outs are drawn from it."""
+    """Unix time in seconds, from which ages and time-outs are drawn."""
     catalog: Catalog | None = None
     asks: tuple[Ask, ...] = ()
     audit_reader: AuditReader | None = None
-    """The log of the root that this console sits at."""
+    """The reader of this root's audit log."""
     activity: tuple[Activity, ...] = ()
     metrics: tuple[ToolMetrics, ...] = ()
     status: Status | None = None
     trust: tuple[TrustItem, ...] = ()
     leases: tuple[Lease, ...] = ()
     rules: tuple[StandingRule, ...] = ()
-    """The person's own."""
+    """The rules of the person's own policy file."""
     blocks: tuple[Block, ...] = ()
     questions: tuple[Question, ...] = ()
     panic_requested: bool = False
-    """The person has just stopped everything; the kernel has not said yet that it is."""
+    """Whether the person has stopped everything and the kernel has not confirmed it yet."""
     desktop_controlled: bool = False
     play_demo: Callable[[], Awaitable[None]] | None = None
-    """Plays the demo on this terminal, to its end; None where there is no terminal to play it on."""
+    """Runs the demo on this terminal, to its end; None where there is no terminal for it."""
     terminal_programs: TerminalPrograms | None = None
-    """What things are mended with; None where there is no terminal to lend."""
+    """The programs for fixes, which run on this terminal; None where there is no terminal to lend."""
     find_terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None
-    """Looks at the terminal, of that many columns and rows; it may ask other programs, so not on the loop."""
+    """Finds out what the terminal can do, given its columns and rows. It may start other programs, so it must not
+    be called on the event loop."""
     suspended: bool = False
-    """The terminal is the demo's: nothing of ours is drawn, and nothing opens by itself."""
+    """Whether another program has the terminal. The console draws nothing then, and no screen opens by itself."""
     waiting_for: str = ""
-    """Who has the root and is waited for, before the kernel opens; `""` where nobody is."""
+    """The process that holds the root, while the console waits for it; `""` where it waits for none."""
     lost_reason: str = ""
     """Why the kernel no longer answers; `""` while it does."""
     attachment: AttachedKernel | None = None
     """The attachment to another one's kernel; None while the kernel is in this process."""
     lost_kernel: LostKernel | None = None
-    """The kernel that this console was attached to is gone, and looked for."""
+    """Set while the kernel that this console was attached to is gone and looked for."""
     pairing_requests: tuple[PairingRequest, ...] = ()
-    """Consoles that ask to decide here, too; those whose code is over are left in, and not shown."""
+    """Consoles that ask to pair. It may hold requests whose code has expired; they are not shown."""
     notice: str = ""
+    """A sentence for the person, until the next key; `""` for none."""
     inputs: dict[str, JsonObject] = field(default_factory=dict)
-    """What was last written into the test-call form of a tool, in this session."""
+    """The input last written into the test-call form in this session, by tool."""
     test_calls: int = 0
-    """Test calls from this console that have not ended."""
+    """The number of test calls from this console that have not ended."""
     settings: ConsoleSettings = field(default_factory=ConsoleSettings)
-    """The person's own keys and theme, and what is wrong with them in the settings."""
+    """The person's own keys and theme, and the problems of their settings."""
     last_key: float = field(default=float("-inf"))
+    """When the last key was pressed, on the console's clock."""
 
     @property
     def keys(self) -> KeyBindings:
-        """The keys in force."""
+        """The key bindings that are in force."""
         return self.settings.keys
 
     @property
     def open_pairing_requests(self) -> tuple[PairingRequest, ...]:
-        """Consoles whose code can still be typed."""
+        """The consoles that ask to pair and whose code has not expired."""
         return tuple(asking for asking in self.pairing_requests if asking.expires_at > self.now())
 
     @property
     def no_decision_reason(self) -> str:
-        """Why nothing can be decided here; `""` where it can."""
+        """Why this console can decide nothing; `""` where it can."""
         if self.lost_kernel is not None:
             return (
                 f"the kernel is gone: nothing can be decided · {self.keys.label('app.take')} opens one here"
@@ -170,7 +173,7 @@ class ConsoleState:
 
     @property
     def waiting(self) -> tuple[Ask, ...]:
-        """Requests that wait, first in, first out."""
+        """The requests that wait, oldest first."""
         return tuple(ask for ask in self.asks if ask.state is RequestState.WAITING)
 
     @property
@@ -184,24 +187,23 @@ class ConsoleState:
         return any(ask.request.risk.at_least(Risk.HIGH) for ask in self.waiting)
 
     def offers(self, tool: str) -> bool:
-        """Whether the catalog has that tool ready to be called."""
+        """Whether the catalog has a tool of that name that can be called."""
         ready = (Effective.AVAILABLE, Effective.DEGRADED)
         views = self.catalog.capabilities if self.catalog else ()
         return any(view.capability.name == tool and view.stability.effective in ready for view in views)
 
     def ask(self, request_id: str) -> Ask | None:
-        """The request of that id."""
+        """The request of that id, or None."""
         return next((ask for ask in self.asks if ask.request.id == request_id), None)
 
     def press_time(self, event: events.Event) -> float:
-        """When the key or paste was read from the terminal, on the desk's clock.
-
-        A busy loop handles keys late; what counts is when the person pressed them.
-        """
+        """When the key or paste was read from the terminal, on the console's clock."""
+        # A busy loop handles keys late, but what counts is when the person pressed them. Textual stamps events
+        # with the monotonic clock, which is not the console's clock in tests.
         return self.clock() - max(0.0, time.monotonic() - event.time)
 
     async def fetch(self, topics: frozenset[Topic]) -> None:
-        """Ask the kernel again. Raises ConnectionLost where it is gone."""
+        """Fetch the values of these topics from the kernel. Raises ConnectionLost where the kernel is gone."""
         if Topic.STATUS in topics:
             self.status = await self.client.status()
             self.desktop_controlled = self.status.hands_on

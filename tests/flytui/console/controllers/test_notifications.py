@@ -89,7 +89,7 @@ def read_until(leader: int, words: str) -> str:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("decision", "words"), [("made", "made: who has it comes in as"), ("revoked", "revoked:")]
+    ("decision", "words"), [("made", "made: its holder is admitted as"), ("revoked", "revoked:")]
 )
 async def test_a_token_that_was_made_or_revoked_is_told(decision: str, words: str) -> None:
     place = world()

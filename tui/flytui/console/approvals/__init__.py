@@ -1,1 +1,1 @@
-"""The Approvals screen and the card: what waits for a person, and the keys that decide."""
+"""The list of requests, the screens of one request, of a question and of a batch, and the forms for terms."""

@@ -1,6 +1,6 @@
-"""Approve several requests once: a table of exactly what would run, armed like a card, read to its end.
+"""A screen that approves several requests once: a table of exactly what would run, armed like a card.
 
-It mints no standing permission: one answer goes out for each request that was on screen, by id and digest.
+It grants no standing permission. One answer is sent for each request that was on screen, by id and digest.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from flytui.text.lines import StyledLine, StyledText, Tone, keys_line, line, pad
 
 _ARMING = ArmingState(Risk.MEDIUM, read_whole=True)
 _OMITTED_LABELS = frozenset(("ROOT", "WHY", "CHECKS"))
-"""Parts of the card that are not what would run."""
+"""Labels of the card's lines that say nothing about what would run."""
 
 
 class BatchScreen(ArmedScreen[None]):
-    """Shows what waits when it opens; what changes or ends meanwhile leaves it, and it is read anew."""
+    """The requests that wait when the screen opens. One that changes or ends meanwhile is taken off, and the
+    table has to be read again."""
 
     def __init__(self, state: ConsoleState) -> None:
         super().__init__(state, "Approvals", _ARMING)
@@ -34,7 +35,7 @@ class BatchScreen(ArmedScreen[None]):
         self._outcome: tuple[str, ...] = ()
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """A request that ended or became another one is taken off the table, which is then another."""
+        """Take requests that ended or changed off the table, which is then armed from the start."""
         if Topic.ASKS in topics and not self._sending and not self._outcome:
             still = tuple(ask for ask in self._asks if self._waits(ask))
             if still != self._asks:
@@ -51,9 +52,10 @@ class BatchScreen(ArmedScreen[None]):
         return same and now is not None and now.state is RequestState.WAITING
 
     async def _send(self, asks: Sequence[Ask]) -> None:
-        """One answer for each that was shown; the first refusal of the kernel ends none of the others."""
+        """Send one answer for each request that was shown. A refusal by the kernel does not end the others."""
         refused: list[str] = []
         for ask in asks:
+            # The digest is the one on screen: where the request changed since, the kernel refuses the answer.
             request, answer = ask.request, Answer(choice=Choice.APPROVE_ONCE)
             try:
                 outcome = await self._state.approver.decide(request.id, request.subject_digest, answer)
@@ -70,7 +72,7 @@ class BatchScreen(ArmedScreen[None]):
         rows = [line(span(words, Tone.STRONG))]
         if self._others:
             what = plural(len(self._others), "request")
-            rows.append(line(span(f" {what} not in this batch; they stand at its end", Tone.DIM)))
+            rows.append(line(span(f" {what} not in this batch, listed at its end", Tone.DIM)))
         return wrapped(rows, width, 1)
 
     def _body_lines(self, width: int) -> Sequence[StyledLine]:
@@ -105,7 +107,7 @@ class BatchScreen(ArmedScreen[None]):
 
 
 def split_batch(asks: Sequence[Ask]) -> tuple[tuple[Ask, ...], tuple[tuple[Ask, str], ...]]:
-    """Requests that a batch may hold, and the others with the reason."""
+    """The requests that a batch may hold, and the others, each with the reason why it may not."""
     reasons = [(ask, _exclusion_reason(ask.request)) for ask in asks]
     return tuple(ask for ask, why in reasons if not why), tuple((ask, why) for ask, why in reasons if why)
 
@@ -119,7 +121,7 @@ def _exclusion_reason(request: ApprovalRequest) -> str:
 
 
 def _entry(place: int, ask: Ask, width: int) -> list[StyledLine]:
-    """Who calls what, its effect, the whole input, what it could reach."""
+    """The lines of one request: caller, tool, effect, whole input, and what the call could reach."""
     request = ask.request
     title = line(
         span(f" {place}  "), StyledText(strict_text(request.tool), Tone.STRONG), span(f"  {request.caller}")

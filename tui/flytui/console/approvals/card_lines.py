@@ -1,4 +1,4 @@
-"""A card's pictures of the screen: how much room they get, and their lines. Pure."""
+"""The lines of a card: the title above, the kernel's lines with their pictures, and the keys below. Pure."""
 
 from __future__ import annotations
 
@@ -28,30 +28,7 @@ from flytui.text.lines import (
 )
 
 LEAST_ROWS, MOST_ROWS = 5, 14
-"""Lines of one picture, however little or much room there is."""
-
-
-def crop_rows(request: ApprovalRequest, free: int) -> int:
-    """Lines for each of the request's pictures where so many are free on the card."""
-    count = sum(picture is not None for picture in (request.crop, request.crop_to))
-    return min(MOST_ROWS, max(LEAST_ROWS, free // max(1, count)))
-
-
-def crop_lines(
-    request: ApprovalRequest, style: CardStyle, width: int, rows: int, *, colours: bool
-) -> list[StyledLine]:
-    """The picture that a line of that style speaks of, with its cross; none for other lines."""
-    shown = {
-        CardStyle.CROP: (request.crop, request.cross),
-        CardStyle.CROP_TO: (request.crop_to, request.cross_to),
-    }
-    picture, cross = shown.get(style, (None, None))
-    return [] if picture is None else picture_lines(picture, width, rows, cross, colours=colours)
-
-
-# The card's frame as lines: title above, the kernel's lines in the middle, keys below. Pure.
-
-
+"""The least and the most lines of one picture, whatever room there is."""
 TONES: dict[CardStyle, Tone] = {
     CardStyle.TITLE: Tone.PLAIN,
     CardStyle.EFFECT: Tone.STRONG,
@@ -74,41 +51,37 @@ END_LABELS: dict[RequestState, str] = {
     RequestState.TIMED_OUT: "timed out",
     RequestState.WITHDRAWN: "withdrawn by the caller",
 }
-
-
 _READ_ONLY_KEYS = frozenset(("v", "w", "n/p", "Esc"))
-"""Keys of the card that only show: all that one has that cannot decide."""
-
-
+"""The keys of a card that only show. They are all that a console has that cannot decide."""
 _ANSWER_LABELS = {Choice.APPROVE_ONCE: "approved once", Choice.LEASE: "leased", Choice.BLOCK: "blocked"}
 
 
 @dataclass(frozen=True, slots=True)
 class CardFrame:
-    """What stands round the card's body at one moment."""
+    """Everything that the title and the keys of a card are drawn from at one moment."""
 
     ask: Ask
     position: int
-    """1-based place among those that wait; 0 when it no longer waits."""
+    """The request's place among those that wait, from 1; 0 when it no longer waits."""
     waiting: int
     arming: ArmingState
     clock: float
-    """Seconds on the arming's clock."""
+    """Now, in seconds on the arming's clock."""
     now: float
-    """Unix seconds."""
+    """Now, in Unix seconds."""
     outcome: str = ""
-    """What became of the answer; `""` before there is one."""
+    """The result of the answer; `""` before there is one."""
     succeeded: bool = True
     sending: bool = False
     block_pressed: bool = False
-    """Whether `b` was pressed once."""
+    """Whether `b` was pressed once and waits for the second press."""
     notice: str = ""
-    """Why a key did nothing, or what it asks for."""
+    """Why a key did nothing, or what it asks for; `""` for no notice."""
     keys: KeyBindings = field(default_factory=KeyBindings)
 
 
 def title_lines(frame: CardFrame, width: int) -> list[StyledLine]:
-    """Place, risk, how long it has waited and will; below it, who else waits for the answer."""
+    """A line of risk, tool, place in the queue and times; below it, who else waits for the answer."""
     return [
         *_title_line(frame, width),
         *(row for fact in _fact_lines(frame.ask) for row in wrap(fact, width, 1)),
@@ -116,7 +89,7 @@ def title_lines(frame: CardFrame, width: int) -> list[StyledLine]:
 
 
 def _fact_lines(ask: Ask) -> list[StyledLine]:
-    """What is not the request's own."""
+    """Lines about the waiting, which is not a part of the request itself."""
     if ask.state is not RequestState.WAITING:
         return []
     facts = []
@@ -153,10 +126,10 @@ def _title_line(frame: CardFrame, width: int) -> list[StyledLine]:
 def body_lines(
     request: ApprovalRequest, width: int, *, reveal: bool, height: int = 0, colours: bool = True
 ) -> list[StyledLine]:
-    """Every line of the kernel's card, labels in their column. Its pictures take what is left of
-    `height` lines, and a few lines where nothing is."""
+    """Every line of the kernel's card, with the labels in a column of their own. The pictures share what is
+    left of `height` lines; each has at least `LEAST_ROWS`."""
     cards = render_card(request, width - 2, reveal=reveal)
-    rows = crop_rows(request, height - len(cards))
+    rows = _crop_rows(request, height - len(cards))
     lines: list[StyledLine] = []
     for card, after in zip_longest(cards, cards[1:]):
         label = padded((StyledText(" "), StyledText(card.label, Tone.DIM)), LABEL_CELLS + 1)
@@ -168,8 +141,26 @@ def body_lines(
     return lines
 
 
+def _crop_rows(request: ApprovalRequest, free: int) -> int:
+    """The number of lines for each of the request's pictures, where `free` lines are left on the card."""
+    count = sum(picture is not None for picture in (request.crop, request.crop_to))
+    return min(MOST_ROWS, max(LEAST_ROWS, free // max(1, count)))
+
+
+def crop_lines(
+    request: ApprovalRequest, style: CardStyle, width: int, rows: int, *, colours: bool
+) -> list[StyledLine]:
+    """The picture that a line of that style announces, with its cross; no lines for any other style."""
+    shown = {
+        CardStyle.CROP: (request.crop, request.cross),
+        CardStyle.CROP_TO: (request.crop_to, request.cross_to),
+    }
+    picture, cross = shown.get(style, (None, None))
+    return [] if picture is None else picture_lines(picture, width, rows, cross, colours=colours)
+
+
 def foot_lines(frame: CardFrame, width: int) -> list[StyledLine]:
-    """The keys, what each does now, and whether approve is armed. Never cut: wrapped."""
+    """The keys, what each does now, and whether the approve key is armed. Long lines are wrapped, never cut."""
     if frame.outcome or frame.ask.state is not RequestState.WAITING:
         return _ended_lines(frame, width)
     request, arming = frame.ask.request, frame.arming
@@ -197,7 +188,7 @@ def _block_lines(frame: CardFrame, width: int) -> list[StyledLine]:
 
 
 def why_lines(request: ApprovalRequest, width: int) -> list[StyledLine]:
-    """Each rule that spoke, where it stands, and what it says."""
+    """The page that names each rule that matched, its file and line, and its reason."""
     rows: list[StyledLine] = [line(span("Why this is asked", Tone.STRONG)), ()]
     for rule in request.why:
         rows.append(
@@ -215,7 +206,8 @@ def why_lines(request: ApprovalRequest, width: int) -> list[StyledLine]:
 
 
 def outcome_of(ask: Ask) -> tuple[str, bool]:
-    """What to say of a request that ended without this person's answer here; whose answer it was first."""
+    """What to say about a request that ended without an answer from this console, naming who answered it;
+    and whether it was approved."""
     good = ask.state is RequestState.APPROVED
     word = END_LABELS.get(ask.state, "no longer waiting")
     if ask.code is Code.PANIC:
@@ -226,8 +218,8 @@ def outcome_of(ask: Ask) -> tuple[str, bool]:
 
 
 def readiness(arming: ArmingState, now: float, *, margin: int = 0) -> StyledText:
-    """Whether the approve key is armed, or why not, behind `margin` cells. Only what time alone will change
-    is dim."""
+    """Text that says whether the approve key is armed or why it is not, after `margin` spaces. It is dim only
+    where the key will be armed by waiting."""
     space, blocked = " " * margin, arming.blocked_reason(now)
     if not blocked:
         return span(f"{space}keys ready ●", Tone.GOOD)
@@ -270,7 +262,7 @@ def _right_aligned(row: StyledLine, width: int) -> StyledLine:
 
 
 def _wrapped_keys(pairs: Sequence[tuple[str, str]], width: int) -> list[StyledLine]:
-    """Key pairs over as many lines as they need; a pair is never broken."""
+    """Keys with what they do, on as many lines as they need. A key is never parted from its words."""
     lines: list[StyledLine] = []
     current: StyledLine = ()
     for pair in pairs:

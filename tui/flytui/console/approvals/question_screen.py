@@ -1,4 +1,5 @@
-"""A question that is not about one call, armed like a card: a letter for each of its options, never Enter."""
+"""The screen of a question that is not about one call. It is armed like a card, and each option has a letter;
+Enter never answers."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ KIND_LABELS: dict[QuestionKind, tuple[str, Tone]] = {
 
 
 def option_keys(question: Question) -> dict[str, str]:
-    """Key to option id: the first letter of each id that is still free."""
+    """The key of each option, with the option's id: the first letter of the id that is still free."""
     keys: dict[str, str] = {}
     for option in question.options:
         letters = (*option.id, *"abcdefghijklmnopqrstuvxyz")
@@ -37,7 +38,7 @@ def option_keys(question: Question) -> dict[str, str]:
 
 
 class QuestionScreen(ArmedScreen[None]):
-    """Shows one question, then the next that waits. Escape, and every accident, leaves it waiting."""
+    """One question, then the next that waits. Escape, and every accident, leaves it waiting."""
 
     def __init__(self, state: ConsoleState, question: Question) -> None:
         super().__init__(state, "Question", _ARMING)
@@ -47,7 +48,7 @@ class QuestionScreen(ArmedScreen[None]):
         self._ended = False
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """What waits has changed: a question that says something else now is read and armed anew."""
+        """Follow the questions that wait. One whose text changed has to be read and is armed from the start."""
         if Topic.QUESTIONS in topics and not self._sending:
             now = next((item for item in self._state.questions if item.id == self._question.id), None)
             if now is None:
@@ -57,7 +58,8 @@ class QuestionScreen(ArmedScreen[None]):
         self._redraw()
 
     def _handle_key(self, key: str, now: float) -> None:
-        """The letter of an option decides at once; the person's own keys for the card are not meant here."""
+        """Answer with the option whose letter is pressed. The person's own keys of the card do not count here."""
+        # Called for every key, because every key starts the quiet time again.
         armed = self._card.press_option(now)
         option = option_keys(self._question).get(key)
         if key == "escape":
@@ -76,7 +78,7 @@ class QuestionScreen(ArmedScreen[None]):
         self._redraw()
 
     async def _send(self, question: Question, option: str, words: str) -> None:
-        """Answer the question that was on screen."""
+        """Send an answer to the question that was on screen when the key was pressed."""
         try:
             outcome = await self._state.approver.answer(question.id, option, words)
         except FlyError as error:
@@ -139,7 +141,7 @@ class QuestionScreen(ArmedScreen[None]):
         return wrapped(rows, width, 1)
 
     def _options(self) -> list[tuple[str, str]]:
-        """Each option's key and words; which is recommended, where there is a choice."""
+        """Each option's key and words; where there is a choice, the words say which one is recommended."""
         options = {option.id: option for option in self._question.options}
         choice = len(options) > 1
         return [
@@ -149,5 +151,5 @@ class QuestionScreen(ArmedScreen[None]):
 
 
 def _reply_prompt() -> TextPromptScreen:
-    note = "The caller is told them with your answer, which you give afterwards."
+    note = "The caller gets them together with your answer, which you give afterwards."
     return TextPromptScreen("Words to the caller", note, "keep them", "back to the question")

@@ -1,4 +1,4 @@
-"""The Approvals list: what waits, first in first; below it what became of the others."""
+"""The Approvals view: questions and requests that wait, oldest first; below them the requests that ended."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RequestRow:
         return self.ask.request.id
 
     def draw(self, width: int) -> StyledLine:
-        """State, risk, tool, what it would do, who asks."""
+        """The row: state, risk, tool, time, effect, caller. A narrow row has no time."""
         request = self.ask.request
         cells: list[tuple[StyledText, int]] = [
             (label_span(_STATE_LABELS[self.ask.state]), 12),
@@ -92,7 +92,7 @@ class QuestionRow:
         return self.question.id
 
     def draw(self, width: int) -> StyledLine:
-        """What kind, since when, what about."""
+        """The row: kind, title, age."""
         row = (*padded((label_span(KIND_LABELS[self.question.kind]),), 12), StyledText(" "))
         title = span(self.question.title, Tone.STRONG)
         since = f"  asked {age(self.now - self.question.asked_at)} ago" if self.question.asked_at else ""
@@ -100,7 +100,7 @@ class QuestionRow:
 
 
 class ApprovalsView(Vertical):
-    """Questions, waiting requests, then recent ones."""
+    """The list of questions, waiting requests and recent requests."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("B", "batch", "Batch", show=False, id="approvals.batch"),
@@ -134,17 +134,17 @@ class ApprovalsView(Vertical):
         self._empty_lines_view = LineView(self._empty_lines, id="asks-empty")
 
     def compose(self) -> ComposeResult:
-        """The list, or what will appear in it."""
+        """Yield the list, and the text that is shown while the list is empty."""
         yield self._list
         yield self._empty_lines_view
 
     def on_mount(self) -> None:
-        """Times are drawn as they run."""
+        """Start the timer that draws the times again every second."""
         self.set_interval(1.0, self._tick)
         self.changed(frozenset((Topic.ASKS,)))
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """The queue moved."""
+        """Show the requests and questions again where one of them changed."""
         if Topic.CATALOG in topics:
             self._empty_lines_view.rebuild()
         if not topics & {Topic.ASKS, Topic.QUESTIONS}:
@@ -160,11 +160,11 @@ class ApprovalsView(Vertical):
         self._empty_lines_view.rebuild()
 
     def focus_here(self) -> None:
-        """Where keys go when this screen is shown."""
+        """Give the list the focus."""
         self.screen.set_focus(self._list)
 
     def action_batch(self) -> None:
-        """A table of what waits below high risk, to be approved once each."""
+        """Open the table of requests below high risk, to approve each of them once."""
         if self._state.waiting:
             self.app.push_screen(BatchScreen(self._state))
         else:
@@ -199,14 +199,14 @@ class ApprovalsView(Vertical):
 
 
 def ended_request_lines(ask: Ask, now: float, width: int, *, colours: bool = True) -> list[StyledLine]:
-    """What became of a request, and the card as it was."""
+    """The lines of a request that has ended: its outcome, its card, and the rules that matched."""
     text, good = outcome_of(ask)
     when = f"  {age(now - ask.decided_at)} ago" if ask.decided_at else ""
     rows: list[StyledLine] = [
         line(StyledText(" "), span(text, Tone.GOOD if good else Tone.WARN), span(when, Tone.DIM))
     ]
     if ask.answer and ask.answer.reason:
-        rows.append(line(span(" reason told to the caller: "), span(ask.answer.reason, Tone.STRONG)))
+        rows.append(line(span(" reason sent to the caller: "), span(ask.answer.reason, Tone.STRONG)))
     if ask.answer and ask.answer.lease:
         lease = ask.answer.lease
         time = plural(lease.minutes, "minute") if lease.minutes else "the time until the caller leaves"

@@ -1,6 +1,8 @@
-"""One request on screen: drawn from the kernel's lines, read, armed, and given way to the next.
+"""The screen of one request: `RequestView` draws it and follows the queue, `RequestScreen` adds the keys.
 
-What is shown here decides nothing; `card` adds the keys.
+There is one such screen and one queue, which it walks first in, first out. The screen has no text field and
+nothing to click. Everything that approves goes through `ArmingState`; Escape, closing and every accident
+leave the request waiting.
 """
 
 from __future__ import annotations
@@ -26,12 +28,20 @@ from flytui.console.state import ConsoleState, Topic
 from flytui.text.lines import StyledLine
 
 ADVANCE_S = 2.0
-"""After so long, and without a key, a card that is over gives way to the next; `n` does so at once."""
+"""Seconds without a key after which a request that has ended gives way to the next; `n` does so at once."""
+DENY_MINUTES = 10
+_CHOICE_LABELS = {
+    Choice.APPROVE_ONCE: "approved once",
+    Choice.LEASE: "leased",
+    Choice.RULE: "rule written",
+    Choice.DENY: "denied",
+    Choice.BLOCK: "blocked for every caller",
+}
 
 
 def _without_expiry(request: ApprovalRequest) -> ApprovalRequest:
-    """All of it but its time, which a hold moves: what is another, even by what a console may see of it, is
-    another card."""
+    """The request without the time of its end, for comparing. A hold moves that time; where anything else
+    differs it is another card."""
     return structs.replace(request, expires_at=0.0)
 
 
@@ -41,7 +51,7 @@ def _initial_arming(ask: Ask) -> ArmingState:
 
 
 class RequestView(ArmedScreen[None]):
-    """Shows one request, then whatever waits; ends when nothing does."""
+    """One request as it is drawn, then the next that waits. The screen closes when nothing waits."""
 
     def __init__(self, state: ConsoleState, ask: Ask) -> None:
         super().__init__(state, "Approvals", _initial_arming(ask))
@@ -56,7 +66,7 @@ class RequestView(ArmedScreen[None]):
         self._ended_at: float | None = None
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """The queue moved: a request that changed under its id is another card."""
+        """Follow the queue. A request that changed under its id is shown and armed as another card."""
         if Topic.ASKS in topics:
             ask = self._state.ask(self._ask.request.id)
             if ask is None:
@@ -106,8 +116,8 @@ class RequestView(ArmedScreen[None]):
         super()._tick()
 
     def _advance_due(self) -> bool:
-        """Whether what became of this request has been on screen long enough. One that the person did
-        not answer stays until another waits."""
+        """Whether the outcome of this request has been on screen long enough. A request that ended without an
+        answer from this person stays until another one waits."""
         now = self._state.clock()
         if not self._outcome and self._ask.state is RequestState.WAITING:
             return False
@@ -155,28 +165,11 @@ class RequestView(ArmedScreen[None]):
         return digest == self._ask.request.subject_digest and now - at <= CONFIRM_UNTIL_S
 
 
-# The card: one request, drawn from the kernel's lines, and the keys that decide it.
-#
-# There is one card screen and one queue: it walks the waiting requests first in, first out. It holds no
-# input and nothing that can be clicked; keys are handled here alone, none bubble up. What approves goes
-# through `ArmingState`; Escape, closing and every accident leave the request waiting.
-
-
-DENY_MINUTES = 10
-_CHOICE_LABELS = {
-    Choice.APPROVE_ONCE: "approved once",
-    Choice.LEASE: "leased",
-    Choice.RULE: "rule written",
-    Choice.DENY: "denied",
-    Choice.BLOCK: "blocked for every caller",
-}
-
-
 class RequestScreen(RequestView):
-    """Answers with exactly what was on screen."""
+    """A request with the keys that decide it. Every answer names exactly the request that was on screen."""
 
     def _handle_key(self, key: str, now: float) -> None:
-        """All keys of the card; no click decides."""
+        """Handle a key of the card, by what can be done with the request now."""
         key = self._state.keys.meant("card", key)
         self._notice = ""
         if self._outcome or self._ask.state is not RequestState.WAITING:
@@ -192,7 +185,7 @@ class RequestScreen(RequestView):
             self._key_waiting(key, now)
 
     def _key_viewing(self, key: str) -> None:
-        """A console that cannot decide only reads; the ways to deciding are open from a card, too."""
+        """Handle a key in a console that cannot decide: it reads, pairs, or takes the root."""
         self._block_press = None
         if self._key_other(key):
             return
@@ -206,6 +199,8 @@ class RequestScreen(RequestView):
 
     def _key_waiting(self, key: str, now: float) -> None:
         belongs = self._arming.belongs_to_card(now)
+        # Asked before the press, which closes the window: the key that closes it must not do its other work,
+        # or a mistyped letter would open a form.
         was_open = self._arming.confirm_open(now)
         pressed = self._card.press(key, now)
         if pressed is KeyEffect.APPROVED:
@@ -218,7 +213,7 @@ class RequestScreen(RequestView):
             self._key_further(key, now)
 
     def _key_other(self, key: str) -> bool:
-        """Keys that only show; whether it was one."""
+        """Handle a key that only shows something, and return whether it was one."""
         if self._scroll(key):
             return True
         match key:
@@ -238,7 +233,7 @@ class RequestScreen(RequestView):
         return True
 
     def _key_further(self, key: str, now: float) -> None:
-        """Keys that open a form or hold the time; each only where the card offers it."""
+        """Handle a key that opens a form or holds the request's time, where the card offers it."""
         ask, offered = self._ask, choices(self._ask.request)
         match key:
             case "r":
@@ -261,9 +256,10 @@ class RequestScreen(RequestView):
                 pass
 
     def _key_blocking(self, key: str, now: float) -> None:
-        """The second `b`, not one of a key held down; every other key only takes the question away."""
+        """Block the tool on the second `b`. Every other key only takes the question away."""
         _, opened = self._block_press or ("", now)
         self._block_press = None
+        # A key held down repeats sooner than CONFIRM_FROM_S, and must not confirm itself.
         if key == "b" and now - opened >= CONFIRM_FROM_S and self._arming.belongs_to_card(now):
             self._answer(Answer(choice=Choice.BLOCK))
 
@@ -276,7 +272,7 @@ class RequestScreen(RequestView):
             self._scroll(key)
 
     def _card_read(self) -> bool:
-        """Whether what a form would stand on has been read."""
+        """Whether the card has been read as far as a form on it demands; a notice says why not."""
         arming = self._arming
         unread = arming.strict and (not arming.end_seen or arming.masked)
         self._notice = arming.blocked_reason(self._state.clock()) if unread else ""
@@ -290,7 +286,8 @@ class RequestScreen(RequestView):
         return reasoned
 
     def _sender(self, ask: Ask) -> SendAnswer:
-        """Answers the request that was on screen when the form opened, and no other."""
+        """A function that answers the request that was on screen when the form opened, and no other."""
+        # Bound now: the screen may show another request by the time the form closes.
         request = ask.request
 
         async def send(answer: Answer) -> Outcome:
@@ -307,13 +304,13 @@ class RequestScreen(RequestView):
         return send
 
     def _terms_callback(self, ask: Ask) -> Callable[[Answer | None], None]:
-        """What the card says once a form's answer has been taken."""
+        """A function that shows on the card the answer of a form that the kernel has accepted."""
 
-        def stands(answer: Answer | None) -> None:
+        def accepted(answer: Answer | None) -> None:
             if answer is not None:
                 self._show_answer(answer, ask)
 
-        return stands
+        return accepted
 
     async def _toggle_hold(self, ask: Ask) -> None:
         try:
@@ -325,7 +322,7 @@ class RequestScreen(RequestView):
         self._redraw()
 
     def _answer(self, answer: Answer, ask: Ask | None = None) -> None:
-        """Send it for the request that was on screen, never for whichever is by then."""
+        """Send the answer for the request that was on screen when the key was pressed."""
         if not self._sending:
             self._start_sending(self._send(answer, ask or self._ask))
 

@@ -1,4 +1,4 @@
-"""Forms as values: fields that are turned by keys, and what they say about a request. Pure."""
+"""A form as a value: fields of options that keys change, and the condition on the input that they make. Pure."""
 
 from __future__ import annotations
 
@@ -12,46 +12,47 @@ from flysafe.text import strict_text
 from flytui.text.lines import StyledLine, StyledText, Tone, line, span, wrap, wrapped
 
 LABEL_WIDTH = 10
-"""Cells of a field's label."""
+"""The width of a field's label, in cells."""
 MAX_INLINE_OPTIONS = 5
-"""So many options are drawn beside each other; of more only the chosen one."""
+"""The most options that are drawn beside each other; of more, only the chosen one is drawn."""
 PIN = "pin:"
+"""What the id of a field begins with that pins a key of the input."""
 
 
 @dataclass(frozen=True, slots=True)
 class TermsField:
-    """One choice. Its first option is the narrowest or the most usual one."""
+    """A field with several options, of which one is chosen. The first is the narrowest or the most usual one."""
 
     id: str
     label: str
     options: tuple[str, ...]
     at: int = 0
     stride: int = 1
-    """How far page up and page down turn it."""
+    """The number of options that page up and page down move by."""
 
     def with_step(self, by: int) -> TermsField:
-        """The option so many places on; it stops at both ends."""
+        """The field with the option `by` places further on; it stops at both ends."""
         return replace(self, at=max(0, min(len(self.options) - 1, self.at + by)))
 
     def with_next(self) -> TermsField:
-        """The next option, from the last one back to the first."""
+        """The field with the next option; after the last one comes the first."""
         return replace(self, at=(self.at + 1) % len(self.options))
 
     @property
     def pin(self) -> str | None:
-        """The input's key this field pins, None for any other field."""
+        """The key of the input that this field pins; None for any other field."""
         return self.id.removeprefix(PIN) if self.id.startswith(PIN) else None
 
 
 @dataclass(frozen=True, slots=True)
 class TermsForm:
-    """Fields with a cursor."""
+    """Fields, and a cursor on one of them."""
 
     fields: tuple[TermsField, ...]
     cursor: int = 0
 
     def with_cursor_moved(self, by: int) -> TermsForm:
-        """The cursor so many fields on; it stops at both ends."""
+        """The form with the cursor `by` fields further on; it stops at both ends."""
         return replace(self, cursor=max(0, min(len(self.fields) - 1, self.cursor + by)))
 
     def with_field(self, field: TermsField) -> TermsForm:
@@ -65,17 +66,17 @@ class TermsForm:
         return self.fields[self.cursor]
 
     def option_index(self, id: str) -> int:
-        """Which option of that field is chosen; 0 where there is no such field."""
+        """The index of the chosen option of that field; 0 where there is no such field."""
         return next((field.at for field in self.fields if field.id == id), 0)
 
     @property
     def pinned(self) -> tuple[str, ...]:
-        """Keys of the input whose value is pinned."""
+        """The keys of the input whose value is pinned."""
         return tuple(field.pin for field in self.fields if field.pin is not None and field.at)
 
 
 def form_after_key(form: TermsForm, key: str) -> TermsForm | None:
-    """The form after a key; None for a key that is none of a form's."""
+    """The form after a key was pressed; None for a key that a form does not use."""
     here = form.current_field
     moves = {"up": -1, "down": 1}
     turns = {"left": -1, "right": 1, "pagedown": -here.stride, "pageup": here.stride}
@@ -87,7 +88,8 @@ def form_after_key(form: TermsForm, key: str) -> TermsForm | None:
 
 
 def pin_fields(request: ApprovalRequest) -> tuple[TermsField, ...]:
-    """A field for each key of the input. A masked value cannot be pinned: a rule would show it."""
+    """A field for each key of the input whose value is not masked."""
+    # A rule is written to a file as text, so a pinned secret would stand there for everybody to read.
     masked = {pointer_keys(pointer)[0] for pointer in _pointers(request)}
     return tuple(
         TermsField(f"{PIN}{key}", key, ("anything", f"exactly {_json_line(value)}"))
@@ -97,14 +99,14 @@ def pin_fields(request: ApprovalRequest) -> tuple[TermsField, ...]:
 
 
 def condition(request: ApprovalRequest, keys: Iterable[str]) -> JsonObject | None:
-    """The JSON Schema that pins those keys to the request's values; None for no key."""
+    """The JSON Schema that pins those keys to the request's values; None where there is no key."""
     given = request.subject.input
     properties: JsonObject = {key: {"const": given[key]} for key in keys}
     return {"properties": properties, "required": list(properties)} if properties else None
 
 
 def condition_lines(request: ApprovalRequest, keys: Sequence[str]) -> list[StyledLine]:
-    """The condition in words, then as the JSON Schema it is."""
+    """The lines that give the condition in words, then as the JSON Schema that is written."""
     schema = condition(request, keys)
     if schema is None:
         return [line(StyledText("Input     ", Tone.DIM), span("any input", Tone.WARN))]
@@ -124,7 +126,7 @@ def condition_lines(request: ApprovalRequest, keys: Sequence[str]) -> list[Style
 
 
 def form_lines(form: TermsForm, width: int, *, active: bool = True) -> tuple[list[StyledLine], int, int]:
-    """The fields, each whole and wrapped, and where the one under the cursor begins and ends."""
+    """The lines of all fields, and the indices of the first and last line of the field under the cursor."""
     rows: list[StyledLine] = []
     first = last = 0
     for index, field in enumerate(form.fields):
@@ -161,5 +163,5 @@ def _pointers(request: ApprovalRequest) -> tuple[str, ...]:
 
 
 def _json_line(value: Json) -> str:
-    """One line of JSON with real letters, what could deceive as tokens."""
+    """The value as one line of JSON, with letters unescaped and deceptive characters as visible tokens."""
     return strict_text(json.dumps(value, ensure_ascii=False, sort_keys=True))

@@ -1,7 +1,8 @@
-"""Forms for what permits or refuses more than one call: fields, then a summary that arms like a new card.
+"""The forms for an answer that concerns more than one call: a lease, or a rule.
 
-The form itself decides nothing. The summary has no input field, has to be read to its end, and is closed
-by `a` and the letter or code of the request's risk. What the kernel refuses stays open and says why.
+A form has fields, then a summary that is armed like a new card. The fields decide nothing. The summary has no
+text field, has to be read to its end, and is approved by `a` and the letter or code of the request's risk.
+Where the kernel refuses the answer, the form stays open and says why.
 """
 
 from __future__ import annotations
@@ -48,15 +49,27 @@ from flytui.text.labels import plural
 from flytui.text.lines import StyledLine, StyledText, Tone, keys_line, line, span, wrapped
 
 SendAnswer = Callable[[Answer], Awaitable[Outcome]]
+"""Sends an answer for the request of the form, and gives the kernel's outcome. Raises FlyError where the
+kernel is gone."""
 SendEditedInput = Callable[[JsonObject], Awaitable[Outcome]]
+"""The same for an input that a person edited."""
+FIRST_CALLS = 10
+"""The number of calls that the lease form offers first."""
+MAX_REASON_CHARACTERS = 200
+DECISIONS = (Decision.ALLOW, Decision.DENY)
+DAYS = (1, 7, 30, 0)
+"""Days from today until a rule expires, in the order of `_DAY_WORDS`; 0 is never."""
+_DAY_WORDS = ("tomorrow", "in a week", "in a month", "never")
+_GROUP_NOTE = "While the lease lasts, other callers' calls wait for the group {}."
 
 
 class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
-    """Gives the answer that was approved on the summary and that the kernel took; None: back to the card."""
+    """A form and its summary in one box. The screen gives the answer that was approved on the summary and that
+    the kernel accepted, or None when the person goes back to the card."""
 
     closes_for_view = False
     TITLES: ClassVar[tuple[str, str]]
-    """What the form and what the summary is called."""
+    """The titles of the form and of the summary."""
     APPROVE_LABEL: ClassVar[str]
     """What `a` does on the summary."""
 
@@ -73,7 +86,7 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
         self._foot = LineBar(self._key_lines, id="standing-keys")
 
     def compose(self) -> ComposeResult:
-        """One box; form and summary share it."""
+        """Yield the box that form and summary share, with the text field and the key line."""
         with Vertical(classes="box form"):
             yield self._card
             if self._text_input is not None:
@@ -81,33 +94,33 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
             yield self._foot
 
     def text_input(self) -> Input | None:
-        """The form's one line of text, below its fields; it is not there on the summary."""
+        """The form's one text field, below its other fields, or None. The summary does not show it."""
         return None
 
     @property
     def typing(self) -> bool:
-        """Whether keys go to the line of text."""
+        """Whether keys go to the text field."""
         return self._text_input is not None and self._text_input.has_focus
 
     def answer(self) -> Answer:
-        """What is chosen."""
+        """The answer that the fields make."""
         raise NotImplementedError
 
     def summary(self, width: int) -> Sequence[StyledLine]:
-        """The same in plain words, whole."""
+        """The lines that describe the whole answer in plain words."""
         raise NotImplementedError
 
     def missing(self) -> str:
-        """What the form still needs before there is a summary; empty for nothing."""
+        """What the form still needs before it can show a summary; `""` where it needs nothing."""
         return ""
 
     def _belongs_to_field(self, key: str) -> bool:
-        """Keys go to the line of text, but those that leave it."""
+        """Whether the key goes to the text field, which all keys do that do not leave it."""
         filling = not self._on_summary and not self._sending
         return filling and self.typing and key not in ("up", "shift+tab", "tab", "escape")
 
     def _handle_key(self, key: str, now: float) -> None:
-        """A key of the fields, or one that decides the summary."""
+        """Handle a key of the form, or of the summary."""
         if self._on_summary:
             self._decide(self._state.keys.meant("card", key), now)
         elif self._move_input_focus(key):
@@ -116,20 +129,20 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
             self._choose(key)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter in the line leads to the summary, as anywhere in the form, and decides nothing."""
+        """Show the summary, as Enter does anywhere in the form. It decides nothing."""
         event.stop()
         self.to_summary()
 
     def on_descendant_focus(self) -> None:
-        """A click may have put the cursor into the line."""
+        """Draw the fields without a cursor, because a click may have moved it into the text field."""
         self._card.rebuild()
 
     def on_descendant_blur(self) -> None:
-        """The fields have the cursor again."""
+        """Draw the fields with the cursor, which has left the text field."""
         self._card.rebuild()
 
     def to_summary(self) -> None:
-        """Ask: from the first line, unarmed. Where something is missing the form says so and stays."""
+        """Show the summary from its first line, not armed. Where something is missing, stay and say what."""
         self._problem = self.missing()
         if not self._problem:
             self._on_summary = True
@@ -138,7 +151,7 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
         self._card.rebuild()
 
     def to_form(self) -> None:
-        """Back from the summary; nothing is decided."""
+        """Go back from the summary to the fields. Nothing is decided."""
         self._on_summary = False
         self._show_line(True)
         self._card.rebuild()
@@ -149,7 +162,8 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
             self.set_focus(None)
 
     def _move_input_focus(self, key: str) -> bool:
-        """Up and shift-tab leave the line of text; tab, and down from the last field, enter it."""
+        """Move the focus into or out of the text field, and return whether it moved. Up and shift-tab leave the
+        field; tab, and down from the last field, enter it."""
         if self._text_input is None:
             return False
         if self.typing:
@@ -173,6 +187,7 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
             self._reveal_cursor()
 
     def _decide(self, key: str, now: float) -> None:
+        # Asked before the press, which closes the window: Escape that closes it must not leave the summary.
         was_open = self._card.arming.confirm_open(now)
         if self._card.press(key, now) is KeyEffect.APPROVED:
             self._start_sending(self._send(self.answer()))
@@ -182,7 +197,7 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
             self._scroll(key)
 
     async def _send(self, answer: Answer) -> None:
-        """What the kernel takes closes the form; what it refuses leaves it open."""
+        """Send the answer. The form closes where the kernel accepts it, and shows the reason where it does not."""
         try:
             outcome = await self._send_answer(answer)
         except FlyError as error:
@@ -194,7 +209,7 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
         self.to_form()
 
     def _reveal_cursor(self) -> None:
-        """Scroll the field under the cursor on screen."""
+        """Scroll so that the whole field under the cursor is on screen."""
         _, first, last = form_lines(self._form, self._card.built_for)
         head = len(self._form_heading(self._card.built_for))
         top, height = self._card.scroll_offset.y, self._card.scrollable_content_region.height
@@ -228,19 +243,13 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
 
 
 def _summary_arming(request: ApprovalRequest) -> ArmingState:
-    """A summary has to be read whole whatever the risk: it permits more than one call."""
+    """The arming of a summary, which has to be read to its end whatever the risk: it permits several calls."""
     return ArmingState(request.risk, request.letter, read_whole=True)
 
 
-# The lease form: how long, how many calls, of what, with which input.
-
-
-FIRST_CALLS = 10
-_GROUP_NOTE = "While it holds, other callers' calls wait for the group {}."
-
-
 class LeaseScreen(TermsScreen):
-    """Answers with LEASE. Offers a group, a host or the caller's end only where the request has one."""
+    """The form of a lease: how long, how many calls, of what, with which input. It offers a group, a host or the
+    end of the caller's process only where the request has one."""
 
     TITLES = ("Lease for the same caller", "Lease, to be approved")
     APPROVE_LABEL = "approve this lease"
@@ -270,7 +279,7 @@ class LeaseScreen(TermsScreen):
 
     @property
     def terms(self) -> LeaseTerms:
-        """What is chosen."""
+        """The terms of the lease that the fields make."""
         form = self._form
         return LeaseTerms(
             minutes=self._durations[form.option_index("minutes")],
@@ -280,15 +289,15 @@ class LeaseScreen(TermsScreen):
         )
 
     def answer(self) -> Answer:
-        """See TermsScreen."""
+        """An answer that approves the lease."""
         return Answer(choice=Choice.LEASE, lease=self.terms)
 
     def missing(self) -> str:
-        """See TermsScreen."""
+        """Why the kernel would refuse these terms; `""` where it would not."""
         return lease_fault(self._request, self.terms)
 
     def summary(self, width: int) -> Sequence[StyledLine]:
-        """See TermsScreen."""
+        """The lines that say what the lease covers, for whom, how long, and what ends it early."""
         request, terms = self._request, self.terms
         until = plural(terms.minutes, "minute") if terms.minutes else "until the caller's process has ended"
         of = {
@@ -304,7 +313,7 @@ class LeaseScreen(TermsScreen):
         ]
         bound = "any input" if terms.condition is None else "such an input"
         notes = [
-            line(span(f"Inside it, calls by this caller run with {bound}, unasked.", Tone.WARN)),
+            line(span(f"Under this lease, calls by this caller run with {bound}, unasked.", Tone.WARN)),
             *([line(span(_GROUP_NOTE.format(request.group), Tone.DIM))] if request.group else []),
             line(span("It ends earlier when the program, its entry or its level changes.", Tone.DIM)),
         ]
@@ -320,18 +329,9 @@ def _scope_words(request: ApprovalRequest, scopes: Sequence[LeaseScope]) -> tupl
     return tuple(span(words[scope]).text for scope in scopes)
 
 
-# The rule form: a line for the person's own policy file, in plain words before it is written.
-
-
-MAX_REASON_CHARACTERS = 200
-DECISIONS = (Decision.ALLOW, Decision.DENY)
-DAYS = (1, 7, 30, 0)
-"""From today; 0 is never."""
-_DAY_WORDS = ("tomorrow", "in a week", "in a month", "never")
-
-
 class RuleScreen(TermsScreen):
-    """Answers with RULE. The first choices are the narrowest: this tool, this program, until tomorrow."""
+    """The form of a rule for the person's own policy file. The first choice of each field is the narrowest: this
+    tool, this program, until tomorrow."""
 
     TITLES = ("Rule for your own policy file", "Rule, to be written")
     APPROVE_LABEL = "write this rule"
@@ -352,12 +352,12 @@ class RuleScreen(TermsScreen):
         super().__init__(state, request, TermsForm(fields), send)
 
     def text_input(self) -> Input:
-        """See TermsScreen."""
+        """The field for the reason, which a rule must have."""
         return self._because
 
     @property
     def terms(self) -> RuleTerms:
-        """What is chosen."""
+        """The terms of the rule that the fields make."""
         form = self._form
         return RuleTerms(
             decision=DECISIONS[form.option_index("decision")],
@@ -369,16 +369,16 @@ class RuleScreen(TermsScreen):
         )
 
     def answer(self) -> Answer:
-        """See TermsScreen."""
+        """An answer that writes the rule."""
         return Answer(choice=Choice.RULE, rule=self.terms)
 
     def missing(self) -> str:
-        """See TermsScreen."""
+        """That the reason is missing, or why the kernel would refuse the rule; `""` for neither."""
         terms = self.terms
         return rule_fault(self._request, terms) if terms.because else "say why, in the line below"
 
     def summary(self, width: int) -> Sequence[StyledLine]:
-        """See TermsScreen."""
+        """The lines that say what the rule decides, for which calls, until when, and what becomes of this one."""
         terms = self.terms
         allowed = terms.decision is Decision.ALLOW
         verb = "run without asking you" if allowed else "are refused without asking you"
@@ -407,13 +407,13 @@ class RuleScreen(TermsScreen):
 
 
 def _tool_patterns(tool: str) -> tuple[str, ...]:
-    """The tool, then every family it belongs to, narrowest first."""
+    """Patterns for the tool and for every family that it belongs to, narrowest first."""
     parts = tool.split(".")
     return (tool, *(".".join(parts[:count]) + ".*" for count in range(len(parts) - 1, 0, -1)))
 
 
 def _program_pattern(request: ApprovalRequest) -> tuple[str, ...]:
-    """A pattern that means the caller's program and nothing else; none where no pattern can."""
+    """A pattern that matches the caller's program and nothing else; empty where there is no such pattern."""
     caller = request.caller
     name = caller.executable or caller.program
     sure = bool(name) and "*" not in name and len(name) <= MAX_PATTERN and caller.program != "unknown"
@@ -421,7 +421,7 @@ def _program_pattern(request: ApprovalRequest) -> tuple[str, ...]:
 
 
 def _expiry_day(now: float, days: int) -> str:
-    """The local day so many days from now, `YYYY-MM-DD`; empty for no days."""
+    """The day `days` after `now` in the person's time zone, as `YYYY-MM-DD`; `""` for 0 days."""
     if not days:
         return ""
     return (datetime.fromtimestamp(now).astimezone() + timedelta(days=days)).date().isoformat()

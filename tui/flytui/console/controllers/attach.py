@@ -14,7 +14,8 @@ from flytui.console.state_sync import StateSync
 
 
 class AttachController:
-    """Asks for the code of the kernel that this console is attached to, and shows who asks for ours."""
+    """Asks for the pairing code of the kernel that this console is attached to, and shows the consoles that
+    ask to pair with the kernel here."""
 
     def __init__(
         self,
@@ -31,7 +32,7 @@ class AttachController:
         self._sync = sync
 
     def on_event(self, event: Event) -> None:
-        """Keep the list of consoles that ask to decide here, too: it cannot be fetched."""
+        """Keep the list of consoles that ask to pair. Events are its only source: it cannot be fetched."""
         if event.type == "console.pairing":
             asking = parse_pairing_request(event)
             if asking is not None:
@@ -45,7 +46,7 @@ class AttachController:
             )
 
     def offer_pairing(self) -> None:
-        """Ask for the code by itself, once at every kernel, when nobody is busy; a key asks later."""
+        """Open the line for the code once at every kernel, where nobody is typing. Later a key opens it."""
         joined = self._state.attachment
         if joined is None or joined.paired or joined.pairing_offered or self._state.lost_kernel is not None:
             return
@@ -54,7 +55,7 @@ class AttachController:
             self._app.push_screen(EnterCodeScreen(self._state, joined), self._on_paired)
 
     def pair(self) -> None:
-        """Open the line for a code; or show who asks for one to be typed."""
+        """Open the line for a code where this console is a viewer, or else show the console that asks to pair."""
         state = self._state
         if not self._screens.on_main_or_page:
             return
@@ -76,7 +77,7 @@ class AttachController:
         update_screens(self._app, frozenset())
 
     async def _refuse(self, asking: PairingRequest) -> str:
-        """Refuse that console its code; why it could not be refused, `""` where it was."""
+        """Refuse the console its code. Return why it could not be refused; `""` where it was."""
         done = await self._state.approver.refuse_pairing(asking.pid)
         if done:
             self._state.pairing_requests = tuple(
@@ -87,7 +88,7 @@ class AttachController:
 
 
 def parse_pairing_request(event: Event) -> PairingRequest | None:
-    """The console that asks, read out of an event; None where the event does not hold all of it."""
+    """The pairing request in an event; None where the event lacks a part of it."""
     code, who, pid, until = (event.payload.get(name) for name in ("code", "who", "pid", "expiresAt"))
     if not (isinstance(code, str) and isinstance(who, str)):
         return None

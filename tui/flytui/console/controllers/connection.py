@@ -1,4 +1,4 @@
-"""The connection to a kernel: the console's own, or one that another console or `flytui serve` has.
+"""The connection to a kernel: one that this console opens, or the one of another console or `flytui serve`.
 
 own root ── held by another ──▶ attached ── its kernel goes ──▶ looked for ── found ──▶ attached
     ▲                                                              │
@@ -24,16 +24,18 @@ from flytui.console.state import ConsoleState, update_screens
 from flytui.console.state_sync import StateSync
 
 RETRY_S = 0.5
+"""Seconds between two attempts to reach a kernel."""
 PATIENCE_S = 10.0
-"""How long the root may be held before its kernel answers, while that starts or ends."""
+"""Seconds for which another process may hold the root without its kernel answering: it starts or ends then."""
 OpenKernel = Callable[[Callable[[str], None]], AbstractAsyncContextManager[tuple[Client, Approver]]]
-"""Opens the kernel; is handed a function that shows whom it waits for meanwhile."""
+"""Opens the kernel. Its argument is called with the name of the process that it waits for. Raises RootBusy
+where another process holds the root, and other FlyErrors."""
 FindOwnWindows = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
-"""Looks for the console's own windows and processes, which no desktop tool may touch."""
+"""Finds the ids of the console's own windows and of its processes, which no desktop tool may touch."""
 
 
 class KernelConnection:
-    """The kernel that the application is at now. It may be lost, and another one take its place."""
+    """The kernel that the application works with now. It may be lost, and another one may take its place."""
 
     def __init__(
         self, app: App[None], state: ConsoleState, notifications: Notifications, sync: StateSync
@@ -43,11 +45,11 @@ class KernelConnection:
         self._notifications = notifications
         self._sync = sync
         self.drawn = anyio.Event()
-        """The first frame is on the terminal."""
+        """Is set once the first frame is on the terminal."""
         self.ended = anyio.Event()
-        """The kernel that this console is at has gone; another event at every kernel."""
+        """Is set when the present kernel has gone. There is a new event for every kernel."""
         self.root_wanted = anyio.Event()
-        """The person wants the root that nobody holds; another event whenever a kernel has gone."""
+        """Is set when the person takes the root that nobody holds. There is a new event for every kernel."""
 
     @property
     def gone(self) -> bool:
@@ -56,27 +58,27 @@ class KernelConnection:
 
     @property
     def looked_for(self) -> bool:
-        """Whether a kernel that has gone is still looked for."""
+        """Whether a kernel that has gone is still being looked for, which ends after `SEARCH_S`."""
         return (
             self._state.lost_kernel is not None
             and self._state.lost_kernel.seconds_left(self._state.clock()) > 0
         )
 
     def start(self) -> None:
-        """Turn this kernel's events into values, for as long as it is there."""
+        """Start to turn the events of this kernel into values, until the kernel goes away."""
         self._app.run_worker(self._listen(), group="pump")
 
     def show_wait(self, whom: str) -> None:
-        """Show who is waited for before the kernel can be opened; `""` shows nobody."""
+        """Show the process that the console waits for before it can open the kernel; `""` shows none."""
         self._state.waiting_for = whom
         self._notifications.redraw_bars()
 
-    def use(self, client: Client, approver: Approver, joined: AttachedKernel | None = None) -> None:
+    def use(self, client: Client, approver: Approver, attachment: AttachedKernel | None = None) -> None:
         """Work with that kernel, which is another's where it is `joined`. Open screens about values of one
         before are closed: its ids mean other requests now."""
         state = self._state
         again = self.gone
-        state.client, state.approver, state.attachment = client, approver, joined
+        state.client, state.approver, state.attachment = client, approver, attachment
         state.lost_reason, state.lost_kernel, state.pairing_requests = "", None, ()
         if again:
             self.ended, self.root_wanted = anyio.Event(), anyio.Event()
@@ -86,7 +88,7 @@ class KernelConnection:
         self._notifications.redraw_bars()
 
     def mark_gone(self) -> None:
-        """Keep what is known of a kernel that has gone to be read; nothing of it can be decided."""
+        """Record that the kernel has gone. What is known of it can still be read, but not decided."""
         state = self._state
         state.lost_kernel = LostKernel(state.clock())
         state.desktop_controlled = False
@@ -95,14 +97,14 @@ class KernelConnection:
         update_screens(self._app, frozenset())
 
     def take_root(self) -> None:
-        """Ask for a kernel here, where the one that was has gone."""
+        """Have a kernel opened here, where the previous one has gone."""
         if not self.gone:
             self._notifications.show("the root is held; there is nothing to take")
         else:
             self.root_wanted.set()
 
     def tick(self) -> None:
-        """Draw the times that run: how long a code counts, how long a kernel is looked for."""
+        """Draw the times that pass: how long a code is valid, how long a kernel is looked for."""
         if self._state.pairing_requests or self.gone:
             self._state.pairing_requests = self._state.open_pairing_requests
             self._notifications.redraw_bars()
@@ -120,26 +122,27 @@ class KernelConnectionController:
         self,
         connection: KernelConnection,
         deferred: DeferredClient,
-        opening: OpenKernel,
-        seat: FindOwnWindows,
-        joining: OpenAttachment | None,
+        open_kernel: OpenKernel,
+        find_own_windows: FindOwnWindows,
+        open_attachment: OpenAttachment | None,
     ) -> None:
         """`deferred` is the client that the application was drawn with; `joining` attaches to the kernel that
         holds the root, and is None where attaching is not possible."""
         self._connection = connection
         self._deferred = deferred
-        self._open_kernel = opening
-        self._find_own_windows = seat
-        self._open_attachment = joining
+        self._open_kernel = open_kernel
+        self._find_own_windows = find_own_windows
+        self._open_attachment = open_attachment
         self._connected = False
-        """Whether the console has been at a kernel."""
+        """Whether the console has been connected to a kernel before."""
         self._patience = 0.0
+        """Until when, on anyio's clock, a held root may have no kernel that answers."""
 
     async def run_until(self, over: anyio.Event) -> None:
-        """Be at a kernel from when one is open until the console is over. The first frame waits for nothing
-        of this; keys that were pressed before have met nothing that could be approved.
+        """Keep the application connected to a kernel until `over` is set.
 
-        Raises what the opening raises; RootBusy only where no attaching is possible."""
+        Raises what `open_kernel` raises, but RootBusy only where the console cannot attach."""
+        # The first frame comes before the kernel. Keys pressed until then find nothing that could be approved.
         await self._connection.drawn.wait()
         self._patience = anyio.current_time() + PATIENCE_S
         while not over.is_set():
@@ -159,12 +162,12 @@ class KernelConnectionController:
             finally:
                 approver.detach()
 
-    async def _run_attached(self, joining: OpenAttachment, busy: RootBusy, over: anyio.Event) -> None:
+    async def _run_attached(self, open_attachment: OpenAttachment, busy: RootBusy, over: anyio.Event) -> None:
         """Be attached, for as long as there is something to be attached to; return when the person wants the
         root. Raises RootBusy where the holder does not answer a console that was at no kernel before."""
         while not over.is_set():
             try:
-                async with joining() as joined:
+                async with open_attachment() as joined:
                     self._use_kernel(joined.client, joined.approver, joined)
                     await first_of(over, self._connection.ended)
             except KernelUnreachable:
@@ -172,22 +175,24 @@ class KernelConnectionController:
                     if anyio.current_time() >= self._patience:
                         raise busy from None
                     await anyio.sleep(RETRY_S)
-                    return  # it may have left in between: then the root is ours
+                    return  # the holder may have ended in between, and then this console opens the root itself
             except FlyError:
                 if not self._connected:
                     raise
             if not over.is_set() and await self._wait_for_root(over):
                 return
 
-    def _use_kernel(self, client: Client, approver: Approver, joined: AttachedKernel | None = None) -> None:
+    def _use_kernel(
+        self, client: Client, approver: Approver, attachment: AttachedKernel | None = None
+    ) -> None:
         self._connected = True
         self._connection.show_wait("")
-        self._connection.use(client, approver, joined)
+        self._connection.use(client, approver, attachment)
         self._deferred.set_client(client)
 
     async def _wait_for_root(self, over: anyio.Event) -> bool:
-        """Whether the person takes the root after a kernel went. False when it is time to try to attach
-        again, which is every RETRY_S for SEARCH_S, and never after that."""
+        """Wait after a kernel has gone. Return True where the person takes the root, and False when it is time
+        to try to attach again: every RETRY_S for SEARCH_S, and never after that."""
         connection = self._connection
         if not connection.gone:
             connection.mark_gone()
@@ -197,7 +202,7 @@ class KernelConnectionController:
 
 
 async def first_of(*events: anyio.Event) -> None:
-    """Wait until one of them is set."""
+    """Wait until at least one of the events is set."""
 
     async def wait(event: anyio.Event, group: TaskGroup) -> None:
         await event.wait()

@@ -1,4 +1,4 @@
-"""The screens on which a person decides: opened by a key, or by themselves when something new waits."""
+"""Opens the screens on which a person decides: by a key, or when something new waits and nobody is typing."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from flytui.console.screens.trust import TrustScreen
 from flytui.console.state import ConsoleState, Topic
 
 IDLE_S = 2.0
-"""A screen opens by itself only after so long without a key."""
+"""Seconds without a key before a screen opens without being asked for."""
 
 
 class DecisionScreens:
-    """Opens requests, questions and trust, never one over another."""
+    """Opens the screens of requests, questions and trust, never one over another."""
 
     def __init__(self, app: App[None], state: ConsoleState, notifications: Notifications) -> None:
         self._app = app
@@ -33,24 +33,25 @@ class DecisionScreens:
 
     @property
     def on_main_or_page(self) -> bool:
-        """Whether the screen on top is one that another may open over."""
+        """Whether the screen on top is the main screen or a page, over which a decision may open."""
         return isinstance(self._app.screen, (MainScreen, PageScreen))
 
     @property
     def idle(self) -> bool:
-        """Whether nobody is typing: no key came lately, no input holds text, and the terminal is ours."""
+        """Whether nobody is typing: no key came for `IDLE_S`, no text field holds text, and no other program
+        has the terminal."""
         if self._state.suspended:
             return False
         quiet = self._state.clock() - self._state.last_key >= IDLE_S
         return quiet and not any(box.value for box in self._app.screen.query(Input) if box.display)
 
     def open_request(self, ask: Ask) -> None:
-        """Open the card of that request, unless a decision is on the screen already."""
+        """Open the screen of that request, unless a decision is open already."""
         if self._none_open():
             self._app.push_screen(RequestScreen(self._state, ask))
 
     def open_question(self, question: Question) -> None:
-        """Open that question, unless a decision is on the screen already."""
+        """Open the screen of that question, unless a decision is open already."""
         if self._none_open():
             self._app.push_screen(QuestionScreen(self._state, question))
 
@@ -64,14 +65,14 @@ class DecisionScreens:
             self._notifications.show("no request waits")
 
     def open_trust(self) -> None:
-        """Open what waits for trust."""
+        """Open the screen of the entries that wait for trust, or say why it cannot be opened."""
         if not self._state.trust:
             self._notifications.show("nothing waits for trust")
         elif self.on_main_or_page:
             self._app.push_screen(TrustScreen(self._state))
 
     def open_new(self, topics: frozenset[Topic]) -> None:
-        """Call the person for what is new among these topics, and open it when nobody is busy."""
+        """Ring for what is new among these topics, and open it where nobody is typing."""
         if Topic.ASKS in topics:
             self._open_new_request()
         if Topic.TRUST in topics:
@@ -83,6 +84,7 @@ class DecisionScreens:
         waiting = self._state.waiting
         ids = frozenset(ask.request.id for ask in waiting)
         new = ids - self._known_requests
+        # Kept before the check for idle: a request that came while the person typed never opens by itself later.
         self._known_requests = ids
         if not new:
             return
@@ -91,7 +93,7 @@ class DecisionScreens:
             self.open_request(next(ask for ask in waiting if ask.request.id in new))
 
     def _open_new_trust(self) -> None:
-        """Open the trust question once for every value that waits."""
+        """Open the trust screen once for every new value that waits."""
         waiting = frozenset(item.digest for item in self._state.trust)
         new = waiting - self._known_trust
         self._known_trust |= waiting
@@ -99,8 +101,8 @@ class DecisionScreens:
             self._app.push_screen(TrustScreen(self._state))
 
     def _open_new_question(self) -> None:
-        """Ring for a caller that loops, and open its question. Trust has a screen of its own, and the header
-        shows a stop."""
+        """Ring for a question about a caller in a loop, and open it. Trust has a screen of its own, and the
+        header shows the emergency stop."""
         ids = frozenset(question.id for question in self._state.questions)
         new = ids - self._known_questions
         self._known_questions = ids
@@ -112,5 +114,5 @@ class DecisionScreens:
             self.open_question(loops[0])
 
     def _none_open(self) -> bool:
-        """Whether no decision is on the screen already: requests never stack up over each other."""
+        """Whether no screen that decides is open. Such screens are never stacked over each other."""
         return not decision_open(self._app.screen_stack)

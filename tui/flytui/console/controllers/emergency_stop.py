@@ -11,16 +11,17 @@ from flytui.console.controllers.notifications import Notifications
 from flytui.console.state import ConsoleState
 
 SECOND_PRESS_S = 1.0
+"""Seconds within which the second press has to follow the first."""
 
 
 @dataclass(slots=True)
 class TwoPresses:
-    """A key that acts when it is pressed twice within `SECOND_PRESS_S`. Times are handed in."""
+    """A key that acts when it is pressed twice within `SECOND_PRESS_S`. Times are seconds on one clock."""
 
     first: float = float("-inf")
 
     def press(self, at: float) -> bool:
-        """Whether this press is the second one."""
+        """Record a press, and return whether it is the second one."""
         second = 0 <= at - self.first <= SECOND_PRESS_S
         self.first = float("-inf") if second else at
         return second

@@ -1,4 +1,4 @@
-"""What calls the person beside the screens: notices, the bell, the terminal's title and its own notices."""
+"""Notices, the bell, the terminal's title and its own notices: what calls the person beside the screens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Notifications:
         self._title = self._notify_problem = ""
 
     def show(self, notice: str) -> None:
-        """Answer a key with a sentence, so that the key does not seem dead. It lasts until the next key."""
+        """Show a sentence until the next key, for example why a key did nothing."""
         self._state.notice = notice
         bars = list(self._app.screen.query(_NOTICE_BARS).results(LineBar))
         for bar in bars:
@@ -46,14 +46,14 @@ class Notifications:
             bar.redraw()
 
     def show_token_change(self, event: Event) -> None:
-        """Name the caller that a token made or revoked lets in. The token itself is in no event."""
+        """Show which caller a token that was made or revoked admits, and who did it. No event holds the token."""
         name, by = event.payload.get("name"), event.payload.get("by")
-        words = "made: who has it comes in as" if event.payload.get("decision") == "made" else "revoked:"
+        words = "made: its holder is admitted as" if event.payload.get("decision") == "made" else "revoked:"
         self._app.notify(f"token {words} {name} ({by})", severity="warning", timeout=TOKEN_S)
 
     def update(self) -> None:
-        """Write the terminal's title where it changed; and show once that the person's own program for
-        notices failed, until it fails in another way."""
+        """Write the terminal's title where it changed. Where the person's own program for notices failed, show
+        that once; show it again only when it fails in another way."""
         sequence = title_sequence(self._state)
         if sequence != self._title and not self._state.suspended:
             self._title = sequence
@@ -65,17 +65,17 @@ class Notifications:
                 self.show(problem)
 
     def forget_title(self) -> None:
-        """Write the title again at the next update: another program had the terminal meanwhile."""
+        """Have the title written again at the next update, because another program had the terminal."""
         self._title = ""
 
     def ring_for_requests(self) -> None:
-        """Ring for new requests; a terminal that is not looked at gets a notice of its own, too."""
+        """Ring for new requests. Where the terminal does not have the focus, send it a notice, too."""
         self._app.bell()
         if not self._app.app_focus:
             self._write(notice_sequence(self._state))
 
     def _write(self, sequence: str) -> None:
-        """Write to the terminal itself, past the screen."""
+        """Write to the terminal directly, outside of what Textual draws."""
         driver = self._app._driver
         # Another program draws on a terminal that is lent: a sequence of ours would land in its output.
         if driver is not None and not self._app.is_headless and not self._state.suspended:

@@ -17,7 +17,8 @@ _PUSH_TITLE, _POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
 
 
 def title_text(state: ConsoleState) -> str:
-    """`▲ 2 waiting · shop · flytui`; what waits first, because titles are cut at their end."""
+    """The terminal's title, such as `▲ 2 waiting · shop · flytui`."""
+    # The count comes first, because terminals and task bars cut a title at its end.
     waiting = len(state.waiting)
     asks = [f"{'▲ ' if state.high_waiting else ''}{waiting} waiting"] if waiting else []
     words = " · ".join([*asks, PurePath(state.title).name or state.title, "flytui"])
@@ -25,26 +26,26 @@ def title_text(state: ConsoleState) -> str:
 
 
 def title_sequence(state: ConsoleState) -> str:
-    """What tells a terminal its title; the words in it are safe."""
+    """The escape sequence that sets the terminal's title. Its text has no control characters."""
     return f"\x1b]2;{title_text(state)}\x07"
 
 
 def notice_text(state: ConsoleState) -> str:
-    """`flytui: 2 waiting, high`: how many and how bad, never what."""
+    """The text of a notice, such as `flytui: 2 waiting, high`. It never holds anything of a request's input."""
     risk = highest_waiting(state.asks)
     return f"flytui: {len(state.waiting)} waiting{f', {risk.value}' if risk is not None else ''}"
 
 
 def notice_sequence(state: ConsoleState) -> str:
-    """A notice of the terminal's own, in both ways that terminals know (OSC 9 and OSC 777); one that
-    knows neither shows nothing."""
+    """The escape sequences for a notice of the terminal, OSC 9 and OSC 777. A terminal that knows neither shows
+    nothing."""
     words = notice_text(state)
     return f"\x1b]9;{words}\x07\x1b]777;notify;flytui;{words.removeprefix('flytui: ')}\x07"
 
 
 @contextmanager
 def restored_title(stream: TextIO | None) -> Iterator[None]:
-    """The terminal's own title comes back at the end of the block, whatever ends it."""
+    """Restore the terminal's title at the end of the block, whatever ends it."""
     if stream is None or not stream.isatty():
         yield
         return

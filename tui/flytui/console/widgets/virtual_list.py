@@ -63,7 +63,7 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._rows: Sequence[ListRow] = ()
-        self._key = ""
+        self._selected_key = ""
         self.cursor = 0
 
     @property
@@ -84,12 +84,14 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
         chosen by words, so where its row is not among them the cursor goes to the first, and back to
         its row once that is there again."""
         self._rows = rows
-        if self.row is None or rows[self.cursor].key != self._key:
-            found = next((at for at, row in enumerate(rows) if row.key and row.key == self._key), None)
+        if self.row is None or rows[self.cursor].key != self._selected_key:
+            found = next(
+                (at for at, row in enumerate(rows) if row.key and row.key == self._selected_key), None
+            )
             near = 0 if narrowed else self.cursor
             self.cursor = self._nearest(near if found is None else found)
         if not narrowed:
-            self._key = self.row.key if self.row else self._key
+            self._selected_key = self.row.key if self.row else self._selected_key
         self.virtual_size = Size(self.scrollable_content_region.width, len(rows))
         self._scroll_to_cursor()
         self.refresh()
@@ -161,7 +163,7 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
 
     def _move_to(self, index: int) -> None:
         self.cursor = index
-        self._key = self.row.key if self.row else self._key
+        self._selected_key = self.row.key if self.row else self._selected_key
         self._scroll_to_cursor()
         self.refresh()
         self.post_message(self.Moved(self))
