@@ -1,4 +1,5 @@
-"""One process that stays: asked one thing at a time, over lines, and ended when it breaks the contract."""
+"""A persistent process: it serves one request at a time, over lines, and is ended when it breaks the
+protocol."""
 
 from __future__ import annotations
 
@@ -33,17 +34,17 @@ from flycore.runners.protocol import AnswerLine, BusyLine, ProtocolViolation, ca
 from flysafe.procfs import ticks_now
 
 CANCEL_GRACE_S = 2.0
-"""Between `cancel` and the end of a process that does not answer it."""
+"""The time between `cancel` and the end of a process that does not answer it."""
 LEAVE_GRACE_S = 1.0
-"""Between the end of its stdin and TERM, for a process that is not needed any longer."""
+"""The time between the end of its stdin and TERM, for a process that is not needed any more."""
 LEAVING_S = 0.2
-"""Between the end of the stdout of a process that leaves and its end."""
+"""How long a process may take to exit after its stdout has ended, before that counts as a violation."""
 UNREQUESTED_BYTES = 65_536
-"""Bytes a process may write between two calls."""
+"""How many bytes a process may write between two requests."""
 
 
 class End(StrEnum):
-    """How a question to a process ended."""
+    """The ways in which a request to a process ends."""
 
     ANSWERED = "answered"
     TIMED_OUT = "timed-out"
@@ -54,7 +55,7 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came of one question. `document` is there for ANSWERED, `breach` for INVALID."""
+    """The outcome of one request. `document` is set for ANSWERED, `breach` for INVALID."""
 
     end: End
     document: JsonObject | None = None
@@ -65,7 +66,8 @@ class Reply:
 
 
 class _PendingRequest:
-    """One question. `stopped`: there is something to tell; `over`: the process has done with it."""
+    """A request under way. `stopped` is set when the caller need not wait any longer, `over` when the process
+    works on the request no more."""
 
     __slots__ = ("breach", "document", "end", "on_event", "over", "request_id", "stopped")
 
@@ -77,19 +79,22 @@ class _PendingRequest:
         self.breach: ProtocolViolation | None = None
 
     def finish(self, end: End) -> None:
-        """The first end stands."""
+        """End the request. Only the first end counts."""
+        # A process that is cancelled at its time limit answers afterwards: that answer must not undo the
+        # time-out.
         self.end = self.end or end
         self.stopped.set()
         self.over.set()
 
     def time_out(self) -> None:
-        """Its time is up; the process may still come back from it."""
+        """End the caller's wait at the time limit. The process may still answer its cancellation."""
         self.end = self.end or End.TIMED_OUT
         self.stopped.set()
 
 
 class PersistentProcess:
-    """A running process. Raises SpawnError where it cannot be started. Whoever makes it ends it."""
+    """A running process that serves several requests. Raises SpawnError where it cannot be started. Its owner
+    must call `end`."""
 
     def __init__(self, spec: SpawnSpec, on_change: Callable[[PersistentProcess], None]) -> None:
         become_subreaper()
@@ -104,15 +109,15 @@ class PersistentProcess:
         self._left = anyio.Event()
         self._stderr = TailBuffer()
         self.broken = False
-        """Whether it can be asked nothing more."""
+        """Whether it can serve no further request."""
         self.died = False
-        """Whether it left, unasked and not in order, or broke the contract."""
+        """Whether it broke the protocol, or exited during a request or with an error."""
         self.busy = False
-        """Whether it says that work of its own goes on."""
+        """Whether it reports that work of its own goes on."""
         self.left_unforced = False
-        """Whether it had left before `end` told it to with a signal."""
+        """Whether it had exited before `end` sent it a signal."""
         self.answered = 0
-        """How many questions it has answered."""
+        """How many requests it has answered."""
         self._reactor.watch(self._child.pidfd, self._on_exit)
         self._stdout = PipeReader(self._reactor, self._child.stdout, self._take, self._on_silence)
         self._errors = PipeReader(self._reactor, self._child.stderr, self._take_error)
@@ -120,33 +125,38 @@ class PersistentProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The id of the process."""
         return self._child.popen.pid
 
     @property
     def exit_code(self) -> int | None:
-        """How it left, negative for a signal; None before `end` is through."""
+        """The exit code, negative for a signal; None before `end` has returned."""
         return self._child.popen.returncode
 
     def ready(self) -> bool:
-        """Whether it can be asked: it is there, and what it has said by now was in order."""
+        """Whether it can serve a request: it runs, and what it has written until now follows the protocol."""
+        # The event loop may not have seen yet what the process wrote or that it exited, so both are looked
+        # at here. Otherwise a line from before the request could be taken for its answer.
         if not self.broken:
             self._stdout.drain()
         if not self.broken and _exit_code(self.pid) is not None:
             self._on_exit()
         if not self.broken and self._line:
-            self._violated(ProtocolViolation("has begun while nothing was asked", ""))
+            self._violated(ProtocolViolation("began before there was a request", ""))
         return not self.broken
 
     async def ask(
         self, request_id: str, request: bytes, limits: RunLimits, on_event: OnEvent | None
     ) -> Reply:
-        """Send one line and wait for its answer. Only one question at a time.
+        """Send one request line and wait for its answer. There may be only one request at a time.
 
-        At the time limit, and when the awaiting task is cancelled, the process is told, and is `broken`
-        where it does not answer within `CANCEL_GRACE_S`; the cancellation then goes on.
+        At the time limit, and when the awaiting task is cancelled, the request is cancelled in the process,
+        which is `broken` where it does not answer that within `CANCEL_GRACE_S`. Then the cancellation goes
+        on.
         """
         begun = time.monotonic()
+        # What is still in the pipe belongs to an earlier request, which may be another call's: the tail
+        # begins anew.
         self._errors.drain()
         self._stderr = TailBuffer()
         turn = self._turn = _PendingRequest(request_id, on_event)
@@ -181,18 +191,20 @@ class PersistentProcess:
             self._break()
 
     def _check_cancelled(self) -> None:
-        """After an answer no part of the request may be left over."""
+        """Break off a process that has not read its request to the end: the rest would be taken for the next
+        one."""
         self._errors.drain()
         if not self.broken and self._stdin.pending:
             self._break(died=True)
 
     def abandon(self) -> None:
-        """It is to be ended now: whoever waits for an answer need not."""
+        """Mark the process as broken, and end the wait for its answer."""
         self._break()
 
     async def end(self, *, at_once: bool = False) -> int:
-        """End it and everybody it started, whatever is cancelled meanwhile; returns the survivors. Without
-        `at_once` it may leave by itself first: its stdin ends."""
+        """End the process and its tree, and return how many processes survive. A cancellation waits until
+        this is done. Without `at_once` the process has `LEAVE_GRACE_S` to exit by itself, at the end of its
+        stdin."""
         self.broken = True
         self._stdin.close()
         survivors = 0
@@ -209,7 +221,7 @@ class PersistentProcess:
         return survivors
 
     def reap_descendants(self) -> None:
-        """Reap what it orphaned and what has ended."""
+        """Reap the orphans of its tree that have ended."""
         reap_descendants(self._tree)
 
     def _close(self) -> None:
@@ -223,19 +235,23 @@ class PersistentProcess:
     def _on_exit(self) -> None:
         self._reactor.forget(self._child.pidfd)
         self._left.set()
+        # The answer may be in the pipe already, because the exit is often seen first.
         self._stdout.drain()
         asked = self._turn is not None and not self._turn.over.is_set()
         self._break(died=asked or _exit_code(self.pid) != 0)
 
     def _on_silence(self) -> None:
-        """Its stdout has ended: it answers nothing any more. Where it is leaving, its exit says more."""
+        """Its stdout has ended, so that it can answer no more."""
+        # A process that exits closes its stdout a moment before its exit is seen, and the exit code says
+        # more.
         asyncio.get_running_loop().call_later(LEAVING_S, self._on_staying_silent)
 
     def _on_staying_silent(self) -> None:
         if not self._left.is_set() and not self.broken:
-            self._violated(ProtocolViolation("will not come: it closed its stdout", ""))
+            self._violated(ProtocolViolation("will not come: the process closed its stdout", ""))
 
     def _take(self, data: bytes) -> bool:
+        # Counted before anything is kept, so that memory stays bounded whatever the process writes.
         self._said += len(data)
         if self._said > self._most:
             if self._turn is not None:
@@ -285,20 +301,22 @@ class PersistentProcess:
 
 
 def _exit_code(pid: int) -> int | None:
-    """How a child left, negative for a signal; None while it runs. It stays to be reaped."""
+    """The exit code of a child, negative for a signal; None while it runs. The child is not reaped, so that
+    its id stays taken."""
     gone = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if gone is None:
         return None
     return gone.si_status if gone.si_code == os.CLD_EXITED else -gone.si_status
 
 
-# The dialect `persistent`: the same request and answer lines, over a process that stays.
+# The dialect `persistent`: the same request and answer lines, over a process that serves several calls.
 
 
 async def ask_process(
     instance: PersistentProcess, job: ProcessJsonJob, on_event: OnEvent | None
 ) -> RunOutcome:
-    """One call to a process that runs. Whatever it does is an outcome; cancelling is `Instance.ask`'s."""
+    """Run one call in a persistent process. Whatever the process does is an outcome. A cancellation is
+    handled by `PersistentProcess.ask`."""
     try:
         request = request_line(job, stays=True)
     except ValueError:
@@ -313,7 +331,9 @@ async def ask_process(
 
 
 async def call_alone(job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
-    """One call to a program that could stay, in a process of its own: its stdin ends after the request."""
+    """Run one call of a persistent program in a process of its own, whose stdin ends after the request."""
+    # Such a program puts `requestId` into its answer; in a one-shot answer that would be a field of the
+    # output.
     outcome = await call_sidecar(job, on_event)
     if not isinstance(outcome.output, dict) or "requestId" not in outcome.output:
         return outcome
@@ -333,7 +353,7 @@ def _answer(job: ProcessJsonJob, reply: Reply, stderr_tail: str) -> Answer:
             status=Status.FAILED,
             code=Code.INVALID_OUTPUT,
             message=f"the answer {reply.breach.fault}",
-            hint="a process that stays answers each line with one line: an object with ok and the requestId",
+            hint="a persistent process answers each line with one line: an object with ok and the requestId",
             details={**facts, "excerpt": reply.breach.excerpt},
         )
     left = "was ended" if reply.exit_code is None else exit_words(reply.exit_code)

@@ -1,8 +1,9 @@
-"""The processes that stay: which call gets which, how many there are, and when each one ends.
+"""The pool of persistent processes: which call gets which process, how many there are, and when each one
+ends.
 
-A process serves one key only: the same sidecar, program, entry, permissions, sandbox level and caller. It
-is started by the first call that needs it, asked one thing at a time, and ended when it was idle for long
-enough, when it breaks the contract, or when its key holds no longer.
+A process serves one key only: the same sidecar, program, entry, permissions, sandbox level and caller. It is
+started by the first call that needs it, serves one call at a time, and is ended when it was idle for long
+enough, when it breaks the protocol, or when its key is outdated.
 """
 
 from __future__ import annotations
@@ -22,19 +23,21 @@ from flycore.runners.output import OnEvent
 from flycore.runners.persistent import PersistentProcess, ask_process
 
 MOST_IDLE = 64
-"""Processes that stay without a call; beyond that the one that is idle longest and not busy is ended."""
+"""How many processes may be without a call; beyond that the one that is idle longest and not busy is
+ended."""
 FIRST_PAUSE_S = 0.1
-"""Before a process that died is started again; twice as long after each further death, up to `LONGEST`."""
+"""The pause before a process that died is started again; each further death doubles it, up to
+`LONGEST_PAUSE_S`."""
 LONGEST_PAUSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessKey:
-    """Whom a process serves. All but `sidecar`, `level` and `caller` are digests."""
+    """The calls that a process may serve. All fields but `sidecar`, `level` and `caller` are digests."""
 
     sidecar: str
     program: str
-    """Over the seals of the program and its delegates."""
+    """The digest over the seals of the program and its delegates."""
     entry: str
     permissions: str
     level: str
@@ -43,7 +46,7 @@ class ProcessKey:
 
 @dataclass(eq=False, slots=True)
 class _IdleProcess:
-    """A process without a call."""
+    """A process without a call. Times are in seconds."""
 
     instance: PersistentProcess
     since: float
@@ -58,14 +61,14 @@ class _Group:
     free: list[_IdleProcess] = field(default_factory=list)
     asked: set[PersistentProcess] = field(default_factory=set)
     users: int = 0
-    """Calls that hold a place or wait for one."""
+    """How many calls hold a place or wait for one."""
     deaths: int = 0
-    """Since the last good answer."""
+    """How many processes died since the last good answer."""
     not_before: float = 0.0
 
 
 class ProcessSlot:
-    """The right of one call to ask one process of its key, started where none is free."""
+    """The right of one call to use one process of its key, which is started where none is free."""
 
     __slots__ = ("_group", "_idle_s", "_key", "_pool")
 
@@ -74,17 +77,19 @@ class ProcessSlot:
 
     @property
     def key(self) -> ProcessKey:
-        """Whom its process serves."""
+        """The key of its process."""
         return self._key
 
     async def call(self, job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
-        """Run the call; every end is an outcome. A process that cannot go on has ended, with all it started,
-        when this returns. Cancelling takes the request back first; see `Instance.ask`."""
+        """Run the call; every end is an outcome. A process that cannot go on has ended with its whole tree
+        when this returns. A cancellation first cancels the request in the process."""
         pool, group = self._pool, self._group
         instance = await pool.take(self._key, group)
         if instance is None:
             spec = job.spawn_spec
-            name = f"{spec.call_id}-stays-{secrets.token_hex(4)}"  # begins with its kernel's session
+            # A name of its own, because the process outlives this call. It begins with the kernel's
+            # session, by which a later kernel finds what a crashed one left behind.
+            name = f"{spec.call_id}-stays-{secrets.token_hex(4)}"
             spec = replace(spec, call_id=name, env={**spec.env, CALL_ID_VARIABLE: name})
             try:
                 instance = PersistentProcess(spec, pool.note_change)
@@ -98,13 +103,15 @@ class ProcessSlot:
         try:
             outcome = await ask_process(instance, job, on_event)
         finally:
+            # A cancelled call as well returns its process or ends it.
             group.asked.discard(instance)
             survivors = await pool.give_back(self._key, group, instance, self._idle_s)
         return outcome.with_survivors(survivors)
 
 
 class ProcessPool:
-    """All processes that stay. `monotonic` gives seconds; `holds` says whether a key still holds."""
+    """All persistent processes of a kernel. `monotonic` returns seconds; `holds` says whether processes of a
+    key may still serve calls."""
 
     def __init__(self, monotonic: Callable[[], float], holds: Callable[[ProcessKey], bool]) -> None:
         self._monotonic, self._holds = monotonic, holds
@@ -118,7 +125,9 @@ class ProcessPool:
     async def slot(
         self, key: ProcessKey, *, instances: int, idle_ms: int, waits: Callable[[str], None]
     ) -> AsyncIterator[ProcessSlot]:
-        """Have a place for the block. `waits` is told, before, why that takes waiting, where it does."""
+        """Hold a place while the block runs. `waits` is called with the reason before any waiting."""
+        # The entry or program of this sidecar has changed: processes of the older one serve nobody any
+        # more, and would count against the new one's resources until they are idle for long enough.
         self.retire(lambda other: other.sidecar == key.sidecar and _is_another(other, key))
         group = self._groups.get(key)
         if group is None:
@@ -126,20 +135,24 @@ class ProcessPool:
         group.users += 1
         try:
             if group.places.value == 0:
-                waits("waiting: the sidecar answers another call")
+                waits("waiting: the sidecar serves another call")
             async with group.places:
+                # The pause is taken with the place held, so that waiting calls do not start the program at
+                # once one after the other.
                 pause = group.not_before - self._monotonic()
                 if pause > 0 and not group.free:
-                    waits(f"waiting: the sidecar died {group.deaths} times, it is started again in a moment")
+                    waits(f"waiting: the sidecar died {group.deaths} times and is started again in a moment")
                     await anyio.sleep(pause)
                 yield ProcessSlot(self, key, group, idle_ms / 1000)
         finally:
             group.users -= 1
+            # A group with deaths is kept, so that its pause holds for the next call; `tidy` drops it
+            # afterwards.
             if not group.users and not group.free and not group.deaths:
                 self._groups.pop(key, None)
 
     async def take(self, key: ProcessKey, group: _Group) -> PersistentProcess | None:
-        """A process of the group that can be asked; None where one has to be started."""
+        """A process of the group that can serve a call; None where one has to be started."""
         while group.free:
             instance = group.free.pop().instance
             if instance.ready():
@@ -150,7 +163,9 @@ class ProcessPool:
     async def give_back(
         self, key: ProcessKey, group: _Group, instance: PersistentProcess, idle_s: float
     ) -> int:
-        """A call has done with its process: it rests, or is ended. How many of its tree are left."""
+        """Take back the process of a call that has ended, and keep or end it. Returns how many processes of
+        its tree survive."""
+        # The key may have become outdated during the call, by an edit of the entry or by a person's decision.
         outdated = instance in self._outdated or not self._holds(key)
         self._outdated.discard(instance)
         if self._closing or instance.broken:
@@ -170,18 +185,17 @@ class ProcessPool:
         return await instance.end(at_once=True)
 
     def note_exit(self, group: _Group) -> None:
-        """It is started again a little later each time."""
+        """Count a process that died, and set the pause before the next one is started."""
         pause = min(FIRST_PAUSE_S * 2**group.deaths, LONGEST_PAUSE_S)
         group.deaths += 1
         group.not_before = self._monotonic() + pause
 
     def note_change(self, instance: PersistentProcess) -> None:
-        """A process can be asked nothing more, or says that it is busy no longer: where it rests, it may have
-        to be ended."""
+        """Note that a process broke, or became busy or idle: it may have to be ended."""
         self._wake()
 
     def retire(self, outdated: Callable[[ProcessKey], bool]) -> None:
-        """End the processes of these keys: those that rest soon, those that are asked after their answer."""
+        """End the processes of these keys: idle ones soon, those that serve a call after its answer."""
         for key, group in self._groups.items():
             if outdated(key):
                 self._doomed += [resting.instance for resting in group.free]
@@ -190,23 +204,25 @@ class ProcessPool:
                 self._wake()
 
     def review(self) -> None:
-        """End the processes whose key holds no longer."""
+        """End the processes whose key is outdated."""
         self.retire(lambda key: not self._holds(key))
 
     async def run(self) -> None:
-        """End what rests for too long, died or was retired, until cancelled."""
+        """End processes that were idle for too long, died or were retired, until cancelled."""
         while True:
+            # A new event before the look: a change during the look wakes the next wait.
             self._changed = anyio.Event()
             due = await self.tidy()
             with anyio.move_on_after(max(0.0, due)):
                 await self._changed.wait()
 
     async def tidy(self) -> float:
-        """End what is to be ended now; seconds until something may be again."""
+        """End the processes whose end is due. Returns the seconds until the next one may be due."""
         now, due = self._monotonic(), float("inf")
         for group in self._groups.values():
             for resting in tuple(group.free):
                 left = resting.since + resting.idle_s - now
+                # Orphans of a process that lives for hours would stay zombies until it ends.
                 resting.instance.reap_descendants()
                 if not resting.instance.broken and (resting.instance.busy or left > 0):
                     due = min(due, left) if not resting.instance.busy else due
@@ -226,8 +242,8 @@ class ProcessPool:
                 group.start_soon(partial(instance.end, at_once=at_once or instance.broken))
 
     async def halt(self) -> None:
-        """End every process at once, whoever waits for an answer or not. Returns when all have ended; a call
-        whose process is taken away ends what is left of it itself."""
+        """End every process at once, whether a call waits for its answer or not. Returns when the idle ones
+        have ended; a process that serves a call is ended by that call."""
         for group in self._groups.values():
             self._doomed += [resting.instance for resting in group.free]
             group.free.clear()
@@ -237,7 +253,7 @@ class ProcessPool:
             await self._end_ending(at_once=True)
 
     async def close(self) -> None:
-        """`halt`, and keep no process from now on."""
+        """End every process at once, and keep none from now on."""
         self._closing = True
         await self.halt()
 
@@ -262,5 +278,5 @@ class ProcessPool:
 
 
 def _is_another(one: ProcessKey, other: ProcessKey) -> bool:
-    """Whether the sidecar itself has become another one, whoever calls it."""
+    """Whether the two keys are of different programs or entries of the sidecar, whoever calls it."""
     return (one.program, one.entry) != (other.program, other.entry)

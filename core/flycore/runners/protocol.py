@@ -1,4 +1,5 @@
-"""What one line of a process that stays means: an answer to what it was asked, an event, or a breach."""
+"""The line protocol of persistent processes: a line is an answer, an event, or a violation of the
+protocol."""
 
 from __future__ import annotations
 
@@ -11,21 +12,22 @@ from flycore.runners.output import LONGEST_EVENT, SidecarEvent, event_of, excerp
 
 @dataclass(frozen=True, slots=True)
 class AnswerLine:
-    """The answer that was waited for: an object whose `ok` is true or false, without its `requestId`."""
+    """The answer to the request: an object whose `ok` is true or false, without its `requestId`."""
 
     document: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class BusyLine:
-    """Whether work of its own goes on in the process, such as a task in the background."""
+    """The report of a process that work of its own goes on, such as a task in the background, or has
+    ended."""
 
     busy: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolViolation:
-    """Nothing that may be said now; `fault` is a sentence without its subject."""
+    """A line that the protocol does not allow at this moment; `fault` is a sentence without its subject."""
 
     fault: str
     excerpt: str
@@ -35,12 +37,13 @@ LineMessage = AnswerLine | BusyLine | SidecarEvent | ProtocolViolation
 
 
 def cancel_line(request_id: str) -> bytes:
-    """The line that takes a request back."""
+    """The line that cancels a request."""
     return json.dumps({"cancel": request_id}).encode() + b"\n"
 
 
 def read_line(line: bytes, request_id: str) -> LineMessage | None:
-    """What `line` says while `request_id` is waited for (empty: nothing is). None for an empty line."""
+    """The meaning of `line` while the request `request_id` is under way; it is empty where none is. None for
+    an empty line."""
     if not line.strip():
         return None
     try:
@@ -53,7 +56,7 @@ def read_line(line: bytes, request_id: str) -> LineMessage | None:
         event = _event(value) if len(line) <= LONGEST_EVENT else None
         return event or ProtocolViolation("has no ok, and is no event", excerpt(line))
     if not request_id:
-        return ProtocolViolation("came while nothing was asked", excerpt(line))
+        return ProtocolViolation("came without a request", excerpt(line))
     if not isinstance(value["ok"], bool):
         return ProtocolViolation("has no ok that is true or false", excerpt(line))
     if value.get("requestId") != request_id:

@@ -1,1 +1,1 @@
-"""Starts a child process, reads it within bounds, and ends it with its whole process tree."""
+"""Starts a child process, reads its output within bounds, and ends its whole process tree."""

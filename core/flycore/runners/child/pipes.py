@@ -1,4 +1,4 @@
-"""Our ends of a child's pipes, on the event loop, without a thread and without a stream object."""
+"""Our ends of a child's pipes, read and written on the event loop, and the buffers for what is read."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from collections.abc import Callable
 from flycore.runners.child.epoll import WRITABLE, EpollReader
 
 FIRST_READ = 65_536
+"""Bytes of a read until one is full: the size that Linux gives a pipe."""
 CHUNK = 262_144
+"""Bytes of each later read."""
 PIPE_SIZE = 1_048_576
+"""Bytes of a widened pipe: what Linux allows without privileges by default."""
 TAIL = 65_536
+"""Bytes of stderr that are kept."""
 
 
 class PipeReader:
-    """Reads a pipe when the loop finds it readable: one chunk a turn, so that no child starves another.
+    """Reads a pipe when the event loop finds it readable.
 
-    `take` gets each chunk and answers whether it wants more; `on_end` hears when nobody writes any more. The
-    pipe is widened only once a chunk came full: small answers never pay for it, and the user's share of pipe
-    memory is spared.
+    `take` is called with each chunk and returns whether it wants more; `on_end` is called when the last
+    writer has closed the pipe.
     """
 
     def __init__(
@@ -37,7 +40,9 @@ class PipeReader:
         reactor.watch(fd, self._read)
 
     def _read(self, most: int = CHUNK) -> int:
-        """Read once; returns the number of bytes, 0 at the end or when nothing is there."""
+        """Read once, and return the number of bytes: 0 at the end, or when there is nothing to read."""
+        # One chunk in each turn of the loop, so that a child that writes without end does not delay the
+        # others.
         try:
             data = os.read(self._fd, min(self._size, most))
         except BlockingIOError:
@@ -47,6 +52,8 @@ class PipeReader:
             if self._on_end is not None:
                 self._on_end()
             return 0
+        # Only a pipe that came full is widened: small answers do not pay for it, and pipe memory is limited
+        # for each user.
         if len(data) == FIRST_READ == self._size:
             self._widen()
         if not self._take(data):
@@ -58,12 +65,14 @@ class PipeReader:
         try:
             fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
         except OSError:
-            return  # over the user's share: the pipe stays as it is, only slower
+            return  # over the user's limit: the pipe keeps its size and is only slower
 
     def drain(self) -> None:
-        """Take what is in the pipe now, and not what somebody may still write: that could have no end."""
+        """Read what is in the pipe now."""
         if self._fd < 0:
             return
+        # The amount is read first, because a grandchild may go on writing: reading to the end could have no
+        # end.
         waiting: int = struct.unpack("i", fcntl.ioctl(self._fd, termios.FIONREAD, b"\0" * 4))[0]
         while waiting > 0 and self._fd >= 0:
             got = self._read(waiting)
@@ -72,7 +81,7 @@ class PipeReader:
             waiting -= got
 
     def close(self) -> None:
-        """Stop reading. It is forgotten first: a closed number may be somebody else's at once."""
+        """Stop reading, and close the pipe."""
         if self._fd >= 0:
             self._reactor.forget(self._fd)
             os.close(self._fd)
@@ -80,7 +89,7 @@ class PipeReader:
 
 
 class PipeWriter:
-    """Writes one document into a pipe and closes it; a child that does not read, or leaves, is no error."""
+    """Writes one document into a pipe and closes it. A child that does not read it, or exits, is no error."""
 
     def __init__(self, reactor: EpollReader, fd: int, data: bytes) -> None:
         self._reactor, self._fd, self._rest = reactor, fd, memoryview(data)
@@ -100,7 +109,7 @@ class PipeWriter:
         self.close()
 
     def close(self) -> None:
-        """Close the pipe, written out or not."""
+        """Close the pipe, whether all was written or not."""
         if self._fd >= 0:
             self._reactor.forget(self._fd)
             os.close(self._fd)
@@ -108,8 +117,8 @@ class PipeWriter:
 
 
 class LineWriter:
-    """Writes documents into a pipe that stays open. One that is not read, or was closed, is no error: it
-    shows in `pending`."""
+    """Writes documents into a pipe that stays open. A document that is not read is no error; `pending` shows
+    it."""
 
     def __init__(self, reactor: EpollReader, fd: int) -> None:
         self._reactor, self._fd = reactor, fd
@@ -118,14 +127,15 @@ class LineWriter:
         os.set_blocking(fd, False)
 
     def send(self, data: bytes) -> None:
-        """Write as much as there is room for now, the rest when there is more."""
+        """Write as much as the pipe has room for now, and the rest when it has more."""
         self._rest += data
         if not self._watched:
             self._write()
 
     @property
     def pending(self) -> bool:
-        """Whether something sent has not been taken, or never will be."""
+        """Whether a part of what was sent is not in the pipe yet, or never will be because the pipe is
+        closed."""
         return bool(self._rest)
 
     def _write(self) -> None:
@@ -153,7 +163,8 @@ class LineWriter:
             self._reactor.forget(self._fd)
 
     def close(self) -> None:
-        """Close the pipe, written out or not: to a process that stays, the word to leave."""
+        """Close the pipe, whether all was written or not. The end of its stdin tells a persistent process to
+        exit."""
         if self._fd >= 0:
             self._unwatch()
             os.close(self._fd)
@@ -161,7 +172,7 @@ class LineWriter:
 
 
 class BoundedBuffer:
-    """Keeps at most `limit` bytes; `over` says that there were more."""
+    """Keeps at most `limit` bytes of what is read; `over` says that there were more."""
 
     def __init__(
         self, limit: int, on_data: Callable[[bytes], None] | None, on_over: Callable[[], None]
@@ -171,7 +182,7 @@ class BoundedBuffer:
         self._limit, self._on_data, self._on_over = limit, on_data, on_over
 
     def take(self, data: bytes) -> bool:
-        """Keep the chunk, or what there is room for."""
+        """Keep the chunk, or as much of it as the limit allows; False when the limit is passed."""
         room = self._limit - len(self.data)
         kept = data if len(data) <= room else data[:room]
         self.data += kept
@@ -184,22 +195,23 @@ class BoundedBuffer:
 
 
 class TailBuffer:
-    """Keeps the last `TAIL` bytes of whatever comes."""
+    """Keeps the last `TAIL` bytes of what is read."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def take(self, data: bytes) -> bool:
-        """Always wants more: stderr never ends a call."""
+        """Keep the end of the data. Always True: no amount of stderr ends a call."""
         if len(data) >= TAIL:
             self._data[:] = data[-TAIL:]
         else:
             self._data += data
+            # Cut only at twice the size: a cut at each small write would copy the whole tail each time.
             if len(self._data) > 2 * TAIL:
                 del self._data[:-TAIL]
         return True
 
     @property
     def data(self) -> bytes:
-        """The tail so far."""
+        """The last bytes read until now, at most `TAIL`."""
         return bytes(self._data[-TAIL:])

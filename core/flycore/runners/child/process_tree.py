@@ -1,16 +1,12 @@
-"""Ends the whole process tree of a call, escapees included, and nothing that is not of that call.
+"""The process tree of a call: every process that the call started, found and ended, and no other process.
 
-Why this finds everybody: this process is a child subreaper, so whoever is orphaned below it becomes its
-child. When the leader of a call has left, each survivor of its tree is, or descends from, an adopted child
-of ours. After a normal exit it is therefore enough to look at our own list of children: nobody there but
-leaders of running calls means that nobody is left, at the price of reading one small file.
+This process is a child subreaper: a process that is orphaned below it becomes its child. When the leader of a
+call has exited, each survivor of its tree is therefore such an adopted child, or descends from one. An
+adopted child belongs to the call in whose session it is; else to the call that its environment names; else to
+one of the calls that already ran when it was started.
 
-Whose an adopted child is: the call in whose session it is; else the call its environment names; else,
-for one that has a session of its own and hides its origin, it is ended with the last of the calls that
-already ran when it was started. (A process that stays over many calls is no shield: only where no other
-call can have started the hidden one, it is its own.) A child in the session of this very process was
-started by a library here (a session cannot be joined, only inherited): it is left alone. So whatever else
-starts a program in a new session from this process must do so through this room.
+Every program that this process starts in a new session must be registered here: an unregistered one would be
+taken for an escaped process of some call.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ from flysafe.procfs import (
 
 CALL_ID_VARIABLE = "FLYTUI_CALL_ID"
 KILL_PATIENCE_S = 2.0
-"""How long a killed tree may take to vanish before it is reported as surviving."""
+"""How long a killed tree may take to disappear before its processes are reported as survivors."""
 _PR_SET_CHILD_SUBREAPER = 36
 _FIRST_PAUSE_S = 0.002
 _LONGEST_PAUSE_S = 0.05
@@ -44,26 +40,27 @@ _LONGEST_PAUSE_S = 0.05
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProcessTree:
-    """The processes of one call. `leader` was started by us, leads session and group, is not yet reaped."""
+    """The processes of one call. The leader is our child, leads its session and process group, and is not
+    reaped yet, so that its process id cannot be used by another process."""
 
     leader: int
     call_id: str
     started: int
     """Clock ticks since boot, taken before the leader was started."""
     persistent: bool = False
-    """Whether it outlives the calls it serves."""
+    """Whether the tree outlives the calls that it serves."""
 
 
-_registered: dict[int, ProcessTree] = {}  # children belong to the process as a whole, and so does this table
-
-
+# Children belong to the process as a whole, and so does this table of trees by leader.
+_registered: dict[int, ProcessTree] = {}
+# The ids of processes that are subreapers: a fork of this process inherits the list, but not the setting.
 _subreaper: list[int] = []
 
 
 def become_subreaper() -> None:
-    """Have orphans of our children re-parented to this process instead of to init; done once a process.
+    """Make orphaned descendants children of this process, instead of init's; done once for each process.
 
-    This makes an escape by a double fork visible: the escaped process shows up as a child of this one.
+    With that a process that escaped by a double fork appears as a child of this one.
     """
     if os.getpid() in _subreaper:
         return
@@ -79,22 +76,23 @@ def register(leader: int, call_id: str, started: int, *, stays: bool = False) ->
 
 
 def forget(tree: ProcessTree) -> None:
-    """Forget the tree; its leader's pid may be reused from here on."""
+    """Forget the tree, whose leader has been reaped: from here on another process may have the leader's
+    id."""
     _registered.pop(tree.leader, None)
 
 
 def has_descendants(tree: ProcessTree) -> bool:
-    """Whether anybody of the tree is left besides its leader; cheap when nobody is."""
+    """Whether a process of the tree is left besides its leader."""
     return any(True for _ in _adopted(tree))
 
 
 def count_descendants(tree: ProcessTree) -> int:
-    """How many of the tree besides its leader still run."""
+    """How many processes of the tree still run, its leader not counted."""
     return sum(not process.ended for process in _adopted(tree))
 
 
 def reap_descendants(tree: ProcessTree) -> None:
-    """Reap whoever of a tree that stays was orphaned and has ended."""
+    """Reap the orphans of a persistent tree that have ended."""
     for process in tuple(_adopted(tree)):
         if process.ended:
             _reap(process.pid)
@@ -105,14 +103,14 @@ class TreeEnd:
     """How a tree was ended."""
 
     killed: int
-    """Who was still there after TERM and its grace."""
+    """How many processes were still alive after TERM and its grace."""
     survivors: int
-    """Who is left after KILL: 0 unless the system forbids us to end them."""
+    """How many processes are left after KILL: 0 unless the system forbids this user to end them."""
 
 
 async def end_tree(tree: ProcessTree, grace_s: float) -> TreeEnd:
-    """End everybody: TERM, after `grace_s` seconds KILL. The leader is left to be reaped by whoever
-    holds it."""
+    """End every process of the tree: with TERM, and after `grace_s` seconds with KILL. The caller has to reap
+    the leader."""
     left = await _end_with(tree, signal.SIGTERM, grace_s)
     if not left:
         return TreeEnd(0, 0)
@@ -120,10 +118,14 @@ async def end_tree(tree: ProcessTree, grace_s: float) -> TreeEnd:
 
 
 async def _end_with(tree: ProcessTree, number: signal.Signals, patience_s: float) -> int:
+    """Send the signal to every process of the tree until none is left; how many are left after
+    `patience_s`."""
     deadline = time.monotonic() + patience_s
     pause = _FIRST_PAUSE_S
+    # By id and start time: an id can be used again by another process of the tree.
     told: set[tuple[int, int]] = set()
     _signal_group(tree.leader, number)
+    # Members can start others while they are being signalled, so this looks again until nobody is left.
     while True:
         living, reaped = _members(tree)
         if not living and not reaped:
@@ -134,12 +136,15 @@ async def _end_with(tree: ProcessTree, number: signal.Signals, patience_s: float
                 send_signal(process, number, signal.SIGCONT)
         if living and time.monotonic() >= deadline:
             return len(living)
+        # Only zombies were reaped: what they orphaned may be adopted by now, so the next look is at once.
         await anyio.sleep(pause if living else 0)
         pause = min(pause * 2, _LONGEST_PAUSE_S)
 
 
 def _signal_group(leader: int, number: signal.Signals) -> None:
-    """At once for the whole group, so that nobody in it forks away between two signals."""
+    """Signal the process group of the leader."""
+    # One system call for the whole group: no member can fork between two signals. CONT lets a stopped
+    # member act on TERM. The leader is not reaped yet, so its id still names this group.
     try:
         os.killpg(leader, number)
         os.killpg(leader, signal.SIGCONT)
@@ -148,12 +153,13 @@ def _signal_group(leader: int, number: signal.Signals) -> None:
 
 
 def _members(tree: ProcessTree) -> tuple[list[Process], int]:
-    """Who of the tree is alive now, and how many of its zombies were reaped on the way.
+    """The processes of the tree that are alive now, and how many of its zombies were reaped.
 
-    A table of processes is no snapshot: only a look that finds nobody and reaps nobody proves an end, and
-    only when the leader had left before it began: what a leader orphans later is no child of ours yet.
+    The tree has ended only when this finds nobody and reaps nobody.
     """
     reaped = 0
+    # The process table is read one process after the other, so it is no snapshot: a process may be missed
+    # while its parent exits. The leader is looked at first: what it orphans later is no child of ours yet.
     roots = [] if _has_ended(tree.leader) else [tree.leader]
     for process in _adopted(tree):
         if process.ended and _reap(process.pid):
@@ -166,24 +172,34 @@ def _members(tree: ProcessTree) -> tuple[list[Process], int]:
 
 
 def _adopted(tree: ProcessTree) -> Iterable[Process]:
-    """Children of ours that are the tree's, except its leader."""
+    """The adopted children of this process that belong to the tree; its leader is not one of them."""
     strangers = own_children().difference(_registered)
+    # The normal end of a call: no children but registered leaders means that no tree without its leader is
+    # left, at the price of reading one small file of /proc.
     if not strangers:
-        return  # the normal end of a call
+        return
     own_session = os.getsid(0)
     for pid in strangers:
         process = read_process(pid)
+        # A session cannot be joined, only inherited: a child in our own session was started by a library in
+        # this process and belongs to no call.
         if process is not None and process.session != own_session and _owner_is(tree, process):
             yield process
 
 
 def _owner_is(tree: ProcessTree, process: Process) -> bool:
+    """Whether an adopted process belongs to the tree: by its session, else by its environment, else by its
+    age."""
     if process.session in _registered:
         return process.session == tree.leader
     named = environment_value(process.pid, CALL_ID_VARIABLE)
     owner = next((other for other in _registered.values() if named and other.call_id == named), None)
     if owner is not None:
         return owner is tree
+    # A process with a session of its own and without our variable hides its origin. It ends with the last
+    # of the calls that may have started it, so that no other call loses a process. A persistent process
+    # does not count as such a call unless it is the only one, else the hidden process would live as long as
+    # that does.
     if process.started < tree.started:
         return False
     others = (
@@ -195,12 +211,12 @@ def _owner_is(tree: ProcessTree, process: Process) -> bool:
 
 
 def _has_ended(leader: int) -> bool:
-    """Whether it is a zombie with all its threads; it stays one, so that its pid stays taken."""
+    """Whether the leader and all its threads have exited. It is not reaped, so that its id stays taken."""
     return os.waitid(os.P_PID, leader, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _reap(pid: int) -> bool:
-    """Reap an adopted zombie; False when it still has threads that run."""
+    """Reap an adopted zombie; False where some of its threads still run."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:

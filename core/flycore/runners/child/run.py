@@ -1,4 +1,5 @@
-"""Runs one child to its end: feeds it, reads it within bounds, and leaves nobody of its tree behind."""
+"""Runs one child process to its end: writes its stdin, reads its output within bounds, ends its whole
+tree."""
 
 from __future__ import annotations
 
@@ -26,14 +27,15 @@ from flycore.runners.child.spawn import Child, SpawnError, SpawnFailure, SpawnSp
 from flysafe.procfs import ticks_now
 
 TERM_GRACE_S = 2.0
-"""Between TERM and KILL when a child is ended before it was done."""
+"""The time between TERM and KILL for a child that is ended before it exits by itself."""
 LEFTOVER_GRACE_S = 0.5
-"""The same for what a child left behind when it went: it holds up a finished answer."""
+"""The same for processes that a child left behind. It is shorter, because the finished answer waits for
+it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """How long and how much."""
+    """The limits of one run: of its time, and of its output on stdout."""
 
     timeout_ms: int
     max_output_bytes: int
@@ -41,7 +43,7 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildExit:
-    """How a child ended. Exactly one of `spawn_error` and `exit_code` is there."""
+    """The end of a child. Exactly one of `spawn_error` and `exit_code` is not None."""
 
     exit_code: int | None = None
     """Negative for a signal."""
@@ -51,11 +53,11 @@ class ChildExit:
     output_limited: bool = False
     duration_ms: int = 0
     survivors: int = 0
-    """Processes of the tree that the system would not let us end; 0 but for programs of another user."""
+    """How many processes of the tree could not be ended; 0 except for programs of another user."""
     left_behind: int = 0
-    """Processes of the tree that still ran when the child left by itself."""
+    """How many processes of the tree still ran when the child exited by itself."""
     killed: int = 0
-    """Processes of the tree that TERM did not end within its grace."""
+    """How many processes of the tree TERM did not end within its grace."""
     spawn_error: SpawnFailure | None = None
 
 
@@ -65,14 +67,16 @@ async def run_child(
     limits: RunLimits,
     on_stdout: Callable[[bytes], None] | None = None,
 ) -> ChildExit:
-    """Start `spec`, write `stdin`, wait for the exit (not for the pipes), end the tree, return what came.
+    """Start `spec`, write `stdin`, wait for the exit, end the tree, and return what the child wrote.
 
-    `on_stdout` sees each chunk as it arrives, on the loop; it must neither block nor raise. When the
-    awaiting task is cancelled the tree is ended first, shielded and within
-    `TERM_GRACE_S + KILL_PATIENCE_S`.
+    `on_stdout` is called with each chunk as it arrives, on the event loop; it must neither block nor raise.
+    When the awaiting task is cancelled, the tree is ended first, shielded and within `TERM_GRACE_S +
+    KILL_PATIENCE_S`.
     """
     become_subreaper()
     begun = time.monotonic()
+    # The time is taken before the spawn: the kernel's clock ticks are coarse, and a child of the tree must
+    # not seem older than the tree.
     mark = ticks_now()
     try:
         child = spawn(spec)
@@ -80,6 +84,7 @@ async def run_child(
         return ChildExit(spawn_error=fault.failure, duration_ms=_since(begun))
     running = _Running(child, register(child.popen.pid, spec.call_id, mark), stdin, limits, on_stdout)
     try:
+        # The exit ends the wait, not the end of the pipes: a grandchild may hold stdout open for ever.
         await running.stopped.wait()
         duration_ms = _since(begun)
     finally:
@@ -98,7 +103,8 @@ async def run_child(
 
 
 class _Running:
-    """A child with our ends of its pipes on the loop. `stopped`: it left, said too much, took too long."""
+    """A running child with our ends of its pipes on the event loop. `stopped` is set when the child exits,
+    writes more than its limit, or reaches its time limit."""
 
     def __init__(
         self,
@@ -135,9 +141,10 @@ class _Running:
             self.stopped.set()
 
     def end_at_once(self) -> bool:
-        """Close and reap a child that has left nobody behind; False where there is more to do."""
+        """Close and reap a child that exited and left no process behind; False where there is more to end."""
         if not self._exited:
             return False
+        # The child's last output may still be in the pipes, because the exit is often seen first.
         for pipe in self._pipes:
             pipe.drain()
         if has_descendants(self._tree):
@@ -147,18 +154,22 @@ class _Running:
         return True
 
     async def end(self) -> TreeEnd:
-        """End the tree whatever is cancelled meanwhile, close, reap."""
+        """End the tree, close the pipes, reap the child. A cancellation waits until this is done."""
         ending = TreeEnd(0, 0)
         try:
             with anyio.CancelScope(shield=True):
                 ending = await end_tree(self._tree, LEFTOVER_GRACE_S if self._exited else TERM_GRACE_S)
         finally:
+            # Of a child that was ended only stderr is read to its end: it may say why, and its tail is
+            # bounded.
             self._pipes[1].drain()
             self._close()
         return ending
 
     def _close(self) -> None:
         self._deadline.cancel()
+        # The order matters: watching ends before a descriptor is closed, the child is reaped after its tree
+        # has ended, and the tree is forgotten last, when the leader's id may be used again.
         for pipe in self._pipes:
             pipe.close()
         self._outlet.close()

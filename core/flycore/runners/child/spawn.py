@@ -1,8 +1,5 @@
-"""Starts one child: no shell, own session, closed descriptors, three pipes.
-
-`subprocess.Popen` from the loop's thread keeps vfork's fast path (no preexec_fn, no user switch): a parent of
-1 GiB starts a child as quickly as a small one.
-"""
+"""Starts one child process: without a shell, in a session of its own, with three pipes and no other
+descriptor."""
 
 from __future__ import annotations
 
@@ -17,21 +14,21 @@ from flycore.model.sidecar import Limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpawnSpec:
-    """What is started, and as whom. `env` is the whole environment of the child."""
+    """The program to start, with its arguments, folder and limits. `env` is the child's whole environment."""
 
     argv: tuple[str, ...]
     cwd: str
     env: dict[str, str] = field(repr=False)
     call_id: str
     executable: str | None = None
-    """The file to run where it is not `argv[0]`."""
+    """The file to run, where it is not `argv[0]`."""
     limits: Limits = field(default_factory=Limits)
     pass_fds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SpawnFailure:
-    """Why nothing was started: the path and what is wrong, and what to check."""
+    """The reason why nothing was started, with the path, and what a person can check."""
 
     message: str
     hint: str
@@ -50,7 +47,7 @@ class SpawnError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A running child and our ends of its pipes. Whoever holds it closes and reaps."""
+    """A running child and our ends of its pipes. Its owner closes the descriptors and reaps the child."""
 
     popen: subprocess.Popen[bytes]
     pidfd: int
@@ -63,6 +60,7 @@ def spawn(spec: SpawnSpec) -> Child:
     """Start the child. Raises SpawnError; then nothing runs and no descriptor is left open."""
     ends: list[int] = []  # read and write end of stdin, stdout, stderr
     try:
+        # Close-on-exec from the start: a child that another thread starts at this moment gets none of them.
         for _ in range(3):
             ends += os.pipe2(os.O_CLOEXEC)
         popen, pidfd = _start(spec, ends)
@@ -79,6 +77,9 @@ def spawn(spec: SpawnSpec) -> Child:
 
 def _start(spec: SpawnSpec, ends: list[int]) -> tuple[subprocess.Popen[bytes], int]:
     """The process, and a descriptor that becomes readable when it exits."""
+    # Without preexec_fn and without another user, Popen uses vfork: a parent of 1 GiB starts a child as
+    # quickly as a small one. A session of its own gives the tree a mark that it cannot lose without being
+    # an orphan of ours.
     popen = subprocess.Popen(
         spec.argv,
         executable=spec.executable,
@@ -92,6 +93,7 @@ def _start(spec: SpawnSpec, ends: list[int]) -> tuple[subprocess.Popen[bytes], i
         start_new_session=True,
     )
     try:
+        # The child is not reaped before its descriptor is closed, so this cannot name another process.
         return popen, os.pidfd_open(popen.pid)
     except OSError:
         popen.kill()
@@ -105,7 +107,9 @@ def _close(descriptors: list[int]) -> None:
 
 
 def _limit(pid: int, limits: Limits) -> None:
-    """Apply the declared limits, and only those. The child may already run: it lowers nothing of ours."""
+    """Apply the declared limits, and only those."""
+    # From outside, right after the start: a limit set in the child before exec would need preexec_fn, which
+    # costs vfork. The child may already run for a moment without them.
     for kind, wanted in (
         (resource.RLIMIT_CPU, limits.cpu_seconds),
         (resource.RLIMIT_AS, limits.memory_bytes),
@@ -119,12 +123,12 @@ def _limit(pid: int, limits: Limits) -> None:
             value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
             resource.prlimit(pid, kind, (value, value))
         except ProcessLookupError:
-            return  # it has already left
+            return  # it has already exited
 
 
 def _unwritable(spec: SpawnSpec) -> SpawnFailure:
     return SpawnFailure(
-        f"{_program(spec)!r} cannot be started: an argument or a variable holds a NUL or is not text",
+        f"{_program(spec)!r} cannot be started: an argument or variable holds a NUL character or is not text",
         "check command, args and env of the entry",
     )
 
@@ -133,10 +137,11 @@ def _explain(spec: SpawnSpec, fault: OSError) -> SpawnFailure:
     program = _program(spec)
     if not os.path.isdir(spec.cwd):
         return SpawnFailure(f"the working directory {spec.cwd} is not a folder", "check cwd of the entry")
+    # execve has the same error for a missing program and for a program whose interpreter is missing.
     if fault.errno == errno.ENOENT and os.path.exists(program):
         return SpawnFailure(
             f"{program} names an interpreter that does not exist",
-            "check the first line of the file: the program after #! has to be installed",
+            "check the first line of the file: the program after #! must be installed",
         )
     what, hint = _BY_ERRNO.get(fault.errno or 0, (fault.strerror or "cannot be started", "check the command"))
     return SpawnFailure(f"{program}: {what}", hint)
