@@ -1,4 +1,4 @@
-"""A console beside a kernel that runs already: comes in by the code that a person reads elsewhere."""
+"""Attaches a console to a kernel of another process, with a pairing code that the person types."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ CLIENT_NAME = "flytui console"
 
 MAX_CODE_CHARS = 64
 WindowsAndPids = tuple[tuple[int, ...], tuple[int, ...]]
-"""Window ids and processes of a console."""
+"""Window ids and process ids of a console."""
 ReadCode = Callable[[], Awaitable[str]]
-"""Gives what the person typed. Called once the code is shown, and again after a wrong one."""
+"""Returns the code that the person typed. Called once the code is shown, and again after a wrong one."""
 
 
 class AttachedClient(ForwardingClient):
-    """The client of a paired console. A console's connection decides and does not call: what its person
-    calls goes over a connection of its own."""
+    """The client of an attached console.
+
+    The connection of a console can decide and cannot call tools, so each call has a connection of its own.
+    """
 
     def __init__(self, places: RootPaths, inner: RemoteClient) -> None:
         self._places = places
         self._inner = inner
 
     async def reach(self) -> Client:
-        """Give the connection of the paired console."""
+        """Return the connection of the console."""
         return self._inner
 
     async def call(
@@ -47,9 +49,9 @@ class AttachedClient(ForwardingClient):
         inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
-        """See Client."""
-        async with connect_unix(self._places.socket, name=CLIENT_NAME) as calling:
-            return await calling.call(
+        """Run a tool over a new connection."""
+        async with connect_unix(self._places.socket, name=CLIENT_NAME) as connection:
+            return await connection.call(
                 tool,
                 input,
                 timeout_ms=timeout_ms,
@@ -60,26 +62,32 @@ class AttachedClient(ForwardingClient):
 
 
 class Attachment:
-    """A console's connection to a kernel of another process. `client` shows everything from the start;
-    `approver` decides once the code was right, and what it is told before is refused."""
+    """The connection of a console to a kernel of another process.
+
+    `client` reads everything from the start. The decisions of `approver` are refused before the pairing.
+    """
 
     def __init__(self, places: RootPaths, connection: RemoteClient, seat: WindowsAndPids) -> None:
         self._connection = connection
         self._windows, self._pids = seat
         self.kernel = connection.kernel
-        """What the kernel said of itself when it greeted."""
+        """State of the kernel at the time of the connection."""
         self.client: Client = AttachedClient(places, connection)
         self.approver: Approver = RemoteApprover(connection)
 
     async def request_code(self) -> None:
-        """Have a fresh code shown where a person sits. Raises NotPaired, which says why none is,
-        and ConnectionLost."""
+        """Let the consoles that already decide show a new code.
+
+        Raises ConnectionLost, and NotPaired with the reason where no code is shown.
+        """
         seat: JsonObject = {"windowIds": list(self._windows), "pids": list(self._pids)}
         await self._send("console.attach", seat)
 
     async def pair(self, code: str) -> None:
-        """Present the code that a person typed. Raises NotPaired, which says why it does not count, and
-        ConnectionLost."""
+        """Present the code that a person typed.
+
+        Raises ConnectionLost, and NotPaired with the reason where the code is not accepted.
+        """
         await self._send("console.pair", {"code": code[:MAX_CODE_CHARS]})
 
     async def _send(self, kind: str, payload: JsonObject) -> None:
@@ -93,10 +101,10 @@ class Attachment:
 
 @asynccontextmanager
 async def attach_console(places: RootPaths, seat: WindowsAndPids = ((), ())) -> AsyncIterator[Attachment]:
-    """Attach to the kernel that runs, as a viewer until paired. `seat` is the console's windows and
-    processes, which no tool may touch once it is.
+    """Attach to the running kernel, as a viewer until the console is paired.
 
-    Raises KernelUnreachable, and OtherVersion where the kernel is of another version than this program.
+    `seat` holds the windows and processes of the console, which no tool may touch after the pairing. Raises
+    KernelUnreachable, and OtherVersion where the kernel has another version than this program.
     """
     async with connect_unix(places.socket, viewer=True, name=CLIENT_NAME) as connection:
         kernel = connection.kernel
@@ -113,11 +121,11 @@ async def open_attached_console(
     seat: WindowsAndPids = ((), ()),
     told: Callable[[str], None] = lambda why_not: None,
 ) -> AsyncIterator[tuple[Client, Approver]]:
-    """A paired console of the kernel that runs; see attach_console. `told` is told why a code did not count,
-    before `code` is asked again.
+    """Attach to the running kernel, pair the console, and give its client and its approver.
 
-    Raises what attach_console does, ConnectionLost, and NotPaired where no code is shown, after three wrong
-    ones and after two minutes.
+    `code` returns the code that the person types. `told` is called with the reason why a code was not
+    accepted, before `code` is called again. Raises what `attach_console` raises, ConnectionLost, and
+    NotPaired where no code is shown, after three wrong codes, and after two minutes.
     """
     async with attach_console(places, seat) as attachment:
         await attachment.request_code()

@@ -1,4 +1,4 @@
-"""The audit log of a root for a person who looks at it: read beside the loop, never written."""
+"""Reads the audit log of a root for the console and the command line, in threads and without writing."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from flycore.model.json import JsonObject
 from flycore.registry.paths import RootPaths
 
 MAX_LINES = 100_000
-"""Lines handed out at once, the newest; `flytui audit export` gives all."""
+"""Most lines that one read returns, the newest; `flytui audit export` writes all."""
 
 
 class NewLines(NamedTuple):
-    """Lines that have come, oldest first, each without its newline."""
+    """Lines that were added, oldest first, each without its newline."""
 
     lines: tuple[bytes, ...]
     replaced: bool
-    """The log is another than was read before: these are the first."""
+    """Whether another log took the place of the one read before; then these are its first lines."""
     skipped: int
-    """Older ones that came as well and are not handed out."""
+    """Number of older new lines that are left out because of `MAX_LINES`."""
 
 
 class AuditReader:
-    """Follows the log in `folder`; `anchors` is the file that knows how long it was."""
+    """Follows the log in `folder`. `anchors` is the file that records how long the log was."""
 
     def __init__(self, folder: Path, anchors: Path) -> None:
         self._folder, self._anchors = folder, anchors
@@ -38,47 +38,48 @@ class AuditReader:
 
     @classmethod
     def of(cls, places: RootPaths) -> AuditReader:
-        """The log of that root."""
+        """Return a reader for the log of that root."""
         return cls(places.audit_dir, places.anchors_file)
 
     async def read_new(self) -> NewLines:
-        """What has come since the last time. Raises OSError. Not to be called twice at once."""
+        """Return the lines since the last call. Only one call may run at a time. Raises OSError."""
         return await anyio.to_thread.run_sync(self._read_new)
 
     async def verify(self) -> Verification:
-        """Whether every line is as it was written; takes a second for each hundred thousand."""
+        """Check that every line is as it was written. Takes about a second for each 100,000 lines."""
         found = await self._verify_once()
-        return await self._verify_once() if found.torn else found  # a line that is being written looks torn
+        # A line that the kernel is just writing looks torn; the second look sees it complete.
+        return await self._verify_once() if found.torn else found
 
     async def _verify_once(self) -> Verification:
         return await anyio.to_thread.run_sync(verify, self._folder, self._anchors, abandon_on_cancel=True)
 
     async def approval_report(self) -> ApprovalReport:
-        """How much a person was asked. Raises OSError."""
+        """Return how often a person was asked, and how they answered. Raises OSError."""
         return await anyio.to_thread.run_sync(approvals, self._folder, abandon_on_cancel=True)
 
     def _read_new(self) -> NewLines:
-        anew = self._follower.replaced()
-        if anew:
+        replaced = self._follower.replaced()
+        if replaced:
             self._follower = Follower(self._folder)
-        newest: deque[bytes] = deque(maxlen=MAX_LINES)
+        newest: deque[bytes] = deque(maxlen=MAX_LINES)  # drops the oldest line when it is full
         count = 0
         for line in self._follower.lines():
             newest.append(line)
             count += 1
-        return NewLines(tuple(newest), anew, count - len(newest))
+        return NewLines(tuple(newest), replaced, count - len(newest))
 
 
 def parse_record(raw: bytes) -> JsonObject:
-    """A line as a value; one that cannot be read has the event UNREADABLE."""
+    """Return a line of the log as a value. A line that is not valid gets the event UNREADABLE."""
     return parse_line(raw)
 
 
 def line_text(line: JsonObject) -> str:
-    """What a line says behind its time and event, as one readable line, without numbers and digests."""
-    said = {name: value for name, value in line.items() if name not in _REFERENCE_FIELDS}
+    """Return a record as one line for people, without time, event, ids and digests."""
+    fields = {name: value for name, value in line.items() if name not in _REFERENCE_FIELDS}
     time_and_event = {"time": line.get("time"), "event": line.get("event")}
-    return as_text(said).removeprefix(as_text(time_and_event)).strip()
+    return as_text(fields).removeprefix(as_text(time_and_event)).strip()
 
 
 _REFERENCE_FIELDS = frozenset(

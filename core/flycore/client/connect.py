@@ -1,4 +1,4 @@
-"""Ways to a kernel: the one that runs, or one of our own that lives as long as its calls."""
+"""Connects to the running kernel, or opens a kernel in this process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from flycore.registry.paths import RootPaths, find_paths
 from flycore.server.unix import serve_unix
 
 WaitCallback = Callable[[int, float, str], None]
-"""Called each second with the holder's pid, its start (Unix time) and role."""
+"""Called each second with the pid, the start (Unix time) and the role of the kernel that holds the root."""
 
 
 @asynccontextmanager
@@ -40,15 +40,17 @@ async def connect(
     wait_approver: float = 0.0,
     provisional: bool = True,
 ) -> AsyncIterator[ReconnectingClient]:
-    """A client of the kernel that runs; else, with `provisional`, of one in this process that serves
-    other callers too and leaves when the last call has ended.
+    """Give a client of the running kernel, or of a provisional kernel that this process opens.
 
-    `root` is the app root; None finds it as the command line does: FLYTUI_ROOT, else the nearest folder
-    upwards with a registry, else the current one. A call that needs a person waits `wait_approver` seconds
-    for a console to open where none is. When the kernel goes away the client looks for the next one for half
-    a minute: calls that were taken end `outcome-unknown`, others are made again, streams of events go on.
+    A provisional kernel, which needs `provisional`, serves other callers too and ends after the last call.
+    `root` is the app root. None finds it as the command line does: FLYTUI_ROOT, else the nearest folder
+    upwards that has a registry, else the current folder. A call that needs a person waits `wait_approver`
+    seconds for a console to open where none is open. When the kernel ends, the client looks for the next one
+    for half a minute: calls that had started end `outcome-unknown`, other calls are made again, and streams
+    of events go on.
 
-    Raises KernelUnreachable without `provisional`, RootBusy where the root stays locked and mute.
+    Raises KernelUnreachable where no kernel runs and `provisional` is false, and RootBusy where the root
+    stays locked and its kernel does not answer.
     """
     places = root if isinstance(root, RootPaths) else _find_paths(root)
     with single_exception():
@@ -70,9 +72,10 @@ def _find_paths(root: str | os.PathLike[str] | None) -> RootPaths:
 async def open_console_kernel(
     places: RootPaths, *, on_wait: WaitCallback
 ) -> AsyncIterator[tuple[Client, Approver]]:
-    """The kernel of a console: takes the root, waiting for a provisional kernel's last call.
+    """Open the kernel of a console, and give its client and its approver.
 
-    Raises RootBusy where another console, or `flytui serve`, holds it.
+    Waits for the last call of a provisional kernel that holds the root. Raises RootBusy where another
+    console, or `flytui serve`, holds it.
     """
     async with _permanent_kernel(places, KernelRole.CONSOLE, on_wait) as kernel:
         caller = Caller(door=CONSOLE_DOOR, program="flytui", pid=os.getpid())
@@ -81,9 +84,9 @@ async def open_console_kernel(
 
 @asynccontextmanager
 async def open_served_kernel(places: RootPaths, *, on_wait: WaitCallback) -> AsyncIterator[Kernel]:
-    """The kernel of `flytui serve`: nobody decides in this process, consoles attach to it.
+    """Open the kernel of `flytui serve`. Nobody decides in this process; consoles attach to it.
 
-    Takes the root, waiting for a provisional kernel's last call; raises RootBusy where a console, or
+    Waits for the last call of a provisional kernel that holds the root. Raises RootBusy where a console, or
     another `flytui serve`, holds it.
     """
     async with _permanent_kernel(places, KernelRole.SERVE, on_wait) as kernel:
@@ -96,6 +99,7 @@ async def _permanent_kernel(
 ) -> AsyncIterator[Kernel]:
     with single_exception():
         async with AsyncExitStack() as stack:
+            # While this is reserved no new provisional kernel starts, so that the wait has an end.
             with reserve_for_console(places):
                 holder = await _take_root(places, role, stack, on_wait)
             kernel = await stack.enter_async_context(open_kernel(places, holder))
@@ -106,7 +110,7 @@ async def _permanent_kernel(
 async def _take_root(
     places: RootPaths, role: KernelRole, stack: AsyncExitStack, on_wait: WaitCallback
 ) -> LockHolder:
-    """Hold the root until `stack` closes, as soon as a provisional kernel has left."""
+    """Take the lock of the root until `stack` closes, as soon as a provisional kernel released it."""
     while True:
         try:
             return stack.enter_context(RootLock.acquire(places, role))
@@ -128,7 +132,8 @@ async def _ask_to_yield(places: RootPaths) -> None:
 
 
 async def _wait_for_release(places: RootPaths, seconds: float) -> None:
-    """Wait until nobody says that they hold the root, so long at most; never so short as to spin."""
+    """Wait until no process is recorded as holder of the root, for at most that many seconds."""
+    # The first pause comes before the first look, so that the loop of the caller never spins.
     for _ in range(round(seconds / POLL_SECONDS)):
         await anyio.sleep(POLL_SECONDS)
         if read_holder(places) is None:

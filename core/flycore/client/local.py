@@ -1,4 +1,4 @@
-"""The client in the kernel's own process: the same interface without a connection between."""
+"""The client in the process of the kernel: the same interface without a connection."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from flycore.rpc.proxies import ClientProxy
 from flycore.server.queries import Queries
 
 CONSOLE_DOOR = "console"
-"""Door of the console in the kernel's own process."""
+"""`Caller.door` of the console in the process of the kernel."""
 
 
 class LocalClient(ClientProxy):
-    """Calls as `caller`, which the composition root names, and reads everything."""
+    """A client that reads everything and calls tools as `caller`."""
 
     def __init__(self, kernel: Kernel, caller: Caller) -> None:
         self._kernel = kernel
@@ -27,12 +27,13 @@ class LocalClient(ClientProxy):
         self._queries = Queries(kernel, caller, viewer=True, paired=True)
 
     async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
-        """Ask the kernel."""
+        """Return the result of that method of the kernel."""
         return await self._queries.perform(method, arguments)
 
     async def activity(self) -> tuple[Activity, ...]:
-        """List the calls that are known by now. Those of earlier kernels are read in the background: a
-        console draws without them, and asks again at the event `history.read`."""
+        """Return the calls that are known now, without waiting for those of earlier kernels."""
+        # Those are read in the background, and the console must draw before that is done. It asks again at
+        # the event `history.read`.
         return self._kernel.activity()
 
     async def call(

@@ -1,4 +1,4 @@
-"""The interfaces that consoles and the command line are written against, as `flycore.rpc` declares them."""
+"""The interfaces that consoles and the command line use; `flycore.rpc.methods` declares them."""
 
 from __future__ import annotations
 

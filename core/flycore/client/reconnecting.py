@@ -1,4 +1,4 @@
-"""A client that outlives kernels: it finds the next one, and its callers need not know."""
+"""A client that finds the next kernel when the one that it used has ended."""
 
 from __future__ import annotations
 
@@ -30,22 +30,26 @@ from flycore.server.unix import UNIX_DOOR, serve_unix
 
 POLL_SECONDS = 0.1
 SETTLE_SECONDS = 10.0
-"""How long a root may be locked without its kernel answering yet, while it starts or ends."""
+"""How long a root may be locked while its kernel does not answer, because it starts or ends."""
 RECONNECT_SECONDS = 30.0
-"""How long the next kernel is looked for once one has gone away."""
+"""How long the client looks for the next kernel after one has ended."""
 RETRIES = 5
+"""How often one call is sent to another kernel."""
 
 
 class KernelConnection(NamedTuple):
-    """A kernel that was found."""
+    """A connection to a kernel."""
 
     client: Client
     ended: anyio.Event
-    """Set once no call may be made there any more."""
+    """Set once the kernel accepts no more calls."""
 
 
 class _OpenResource:
-    """A connection or kernel that a task of its own keeps open, so that it may be closed from anywhere."""
+    """A connection or kernel that is kept open by a task of its own."""
+
+    # Its context manager holds a task group, which must be left in the task that entered it. With a task of
+    # its own it can be closed from any task.
 
     def __init__(self) -> None:
         self.client: Client
@@ -59,7 +63,7 @@ class _OpenResource:
         *,
         task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
     ) -> None:
-        """Open, report, and keep open until `close`; raises what the opening raises."""
+        """Open the resource, report `started`, and keep it open until `close`. Raises what opening raises."""
         try:
             async with opening as (client, ended):
                 self.client, self.ended = client, ended
@@ -69,19 +73,21 @@ class _OpenResource:
             self._closed.set()
 
     async def close(self) -> None:
-        """Close and wait until it is closed."""
+        """Close the resource, and wait until it is closed."""
         self._close.set()
         await self._closed.wait()
 
     async def close_when_ended(self) -> None:
-        """Close as soon as no call may be made there any more."""
+        """Close the resource as soon as the kernel accepts no more calls."""
         await self.ended.wait()
         await self.close()
 
 
 class ReconnectingClient(ForwardingClient):
-    """A client that finds a kernel again when the one it had went away before taking the call, and that
-    hands a call needing a person to the console that opens within `wait_approver` seconds."""
+    """A client that sends a call to the next kernel where the last one ended before it accepted the call.
+
+    A call that needs a person goes to the kernel of a console that opens within `wait_approver` seconds.
+    """
 
     def __init__(
         self, places: RootPaths, group: TaskGroup, *, wait_approver: float, provisional: bool
@@ -95,18 +101,22 @@ class ReconnectingClient(ForwardingClient):
         self._ever_found = False
 
     async def reach(self) -> Client:
-        """Give the client of the kernel that was found last; where it has gone, look for the next one."""
+        """Return the client of the current kernel. Where that has ended, look for the next one."""
         return (await self._kernel()).client
 
     async def release(self) -> None:
-        """Leave the kernel; one of our own ends when its last call has."""
-        held, self._resource = self._resource, None
-        if held is not None:
-            await held.close()
+        """Disconnect from the kernel. A provisional kernel of this process ends after its last call."""
+        resource, self._resource = self._resource, None
+        if resource is not None:
+            await resource.close()
 
     async def find(self) -> None:
-        """Find or start a kernel, where the one found last is not there any more. Raises KernelUnreachable
-        where there is none, RootBusy where the root stays locked and mute."""
+        """Find or start a kernel, where there is none or the last one has ended.
+
+        Raises KernelUnreachable where there is none, and RootBusy where the root stays locked and its kernel
+        does not answer.
+        """
+        # Several calls lose their kernel at the same time; only one of them looks for the next.
         async with self._find_lock:
             if self._resource is not None and not self._resource.ended.is_set():
                 return
@@ -125,7 +135,7 @@ class ReconnectingClient(ForwardingClient):
         return self._resource
 
     async def _attach(self) -> bool:
-        """Whether a kernel runs."""
+        """Connect to a running kernel. Return False where none runs."""
         try:
             self._resource = await self._open(_running_kernel(self._places, int(self._wait_approver * 1000)))
         except KernelUnreachable:
@@ -133,7 +143,10 @@ class ReconnectingClient(ForwardingClient):
         return True
 
     async def _start_provisional(self, late: bool) -> bool:
-        """Whether one was begun here. Raises what keeps it from that where the time for looking is over."""
+        """Start a provisional kernel. Return False where that is not possible now.
+
+        Raises the reason, KernelUnreachable or RootBusy, where `late` says that the time is over.
+        """
         if not self._provisional:
             if late or not self._ever_found:
                 raise KernelUnreachable(str(self._places.socket))
@@ -148,9 +161,9 @@ class ReconnectingClient(ForwardingClient):
         return True
 
     async def _open(self, opening: AbstractAsyncContextManager[KernelConnection]) -> _OpenResource:
-        held = _OpenResource()
-        await self._group.start(held.keep_open, opening)
-        return held
+        resource = _OpenResource()
+        await self._group.start(resource.keep_open, opening)
+        return resource
 
     async def call(
         self,
@@ -162,12 +175,12 @@ class ReconnectingClient(ForwardingClient):
         inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
-        """See Client."""
+        """Run a tool; where the kernel ends before it accepts the call, run it at the next kernel."""
         until = anyio.current_time() + self._wait_approver
         for _ in range(RETRIES):
-            held = await self._kernel()
+            kernel = await self._kernel()
             try:
-                result = await held.client.call(
+                result = await kernel.client.call(
                     tool,
                     input,
                     timeout_ms=timeout_ms,
@@ -175,31 +188,34 @@ class ReconnectingClient(ForwardingClient):
                     inline_wait_ms=inline_wait_ms,
                     on_progress=on_progress,
                 )
-            except ConnectionLost:
-                held.ended.set()
+            except ConnectionLost:  # raised only where the call had not started: sending it again is safe
+                kernel.ended.set()
                 continue
             if not _lacks_approver(result) or not await self._console_opens(until):
                 return result
-        raise ConnectionLost("the kernel went away before it took the call")
+        raise ConnectionLost("the kernel ended before it accepted the call")
 
     async def _console_opens(self, until: float) -> bool:
-        """Wait for a kernel that a person can decide at; False where none comes in time. One of our own is
-        asked to yield by the console that starts."""
+        """Wait for a kernel at which a person can decide. Return False where none starts in time."""
         with anyio.CancelScope(deadline=until):
             while anyio.current_time() < until:
-                held = await self._kernel()
+                kernel = await self._kernel()
                 with suppress(ConnectionLost):
-                    if (await held.client.status()).role in LASTING_ROLES:
+                    if (await kernel.client.status()).role in LASTING_ROLES:
                         return True
-                await held.ended.wait()
+                # A console that starts asks a provisional kernel to yield, which sets this event.
+                await kernel.ended.wait()
         return False
 
     @asynccontextmanager
     async def events(
         self, classes: frozenset[EventClass] | None = None
     ) -> AsyncIterator[AsyncIterator[Event]]:
-        """See Client. Goes on at the next kernel, beginning with an event that says that some were missed;
-        ends where there is none."""
+        """Subscribe to events of the current kernel and of the kernels after it.
+
+        The events of each further kernel begin with one that says that events were missed. The stream ends
+        where no further kernel is found.
+        """
         send, receive = anyio.create_memory_object_stream[Event](BACKLOG)
         with single_exception():
             async with send, receive, anyio.create_task_group() as group:
@@ -217,17 +233,17 @@ class ReconnectingClient(ForwardingClient):
         first = True
         with suppress(KernelUnreachable, RootBusy):
             while True:
-                held = await self._kernel()
+                kernel = await self._kernel()
                 try:
-                    async with held.client.events(classes) as stream:
+                    async with kernel.client.events(classes) as stream:
                         if first:
                             task_status.started()
                         else:
                             await send.send(_missed_event())
                         first = False
-                        await _forward_events(stream, send, held.ended)
+                        await _forward_events(stream, send, kernel.ended)
                 except ConnectionLost:
-                    held.ended.set()
+                    kernel.ended.set()
         if first:
             raise KernelUnreachable(str(self._places.socket))
         send.close()
@@ -236,14 +252,14 @@ class ReconnectingClient(ForwardingClient):
 async def _forward_events(
     stream: AsyncIterator[Event], send: MemoryObjectSendStream[Event], ended: anyio.Event
 ) -> None:
-    """Hand events on until the kernel has gone."""
+    """Pass events on until the kernel has ended."""
     async with anyio.create_task_group() as group:
 
-        async def leave() -> None:
+        async def stop_when_ended() -> None:
             await ended.wait()
             group.cancel_scope.cancel()
 
-        group.start_soon(leave)
+        group.start_soon(stop_when_ended)
         async for event in stream:
             await send.send(event)
         ended.set()
@@ -267,5 +283,5 @@ async def _running_kernel(places: RootPaths, wait_approver_ms: int) -> AsyncIter
 async def _provisional_kernel(places: RootPaths) -> AsyncIterator[KernelConnection]:
     with RootLock.acquire(places, KernelRole.PROVISIONAL) as holder:
         async with open_kernel(places, holder) as kernel, serve_unix(kernel, places.socket):
-            yield KernelConnection(LocalClient(kernel, identify_peer(os.getpid(), UNIX_DOOR)), kernel.leaving)
+            yield KernelConnection(LocalClient(kernel, identify_peer(os.getpid(), UNIX_DOOR)), kernel.yielded)
             await kernel.wait_until_idle()

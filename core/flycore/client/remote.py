@@ -1,4 +1,4 @@
-"""The client over the Unix socket: the same Protocol, spoken in `flyflor.ws.v1`."""
+"""The client and the approver over the Unix socket: the same interfaces through `flyflor.ws.v1`."""
 
 from __future__ import annotations
 
@@ -30,27 +30,29 @@ from flycore.rpc.methods import Method, OnProgress
 from flycore.rpc.proxies import ApproverProxy, ClientProxy
 
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
-"""Largest message taken from a kernel: a catalog of 10,000 tools with schemas fits."""
+"""Largest message that is accepted from a kernel: a catalog of 10,000 tools with schemas fits."""
 CONNECT_SECONDS = 10.0
 BACKLOG = 1000
+"""Messages or events that wait for a slow reader; further ones are dropped."""
+CONNECTION_LOST = "the connection to the kernel was lost before it answered"
 
 
 class RemoteClient(ClientProxy):
-    """Speaks to the kernel that holds the root. `run` has to be running while it is used."""
+    """A client of the kernel that holds the root. `run` must be running while it is used."""
 
     def __init__(self, connection: ClientConnection, kernel: Status, wait_approver_ms: int = 0) -> None:
         self._connection = connection
         self.kernel = kernel
-        """What the kernel said of itself when it greeted."""
+        """State of the kernel at the time of the connection."""
         self.ended = anyio.Event()
-        """Set once the kernel has gone away."""
+        """Set once the connection has ended."""
         self._ids = itertools.count(1)
         self._pending: dict[str, MemoryObjectSendStream[Envelope]] = {}
         self._listeners: list[tuple[frozenset[EventClass] | None, MemoryObjectSendStream[Event]]] = []
         self._wait_approver_ms = wait_approver_ms
 
     async def run(self) -> None:
-        """Read until the kernel leaves; everybody who waits is told by the end of their stream."""
+        """Read messages until the connection ends; then end the streams of all who wait."""
         try:
             async for frame in self._connection:
                 self._receive(msgspec.json.decode(frame, type=Envelope))
@@ -68,6 +70,8 @@ class RemoteClient(ClientProxy):
             self._publish(message)
         elif message.correlation_id in self._pending:
             stream = self._pending[message.correlation_id]
+            # The reader of one call must not block the others: progress is dropped where it does not fit,
+            # and one place is kept for the result.
             if message.type != "tool.progress" or stream.statistics().current_buffer_used < BACKLOG - 1:
                 stream.send_nowait(message)
 
@@ -85,22 +89,22 @@ class RemoteClient(ClientProxy):
             room = BACKLOG - stream.statistics().current_buffer_used
             if room > 1:
                 stream.send_nowait(event)
-            elif room == 1:  # the last place says that from here on events were lost
+            elif room == 1:  # the last place reports that the following events were lost
                 stream.send_nowait(Event(cls=EventClass.SNAPSHOT, type=MISSED, at=event.at))
 
     @asynccontextmanager
     async def _exchange(
         self, kind: str, payload: JsonObject, message_id: str
     ) -> AsyncIterator[AsyncIterator[Envelope]]:
-        """Send a message; its answers come until the block ends. Raises ConnectionLost."""
+        """Send a message and give its answers until the block ends. Raises ConnectionLost, ProtocolError."""
         send, receive = anyio.create_memory_object_stream[Envelope](BACKLOG)
-        self._pending[message_id] = send
+        self._pending[message_id] = send  # before the message is sent: the answer may come at once
 
         async def answers() -> AsyncIterator[Envelope]:
             async for message in receive:
                 if message.type == "error":
-                    code, said = str(message.payload.get("code")), str(message.payload.get("message"))
-                    raise ProtocolError(f"{code}: {said}", code=code, said=said)
+                    code, text = str(message.payload.get("code")), str(message.payload.get("message"))
+                    raise ProtocolError(f"{code}: {text}", code=code, said=text)
                 yield message
             raise ConnectionLost("the kernel went away")
 
@@ -122,21 +126,21 @@ class RemoteClient(ClientProxy):
             raise ConnectionLost("the kernel went away") from error
 
     async def ask_for(self, kind: str, payload: JsonObject | None = None) -> JsonObject:
-        """Send a message and give the payload of its one answer. Raises ConnectionLost, ProtocolError."""
+        """Send a message and return the payload of its answer. Raises ConnectionLost, ProtocolError."""
         async with self._exchange(kind, payload or {}, self._new_id()) as answers:
             return (await anext(answers)).payload
 
     async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
-        """Send the message of that method and give the result in its answer."""
+        """Send the message of that method and return the result from its answer."""
         return method.result_in(await self.ask_for(method.message, method.payload_of(arguments)))
 
     async def status(self) -> Status:
-        """Ask what the kernel says of itself; the whole payload is the answer."""
+        """Return the state of the kernel, which is the whole payload of the answer."""
         payload = await self.ask_for("gateway.status.get")
         return msgspec.convert(payload, Status)
 
     async def catalog(self) -> Catalog:
-        """Ask for the catalog as a value, not as the document that other programs read."""
+        """Return the catalog. Other programs read it as a document without `detail`."""
         payload = await self.ask_for("capability.catalog.get", {"detail": True})
         return msgspec.convert(payload["catalog"], Catalog)
 
@@ -150,8 +154,12 @@ class RemoteClient(ClientProxy):
         inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
-        """See Client. A connection lost once the kernel took the call is `unknown`, `outcome-unknown`: it
-        may have acted. Before that ConnectionLost is raised, and calling again is safe."""
+        """Run a tool.
+
+        Where the connection is lost after the kernel accepted the call, the result is `outcome-unknown`,
+        because the call may have had effects. Before that, ConnectionLost is raised, and calling again is
+        safe.
+        """
         payload: JsonObject = {
             "tool": tool,
             "input": input,
@@ -172,11 +180,12 @@ class RemoteClient(ClientProxy):
                         if on_progress is not None:
                             on_progress(progress)
                 except anyio.get_cancelled_exc_class():
+                    # This task is cancelled, so without a shield the message could not be sent any more.
                     with anyio.move_on_after(1, shield=True):
                         await self._send("tool.cancel", {"requestId": message_id}, self._new_id())
                     raise
         except ConnectionLost:
-            if not call_id:
+            if not call_id:  # the kernel reports progress before a call has any effect
                 raise
             return _outcome_unknown(tool, call_id)
         raise ConnectionLost("the kernel ended the call without a result")
@@ -185,7 +194,7 @@ class RemoteClient(ClientProxy):
     async def events(
         self, classes: frozenset[EventClass] | None = None
     ) -> AsyncIterator[AsyncIterator[Event]]:
-        """See Client."""
+        """Subscribe to events of these classes, or of all."""
         send, receive = anyio.create_memory_object_stream[Event](BACKLOG)
         listener = (classes, send)
         self._listeners.append(listener)
@@ -202,7 +211,7 @@ def _outcome_unknown(tool: str, call_id: str) -> ToolResult:
     error = CallError(
         code=Code.OUTCOME_UNKNOWN,
         message="the connection to the kernel was lost while the call ran",
-        hint="whether it took effect is not known: look before you call again (flytui audit tail)",
+        hint="it is not known whether the call took effect: check before you call again (flytui audit tail)",
     )
     return ToolResult(status=CallStatus.UNKNOWN, tool=tool, sidecar=None, call_id=call_id, error=error)
 
@@ -211,8 +220,11 @@ def _outcome_unknown(tool: str, call_id: str) -> ToolResult:
 async def connect_unix(
     path: Path, *, viewer: bool = False, name: str = "flytui", wait_approver_ms: int = 0
 ) -> AsyncIterator[RemoteClient]:
-    """A client of the kernel that listens on `path`. Raises KernelUnreachable, UnsafeSocket where the folder
-    or the kernel is not this user's, and OtherVersion where the kernel speaks another protocol."""
+    """Give a client of the kernel that listens on the socket `path`.
+
+    Raises KernelUnreachable, UnsafeSocket where the folder or the kernel belongs to another user, and
+    OtherVersion where the kernel uses another protocol.
+    """
     check_folder(path)
     opening: Any = unix_connect(
         str(path),
@@ -247,23 +259,18 @@ async def connect_unix(
             await connection.close()
 
 
-# The approver of a console in another process: the same interface, over a paired connection.
-
-
-CONNECTION_LOST = "the connection to the kernel was lost before it answered"
-
-
 class RemoteApprover(ApproverProxy):
-    """Sends each decision to the kernel. Where the kernel is gone nothing counts, and the outcome says so.
+    """The approver of a console in another process, which sends each decision over a paired connection.
 
-    The kernel was told where the person sits when the code was asked for, and frees that with the connection.
+    A decision has no effect where the connection is lost, and its outcome says so. The kernel learned the
+    windows and processes of the console with `console.attach`, and releases them when the connection ends.
     """
 
     def __init__(self, client: RemoteClient) -> None:
         self._client = client
 
     async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
-        """Send the decision and give what became of it."""
+        """Send the decision and return its outcome."""
         outcome = await self._outcome(method, arguments)
         return outcome.accepted if method.result is bool else outcome
 

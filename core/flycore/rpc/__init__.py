@@ -1,1 +1,1 @@
-"""The protocol between kernel and clients: messages, the table of methods, and proxies made from it."""
+"""The protocol between the kernel and its clients: messages, the table of methods, and generated proxies."""

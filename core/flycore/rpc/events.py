@@ -1,5 +1,7 @@
-"""What `event.publish` carries: one payload shape for each type of event. Ids and states; whoever wants
-the whole asks for it."""
+"""The payloads of `event.publish`, one shape for each type of event.
+
+An event carries ids and states only. A client that needs more sends a read of the table.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,14 @@ from flycore.rpc.messages import EmptyPayload
 
 
 class CallStartEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A call arrived."""
+    """The kernel received a call."""
 
     call_id: str
     tool: str
 
 
 class CallProgressEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A call is somewhere else on its way, or has told of its progress."""
+    """A call entered another phase, or its tool reported progress."""
 
     call_id: str
     phase: Phase
@@ -34,7 +36,7 @@ class CallEndEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class RequestEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What became of an approval request."""
+    """The state of an approval request changed."""
 
     request_id: str
     call_id: str
@@ -42,49 +44,49 @@ class RequestEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     risk: Risk
     state: RequestState
     by: str
-    """Who decided; empty where nobody has."""
+    """Who decided; empty where nobody did."""
 
 
 class QuestionEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A decision that is not about one call."""
+    """A question that is not about one call was asked or answered."""
 
     question_id: str
     kind: QuestionKind
     about: str | UnsetType = UNSET
-    """Key of the caller it is about."""
+    """Key of the caller that the question is about."""
 
 
 class TokenEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A client is let in over TCP and HTTP from now on, or no longer. Only viewers are told."""
+    """A token for TCP and HTTP was made or revoked. Only viewers get this event."""
 
     name: str
     decision: str
     """`made` or `revoked`."""
     by: str
-    """The program that asked for it."""
+    """The program that sent the change."""
     about: str
 
 
 class DesktopControlEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whether a tool has its hands on the machine."""
+    """A tool began or ended to control the desktop."""
 
     on: bool
 
 
 class PairingEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A console asks to come in. Told to consoles that decide already, and to nobody else."""
+    """A console asks to be paired. Only consoles that already decide get this event."""
 
     code: str
     program: str
     pid: int
     who: str
-    """The process and for whom it was started, such as `flytui (pid 12) in tmux (pid 8)`."""
+    """The process and the programs that started it, such as `flytui (pid 12) in tmux (pid 8)`."""
     expires_at: float
     """Unix time, seconds."""
 
 
 class ConsoleEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A console of another process has come in, was refused, or left."""
+    """A console of another process was paired, was refused, or disconnected."""
 
     program: str
     pid: int
@@ -92,24 +94,24 @@ class ConsoleEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class PolicyEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whether every policy file could be read."""
+    """The policy files changed; `ok` says whether all of them could be read."""
 
     ok: bool
 
 
 class UnwritableEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something could not be kept."""
+    """A file of the kernel could not be written."""
 
     cause: str
     path: str | UnsetType = UNSET
 
 
 class CatalogEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The catalog is another."""
+    """The catalog changed."""
 
     version: int
     names: tuple[str, ...]
-    """What changed, the first 200: tools, `sidecar:ID`, `diagnostics`."""
+    """What changed, at most 200 names: tools, `sidecar:ID`, `diagnostics`."""
 
 
 EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
@@ -145,4 +147,4 @@ EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
     "token.changed": (EventClass.AUDIT, TokenEvent),
     MISSED: (EventClass.SNAPSHOT, EmptyPayload),
 }
-"""Class and payload by type of event."""
+"""The class and the payload of each type of event."""

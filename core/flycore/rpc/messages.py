@@ -1,7 +1,7 @@
-"""The messages of `flyflor.ws.v1`: one envelope, and one payload shape per type, both ways.
+"""The messages of `flyflor.ws.v1`: one envelope, and one payload shape for each type, in both directions.
 
-First what any client sends, then what a console of another process sends, then what the kernel answers. A
-field that is not known is refused in whatever a client sends. What `event.publish` carries is in `events.py`.
+The messages of any client come first, then those of a console in another process, then the kernel's answers.
+Messages of clients with unknown fields are refused. The payloads of `event.publish` are in `events.py`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from flycore.model.status import Status as KernelStatus
 PROTOCOL = "flyflor.ws.v1"
 EVENT_PROTOCOL = "flyflor.event.v1"
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-"""Largest message a client may send."""
+"""Largest message that a client may send."""
 MAX_WINDOWS_OR_PIDS = 1024
-"""Windows, or processes, that one console may name as its own."""
+"""Windows, or processes, that one console may list as its own."""
 Numbers = Annotated[tuple[int, ...], msgspec.Meta(max_length=MAX_WINDOWS_OR_PIDS)]
 
 
 class ErrorCode(StrEnum):
-    """Codes of an `error` message."""
+    """The codes of an `error` message."""
 
     INVALID_ENVELOPE = "invalid-envelope"
     INVALID_PAYLOAD = "invalid-payload"
@@ -46,101 +46,101 @@ class ErrorCode(StrEnum):
 
 
 class Envelope(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every message is wrapped in."""
+    """The outer object of every message."""
 
     protocol: str
     id: str
     type: str
     at: float
-    """Unix time, seconds, as the sender's clock has it."""
+    """Unix time in seconds, by the sender's clock."""
     request_id: str | None = None
-    """The sender's own mark, such as a trace's id: not interpreted, and given back with every answer."""
+    """A mark of the sender, such as the id of a trace. The kernel copies it into every answer."""
     correlation_id: str | None = None
-    """The `id` of the message this one answers."""
+    """The `id` of the message that this one answers."""
     payload: JsonObject = msgspec.field(default_factory=dict)
 
 
 class EmptyPayload(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The payload of a message that carries none."""
+    """An empty payload."""
 
 
 class Hello(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`client.hello`. What a client says of itself is shown as unverified and matched by nothing."""
+    """`client.hello`. Consoles show what a client states here as unverified; no rule can match it."""
 
     client: str = ""
     viewer: bool = False
-    """A viewer reads and does not call."""
+    """A viewer reads everything and cannot call tools."""
     version: str = ""
-    """Version of flytui, where the client is a part of it; a console has to be of the kernel's."""
+    """Version of flytui, where the client belongs to it. A console must have the version of the kernel."""
 
 
 class CatalogGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`capability.catalog.get`; `detail` adds the whole catalog value under `catalog`."""
+    """`capability.catalog.get`. With `detail`, the answer holds the complete catalog under `catalog`."""
 
     detail: bool = False
 
 
 class Subscribe(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`event.subscribe` and `event.unsubscribe`; nothing named means everything."""
+    """`event.subscribe` and `event.unsubscribe`. An empty list means every class or every type."""
 
     classes: tuple[EventClass, ...] = ()
     types: tuple[str, ...] = ()
 
 
 class ToolCall(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`tool.call`. There is no field that approves anything; one that tries is refused."""
+    """`tool.call`. No field approves anything, and a message with an unknown field is refused."""
 
     tool: str
     input: JsonObject = msgspec.field(default_factory=dict)
     timeout_ms: int | None = None
     say: str = ""
-    """What the call is for, in the caller's words; shown as unverified."""
+    """The purpose of the call in the caller's words, shown as unverified."""
     wait_approver_ms: int = 0
-    """How long to wait for a console to open when a person is needed and none is there."""
+    """How long the call waits for a console to open where a person is needed and no console is open."""
     inline_wait_ms: int | None = None
-    """How long to wait for a person before the call ends `pending`; None: what the settings say."""
+    """How long the call waits for a person before it ends `pending`. None: as the settings say."""
 
 
 class ToolCancel(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`tool.cancel`, by the call's id or by the id of the `tool.call` message."""
+    """`tool.cancel`: end a call, by its id or by the id of its `tool.call` message."""
 
     call_id: str = ""
     request_id: str = ""
 
 
 class PictureGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`call.picture.get`: the artifact of that index, from 0, of a call that has ended."""
+    """`call.picture.get`: read one artifact of an ended call, by its index from 0."""
 
     call_id: str
     index: int = 0
 
 
 class AskGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`ask.detail.get`."""
+    """`ask.detail.get`: read one approval request."""
 
     id: str
 
 
 class CallGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`history.detail.get`: one call, running or ended."""
+    """`history.detail.get`: read one call, running or ended."""
 
     call_id: str
 
 
 class SchemaGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`tool.schema.get`."""
+    """`tool.schema.get`: read the schemas of one tool."""
 
     tool: str
 
 
 class SidecarProbe(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`sidecar.probe`: ask a sidecar again whether it is well."""
+    """`sidecar.probe`: check again whether a sidecar works."""
 
     sidecar: str
 
 
 class TokenAdd(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`token.add`: let a client in. The token itself stays with who made it."""
+    """`token.add`: admit a client over TCP and HTTP. The kernel never gets the token itself."""
 
     name: str
     digest: str
@@ -148,37 +148,37 @@ class TokenAdd(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TokenRevoke(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`token.revoke`: let it in no longer."""
+    """`token.revoke`: stop to admit a client over TCP and HTTP."""
 
     name: str
 
 
 class Attach(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`console.attach`: have a one-time code shown where a person sits already."""
+    """`console.attach`: show a one-time code in the consoles that already decide."""
 
     window_ids: Numbers = ()
-    """Windows of the console, which no tool may touch once it is paired."""
+    """Windows of the console. No tool may touch them once the console is paired."""
     pids: Numbers = ()
-    """Its process and those it sits in."""
+    """The process of the console and the processes that it runs in."""
 
 
 class Pair(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`console.pair`: the code, as the person typed it."""
+    """`console.pair`: present the code that the person typed."""
 
     code: Annotated[str, msgspec.Meta(max_length=64)]
 
 
 class AskDecide(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`ask.decide`."""
+    """`ask.decide`: answer an approval request."""
 
     id: str
     subject_digest: str
-    """Of what the card showed: if it is another by now, nothing counts."""
+    """Digest of what the card showed. Where the request has another digest now, the answer has no effect."""
     answer: Answer
 
 
 class AskEdit(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`ask.edit`: another input in the place of the one that waits."""
+    """`ask.edit`: replace the input of a waiting request."""
 
     id: str
     subject_digest: str
@@ -186,33 +186,33 @@ class AskEdit(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class AskHold(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`ask.hold`: stop a request's time, or let it run on."""
+    """`ask.hold`: stop the time limit of a waiting request, or let it run again."""
 
     id: str
     held: bool
 
 
 class LeaseRevoke(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`lease.revoke`."""
+    """`lease.revoke`: end a lease."""
 
     id: str
 
 
 class RuleRemove(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`rule.remove`: the rule that was shown there, and no other."""
+    """`rule.remove`: remove a rule. Nothing is removed where another rule is at that place now."""
 
     where: str
     digest: str
 
 
 class BlockRemove(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`block.remove`."""
+    """`block.remove`: allow calls of a blocked tool again."""
 
     tool: str
 
 
 class QuestionAnswer(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`question.answer`."""
+    """`question.answer`: answer a question that is not about one call."""
 
     id: str
     option: str
@@ -220,13 +220,13 @@ class QuestionAnswer(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class TrustAccept(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`trust.accept`: entries as (sidecar id, digest shown)."""
+    """`trust.accept`: trust entries, each as its sidecar id and the digest that was shown."""
 
     accepted: tuple[tuple[str, str], ...]
 
 
 class SidecarEnable(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`sidecar.enable`: switch an entry on or off in its file."""
+    """`sidecar.enable`: enable or disable an entry in its registry file."""
 
     sidecar: str
     enabled: bool
@@ -234,8 +234,9 @@ class SidecarEnable(Value, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ServerImport(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`server.import`: a server of another client's file, by that file and its name as the catalog shows
-    them, and the digest of what was shown that would be written."""
+    """`server.import`: import an MCP server from the file of another client.
+
+    `path` and `name` are as the catalog shows them, `digest` is that of the entry that was shown."""
 
     path: str
     name: str
@@ -243,13 +244,13 @@ class ServerImport(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class RefusePairing(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`console.refuse`: the codes that this process asked for count no more."""
+    """`console.refuse`: make the pairing codes of this process invalid."""
 
     pid: int
 
 
 class Abilities(Value, frozen=True, kw_only=True):
-    """What the door can do."""
+    """What the server offers to this client."""
 
     commands: tuple[str, ...]
     event_stream: bool
@@ -264,122 +265,122 @@ class ServerHello(Value, frozen=True, kw_only=True):
     """Unix time, seconds."""
     capabilities: Abilities
     kits: tuple[Described, ...]
-    """Kits, skills, plugins and servers: described, never run."""
+    """Kits, skills, plugins and servers that were found. The kernel describes them and never runs them."""
     status: KernelStatus
 
 
 class Ack(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`ack`: which keys it has depends on the message that it answers."""
+    """`ack`: the message was carried out. Its keys depend on the message that it answers."""
 
     classes: tuple[EventClass, ...] | UnsetType = UNSET
-    """What is subscribed to from now on, with `types`; both empty after `event.unsubscribe`."""
+    """The subscription from now on, with `types`. Both are empty after `event.unsubscribe`."""
     types: tuple[str, ...] | UnsetType = UNSET
     cancelled: bool | UnsetType = UNSET
-    """Of `tool.cancel`: whether such a call was under way."""
+    """Answer to `tool.cancel`: whether there was such a running call."""
     stopped: bool | UnsetType = UNSET
-    """Of `panic`: false where everything was stopped already."""
+    """Answer to `panic`: false where everything was stopped already."""
     accepted: bool | UnsetType = UNSET
-    """Of `trust.revoke`, `token.add` and `token.revoke`, with `whyNot`."""
+    """Answer to `trust.revoke`, `token.add` and `token.revoke`, with `whyNot`."""
     why_not: str | UnsetType = UNSET
     yielding: bool | UnsetType = UNSET
-    """Of `kernel.yield`."""
+    """Answer to `kernel.yield`: whether the kernel gives up the root."""
     paired: bool | UnsetType = UNSET
-    """Of `console.pair`: true."""
+    """Answer to `console.pair`: true."""
     outcome: Outcome | UnsetType = UNSET
-    """Of what a paired console has done."""
+    """Answer to a decision of a paired console."""
 
 
 class ErrorAnswer(Value, frozen=True, kw_only=True):
-    """`error`: the message it answers did nothing; the connection goes on."""
+    """`error`: the message that it answers had no effect. The connection stays open."""
 
     code: ErrorCode
     message: str
 
 
 class GatewayStatus(KernelStatus, frozen=True, kw_only=True):
-    """`gateway.status.snapshot`."""
+    """`gateway.status.snapshot`: the state of the kernel."""
 
     client_count: int
-    """Connections there are now, this one counted."""
+    """Number of open connections, this one included."""
 
 
 class CatalogDetail(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`capability.catalog.snapshot` where `detail` was asked for."""
+    """`capability.catalog.snapshot`, the answer to a request with `detail`."""
 
     kits: tuple[Described, ...]
     catalog: Catalog
 
 
 class ToolSchema(Value, frozen=True, kw_only=True):
-    """`tool.schema.snapshot`."""
+    """`tool.schema.snapshot`: the schemas of one tool."""
 
     tool: str
     description: str
-    """For agents."""
+    """Description for agents."""
     input_schema: JsonObject
-    """JSON Schema 2020-12; empty where the tool's own is not known."""
+    """JSON Schema 2020-12; empty where the schema of the tool is not known."""
     output_schema: JsonObject
     examples: tuple[JsonObject, ...]
 
 
 class AskSnapshot(Value, frozen=True, kw_only=True):
-    """`ask.snapshot`."""
+    """`ask.snapshot`: approval requests."""
 
     asks: tuple[Ask, ...]
     outcome: Outcome | UnsetType = UNSET
-    """Of `ask.decide`, `ask.edit` and `ask.hold`: whether it counted."""
+    """Answer to `ask.decide`, `ask.edit` and `ask.hold`: whether the decision was accepted."""
 
 
 class HistorySnapshot(Value, frozen=True, kw_only=True):
-    """`history.snapshot`."""
+    """`history.snapshot`: calls, running or ended."""
 
     calls: tuple[Activity, ...]
 
 
 class PictureSnapshot(Value, frozen=True, kw_only=True):
-    """`call.picture.snapshot`."""
+    """`call.picture.snapshot`: an image that a call made; null where there is none to show."""
 
     picture: Picture | None
 
 
 class MetricsSnapshot(Value, frozen=True, kw_only=True):
-    """`tool.metrics.snapshot`."""
+    """`tool.metrics.snapshot`: counts and durations of calls."""
 
     metrics: Metrics
 
 
 class LeaseSnapshot(Value, frozen=True, kw_only=True):
-    """`lease.snapshot`."""
+    """`lease.snapshot`: the leases that are in force."""
 
     leases: tuple[Lease, ...]
 
 
 class BlockSnapshot(Value, frozen=True, kw_only=True):
-    """`block.snapshot`."""
+    """`block.snapshot`: the tools that a person blocked."""
 
     blocks: tuple[Block, ...]
 
 
 class RuleSnapshot(Value, frozen=True, kw_only=True):
-    """`rule.snapshot`."""
+    """`rule.snapshot`: the rules of the person's own policy file."""
 
     rules: tuple[StandingRule, ...]
 
 
 class TrustSnapshot(Value, frozen=True, kw_only=True):
-    """`trust.snapshot`."""
+    """`trust.snapshot`: the registry entries that wait for trust."""
 
     items: tuple[TrustItem, ...]
 
 
 class QuestionSnapshot(Value, frozen=True, kw_only=True):
-    """`question.snapshot`."""
+    """`question.snapshot`: the questions that wait for a person."""
 
     questions: tuple[Question, ...]
 
 
 class DoctorSnapshot(Value, frozen=True, kw_only=True):
-    """`doctor.snapshot`."""
+    """`doctor.snapshot`: the checks of everything that the root needs."""
 
     checks: tuple[Check, ...]
 
@@ -387,7 +388,7 @@ class DoctorSnapshot(Value, frozen=True, kw_only=True):
 def envelope(
     kind: str, payload: Any, *, message_id: str, answers: Envelope | None = None, protocol: str = PROTOCOL
 ) -> str:
-    """A message as text, ASCII only, ready to send; as one that answers another it says which."""
+    """Return a message as text, ready to send. `answers` is the message that it answers."""
     body: dict[str, object] = {
         "protocol": protocol,
         "id": message_id,
@@ -403,5 +404,5 @@ def envelope(
 
 
 def event_payload(event: Event) -> JsonObject:
-    """An event as `event.publish` carries it."""
+    """Return the payload of `event.publish` for an event."""
     return {"class": event.cls.value, "type": event.type, "at": event.at, "payload": event.payload}

@@ -1,12 +1,12 @@
-"""The table of everything that may be asked of a kernel, and the two interfaces it is asked through.
+"""The table of all requests to a kernel, and its two interfaces `Client` and `Approver`.
 
-`Client` and `Approver` are what consoles, command line and servers are written against. Each method is
-declared once, with the message that carries it over a connection, the message that answers it and who may
-send it. From these rows come the proxies (`proxies.py`, `flycore.client`), the server's dispatch, the schemas
-and the table in docs/protocol.md.
+Consoles, the command line and the servers use these interfaces. Each method is declared once, with the
+message that carries it over a connection, the message that answers it, and who may send it. The proxies
+(`proxies.py`, `flycore.client`), the dispatch of the server, the schemas and the table in docs/protocol.md
+are made from these rows.
 
-To add a read or a decision: declare it here, give its payloads a shape in `messages.py`, and give `Kernel`
-(for a decision `KernelApprover`) a method of the same name and parameters.
+To add a read or a decision: declare it here, add its payloads to `messages.py`, and give `Kernel` (for a
+decision `KernelApprover`) a method of the same name and parameters.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ _NO_PARAMETERS = inspect.Signature()
 class Who(Enum):
     """Who may send a message."""
 
-    TOKEN = "every client, over TCP too"  # noqa: S105 - a kind of client, no secret
+    TOKEN = "every client, also over TCP"  # noqa: S105 - a kind of client, no secret
     PROGRAM = "a program of this user, over the Unix socket"
-    VIEWER = "over the Unix socket, a viewer"
+    VIEWER = "a viewer, over the Unix socket"
     CONSOLE = "a paired console"
 
 
 class Kind(Enum):
-    """What a message is for."""
+    """The purpose of a message."""
 
-    CONNECTION = "is about the connection"
+    CONNECTION = "manages the connection"
     READ = "reads"
     ACT = "acts"
     DECISION = "decides"
 
 
 class UnimplementedError(Exception):
-    """A method was called that the interface declares and the class neither defines nor generates."""
+    """A method of an interface was called on a class that neither defines nor generates it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,40 +67,41 @@ class Method:
     """One row of the table."""
 
     message: str
-    """Type of the message that asks."""
+    """Type of the request message."""
     answer: str
-    """Type of the message that answers."""
+    """Type of the answer message."""
     shape: type[msgspec.Struct]
     """Payload of `answer`."""
     key: str = ""
-    """Field of `shape` that is the result; empty where the whole payload is, or where there is none."""
+    """Field of `shape` that is the result. Empty where the whole payload is the result, or nothing is."""
     payload: type[msgspec.Struct] = m.EmptyPayload
     """Payload of `message`. Its first fields are the parameters, in their order."""
     who: Who = Who.TOKEN
     kind: Kind = Kind.READ
     agents_see: str = NARROWED
-    """What a client that is no viewer is given: EVERYTHING; or only those items of a list that are its own,
-    named by the path of the attribute with the caller's key, such as `caller.key`; or NARROWED: a method of
-    `Queries` decides. That is the default, so that a read without such a method answers nobody."""
+    """What a client that is not a viewer gets. EVERYTHING: the whole result. A path of attributes such as
+    `caller.key`: the items of a list in which that attribute is the key of this caller. NARROWED: what the
+    method of this name of `Queries` returns. This is the default, so that a read that forgets to choose fails
+    instead of showing everything."""
     refusal: str = ""
-    """What another than a viewer is told, for Who.VIEWER."""
+    """The error message for clients that are not viewers, for Who.VIEWER."""
     interface: str = ""
-    """`Client` or `Approver`; empty for what neither offers."""
+    """`Client` or `Approver`; empty where neither has this method."""
     name: str = ""
-    """Of the method that answers: of the interface, else of `Queries`. Empty where the connection answers."""
+    """Name of the method in the interface or in `Queries`. Empty where the session answers itself."""
     signature: inspect.Signature = _NO_PARAMETERS
-    """Of the method, without `self`."""
+    """Signature of the method, without `self`."""
     result: Any = None
     """Type of the method's result."""
 
     def bind(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Give the value of each parameter, in their order. Raises TypeError as a call does."""
+        """Return the value of each parameter, in their order. Raises TypeError as a call does."""
         bound = self.signature.bind(*arguments, **named)
         bound.apply_defaults()
         return tuple(bound.arguments.values())
 
     def payload_of(self, arguments: tuple[Any, ...]) -> JsonObject:
-        """Build the payload that carries these values."""
+        """Return the request payload that carries these values."""
         fields = msgspec.structs.fields(self.payload)
         return {
             field.encode_name: msgspec.to_builtins(value)
@@ -108,18 +109,18 @@ class Method:
         }
 
     def arguments_in(self, payload: msgspec.Struct) -> tuple[Any, ...]:
-        """Take the values of the parameters out of a payload of this row's shape."""
+        """Return the values of the parameters from a request payload."""
         return tuple(
             getattr(payload, name) for name in payload.__struct_fields__[: len(self.signature.parameters)]
         )
 
     def answer_of(self, result: Any) -> JsonObject:
-        """Build the payload that carries a result."""
+        """Return the answer payload that carries a result."""
         value: Any = msgspec.to_builtins(result)
         return {self.key: value} if self.key else value or {}
 
     def result_in(self, payload: JsonObject) -> Any:
-        """Take the result out of the payload of an answer. Raises msgspec.ValidationError, KeyError."""
+        """Return the result from an answer payload. Raises msgspec.ValidationError, KeyError."""
         return msgspec.convert(payload[self.key], self.result) if self.key else None
 
 
@@ -127,9 +128,9 @@ _WIRE_METHODS: list[Method] = []
 
 
 def wire_method(message: str, answer: str, shape: type[msgspec.Struct], **more: Any) -> Callable[[F], F]:
-    """Decorate a method of `Client` or `Approver` with its row; `more` are further fields of Method."""
+    """Decorate a method of `Client` or `Approver` and add its row; `more` are further fields of Method."""
 
-    def enter(function: F) -> F:
+    def add_row(function: F) -> F:
         interface, _, name = function.__qualname__.partition(".")
         signature = inspect.signature(function)
         _, *parameters = signature.parameters.values()
@@ -146,12 +147,15 @@ def wire_method(message: str, answer: str, shape: type[msgspec.Struct], **more: 
         _WIRE_METHODS.append(row)
         return function
 
-    return enter
+    return add_row
 
 
 def decision(message: str, payload: type[msgspec.Struct] = m.EmptyPayload) -> Callable[[F], F]:
-    """Decorate a decision: only a paired console sends it, and its answer says whether it counted. That of a
-    request is answered with the request as it is then."""
+    """Decorate a decision, which only a paired console may send.
+
+    The answer says whether the decision was accepted. The answer to a decision about a request also holds
+    the request in its new state.
+    """
     asks = message.startswith("ask.")
     answer, shape = ("ask.snapshot", m.AskSnapshot) if asks else ("ack", m.Ack)
     return wire_method(
@@ -160,11 +164,11 @@ def decision(message: str, payload: type[msgspec.Struct] = m.EmptyPayload) -> Ca
 
 
 class Client(Protocol):
-    """Everything but deciding. Raises ConnectionLost where the kernel went away."""
+    """What every client can do: read, call tools, stop calls. All methods raise ConnectionLost."""
 
     @wire_method("gateway.status.get", "gateway.status.snapshot", m.GatewayStatus, agents_see=EVERYTHING)
     async def status(self) -> Status:
-        """What the kernel says of itself."""
+        """Return the state of the kernel."""
         raise UnimplementedError
 
     @wire_method(
@@ -174,7 +178,7 @@ class Client(Protocol):
         payload=m.CatalogGet,
     )
     async def catalog(self) -> Catalog:
-        """The catalog as it is now."""
+        """Return the catalog in its current state."""
         raise UnimplementedError
 
     @wire_method("tool.call", "tool.result", ToolResult, payload=m.ToolCall, kind=Kind.ACT)
@@ -188,11 +192,11 @@ class Client(Protocol):
         inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
-        """Run a tool through the whole pipeline; waits for a person where one is needed, `inline_wait_ms`
-        at most (None: what the settings say): then the call ends `pending`, and the same call made again
-        takes its place.
+        """Run a tool through the whole pipeline and return how it ended.
 
-        Cancelling the awaiting task cancels the call, its process tree and its approval request.
+        Where a person is needed, the call waits for at most `inline_wait_ms` (None: as the settings say) and
+        then ends `pending`; the same call, made again, resumes it. Cancelling the task that waits cancels
+        the call, its process tree and its approval request.
         """
         ...
 
@@ -206,13 +210,15 @@ class Client(Protocol):
         agents_see=EVERYTHING,
     )
     async def cancel(self, call_id: str) -> bool:
-        """End a running or waiting call; False when there is none of that id. Over a connection that is no
-        viewer's, only calls of that connection."""
+        """End a running or waiting call. Return False where there is none of that id.
+
+        A client that is not a viewer can only end calls of its own connection.
+        """
         raise UnimplementedError
 
     @wire_method("history.list", "history.snapshot", m.HistorySnapshot, key="calls")
     async def activity(self) -> tuple[Activity, ...]:
-        """Calls, running first, then finished ones, newest first, those of earlier kernels too."""
+        """Return the calls, running ones first, then ended ones from the newest, also of earlier kernels."""
         raise UnimplementedError
 
     @wire_method(
@@ -223,57 +229,67 @@ class Client(Protocol):
         payload=m.PictureGet,
     )
     async def picture(self, call_id: str, index: int) -> Picture | None:
-        """An image that a call made, scaled down: the artifact of that index, from 0. None where it is no
-        PNG, JPEG, GIF or WebP, is gone, damaged or too large, or is nothing the asker may see."""
+        """Return a scaled-down image that a call made: the artifact of that index, from 0.
+
+        Returns None where the artifact is not a PNG, JPEG, GIF or WebP image, no longer exists, is damaged
+        or too large, or where the client may not see it.
+        """
         raise UnimplementedError
 
     @wire_method("tool.metrics.get", "tool.metrics.snapshot", m.MetricsSnapshot, key="metrics")
     async def metrics(self) -> Metrics:
-        """Per tool: how often, how it ended, how long it took. An agent is told of its own calls."""
+        """Return for each tool the number, the outcomes and the durations of calls.
+
+        An agent gets those of its own calls.
+        """
         raise UnimplementedError
 
     @wire_method("ask.list", "ask.snapshot", m.AskSnapshot, key="asks")
     async def asks(self) -> tuple[Ask, ...]:
-        """Approval requests: waiting ones first in order of arrival, then recent ones."""
+        """Return the approval requests: waiting ones in order of arrival, then recent ones."""
         raise UnimplementedError
 
     @wire_method("lease.list", "lease.snapshot", m.LeaseSnapshot, key="leases", agents_see="caller.key")
     async def leases(self) -> tuple[Lease, ...]:
-        """Leases that still hold."""
+        """Return the leases that are in force."""
         raise UnimplementedError
 
     @wire_method("block.list", "block.snapshot", m.BlockSnapshot, key="blocks", agents_see=EVERYTHING)
     async def blocks(self) -> tuple[Block, ...]:
-        """Tools that a person has blocked."""
+        """Return the tools that a person blocked."""
         raise UnimplementedError
 
     @wire_method("rule.list", "rule.snapshot", m.RuleSnapshot, key="rules")
     async def rules(self) -> tuple[StandingRule, ...]:
-        """Rules of the person's own policy file, as it is now. No agent sees them."""
+        """Return the rules that the person's own policy file has now. Agents get none."""
         raise UnimplementedError
 
     @wire_method(
         "question.list", "question.snapshot", m.QuestionSnapshot, key="questions", agents_see="about"
     )
     async def questions(self) -> tuple[Question, ...]:
-        """Decisions that wait and are not about one call, in order of arrival. An agent gets what is about
-        itself."""
+        """Return the waiting questions that are not about one call, in order of arrival.
+
+        An agent gets the questions about itself.
+        """
         raise UnimplementedError
 
     @wire_method("panic", "ack", m.Ack, key="stopped", kind=Kind.ACT)
     async def panic(self) -> bool:
-        """Stop everything: leases end, calls are ended, new ones refused until a person releases it.
-        Everybody may; False where it was stopped already."""
+        """Stop everything: end all leases and calls, and refuse new calls until a person releases the stop.
+
+        Every client may do this. Returns False where everything was stopped already.
+        """
         raise UnimplementedError
 
     @wire_method("trust.list", "trust.snapshot", m.TrustSnapshot, key="items", agents_see=EVERYTHING)
     async def pending_trust(self) -> tuple[TrustItem, ...]:
-        """Entries that wait for trust."""
+        """Return the registry entries that wait for trust."""
         raise UnimplementedError
 
     @wire_method("sidecar.probe", "ack", m.Ack, payload=m.SidecarProbe, kind=Kind.ACT, agents_see=EVERYTHING)
     async def probe(self, sidecar: str) -> None:
-        """Ask a sidecar again whether it is well; the catalog's event says when it is known."""
+        """Start a new check whether a sidecar works. A `catalog.changed` event reports the result."""
         raise UnimplementedError
 
     @wire_method(
@@ -283,66 +299,72 @@ class Client(Protocol):
         key="checks",
         who=Who.VIEWER,
         agents_see=EVERYTHING,
-        refusal="only a viewer is told how the root is",
+        refusal="only a viewer may read the checks of the root",
     )
     async def checks(self) -> tuple[Check, ...]:
-        """Look at everything the root stands on: files, programs, log, display. Not for agents."""
+        """Check everything that the root needs: files, programs, audit log, display. Only viewers may."""
         raise UnimplementedError
 
     @wire_method("event.subscribe", "ack", m.Ack, payload=m.Subscribe, kind=Kind.CONNECTION)
     def events(
         self, classes: frozenset[EventClass] | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[Event]]:
-        """Subscribe; a listener that is too slow loses the oldest events, never holds up the kernel."""
+        """Subscribe to events of these classes, or of all. A slow listener loses events."""
         ...
 
 
 class Approver(Protocol):
-    """The person's own hand. The console in the kernel's process is given one, and each paired console."""
+    """The decisions of a person. The console in the kernel's process has one, and each paired console."""
 
     def attach(self, window_ids: tuple[int, ...], pids: tuple[int, ...]) -> None:
-        """Say that a person is there, and which windows and processes no tool may touch."""
+        """Report that a person is present, and which windows and processes no tool may touch."""
         ...
 
     def detach(self) -> None:
-        """The person has left: new requests end `no-approver`, waiting ones stay pending."""
+        """Report that the person left. New requests end `no-approver` then; waiting ones keep waiting."""
         ...
 
     @decision("ask.decide", m.AskDecide)
     async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> Outcome:
-        """Answer a request. `subject_digest` is what the card showed: if it is another, nothing counts."""
+        """Answer a request. Has no effect where `subject_digest`, of the card that was shown, is outdated."""
         raise UnimplementedError
 
     @decision("ask.edit", m.AskEdit)
     async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> Outcome:
-        """Change a waiting request's input: checked, prepared and judged by policy anew. The request is
-        then another card, with another digest, that waits like any; nothing is decided by this."""
+        """Replace the input of a waiting request. This decides nothing.
+
+        The new input is validated, prepared and evaluated by policy again. The request then has a new card
+        with a new digest, and waits as before.
+        """
         raise UnimplementedError
 
     @decision("ask.hold", m.AskHold)
     async def hold(self, request_id: str, held: bool) -> bool:
-        """Stop a waiting request's time, or let it run on; False where there is none."""
+        """Stop the time limit of a waiting request, or let it run again. False where there is no request."""
         raise UnimplementedError
 
     @decision("lease.revoke", m.LeaseRevoke)
     async def revoke(self, lease_id: str) -> bool:
-        """End a lease; False when it no longer held."""
+        """End a lease. Return False where it was not in force any more."""
         raise UnimplementedError
 
     @decision("rule.remove", m.RuleRemove)
     async def remove_rule(self, where: str, digest: str) -> Outcome:
-        """Take a rule out of the person's own policy file: `where` as shown (`file:line`), `digest` of the
-        rule that was shown there, so that a stale list removes nothing else."""
+        """Remove a rule from the person's own policy file.
+
+        `where` is its place as shown (`file:line`), and `digest` the digest of the rule that was shown, so
+        that an outdated list removes no other rule.
+        """
         raise UnimplementedError
 
     @decision("block.remove", m.BlockRemove)
     async def unblock(self, tool: str) -> bool:
-        """Let a blocked tool be called again; False where it was not blocked."""
+        """Allow calls of a blocked tool again. Return False where it was not blocked."""
         raise UnimplementedError
 
     @decision("approver.undo")
     async def undo(self) -> Outcome:
-        """Take back the last `revoke`, `remove_rule` or `unblock` of this session."""
+        """Undo the last `revoke`, `remove_rule` or `unblock` of this session."""
         raise UnimplementedError
 
     @decision("question.answer", m.QuestionAnswer)
@@ -352,36 +374,43 @@ class Approver(Protocol):
 
     @decision("trust.accept", m.TrustAccept)
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> Outcome:
-        """Trust entries, as (sidecar id, digest shown); one that changed meanwhile is not trusted."""
+        """Trust entries, each as (sidecar id, digest shown). An entry that has changed is not trusted."""
         raise UnimplementedError
 
     @decision("sidecar.enable", m.SidecarEnable)
     async def enable(self, sidecar: str, enabled: bool, reason: str) -> Outcome:
-        """Switch an entry on or off in its registry file, by an edit that changes nothing else; the person's
-        own change keeps its trust. Calls that run go on. `reason` is kept in the file of what is off."""
+        """Enable or disable an entry by an edit of its registry file that changes nothing else.
+
+        The entry keeps its trust, because the person made the change. Running calls continue. The file keeps
+        `reason` for an entry that is disabled.
+        """
         raise UnimplementedError
 
     @decision("server.import", m.ServerImport)
     async def import_server(self, path: str, name: str, digest: str) -> Outcome:
-        """Take a server of another client's file (`path` and `name` as the catalog shows them) over into the
-        project's registry, and trust the entry: `digest` is that of the offer the person was shown, and where
-        the file offers another by now nothing is written. Nothing that is there is changed."""
+        """Import an MCP server from the file of another client into the project's registry, and trust it.
+
+        `path` and `name` are as the catalog shows them, `digest` is that of the entry that the person was
+        shown. Where the file gives another entry now, nothing is written. Existing entries stay as they are.
+        """
         raise UnimplementedError
 
     @decision("console.refuse", m.RefusePairing)
     async def refuse_pairing(self, pid: int) -> bool:
-        """Have the codes that the program of that process asked for count no more; False where none did."""
+        """Make the pairing codes of that process invalid. Return False where it had none."""
         raise UnimplementedError
 
     @decision("starter.write")
     async def write_starter(self) -> Outcome:
-        """Write the starter registry into a project that has none; its entries are trusted, as the person
-        was shown its text. Nothing that is there is overwritten."""
+        """Write the starter registry into a project that has none; an existing file is not overwritten.
+
+        Its entries are trusted, because the person was shown the text.
+        """
         raise UnimplementedError
 
 
-_NOT_A_VIEWER = "a console reads and does not call: say so in client.hello, before anything is called"
-_NO_TOKENS = "only a viewer makes or revokes tokens"
+_NOT_A_VIEWER = "a console must be a viewer: send client.hello with viewer before the first call"
+_NO_TOKENS = "only a viewer may make or revoke tokens"
 
 
 def _row(message: str, answer: str, shape: type[msgspec.Struct], **more: Any) -> Method:
@@ -389,7 +418,10 @@ def _row(message: str, answer: str, shape: type[msgspec.Struct], **more: Any) ->
 
 
 def _query(message: str, answer: str, shape: type[msgspec.Struct], **more: Any) -> Method:
-    """A read of one thing, which a method of `Queries` answers; its payload has that method's parameters."""
+    """Return the row of a read that neither interface has and a method of `Queries` answers.
+
+    The fields of its payload are the parameters of that method.
+    """
     parameters = [
         inspect.Parameter(field, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         for field in more["payload"].__struct_fields__
@@ -423,7 +455,7 @@ METHODS: tuple[Method, ...] = (
     _row("console.pair", "ack", m.Ack, payload=m.Pair, who=Who.VIEWER, refusal=_NOT_A_VIEWER),
     _row("kernel.yield", "ack", m.Ack, who=Who.PROGRAM, kind=Kind.ACT),
     _row(
-        "trust.revoke", "ack", m.Ack, who=Who.VIEWER, kind=Kind.ACT, refusal="only a viewer takes trust away"
+        "trust.revoke", "ack", m.Ack, who=Who.VIEWER, kind=Kind.ACT, refusal="only a viewer may revoke trust"
     ),
     _row("token.add", "ack", m.Ack, payload=m.TokenAdd, who=Who.VIEWER, kind=Kind.ACT, refusal=_NO_TOKENS),
     _row(
@@ -438,10 +470,10 @@ ANSWERS: Mapping[str, type[msgspec.Struct]] = {
     "tool.progress": Progress,
     **{method.answer: method.shape for method in METHODS},
 }
-"""Payload by type of whatever the kernel sends but events. `capability.catalog.snapshot` without `detail` is
-the document that `flytui schema catalog` describes."""
+"""The payload of every type of message that the kernel sends, except events. Without `detail`, the payload of
+`capability.catalog.snapshot` is the document that `flytui schema catalog` describes."""
 
 
 def methods_of(interface: type) -> tuple[Method, ...]:
-    """Give the rows of `Client` or of `Approver`."""
+    """Return the rows of `Client` or of `Approver`."""
     return tuple(method for method in METHODS if method.interface == interface.__name__)

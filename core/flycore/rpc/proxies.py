@@ -1,4 +1,4 @@
-"""Classes that implement `Client` and `Approver` from the table: each method is handed to one `perform`."""
+"""Proxies: classes that implement `Client` and `Approver` by passing each method to one `perform`."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ NOT_YET = "the kernel is still being opened"
 
 
 class ClientProxy(Client):
-    """A client whose reads all go through `perform`. `call` and `events` are for the subclass."""
+    """A client whose methods all go through `perform`, except `call` and `events` of the subclass."""
 
     @abstractmethod
     async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
-        """Give the result of that method of Client, called with these values."""
+        """Return the result of that method of Client for these values."""
 
 
 class ApproverProxy(Approver):
-    """An approver whose decisions all go through `perform`, and which no person sits at directly."""
+    """An approver whose decisions all go through `perform`."""
 
     @abstractmethod
     async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
-        """Give the result of that method of Approver, called with these values."""
+        """Return the result of that method of Approver for these values."""
 
     def attach(self, window_ids: tuple[int, ...], pids: tuple[int, ...]) -> None:
-        """Do nothing."""
+        """Do nothing: no person attaches through a proxy."""
 
     def detach(self) -> None:
-        """Do nothing."""
+        """Do nothing: no person attaches through a proxy."""
 
 
 def _forwarding_method(method: Method) -> Callable[..., Awaitable[Any]]:
@@ -48,24 +48,25 @@ def _forwarding_method(method: Method) -> Callable[..., Awaitable[Any]]:
     return forward
 
 
-for _proxy, _interface, _by_hand in (
+# The methods are set on the proxy classes, not on instances: a subclass can still override each of them.
+for _proxy, _interface, _handwritten in (
     (ClientProxy, Client, ("call", "events")),
     (ApproverProxy, Approver, ()),
 ):
     for _method in methods_of(_interface):
-        if _method.name not in _by_hand:
+        if _method.name not in _handwritten:
             setattr(_proxy, _method.name, _forwarding_method(_method))
 
 
 class ForwardingClient(ClientProxy):
-    """A client that hands everything on to another one, which it finds anew each time."""
+    """A client that passes each call to another client, which `reach` returns."""
 
     @abstractmethod
     async def reach(self) -> Client:
-        """Give the client that answers now; what this raises, every method raises."""
+        """Return the client that answers now. Every method raises what this raises."""
 
     async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
-        """Call the same method of the client that answers now."""
+        """Call the same method of the other client."""
         return await getattr(await self.reach(), method.name)(*arguments)
 
     async def call(
@@ -78,7 +79,7 @@ class ForwardingClient(ClientProxy):
         inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
-        """Call through the client that answers now."""
+        """Run a tool through the other client."""
         client = await self.reach()
         return await client.call(
             tool,
@@ -93,32 +94,33 @@ class ForwardingClient(ClientProxy):
     async def events(
         self, classes: frozenset[EventClass] | None = None
     ) -> AsyncIterator[AsyncIterator[Event]]:
-        """Subscribe at the client that answers now."""
+        """Subscribe through the other client."""
         async with (await self.reach()).events(classes) as stream:
             yield stream
 
 
 class DeferredClient(ForwardingClient):
-    """The client of a kernel that is still being opened: whoever asks waits until it is there."""
+    """The client of a kernel that is still being opened. Every method waits until the kernel is there."""
 
     def __init__(self) -> None:
         self._opened = anyio.Event()
         self._client: Client
 
     def set_client(self, client: Client) -> None:
-        """Answer whatever waits, and whatever is asked from now on, through `client`."""
+        """Use `client` for all waiting and all later methods."""
         self._client = client
         self._opened.set()
 
     async def reach(self) -> Client:
-        """Wait for the kernel's client, for as long as it takes."""
+        """Wait without a time limit for the client of the kernel, and return it."""
         await self._opened.wait()
         return self._client
 
 
 class UnavailableApprover(ApproverProxy):
-    """The approver of a kernel that is not there: it refuses, and nothing is kept for later."""
+    """The approver of a kernel that is still being opened. It refuses every decision."""
 
     async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
-        """Refuse."""
+        """Refuse the decision."""
+        # A decision must not be kept for later: the person decides on what the screen shows now.
         return False if method.result is bool else Outcome(accepted=False, why_not=NOT_YET)

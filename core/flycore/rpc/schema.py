@@ -1,4 +1,4 @@
-"""The JSON Schemas of every message, both ways. Made of the shapes that are read and sent."""
+"""The JSON Schemas of every message in both directions, made from the classes that the kernel uses."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from flycore.rpc.methods import ANSWERS, METHODS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PAYLOADS = {method.message: method.payload for method in METHODS}
-"""What a client sends: payload by type of message."""
+"""The payload of every type of message that a client may send."""
 CATALOG = "capability.catalog.snapshot"
 EVENT = "event.publish"
 _OF_CATALOG = "Catalog."
-"""Goes before the names of the catalog document's own definitions."""
+"""Prefix for the names of the definitions of the catalog document."""
 
 
 def protocol_schema() -> JsonObject:
-    """Any one message: what a client may send, or what the kernel sends."""
+    """Return the schema of any one message, of a client or of the kernel."""
     shapes = list(
         dict.fromkeys(
             (m.Envelope, *PAYLOADS.values(), *ANSWERS.values(), *(shape for _, shape in EVENTS.values()))
@@ -31,20 +31,20 @@ def protocol_schema() -> JsonObject:
     )
     references, definitions = msgspec.json.schema_components(shapes, ref_template="#/$defs/{name}")
     of = dict(zip(shapes, references, strict=True))
-    document, further = _catalog_document()
+    document, catalog_definitions = _catalog_document()
     answers: dict[str, Json] = {kind: of[shape] for kind, shape in ANSWERS.items()}
     answers[CATALOG] = {"oneOf": [answers[CATALOG], document]}
-    told = {kind: (cls.value, of[shape]) for kind, (cls, shape) in EVENTS.items()}
-    asked: dict[str, Json] = {kind: of[shape] for kind, shape in PAYLOADS.items()}
+    events = {kind: (cls.value, of[shape]) for kind, (cls, shape) in EVENTS.items()}
+    requests: dict[str, Json] = {kind: of[shape] for kind, shape in PAYLOADS.items()}
     return {
         "$schema": DIALECT,
         "title": m.PROTOCOL,
         "oneOf": [{"$ref": "#/$defs/ClientMessage"}, {"$ref": "#/$defs/ServerMessage"}],
         "$defs": {
-            "ClientMessage": _in_envelope(_messages(asked, m.PROTOCOL)),
-            "ServerMessage": _in_envelope([*_messages(answers, m.PROTOCOL), _event_message(told)]),
+            "ClientMessage": _in_envelope(_messages(requests, m.PROTOCOL)),
+            "ServerMessage": _in_envelope([*_messages(answers, m.PROTOCOL), _event_message(events)]),
             **definitions,
-            **further,
+            **catalog_definitions,
         },
     }
 
@@ -61,9 +61,9 @@ def _message(kind: str, payload: Json, protocol: str) -> JsonObject:
     return {"properties": {"protocol": {"const": protocol}, "type": {"const": kind}, "payload": payload}}
 
 
-def _event_message(told: Mapping[str, tuple[str, Json]]) -> JsonObject:
-    """`event.publish`, whose payload says what happened, and to what."""
-    happenings: list[Json] = [
+def _event_message(events: Mapping[str, tuple[str, Json]]) -> JsonObject:
+    """Return the schema of `event.publish` with every type of event."""
+    payloads: list[Json] = [
         {
             "properties": {
                 "class": {"const": cls},
@@ -74,21 +74,24 @@ def _event_message(told: Mapping[str, tuple[str, Json]]) -> JsonObject:
             "required": ["class", "type", "at", "payload"],
             "additionalProperties": False,
         }
-        for kind, (cls, payload) in told.items()
+        for kind, (cls, payload) in events.items()
     ]
-    return _message(EVENT, {"type": "object", "oneOf": happenings}, m.EVENT_PROTOCOL)
+    return _message(EVENT, {"type": "object", "oneOf": payloads}, m.EVENT_PROTOCOL)
 
 
 def _catalog_document() -> tuple[JsonObject, JsonObject]:
-    """The catalog document, and the definitions that it refers to."""
+    """Return the schema of the catalog document, and the definitions that it refers to."""
+    # Both documents have definitions, and some of them the same names. So those of the catalog get a prefix.
     schema: Any = _with_catalog_refs(catalog_schema())
-    further = {_OF_CATALOG + name: shape for name, shape in schema["$defs"].items()}
-    kept = {key: value for key, value in schema.items() if key not in ("$schema", "$id", "$defs", "title")}
-    return kept, further
+    definitions = {_OF_CATALOG + name: shape for name, shape in schema["$defs"].items()}
+    document = {
+        key: value for key, value in schema.items() if key not in ("$schema", "$id", "$defs", "title")
+    }
+    return document, definitions
 
 
 def _with_catalog_refs(node: Json) -> Json:
-    """The same schema, its references to its own definitions under their new names."""
+    """Return the schema with the prefix in each reference to one of its definitions."""
     if isinstance(node, list):
         return [_with_catalog_refs(item) for item in node]
     if not isinstance(node, dict):

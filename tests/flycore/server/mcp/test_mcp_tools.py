@@ -101,7 +101,7 @@ def test_what_flytui_describes_keeps_its_name_then_the_earlier_source() -> None:
 
 
 def test_pages_hold_every_tool_once_also_when_one_goes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listed_tools, "PAGE", 3)
+    monkeypatch.setattr(listed_tools, "PAGE_SIZE", 3)
     views = tuple(view(f"t.n{number}") for number in range(10))
     seen = tool_list_of(Catalog(version=1, app_root="/", capabilities=views))
     found: list[str] = []
